@@ -1,0 +1,1 @@
+"""Mentions, candidates, links: from text to entities of a knowledge graph."""

@@ -1,0 +1,15 @@
+"""Every error of `entity_linking`, one tree.
+
+LinkingError        (ValueError)  a mention, link or annotation that contradicts itself or its text
+└── AlignmentError                characters that no word piece covers
+"""
+
+from __future__ import annotations
+
+
+class LinkingError(ValueError):
+    """A mention, link or annotation that contradicts itself or its text."""
+
+
+class AlignmentError(LinkingError):
+    """A mention that no word piece covers."""

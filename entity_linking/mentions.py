@@ -1,0 +1,87 @@
+"""`Mention`, `Candidate`, `Link`: what linkers hand to graph builders.
+
+Offsets are Python string indices (code points), end exclusive. Entities are graph identifiers
+(strings such as "Q90"), so links mean the same in every graph that knows the identifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from entity_linking.errors import LinkingError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mention:
+    """A stretch of text, `text[start:end]`.
+
+    >>> Mention(0, 5)
+    Mention(start=0, end=5)
+    """
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end:
+            raise LinkingError(
+                f"a mention needs 0 <= start < end, not start={self.start} end={self.end}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that a mention may mean; `prior` is p(entity | surface), `score` orders."""
+
+    entity: str
+    prior: float
+    score: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.prior <= 1.0:
+            raise LinkingError(f"prior of {self.entity!r} is {self.prior}, outside [0, 1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A mention with its candidates (best first) and the choice; `entity` None means NIL."""
+
+    mention: Mention
+    candidates: tuple[Candidate, ...]
+    entity: str | None
+    confidence: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.confidence <= 1.0:
+            raise LinkingError(f"confidence {self.confidence} of {self.mention} is outside [0, 1]")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedText:
+    """A text with its links, sorted by start; the input of every graph builder."""
+
+    text: str
+    links: tuple[Link, ...]
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        for link in self.links:
+            if link.mention.end > len(self.text):
+                raise LinkingError(
+                    f"{link.mention} ends after the {len(self.text)} characters of {self.text[:60]!r}"
+                )
+        if any(
+            a.mention.start > b.mention.start
+            for a, b in zip(self.links, self.links[1:], strict=False)
+        ):
+            raise LinkingError(f"links of {self.text[:60]!r} are not sorted by start")
+
+
+class Linker(Protocol):
+    """Anything that links texts."""
+
+    def link(self, texts: Sequence[str]) -> list[LinkedText]:
+        """One `LinkedText` a text, in order."""
+        ...

@@ -1,0 +1,1 @@
+"""Knowledge-Enriched Pre-Trained language models."""

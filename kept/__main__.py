@@ -1,0 +1,5 @@
+"""`python -m kept`."""
+
+from kept.cli import main
+
+main()

@@ -1,0 +1,35 @@
+"""Every error of `kept`, one tree.
+
+KeptError
+├── BatchError       (ValueError)   a KnowledgeBatch or word-knowledge graph breaks an invariant
+├── ConfigError      (ValueError)   configuration: all faults at once, each with its field
+├── HostError        (ValueError)   a host model that a method cannot take
+├── CheckpointError  (ValueError)   a checkpoint that is missing, cut, altered or of another graph
+└── MissingExtraError(ImportError)  an optional package; names the extra that installs it
+"""
+
+from __future__ import annotations
+
+
+class KeptError(Exception):
+    """Base of all errors raised by `kept`."""
+
+
+class BatchError(KeptError, ValueError):
+    """A batch or word-knowledge graph breaks an invariant."""
+
+
+class ConfigError(KeptError, ValueError):
+    """Faulty configuration."""
+
+
+class HostError(KeptError, ValueError):
+    """A host model that a method cannot take."""
+
+
+class CheckpointError(KeptError, ValueError):
+    """A checkpoint that cannot be trusted or does not fit."""
+
+
+class MissingExtraError(KeptError, ImportError):
+    """An optional package is not installed."""

@@ -1,0 +1,70 @@
+"""`WordKnowledgeGraph`: the positional heterogeneous graph of one text, as flat arrays.
+
+Nodes are word pieces, entities and relations. Each injected node remembers why it is there.
+Axis legend: node, edge, link, triple.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.mentions import Link
+
+
+class NodeKind(IntEnum):
+    """What a node is. The numbers enter tensors."""
+
+    WORD = 0
+    ENTITY = 1
+    RELATION = 2
+
+
+class EdgeKind(IntEnum):
+    """What an edge joins."""
+
+    WORD_WORD = 0
+    MENTION_ENTITY = 1
+    ENTITY_RELATION = 2
+    RELATION_ENTITY = 3
+
+
+@dataclass(frozen=True, eq=False)
+class WordKnowledgeGraph:
+    """One text joined with its neighbourhood in a knowledge graph.
+
+    Shapes: `kinds` uint8, `ids` int32, `positions` int32 `[node]`; `spans` int32 `[node 2]`
+    (character offsets, -1 for injected nodes); `origins` int32 `[node 3]` = (index into `links`,
+    graph triple row, rank of that triple among the entity's candidates), -1 where none applies;
+    `edges` int32 `[edge 2]` (source, target), `edge_kinds` uint8, `edge_weights` float32 `[edge]`.
+
+    `ids` are word-piece ids for words (special tokens included), graph entity ids for entities,
+    graph relation ids for relations. An *anchor* is an entity node with a span: it stands for a
+    mention. Word-word edges are implied (words and anchors form one complete block), not stored.
+    """
+
+    text: str
+    links: tuple[Link, ...]
+    kinds: NDArray[np.uint8]
+    ids: NDArray[np.int32]
+    positions: NDArray[np.int32]
+    spans: NDArray[np.int32]
+    origins: NDArray[np.int32]
+    edges: NDArray[np.int32]
+    edge_kinds: NDArray[np.uint8]
+    edge_weights: NDArray[np.float32]
+    id_space_hash: str
+
+    def __repr__(self) -> str:
+        counts = [int((self.kinds == kind).sum()) for kind in NodeKind]
+        return (
+            f"WordKnowledgeGraph({counts[0]} words, {counts[1]} entities, {counts[2]} relations, "
+            f"{len(self.edges)} edges)"
+        )
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.kinds)

@@ -1,0 +1,98 @@
+"""Damage policy and the count of every line of a load.
+
+The identity *lines = triples + texts + duplicates + blank + comment + rejected* is asserted by
+`DamageReport.check`. In formats without lines (Turtle, a dump of JSON items) a "line" is a unit
+named by the reader (a statement, an item): `units` says which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from kg_loaders.errors import DamageError, KgError
+
+EXCERPT_BYTES = 80
+
+
+class DamagePolicy(StrEnum):
+    """What happens at a malformed line."""
+
+    STOP = "stop"
+    SKIP = "skip"
+    QUARANTINE = "quarantine"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """One malformed line. `line` counts from 1, `byte_offset` from 0 of the *decompressed* file."""
+
+    file: str
+    line: int
+    byte_offset: int
+    reason: str
+    excerpt: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line} (byte {self.byte_offset}): {self.reason}: {self.excerpt}"
+
+
+@dataclass
+class DamageReport:
+    """Counts of one load, and its first `max_kept` rejections in full.
+
+    Readers count `n_lines`, `n_blank`, `n_comment` and call `reject`; the build counts `n_triples`,
+    `n_texts` and `n_duplicates`.
+    """
+
+    policy: DamagePolicy = DamagePolicy.STOP
+    quarantine: Path | None = None
+    max_kept: int = 1000
+    units: str = "lines"
+    n_lines: int = 0
+    n_triples: int = 0
+    n_texts: int = 0
+    n_duplicates: int = 0
+    n_blank: int = 0
+    n_comment: int = 0
+    n_rejected: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    rejections: list[Rejection] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if (self.policy is DamagePolicy.QUARANTINE) != (self.quarantine is not None):
+            raise DamageError("policy 'quarantine' needs a quarantine file, the others take none")
+
+    def reject(self, file: str, line: int, byte_offset: int, reason: str, raw: bytes) -> None:
+        """Record a malformed line; raises `DamageError` under the policy `stop`."""
+        shown = raw[:EXCERPT_BYTES].decode("utf-8", "backslashreplace")
+        excerpt = repr(shown) + (f"... ({len(raw)} bytes)" if len(raw) > EXCERPT_BYTES else "")
+        rejection = Rejection(file, line, byte_offset, reason, excerpt)
+        if self.policy is DamagePolicy.STOP:
+            raise DamageError(
+                f"{rejection}; mend the line, or load with --damage skip or --damage quarantine"
+            )
+        self.n_rejected += 1
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        if len(self.rejections) < self.max_kept:
+            self.rejections.append(rejection)
+        if self.quarantine is not None:
+            with self.quarantine.open("ab") as sink:
+                sink.write(raw.rstrip(b"\r\n") + b"\n")
+
+    def check(self) -> None:
+        """Assert the identity; a failure is a fault of kept, not of the data."""
+        total = (
+            self.n_triples + self.n_texts + self.n_duplicates
+            + self.n_blank + self.n_comment + self.n_rejected
+        )  # fmt: skip
+        if self.n_lines != total:
+            raise KgError(f"internal: {self.n_lines} {self.units} read, {total} accounted for")
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_lines} {self.units} = {self.n_triples} triples + {self.n_texts} texts + "
+            f"{self.n_duplicates} duplicates + {self.n_blank} blank + {self.n_comment} comment + "
+            f"{self.n_rejected} rejected"
+        )
