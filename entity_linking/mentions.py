@@ -70,7 +70,7 @@ class LinkedText:
         for link in self.links:
             if link.mention.end > len(self.text):
                 raise LinkingError(
-                    f"{link.mention} ends after the {len(self.text)} characters of {self.text[:60]!r}"
+                    f"{link.mention} ends after the text of {len(self.text)} characters"
                 )
         if any(
             a.mention.start > b.mention.start

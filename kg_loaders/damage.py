@@ -35,7 +35,8 @@ class Rejection:
     excerpt: str
 
     def __str__(self) -> str:
-        return f"{self.file}, line {self.line} (byte {self.byte_offset}): {self.reason}: {self.excerpt}"
+        place = f"{self.file}, line {self.line} (byte {self.byte_offset})"
+        return f"{place}: {self.reason}: {self.excerpt}"
 
 
 @dataclass

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from jaxtyping import install_import_hook
 
@@ -13,6 +17,63 @@ install_import_hook(
 )
 
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records  # noqa: E402
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--golden",
+        type=Path,
+        default=Path(__file__).parent / "golden",
+        help="folder of golden vectors, one sub-folder a method (default: tests/golden)",
+    )
+
+
+@dataclass
+class Comparisons:
+    """Counts what parity tests compare; the sum is printed at the end of the run."""
+
+    n_values: dict[str, int] = field(default_factory=dict)
+
+    def close(self, name: str, actual: Any, expected: Any, *, atol: float, rtol: float = 0) -> None:
+        """Both array-likes agree; NaN equals NaN."""
+        actual, expected = np.asarray(actual), np.asarray(expected)
+        np.testing.assert_allclose(actual, expected, atol=atol, rtol=rtol, err_msg=name)
+        self.n_values[name] = self.n_values.get(name, 0) + max(expected.size, 1)
+
+    def equal(self, name: str, actual: Any, expected: Any) -> None:
+        """Exactly equal; nested lists count their leaves."""
+        assert actual == expected, name
+        self.n_values[name] = self.n_values.get(name, 0) + _n_leaves(expected)
+
+
+def _n_leaves(value: Any) -> int:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(map(_n_leaves, value)) if isinstance(value, (list, tuple)) else 1
+
+
+_COMPARISONS = Comparisons()
+
+
+@pytest.fixture
+def compared() -> Iterator[Comparisons]:
+    """The counter of the whole run."""
+    yield _COMPARISONS
+
+
+@pytest.fixture(scope="session")
+def golden_root(request: pytest.FixtureRequest) -> Path:
+    """The folder given by --golden."""
+    root: Path = request.config.getoption("--golden")
+    return root.resolve()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if _COMPARISONS.n_values:
+        total = sum(_COMPARISONS.n_values.values())
+        terminalreporter.write_line(
+            f"parity: {total} values compared under {len(_COMPARISONS.n_values)} names"
+        )
 
 
 @pytest.fixture(scope="session")
