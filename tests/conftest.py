@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,9 +55,9 @@ _COMPARISONS = Comparisons()
 
 
 @pytest.fixture
-def compared() -> Iterator[Comparisons]:
+def compared() -> Comparisons:
     """The counter of the whole run."""
-    yield _COMPARISONS
+    return _COMPARISONS
 
 
 @pytest.fixture(scope="session")
