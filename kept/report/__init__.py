@@ -1,0 +1,1 @@
+"""Reports: one offline page, built from small blocks of HTML."""
