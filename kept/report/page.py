@@ -8,27 +8,6 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-STYLE = """
-:root { --ink:#1b1f24; --soft:#57606a; --line:#d8dee4; --accent:#0072b2; --paper:#ffffff; }
-* { box-sizing: border-box; }
-body { margin:0 auto; padding:2.5rem 1.25rem 5rem; max-width:62rem; color:var(--ink);
-  background:var(--paper); font:16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; }
-h1 { font-size:1.9rem; line-height:1.2; margin:0 0 .4rem; }
-h2 { font-size:1.25rem; margin:2.8rem 0 .5rem; padding-top:.6rem; border-top:2px solid var(--line); }
-p { max-width:46rem; margin:.5rem 0; } .lead { font-size:1.1rem; color:var(--soft); }
-nav a { margin-right:1rem; color:var(--accent); }
-.scroll { overflow-x:auto; }
-table { border-collapse:collapse; margin:.8rem 0; font-variant-numeric:tabular-nums; }
-caption { text-align:left; color:var(--soft); padding-bottom:.4rem; }
-th, td { text-align:right; padding:.35rem .8rem; border-bottom:1px solid var(--line); white-space:nowrap; }
-th:first-child, td:first-child { text-align:left; }
-thead th { border-bottom:2px solid var(--ink); }
-img { max-width:100%; height:auto; }
-iframe { width:100%; border:1px solid var(--line); border-radius:6px; }
-pre { background:#f6f8fa; padding:.8rem 1rem; overflow-x:auto; border-radius:6px; }
-.verdict { border-left:4px solid var(--accent); padding:.3rem .9rem; background:#f0f6fb; }
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -40,6 +19,7 @@ class Section:
 
 def page(title: str, lead: str, sections: Sequence[Section]) -> str:
     """The whole document; all text in `title`, `lead` and section titles is escaped."""
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     links = "".join(f'<a href="#s{i}">{escape(s.title)}</a>' for i, s in enumerate(sections))
     body = "".join(
         f'<h2 id="s{i}">{escape(section.title)}</h2>\n' + "\n".join(section.blocks) + "\n"
@@ -48,7 +28,7 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>\n"
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
         f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p><nav>{links}</nav>\n'
         f"{body}</body></html>\n"
     )
