@@ -1,0 +1,1 @@
+"""Word-knowledge graph completion on LAMA T-REx sentences over a T-REx and CoDEx graph."""
