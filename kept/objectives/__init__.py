@@ -1,1 +1,1 @@
-"""Training objectives: what is hidden, and what is asked for."""
+"""Training objectives: what a model is asked while it learns."""
