@@ -1,0 +1,1 @@
+"""Evaluation: pure metric functions that carry their conditions with them."""
