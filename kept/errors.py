@@ -5,6 +5,7 @@ KeptError
 ├── ConfigError      (ValueError)   configuration: all faults at once, each with its field
 ├── HostError        (ValueError)   a host model that a method cannot take
 ├── CheckpointError  (ValueError)   a checkpoint that is missing, cut, altered or of another graph
+├── EvaluationError  (ValueError)   a metric asked of data on which it means nothing
 └── MissingExtraError(ImportError)  an optional package; names the extra that installs it
 """
 
@@ -29,6 +30,10 @@ class HostError(KeptError, ValueError):
 
 class CheckpointError(KeptError, ValueError):
     """A checkpoint that cannot be trusted or does not fit."""
+
+
+class EvaluationError(KeptError, ValueError):
+    """A metric asked of data on which it means nothing."""
 
 
 class MissingExtraError(KeptError, ImportError):

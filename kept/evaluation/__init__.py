@@ -1,1 +1,1 @@
-"""Metrics as pure functions."""
+"""Metrics as pure functions, each result with its conditions."""

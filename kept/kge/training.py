@@ -1,0 +1,375 @@
+"""Training of triple scorers: negative sampling or 1-vs-all, deterministic under a generator.
+
+Axis legend: batch, negative, entity, triple.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy, embedding, logsigmoid
+
+from kept.errors import ConfigError
+from kept.kge.scorers import Scorer
+
+NO_CANDIDATE = -1e9  # finite, so that a row without any negative stays finite too
+
+Loss = Literal["cross_entropy", "log_sigmoid", "margin"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Every hyper-parameter of a run; all faults are reported at once.
+
+    `corrupt`: which side of a positive is replaced: "both" (n_negatives each), "uniform" (one,
+    evenly), "bernoulli" (one, by how many answers each side of the relation has; Wang et al.,
+    AAAI 2014, section 3.4). `share_negatives`: one draw serves the batch, so scores are matrix
+    products. `adversarial_temperature` > 0 weighs negatives by their own score (Sun et al., ICLR
+    2019, equation 5). `reject_known` takes training triples out of the negatives. `n3_weight`:
+    Lacroix et al., ICML 2018. `relation_weight`: cross-entropy over all relations (Chen et al.,
+    AKBC 2021). `unit_entities` scales entity vectors to length 1 before each epoch's steps.
+    """
+
+    n_epochs: int
+    batch_size: int
+    learning_rate: float
+    optimiser: Literal["adagrad", "adam"] = "adagrad"
+    objective: Literal["one_vs_all", "negative_sampling"] = "one_vs_all"
+    loss: Loss = "cross_entropy"
+    corrupt: Literal["both", "uniform", "bernoulli"] = "both"
+    n_negatives: int = 0
+    share_negatives: bool = False
+    reject_known: bool = False
+    margin: float = 0.0
+    adversarial_temperature: float = 0.0
+    n3_weight: float = 0.0
+    relation_weight: float = 0.0
+    unit_entities: bool = False
+    validate_every: int = 0
+    patience: int = 0
+
+    def __post_init__(self) -> None:
+        sampling = self.objective == "negative_sampling"
+        faults = [
+            text
+            for wrong, text in (
+                (self.n_epochs < 0, f"n_epochs {self.n_epochs} is negative"),
+                (self.batch_size < 1, f"batch_size {self.batch_size} is below 1"),
+                (self.learning_rate <= 0, f"learning_rate {self.learning_rate} is not positive"),
+                (sampling and self.n_negatives < 1, "negative_sampling needs n_negatives"),
+                (not sampling and self.loss != "cross_entropy", "one_vs_all takes cross_entropy"),
+                (not sampling and self.n_negatives > 0, "one_vs_all takes no n_negatives"),
+                (self.loss == "margin" and self.margin <= 0, "loss margin needs a margin above 0"),
+                (self.patience > 0 and self.validate_every < 1, "patience needs validate_every"),
+            )
+            if wrong
+        ]
+        if faults:
+            raise ConfigError("training configuration: " + "; ".join(faults))
+
+
+RECIPES: dict[str, tuple[int, TrainingConfig]] = {}
+"""By scorer: (width, configuration) that work on graphs of some ten thousand triples."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingHistory:
+    """What a run did. `state` resumes it: pass it to `train` with a larger `n_epochs`."""
+
+    losses: tuple[float, ...]
+    validations: tuple[tuple[int, float], ...]
+    best_epoch: int
+    stopped_early: bool
+    seconds: float
+    state: dict[str, Any] = field(repr=False)
+
+
+@dataclass
+class _Progress:
+    """The mutable side of a run; its dictionary is the resumable state."""
+
+    epoch: int = 0
+    losses: list[float] = field(default_factory=list)
+    validations: list[tuple[int, float]] = field(default_factory=list)
+    best: dict[str, Tensor] | None = None
+    best_epoch: int = 0
+    stopped: bool = False
+
+
+def train(
+    scorer: Scorer,
+    triples: NDArray[np.integer],
+    *,
+    config: TrainingConfig,
+    generator: torch.Generator,
+    validate: Callable[[Scorer], float] | None = None,
+    state: dict[str, Any] | None = None,
+    on_epoch: Callable[[int, float], None] | None = None,
+) -> TrainingHistory:
+    """Train `scorer` in place on `triples` int `[triple 3]`; on CPU equal seeds give equal bits.
+
+    `validate` (say, MRR) is asked every `validate_every` epochs; with `patience` n the run stops
+    after n validations without a better value. Where there was a validation, the best weights are
+    put back at the end. ConfigError: no triples, or a loss that is not finite.
+    """
+    if not len(triples):
+        raise ConfigError("there are no triples to train on")
+    started = time.perf_counter()
+    data = torch.as_tensor(np.array(triples, np.int64), device=scorer.entities.device)
+    optimiser = make_optimiser(scorer, config)
+    progress = _Progress()
+    if state is not None:
+        progress = _restore(state, scorer, optimiser, generator)
+    sampler = Sampler(data, scorer.n_entities, scorer.n_relations, config)
+    while progress.epoch < config.n_epochs and not progress.stopped:
+        loss = _epoch(scorer, data, sampler, optimiser, config, generator)
+        progress.epoch += 1
+        progress.losses.append(loss)
+        if not math.isfinite(loss):
+            raise ConfigError(
+                f"loss is {loss} in epoch {progress.epoch}; lower learning_rate "
+                f"({config.learning_rate})"
+            )
+        if on_epoch is not None:
+            on_epoch(progress.epoch, loss)
+        if validate and config.validate_every and progress.epoch % config.validate_every == 0:
+            _validate(scorer, validate, config, progress)
+    saved = _state(scorer, optimiser, generator, progress)
+    if progress.best is not None:
+        scorer.load_state_dict(progress.best)
+    return TrainingHistory(
+        losses=tuple(progress.losses),
+        validations=tuple(progress.validations),
+        best_epoch=progress.best_epoch or progress.epoch,
+        stopped_early=progress.stopped,
+        seconds=time.perf_counter() - started,
+        state=saved,
+    )
+
+
+def make_optimiser(module: torch.nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    """Adagrad or Adam over all parameters."""
+    kinds: dict[str, type[torch.optim.Optimizer]] = {
+        "adagrad": torch.optim.Adagrad,
+        "adam": torch.optim.Adam,
+    }
+    return kinds[config.optimiser](module.parameters(), lr=config.learning_rate)  # type: ignore[call-arg]
+
+
+def shuffled_batches(n: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Row indices of one epoch, `[batch]` at a time."""
+    yield from torch.randperm(n, generator=generator).split(batch_size)
+
+
+def contrast(
+    positive: Tensor, negative: Tensor, *, loss: Loss, margin: float, temperature: float
+) -> Tensor:
+    """Losses `[batch]` of `positive [batch]` against `negative [batch negative]` scores.
+
+    margin: `mean_j max(0, margin - s + s_j)` (Bordes et al. 2013, equation 1). log_sigmoid:
+    `-log sig(margin + s) - sum_j w_j log sig(-margin - s_j)` (Sun et al. 2019, equations 4 to 6).
+    cross_entropy: the positive against all its negatives. `w` is even, or softmax(temperature *
+    s_j) without gradient where temperature > 0.
+    """
+    if loss == "cross_entropy":
+        return torch.cat([positive[:, None], negative], 1).logsumexp(1) - positive
+    if temperature > 0:
+        weights = (temperature * negative.detach()).softmax(1)
+    else:
+        weights = torch.full_like(negative, 1 / negative.shape[1])
+    if loss == "margin":
+        return (weights * (margin - positive[:, None] + negative).relu()).sum(1)
+    return -logsigmoid(margin + positive) - (weights * logsigmoid(-margin - negative)).sum(1)
+
+
+class Sampler:
+    """Draws corrupted sides and entities for one training set."""
+
+    def __init__(
+        self, triples: Tensor, n_entities: int, n_relations: int, config: TrainingConfig
+    ) -> None:
+        self.n_entities, self.n_relations, self.config = n_entities, n_relations, config
+        self.tail_chance = torch.full((n_relations,), 0.5)
+        if config.corrupt == "bernoulli":
+            self.tail_chance = tail_chances(triples, n_relations)
+        self._known = self._keys(triples).sort().values if config.reject_known else None
+
+    def corrupts_tail(self, batch: Tensor, generator: torch.Generator) -> Tensor:
+        """Bool `[batch]`: replace the tail (else the head)."""
+        chance = torch.rand(len(batch), generator=generator)
+        return chance.to(batch.device) < self.tail_chance.to(batch.device)[batch[:, 1]]
+
+    def entities(self, n_batch: int, generator: torch.Generator, device: torch.device) -> Tensor:
+        """Entity ids `[negative]` where the batch shares them, else `[batch negative]`."""
+        n = self.config.n_negatives
+        shape = (n,) if self.config.share_negatives else (n_batch, n)
+        return torch.randint(self.n_entities, shape, generator=generator).to(device)
+
+    def without_known(self, scores: Tensor, batch: Tensor, drawn: Tensor, slot: int) -> Tensor:
+        """`scores [batch negative]` where training triples cannot compete, if so configured."""
+        if self._known is None:
+            return scores
+        corrupted = batch[:, None].expand(-1, scores.shape[1], -1).clone()
+        corrupted[..., slot] = drawn
+        keys = self._keys(corrupted)
+        place = torch.searchsorted(self._known, keys).clamp_max(len(self._known) - 1)
+        return scores.masked_fill(self._known[place] == keys, NO_CANDIDATE)
+
+    def _keys(self, triples: Tensor) -> Tensor:
+        head, relation, tail = triples.unbind(-1)
+        return (head * self.n_relations + relation) * self.n_entities + tail
+
+
+def tail_chances(triples: Tensor, n_relations: int) -> Tensor:
+    """Chance `[relation]` of replacing the tail (Wang et al., AAAI 2014, section 3.4).
+
+    heads per tail / (tails per head + heads per tail); one half for a relation without triples.
+    """
+    rows = triples.unique(dim=0)
+
+    def distinct(slot: int) -> Tensor:
+        pairs = rows[:, [1, slot]].unique(dim=0)
+        return torch.bincount(pairs[:, 0], minlength=n_relations).clamp_min(1).double()
+
+    n = torch.bincount(rows[:, 1], minlength=n_relations).clamp_min(1).double()
+    tails_per_head, heads_per_tail = n / distinct(0), n / distinct(2)
+    return heads_per_tail / (tails_per_head + heads_per_tail)
+
+
+def _epoch(
+    scorer: Scorer,
+    data: Tensor,
+    sampler: Sampler,
+    optimiser: torch.optim.Optimizer,
+    config: TrainingConfig,
+    generator: torch.Generator,
+) -> float:
+    total = 0.0
+    if config.unit_entities:
+        with torch.no_grad():
+            scorer.entities /= scorer.entities.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    for rows in shuffled_batches(len(data), config.batch_size, generator):
+        batch = data[rows.to(data.device)]
+        loss = batch_loss(scorer, batch, sampler, config, generator)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        total += float(loss.detach()) * len(batch)
+    return total / len(data)
+
+
+def batch_loss(
+    scorer: Scorer,
+    batch: Tensor,
+    sampler: Sampler,
+    config: TrainingConfig,
+    generator: torch.Generator,
+) -> Tensor:
+    """Mean loss of one batch of triples `[batch 3]`."""
+    head, relation, tail = batch.unbind(1)
+    states = (
+        embedding(head, scorer.entities),
+        embedding(relation, scorer.relations),
+        embedding(tail, scorer.entities),
+    )
+    if config.objective == "one_vs_all":
+        loss = cross_entropy(scorer.tails(states[0], states[1], scorer.entities), tail)
+        loss = loss + cross_entropy(scorer.heads(states[1], states[2], scorer.entities), head)
+    else:
+        loss = _sampled_loss(scorer, batch, states, sampler, config, generator)
+    if config.relation_weight:
+        scores = scorer.relations_between(states[0], states[2], scorer.relations)
+        loss = loss + config.relation_weight * cross_entropy(scores, relation)
+    if config.n3_weight:
+        cubes = torch.stack([scorer.moduli(part).pow(3).sum() for part in states]).sum()
+        loss = loss + config.n3_weight * cubes / len(batch)
+    return loss
+
+
+def _sampled_loss(
+    scorer: Scorer,
+    batch: Tensor,
+    states: tuple[Tensor, Tensor, Tensor],
+    sampler: Sampler,
+    config: TrainingConfig,
+    generator: torch.Generator,
+) -> Tensor:
+    positive = scorer.score(*states)
+    total = positive.new_zeros(())
+    if config.corrupt == "both":
+        sides = [torch.ones(len(batch), dtype=torch.bool, device=batch.device)] * 2
+    else:
+        tails = sampler.corrupts_tail(batch, generator)
+        sides = [~tails, tails]
+    for slot, chosen in zip((0, 2), sides, strict=True):
+        drawn = sampler.entities(int(chosen.sum()), generator, batch.device)
+        if not bool(chosen.any()):
+            continue
+        head, relation, tail = (part[chosen] for part in states)
+        candidates = embedding(drawn, scorer.entities)
+        if config.share_negatives and slot == 0:
+            negative = scorer.heads(relation, tail, candidates)
+        elif config.share_negatives:
+            negative = scorer.tails(head, relation, candidates)
+        elif slot == 0:
+            negative = scorer.score(candidates, relation[:, None], tail[:, None])
+        else:
+            negative = scorer.score(head[:, None], relation[:, None], candidates)
+        negative = sampler.without_known(negative, batch[chosen], drawn, slot)
+        total = total + contrast(
+            positive[chosen], negative, loss=config.loss, margin=config.margin,
+            temperature=config.adversarial_temperature,
+        ).sum()  # fmt: skip
+    return total / len(batch)
+
+
+def _validate(
+    scorer: Scorer,
+    validate: Callable[[Scorer], float],
+    config: TrainingConfig,
+    progress: _Progress,
+) -> None:
+    value = validate(scorer)
+    best = max((seen for _, seen in progress.validations), default=-math.inf)
+    progress.validations.append((progress.epoch, value))
+    if value > best:
+        progress.best_epoch = progress.epoch
+        progress.best = {name: t.clone() for name, t in scorer.state_dict().items()}
+    waited = (progress.epoch - progress.best_epoch) // config.validate_every
+    progress.stopped = bool(config.patience) and waited >= config.patience
+
+
+def _state(
+    scorer: Scorer,
+    optimiser: torch.optim.Optimizer,
+    generator: torch.Generator,
+    progress: _Progress,
+) -> dict[str, Any]:
+    return {
+        "weights": {name: tensor.clone() for name, tensor in scorer.state_dict().items()},
+        "optimiser": optimiser.state_dict(),
+        "generator": generator.get_state(),
+        "progress": {**vars(progress)},
+    }
+
+
+def _restore(
+    state: dict[str, Any],
+    scorer: Scorer,
+    optimiser: torch.optim.Optimizer,
+    generator: torch.Generator,
+) -> _Progress:
+    scorer.load_state_dict(state["weights"])
+    optimiser.load_state_dict(state["optimiser"])
+    generator.set_state(state["generator"])
+    kept = dict(state["progress"])
+    kept["losses"], kept["validations"] = list(kept["losses"]), list(kept["validations"])
+    return _Progress(**kept)
