@@ -5,6 +5,7 @@ KeptError
 ├── ConfigError      (ValueError)   configuration: all faults at once, each with its field
 ├── HostError        (ValueError)   a host model that a method cannot take
 ├── CheckpointError  (ValueError)   a checkpoint that is missing, cut, altered or of another graph
+├── TrainingError    (ArithmeticError) a loss or gradient that is not finite; names the step
 └── MissingExtraError(ImportError)  an optional package; names the extra that installs it
 """
 
@@ -29,6 +30,10 @@ class HostError(KeptError, ValueError):
 
 class CheckpointError(KeptError, ValueError):
     """A checkpoint that cannot be trusted or does not fit."""
+
+
+class TrainingError(KeptError, ArithmeticError):
+    """Training that cannot go on: a loss or gradient is not finite."""
 
 
 class MissingExtraError(KeptError, ImportError):

@@ -1,0 +1,1 @@
+"""Training that dies and resumes bitwise: configuration, batch stream, loop, checkpoints."""
