@@ -6,6 +6,7 @@ KeptError
 ├── HostError        (ValueError)   a host model that a method cannot take
 ├── CheckpointError  (ValueError)   a checkpoint that is missing, cut, altered or of another graph
 ├── EvaluationError  (ValueError)   a metric asked of data on which it means nothing
+├── TrainingError    (ArithmeticError) a loss or gradient that is not finite; names the step
 └── MissingExtraError(ImportError)  an optional package; names the extra that installs it
 """
 
@@ -34,6 +35,8 @@ class CheckpointError(KeptError, ValueError):
 
 class EvaluationError(KeptError, ValueError):
     """A metric asked of data on which it means nothing."""
+class TrainingError(KeptError, ArithmeticError):
+    """Training that cannot go on: a loss or gradient is not finite."""
 
 
 class MissingExtraError(KeptError, ImportError):

@@ -26,7 +26,7 @@ from kept.kge import RECIPES, make_scorer, train
 from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
 from kept.objectives.masked_nodes import CoLAKEForPreTraining
 from kept.objectives.masking import MaskingConfig
-from kept.randomness import generator, torch_generator, torch_seed
+from kept.training.randomness import generator, torch_generator, torch_seed
 from kept.tasks.completion_batches import (
     CompletionData,
     completion_scores,

@@ -1,0 +1,293 @@
+"""Checkpoints in safetensors and JSON, written beside and renamed, with a checksum a file.
+
+    RUN/checkpoints/step-00000100/
+        model.safetensors, config.json, ...   what `model.save_pretrained` wrote
+        optimiser.safetensors                 tensors named `optimiser/parameter/key`
+        state.json                            step, seconds, binding configuration, scalars
+        checksums.json                        size and SHA-256 of every file above
+
+A folder with that name was complete when it got the name. Anything else (a cut file, a flipped
+byte) fails its checksum. Only listed files are read; nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from kept.errors import CheckpointError
+
+FORMAT_VERSION = 1
+STATE, OPTIMISER, CHECKSUMS = "state.json", "optimiser.safetensors", "checksums.json"
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class TrainState(BaseModel):
+    """What a checkpoint knows beside tensors; `state.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format_version: int = FORMAT_VERSION
+    step: int
+    seconds: float
+    binding: dict[str, Any]
+    data_fingerprint: str
+    environment: dict[str, str]
+    scalars: dict[str, float] = {}
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    n_bytes: int
+    sha256: str
+
+
+class _Checksums(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format_version: int
+    files: dict[str, _Entry]
+
+
+def save_checkpoint(
+    folder: Path,
+    *,
+    model: nn.Module,
+    optimisers: Mapping[str, Optimizer],
+    state: TrainState,
+    keep: int,
+) -> Path:
+    """Write `folder/step-N` and drop all but the last `keep`.
+
+    When anything fails, a full disk too, the older checkpoints are untouched and
+    `CheckpointError` says what failed.
+    """
+    target = folder / f"step-{state.step:08d}"
+    partial = folder / f".{target.name}.partial"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _discard(partial)
+        partial.mkdir()
+        _write(partial, model, optimisers, state)
+        if target.exists():
+            _discard(target)
+        partial.rename(target)
+        _sync(folder)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(partial, ignore_errors=True)  # the error below tells; this only frees room
+        raise CheckpointError(
+            f"{target} could not be written ({error}); older checkpoints are untouched, "
+            "make room and resume"
+        ) from error
+    for old in list_checkpoints(folder)[:-keep]:
+        _discard(old)
+    return target
+
+
+def publish_model(run_dir: Path, model: nn.Module) -> None:
+    """Write the model's own files into `run_dir`, each replaced at once."""
+    partial = run_dir / ".model.partial"
+    try:
+        _discard(partial)
+        model.save_pretrained(partial)  # type: ignore[operator]  # every encoder has it
+        for file in sorted(p for p in partial.rglob("*") if p.is_file()):
+            _sync(file)
+            target = run_dir / file.relative_to(partial)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
+        shutil.rmtree(partial)
+        _sync(run_dir)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"the model could not be written to {run_dir}: {error}") from error
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed process had half written or half removed."""
+    for leftover in sorted(folder.glob(".step-*")):
+        shutil.rmtree(leftover)
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Checkpoints by step, oldest first, unverified; half-written ones are not among them."""
+    return sorted(p for p in folder.glob("step-*") if p.is_dir() and p.name[5:].isdigit())
+
+
+def verify_checkpoint(path: Path) -> dict[str, Path]:
+    """The checkpoint's files, after every size and checksum has matched."""
+    if not path.is_dir():
+        raise CheckpointError(f"{path} does not exist")
+    listed = _read_json(path / CHECKSUMS, _Checksums)
+    if listed.format_version != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path} has format version {listed.format_version}, this kept reads {FORMAT_VERSION}"
+        )
+    for name, entry in listed.files.items():
+        _verify_file(path / name, entry)
+    for name in (STATE, OPTIMISER):
+        if name not in listed.files:
+            raise CheckpointError(f"{path} lists no {name}: it is not a training checkpoint")
+    return {name: path / name for name in listed.files}
+
+
+def load_checkpoint(
+    path: Path, *, model: nn.Module, optimisers: Mapping[str, Optimizer]
+) -> TrainState:
+    """Verify `path`, then put its weights and optimiser states into `model` and `optimisers`."""
+    files = verify_checkpoint(path)
+    state = _read_json(files[STATE], TrainState)
+    weights = [
+        f for name, f in files.items() if name.endswith(".safetensors") and name != OPTIMISER
+    ]
+    _load_weights(path, weights, model)
+    _load_optimisers(path, files[OPTIMISER], state, model, optimisers)
+    return state
+
+
+def read_state(path: Path) -> TrainState:
+    """`state.json` of a checkpoint, after verification."""
+    return _read_json(verify_checkpoint(path)[STATE], TrainState)
+
+
+# ---- writing -----------------------------------------------------------------------------------
+def _write(
+    folder: Path, model: nn.Module, optimisers: Mapping[str, Optimizer], state: TrainState
+) -> None:
+    model.save_pretrained(folder)  # type: ignore[operator]  # every encoder has it; nn.Module says Tensor
+    tensors, scalars = _flatten(model, optimisers)
+    save_file(tensors, folder / OPTIMISER)
+    full = state.model_copy(update={"scalars": scalars})
+    (folder / STATE).write_text(full.model_dump_json(), encoding="utf-8")
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    entries = {
+        file.relative_to(folder).as_posix(): _Entry(
+            n_bytes=file.stat().st_size, sha256=_sha256(file)
+        )
+        for file in files
+    }
+    listed = _Checksums(format_version=FORMAT_VERSION, files=entries)
+    (folder / CHECKSUMS).write_text(listed.model_dump_json(), encoding="utf-8")
+    for path in (*files, folder / CHECKSUMS, folder):
+        _sync(path)
+
+
+def _flatten(
+    model: nn.Module, optimisers: Mapping[str, Optimizer]
+) -> tuple[dict[str, Tensor], dict[str, float]]:
+    tensors: dict[str, Tensor] = {}
+    scalars: dict[str, float] = {}
+    for kind, optimiser in optimisers.items():
+        for name, parameter in _parameters(model, optimiser).items():
+            for key, value in optimiser.state.get(parameter, {}).items():
+                if isinstance(value, Tensor):
+                    tensors[f"{kind}/{name}/{key}"] = value.detach().cpu().contiguous()
+                else:
+                    scalars[f"{kind}/{name}/{key}"] = value
+    return tensors, scalars
+
+
+def _parameters(model: nn.Module, optimiser: Optimizer) -> dict[str, nn.Parameter]:
+    names = {id(p): name for name, p in model.named_parameters()}
+    return {names[id(p)]: p for group in optimiser.param_groups for p in group["params"]}
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _discard(folder: Path) -> None:
+    """Remove a folder so that no moment shows a half-removed one under its own name."""
+    if not folder.exists():
+        return
+    doomed = folder.with_name(f".{folder.name.lstrip('.')}.discarded")
+    shutil.rmtree(doomed, ignore_errors=True)
+    folder.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+# ---- reading -----------------------------------------------------------------------------------
+def _verify_file(path: Path, entry: _Entry) -> None:
+    if not path.is_file():
+        raise CheckpointError(f"{path} is missing")
+    n_bytes = path.stat().st_size
+    if n_bytes != entry.n_bytes:
+        raise CheckpointError(f"{path} has {n_bytes} bytes, {entry.n_bytes} were written")
+    if _sha256(path) != entry.sha256:
+        raise CheckpointError(f"{path} was altered: its SHA-256 is not the one written")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_json(path: Path, kind: type[_Model]) -> _Model:
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise CheckpointError(f"{path} is missing or not what was written: {error}") from error
+
+
+def _load_weights(path: Path, files: list[Path], model: nn.Module) -> None:
+    """Copy in place; names tied to one tensor need only one of them in the files."""
+    targets = model.state_dict(keep_vars=False)
+    found: set[str] = set()
+    for file in files:
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118  # not a mapping
+                if name not in targets:
+                    raise CheckpointError(f"{path}: the model has no tensor {name!r}")
+                _copy(path, name, tensors.get_tensor(name), targets[name])
+                found.add(name)
+    reached = {targets[name].data_ptr() for name in found}
+    missing = [name for name, value in targets.items() if value.data_ptr() not in reached]
+    if missing:
+        raise CheckpointError(f"{path} lacks {len(missing)} tensors of the model: {missing[:5]}")
+
+
+def _copy(path: Path, name: str, source: Tensor, target: Tensor) -> None:
+    if source.shape != target.shape or source.dtype != target.dtype:
+        raise CheckpointError(
+            f"{path}: {name} is {source.dtype} {tuple(source.shape)}, the model wants "
+            f"{target.dtype} {tuple(target.shape)}"
+        )
+    with torch.no_grad():
+        target.copy_(source)
+
+
+def _load_optimisers(
+    path: Path,
+    file: Path,
+    state: TrainState,
+    model: nn.Module,
+    optimisers: Mapping[str, Optimizer],
+) -> None:
+    flat: dict[str, Any] = {**load_file(file), **state.scalars}
+    for kind, optimiser in optimisers.items():
+        numbers = {name: i for i, name in enumerate(_parameters(model, optimiser))}
+        entries: dict[int, dict[str, Any]] = {}
+        for full in [name for name in flat if name.startswith(f"{kind}/")]:
+            _, name, key = full.split("/")
+            if name not in numbers:
+                raise CheckpointError(f"{path}: optimiser {kind!r} has no parameter {name!r}")
+            entries.setdefault(numbers[name], {})[key] = flat.pop(full)
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
+    if flat:
+        raise CheckpointError(f"{path} holds states of no optimiser here: {sorted(flat)[:5]}")

@@ -1,0 +1,167 @@
+"""Configuration of `kept pretrain`: YAML and flags in, one frozen value or every fault out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from kept.errors import ConfigError
+
+OPERATIONAL = frozenset(
+    {
+        "workers", "prefetch", "checkpoint_steps", "checkpoint_seconds", "keep", "log_every",
+        "evaluate_every", "budget_minutes",
+    }
+)  # fmt: skip
+"""Fields of `TrainConfig` that do not touch the weights: a resumed run may change them."""
+
+
+class TrainConfig(BaseModel):
+    """How to train, whatever the model and the data.
+
+    `steps` counts optimiser steps, each of `accumulate` batches. `epochs` is rounded up to whole
+    steps. `schedule` "linear" falls to zero at the last step, after `warmup_steps`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: NonNegativeInt = 0
+    steps: PositiveInt | None = None
+    epochs: PositiveInt | None = Field(None, validate_default=True)
+    batch_size: PositiveInt | None = None
+    node_budget: PositiveInt | None = Field(None, validate_default=True)
+    accumulate: PositiveInt = 1
+    learning_rate: PositiveFloat = 1e-4
+    entity_learning_rate: PositiveFloat = 1e-3
+    weight_decay: NonNegativeFloat = 0.01
+    schedule: Literal["linear", "constant"] = "linear"
+    warmup_steps: NonNegativeInt = 0
+    clip_norm: PositiveFloat | None = 1.0
+    objective_weights: dict[str, NonNegativeFloat] = {}
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    threads: PositiveInt | None = None
+    workers: NonNegativeInt = 0
+    prefetch: PositiveInt = 2
+    checkpoint_steps: PositiveInt | None = None
+    checkpoint_seconds: PositiveFloat | None = 600.0
+    keep: PositiveInt = 2
+    log_every: PositiveInt = 10
+    evaluate_every: PositiveInt | None = None
+    budget_minutes: PositiveFloat | None = None
+
+    @field_validator("epochs")
+    @classmethod
+    def _one_length(cls, epochs: int | None, info: ValidationInfo) -> int | None:
+        return _exactly_one(epochs, info, "steps")
+
+    @field_validator("node_budget")
+    @classmethod
+    def _one_size(cls, node_budget: int | None, info: ValidationInfo) -> int | None:
+        return _exactly_one(node_budget, info, "batch_size")
+
+
+class PretrainConfig(BaseModel):
+    """One pre-training run: host, method, data, how to build graphs and masks, how to train.
+
+    `graph` holds the options of the graph builder, `masking` those of the masking.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = "minilm"
+    method: str = "colake"
+    kg: Path
+    text: tuple[Path, ...] = Field(min_length=1)
+    graph: dict[str, Any] = {}
+    masking: dict[str, Any] = {}
+    training: TrainConfig = Field(default_factory=dict, validate_default=True)
+
+    @classmethod
+    def read(cls, path: Path | None, overrides: Mapping[str, Any] | None = None) -> Self:
+        """From a YAML file, `overrides` on top (dotted names: `training.steps`).
+
+        Raises `ConfigError` that lists every fault with its field.
+        """
+        values = {} if path is None else _read_yaml(path)
+        for name, value in (overrides or {}).items():
+            _put(values, name.split("."), value)
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            place = "the command line" if path is None else str(path)
+            raise ConfigError(_all_faults(error, place)) from None
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Every field that differs, with both values: `training.seed: 1, now 2`."""
+    return [
+        f"{prefix}{name}: {old.get(name)!r}, now {new.get(name)!r}"
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    ]
+
+
+def binding(config: TrainConfig) -> dict[str, Any]:
+    """The fields that a resumed run must share, as JSON values.
+
+    Under a constant schedule the length is free: a run may be prolonged.
+    """
+    free = OPERATIONAL | ({"steps", "epochs"} if config.schedule == "constant" else frozenset())
+    return config.model_dump(mode="json", exclude=set(free))
+
+
+def _exactly_one(value: int | None, info: ValidationInfo, other: str) -> int | None:
+    if other in info.data and (value is None) == (info.data[other] is None):
+        raise ValueError(f"give {other} or {info.field_name}, exactly one")
+    return value
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read as YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} holds {type(values).__name__}, not a mapping of fields")
+    return values
+
+
+def _put(values: dict[str, Any], names: list[str], value: Any) -> None:
+    for name in names[:-1]:
+        inner = values.setdefault(name, {})
+        if not isinstance(inner, dict):
+            return  # the section itself is faulty; validation names it
+        values = inner
+    values[names[-1]] = value
+
+
+def _all_faults(error: ValidationError, place: str) -> str:
+    faults = list(_faults(error))
+    return f"{len(faults)} fault(s) in {place}:\n" + "\n".join(f"  {fault}" for fault in faults)
+
+
+def _faults(error: ValidationError) -> Iterator[str]:
+    for fault in error.errors(include_url=False):
+        name = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            yield f"{name}: unknown field"
+        elif fault["type"] == "missing":
+            yield f"{name}: required"
+        else:
+            yield f"{name}: {fault['msg'].removeprefix('Value error, ')}, not {fault['input']!r}"

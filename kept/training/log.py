@@ -1,0 +1,107 @@
+"""The JSONL log of a run, and its curves as a PNG."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One optimiser step: unweighted `losses`, their weighted sum, and what it cost.
+
+    `gradient_norm` is that of the dense part before clipping, `row_gradient_norm` that of the
+    sparse tables; None where the model has no such part. `seconds` adds up over resumes.
+    """
+
+    step: int
+    n_steps: int
+    epoch: int
+    losses: dict[str, float]
+    total_loss: float
+    gradient_norm: float | None
+    row_gradient_norm: float | None
+    learning_rate: float
+    nodes_per_second: float
+    seconds: float
+
+
+class Reporter(Protocol):
+    """Who watches a run: a progress bar, a notebook, a test."""
+
+    def step(self, record: StepRecord) -> None:
+        """After every optimiser step."""
+        ...
+
+    def notice(self, message: str) -> None:
+        """Something the user should know: resumed from where, what was set aside."""
+        ...
+
+
+class RunLog:
+    """`log.jsonl`, one JSON object a line; a resumed run first drops what it will do again."""
+
+    def __init__(self, path: Path, *, resume_step: int) -> None:
+        kept = [row for row in read_log(path) if row["step"] <= resume_step]
+        beside = path.with_name(f".{path.name}.partial")
+        beside.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
+        beside.replace(path)
+        self._path = path
+
+    def step(self, record: StepRecord) -> None:
+        """Append a training step."""
+        self._append({"kind": "step", **asdict(record)})
+
+    def evaluation(self, step: int, scores: dict[str, float]) -> None:
+        """Append scores of the model after `step`."""
+        self._append({"kind": "evaluation", "step": step, "scores": scores})
+
+    def _append(self, row: dict[str, Any]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """All whole lines; a last line that a killed process cut short is left out."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def draw_curves(log: Path, png: Path) -> None:
+    """Losses, their weighted total and the evaluation scores over steps."""
+    rows = read_log(log)
+    steps = [row for row in rows if row["kind"] == "step"]
+    evaluations = [row for row in rows if row["kind"] == "evaluation"]
+    figure = Figure(figsize=(8, 3.5 * (2 if evaluations else 1)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2 if evaluations else 1, 1, squeeze=False)[:, 0]
+    losses = [{**row["losses"], "weighted total": row["total_loss"]} for row in steps]
+    _plot(axes[0], [row["step"] for row in steps], losses, "loss")
+    if evaluations:
+        scores = [row["scores"] for row in evaluations]
+        _plot(axes[1], [row["step"] for row in evaluations], scores, "score")
+    beside = png.with_name(f".{png.name}.partial")
+    figure.savefig(beside, format="png", dpi=120)
+    beside.replace(png)
+
+
+def _plot(axis: Any, steps: list[int], values: list[dict[str, float]], unit: str) -> None:
+    names = dict.fromkeys(name for row in values for name in row)
+    for place, name in enumerate(names):
+        points = [(s, row[name]) for s, row in zip(steps, values, strict=True) if name in row]
+        style = "-o" if len(points) < 30 else "-"
+        colour = COLOURS[place % len(COLOURS)]
+        axis.plot(*zip(*points, strict=True), style, color=colour, label=name, markersize=3)
+    axis.set(xlabel="step", ylabel=unit)
+    axis.spines[["top", "right"]].set_visible(False)
+    if names:
+        axis.legend(frameon=False)

@@ -1,0 +1,389 @@
+"""The training loop: accelerate for device, autocast, backward and clipping; the order is ours.
+
+Why not `transformers.Trainer`: docs/decisions/0003-own-loop-on-accelerate.md.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, NoReturn
+
+import torch
+from accelerate import Accelerator
+from filelock import FileLock, Timeout
+from torch import Tensor, nn
+
+from kept.batches import KnowledgeBatch
+from kept.errors import CheckpointError, ConfigError, TrainingError
+from kept.training.checkpoint import (
+    TrainState,
+    list_checkpoints,
+    load_checkpoint,
+    publish_model,
+    read_state,
+    remove_leftovers,
+    save_checkpoint,
+    verify_checkpoint,
+)
+from kept.training.config import TrainConfig, binding, differences
+from kept.training.log import Reporter, RunLog, StepRecord, draw_curves
+from kept.training.optimisers import (
+    dense_parameters,
+    make_optimisers,
+    rate_factor,
+    set_rates,
+    sparse_parameters,
+)
+from kept.training.randomness import torch_seed
+from kept.training.stream import BatchStream, PretrainingData, read_batches
+
+Evaluate = Callable[[nn.Module, int], dict[str, float]]
+Stop = Literal["finished", "budget", "request"]
+
+
+class Resume(StrEnum):
+    """What to do with checkpoints in the run's folder.
+
+    `NEVER`: refuse a folder that has some. `LATEST`: go on from the last one, which must be whole.
+    `NEWEST_GOOD`: set damaged ones aside (renamed, reported) and go on from the last whole one.
+    """
+
+    NEVER = "never"
+    LATEST = "latest"
+    NEWEST_GOOD = "newest-good"
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended. `last` is the record of its last step, None when none was left to do."""
+
+    step: int
+    n_steps: int
+    stopped: Stop
+    seconds: float
+    last: StepRecord | None
+    checkpoint: Path
+    log: Path
+    curves: Path
+    notices: tuple[str, ...]
+
+
+def train(
+    model: nn.Module,
+    data: PretrainingData,
+    config: TrainConfig,
+    run_dir: str | Path,
+    *,
+    evaluate: Evaluate | None = None,
+    reporter: Reporter | None = None,
+    resume: Resume = Resume.NEVER,
+    should_stop: Callable[[], bool] | None = None,
+) -> TrainResult:
+    """Train `model` in place; killed at any moment and resumed, it ends bitwise the same on a CPU.
+
+    `run_dir` receives `checkpoints/`, `log.jsonl`, `curves.png` and, at the end, the model's own
+    files. `evaluate(model, step)` runs in eval mode every `evaluate_every` steps and at the end.
+    `should_stop` is asked after each step. The process's own torch RNG and thread count are left
+    as found. Raises ConfigError, CheckpointError, TrainingError.
+    """
+    folder = Path(run_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".lock", timeout=0), _process_settings(config):
+            run = _Run(model, data, config, folder, reporter)
+            run.start(resume)
+            return run.to_the_end(evaluate, should_stop)
+    except Timeout as error:
+        raise CheckpointError(f"{folder} is in use by another training process") from error
+
+
+class _Run:
+    def __init__(
+        self,
+        model: nn.Module,
+        data: PretrainingData,
+        config: TrainConfig,
+        folder: Path,
+        reporter: Reporter | None,
+    ) -> None:
+        self.config, self.folder, self.reporter = config, folder, reporter
+        self.checkpoints, self.log_path = folder / "checkpoints", folder / "log.jsonl"
+        self.curves_path = folder / "curves.png"
+        self.started, self.seconds_before, self.step = time.monotonic(), 0.0, 0
+        self.notices: list[str] = []
+        self.fingerprint = data.fingerprint
+        self.stream = BatchStream(
+            data,
+            seed=config.seed,
+            batch_size=config.batch_size,
+            node_budget=config.node_budget,
+        )
+        self.n_steps = _n_steps(config, self.stream)
+        self.accelerator = _accelerator(config)
+        self.model = model.to(self.accelerator.device)
+        self.optimisers = make_optimisers(self.model, config)
+        self.dense, self.tables = dense_parameters(self.model), sparse_parameters(self.model)
+        self.saved_step, self.saved_at = -1, self.started
+        self.n_nodes = 0
+
+    @property
+    def seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self.started
+
+    # ---- before ----------------------------------------------------------------------------
+    def start(self, resume: Resume) -> None:
+        remove_leftovers(self.checkpoints)
+        path = self._checkpoint_to_resume(resume)
+        if path is not None:
+            self._refuse_mismatch(path, read_state(path))
+            state = load_checkpoint(path, model=self.model, optimisers=self.optimisers)
+            self.step = self.saved_step = state.step
+            self.seconds_before = state.seconds
+            self._notice(f"resumed from {path}")
+        elif resume is not Resume.NEVER:
+            self._notice(f"{self.checkpoints} holds no checkpoint: starting at step 0")
+        self.log = RunLog(self.log_path, resume_step=self.step)
+
+    def _checkpoint_to_resume(self, resume: Resume) -> Path | None:
+        found = list_checkpoints(self.checkpoints)
+        if found and resume is Resume.NEVER:
+            raise CheckpointError(
+                f"{self.folder} already holds {found[-1].name}; resume it (--resume) or choose "
+                "another folder"
+            )
+        while found and resume is Resume.NEWEST_GOOD:
+            try:
+                verify_checkpoint(found[-1])
+                break
+            except CheckpointError as error:
+                bad = found.pop()
+                aside = bad.rename(bad.with_name(f"{bad.name}.damaged-{time.time_ns()}"))
+                self._notice(f"damaged: {error}; set aside as {aside.name}")
+        return found[-1] if found else None
+
+    def _refuse_mismatch(self, path: Path, state: TrainState) -> None:
+        faults = differences(state.binding, binding(self.config))
+        if state.data_fingerprint != self.fingerprint:
+            faults.append(f"data: fingerprint {state.data_fingerprint}, now {self.fingerprint}")
+        if state.step > self.n_steps:
+            faults.append(f"steps: {state.step} are done, now {self.n_steps} are asked")
+        if faults:
+            raise CheckpointError(
+                f"{path} belongs to another run; restore these or choose another folder:\n"
+                + "\n".join(f"  {fault}" for fault in faults)
+            )
+        changed = differences(state.environment, self._environment())
+        if changed:
+            self._notice("not bitwise the same from here: " + "; ".join(changed))
+
+    # ---- steps -----------------------------------------------------------------------------
+    def to_the_end(
+        self, evaluate: Evaluate | None, should_stop: Callable[[], bool] | None
+    ) -> TrainResult:
+        config, last = self.config, None
+        stopped: Stop = "finished"
+        batches = read_batches(
+            self.stream,
+            self.step * config.accumulate,
+            self.n_steps * config.accumulate,
+            workers=config.workers,
+            prefetch=config.prefetch,
+        )
+        while self.step < self.n_steps:
+            last = self._one_step(batches)
+            done = self.step == self.n_steps
+            if self._due(config.log_every) or done:
+                self.log.step(last)
+            if self.reporter is not None:
+                self.reporter.step(last)
+            if evaluate is not None and (self._due(config.evaluate_every) or done):
+                self._evaluate(evaluate)
+            if not done and (reason := self._stop_reason(should_stop)):
+                stopped = reason
+                break
+            if not done and self._checkpoint_due():
+                self._save()
+        return self._finish(last, stopped)
+
+    def _one_step(self, batches: Iterator[KnowledgeBatch]) -> StepRecord:
+        config, number = self.config, self.step
+        set_rates(self.optimisers, config, rate_factor(number, self.n_steps, config))
+        self.model.train()
+        self.model.zero_grad(set_to_none=True)
+        means: dict[str, float] = {}
+        for part in range(config.accumulate):
+            torch.manual_seed(torch_seed(config.seed, "step", number, part))
+            for name, value in self._forward_backward(next(batches)).items():
+                means[name] = means.get(name, 0.0) + value / config.accumulate
+        norm, row_norm = self._clip(), self._row_norm()
+        for optimiser in self.optimisers.values():
+            optimiser.step()
+        self.step += 1
+        return self._record(means, norm, row_norm)
+
+    def _forward_backward(self, batch: KnowledgeBatch) -> dict[str, float]:
+        self.n_nodes += int(batch.node_mask.sum())
+        with self.accelerator.autocast():
+            losses: dict[str, Tensor] = self.model(batch.to(self.accelerator.device)).losses
+        self._check_losses(losses)
+        weighted = [self._weight(name) * value for name, value in losses.items()]
+        self.accelerator.backward(torch.stack(weighted).sum() / self.config.accumulate)
+        return {name: value.item() for name, value in losses.items()}
+
+    def _check_losses(self, losses: dict[str, Tensor]) -> None:
+        unknown = [name for name in self.config.objective_weights if name not in losses]
+        if unknown or not losses:
+            raise ConfigError(
+                f"objective_weights names {unknown}; the model's losses are {list(losses)}"
+            )
+        bad = {name: value.item() for name, value in losses.items() if not value.isfinite()}
+        if bad:
+            self._diverged(f"loss {bad}")
+
+    def _weight(self, loss: str) -> float:
+        return self.config.objective_weights.get(loss, 1.0)
+
+    def _diverged(self, what: str) -> NoReturn:
+        raise TrainingError(
+            f"{what} at step {self.step}: lower the learning rate, warm up or clip, and resume "
+            f"from {self.checkpoints}"
+        )
+
+    def _clip(self) -> float | None:
+        if not self.dense:
+            return None
+        limit = math.inf if self.config.clip_norm is None else self.config.clip_norm
+        norm = float(self.accelerator.clip_grad_norm_(self.dense, limit))
+        if not math.isfinite(norm):
+            self._diverged(f"gradient norm {norm}")
+        return norm
+
+    def _row_norm(self) -> float | None:
+        gradients = [table.grad.coalesce() for table in self.tables if table.grad is not None]
+        squares = [float(gradient.values().square().sum()) for gradient in gradients]
+        return math.sqrt(sum(squares)) if self.tables else None
+
+    def _record(
+        self, losses: dict[str, float], norm: float | None, row_norm: float | None
+    ) -> StepRecord:
+        number = self.step - 1
+        return StepRecord(
+            step=self.step,
+            n_steps=self.n_steps,
+            epoch=self.stream.locate(number * self.config.accumulate)[0],
+            losses=losses,
+            total_loss=sum(self._weight(name) * value for name, value in losses.items()),
+            gradient_norm=norm,
+            row_gradient_norm=row_norm,
+            learning_rate=self.config.learning_rate
+            * rate_factor(number, self.n_steps, self.config),
+            nodes_per_second=self.n_nodes / max(time.monotonic() - self.started, 1e-9),
+            seconds=self.seconds,
+        )
+
+    # ---- between and after -----------------------------------------------------------------
+    def _due(self, every: int | None) -> bool:
+        return every is not None and self.step % every == 0
+
+    def _stop_reason(self, should_stop: Callable[[], bool] | None) -> Stop | None:
+        budget = self.config.budget_minutes
+        if budget is not None and time.monotonic() - self.started >= budget * 60:
+            return "budget"
+        return "request" if should_stop is not None and should_stop() else None
+
+    def _checkpoint_due(self) -> bool:
+        seconds = self.config.checkpoint_seconds
+        late = seconds is not None and time.monotonic() - self.saved_at >= seconds
+        return late or self._due(self.config.checkpoint_steps)
+
+    def _evaluate(self, evaluate: Evaluate) -> None:
+        self.model.eval()
+        with torch.no_grad():
+            self.log.evaluation(self.step, evaluate(self.model, self.step))
+
+    def _save(self) -> None:
+        if self.saved_step == self.step:
+            return
+        state = TrainState(
+            step=self.step,
+            seconds=self.seconds,
+            binding=binding(self.config),
+            data_fingerprint=self.fingerprint,
+            environment=self._environment(),
+        )
+        save_checkpoint(
+            self.checkpoints,
+            model=self.model,
+            optimisers=self.optimisers,
+            state=state,
+            keep=self.config.keep,
+        )
+        self.saved_step, self.saved_at = self.step, time.monotonic()
+        draw_curves(self.log_path, self.curves_path)
+
+    def _finish(self, last: StepRecord | None, stopped: Stop) -> TrainResult:
+        self._save()
+        publish_model(self.folder, self.model)
+        draw_curves(self.log_path, self.curves_path)
+        return TrainResult(
+            step=self.step,
+            n_steps=self.n_steps,
+            stopped=stopped,
+            seconds=self.seconds,
+            last=last,
+            checkpoint=list_checkpoints(self.checkpoints)[-1],
+            log=self.log_path,
+            curves=self.curves_path,
+            notices=tuple(self.notices),
+        )
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "torch": torch.__version__,
+            "threads": str(torch.get_num_threads()),
+            "device": self.accelerator.device.type,
+        }
+
+    def _notice(self, message: str) -> None:
+        self.notices.append(message)
+        if self.reporter is not None:
+            self.reporter.notice(message)
+
+
+def _n_steps(config: TrainConfig, stream: BatchStream) -> int:
+    if config.steps is not None:
+        return config.steps
+    n_batches = sum(stream.n_batches(epoch) for epoch in range(config.epochs or 0))
+    return -(-n_batches // config.accumulate)
+
+
+def _accelerator(config: TrainConfig) -> Accelerator:
+    made = Accelerator(
+        cpu=config.device == "cpu",
+        mixed_precision="bf16" if config.precision == "bf16" else "no",
+    )
+    if made.num_processes > 1:
+        raise ConfigError(
+            f"training runs in one process, not {made.num_processes}: start it without a launcher"
+        )
+    if config.device not in ("auto", made.device.type):
+        raise ConfigError(f"device {config.device!r} is not there; accelerate found {made.device}")
+    return made
+
+
+@contextmanager
+def _process_settings(config: TrainConfig) -> Iterator[None]:
+    """Thread count and global RNG for the run; the caller's come back afterwards."""
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng():
+        try:
+            torch.set_num_threads(config.threads or threads)
+            yield
+        finally:
+            torch.set_num_threads(threads)

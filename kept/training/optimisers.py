@@ -1,0 +1,73 @@
+"""Optimisers: AdamW for dense parameters, a lazy row optimiser for sparse ones, a rate schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import nn
+from torch.optim import AdamW, Optimizer, SparseAdam
+
+from kept.training.config import TrainConfig
+
+DENSE, ROWS = "dense", "rows"
+
+
+def sparse_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Trainable tables whose gradients are sparse: embeddings made with `sparse=True`."""
+    sparse = {
+        id(module.weight)
+        for module in model.modules()
+        if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.sparse
+    }
+    return [p for p in model.parameters() if p.requires_grad and id(p) in sparse]
+
+
+def dense_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Every other trainable parameter, in the model's order."""
+    rows = {id(table) for table in sparse_parameters(model)}
+    return [p for p in model.parameters() if p.requires_grad and id(p) not in rows]
+
+
+def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimizer]:
+    """`{"dense": AdamW, "rows": ...}`, whichever the model has parameters for.
+
+    Vectors and scalars (biases, LayerNorm) are not decayed, nor are sparse tables.
+    """
+    dense, tables = dense_parameters(model), sparse_parameters(model)
+    made: dict[str, Optimizer] = {}
+    if dense:
+        groups = [
+            {"params": [p for p in dense if p.ndim > 1], "weight_decay": config.weight_decay},
+            {"params": [p for p in dense if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        made[DENSE] = AdamW([g for g in groups if g["params"]], lr=config.learning_rate)
+    if tables:
+        made[ROWS] = SparseAdam(tables, lr=config.entity_learning_rate)
+    return made
+
+
+def set_rates(optimisers: dict[str, Optimizer], config: TrainConfig, factor: float) -> None:
+    """Scale the base rates by `factor`; there is no scheduler state to save."""
+    base = {DENSE: config.learning_rate, ROWS: config.entity_learning_rate}
+    for name, group in _groups(optimisers):
+        group["lr"] = base[name] * factor
+
+
+def rate_factor(step: int, n_steps: int, config: TrainConfig) -> float:
+    """Linear warm-up, then linear decay to zero at `n_steps`, or constant.
+
+    >>> config = TrainConfig(steps=10, batch_size=1, warmup_steps=2)
+    >>> [rate_factor(step, 10, config) for step in (0, 1, 2, 6, 9)]
+    [0.5, 1.0, 1.0, 0.5, 0.125]
+    """
+    if step < config.warmup_steps:
+        return (step + 1) / config.warmup_steps
+    if config.schedule == "constant":
+        return 1.0
+    return (n_steps - step) / max(1, n_steps - config.warmup_steps)
+
+
+def _groups(optimisers: dict[str, Optimizer]) -> Iterator[tuple[str, dict[str, object]]]:
+    for name, optimiser in optimisers.items():
+        for group in optimiser.param_groups:
+            yield name, group

@@ -1,0 +1,159 @@
+"""The batch stream: which samples form batch number n, whatever the process or worker count.
+
+Batch n is a function of (data, seed, n), so a resumed run starts at any n and workers only
+compute batches ahead of time.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset
+
+from kept.batches import KnowledgeBatch
+from kept.errors import ConfigError
+from kept.training.randomness import generator
+
+
+class PretrainingData(Protocol):
+    """What the loop trains on. Must pickle cheaply: workers are spawned, not forked.
+
+    All randomness comes from `generator(seed, ..., epoch, index)`.
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when any sample could; a resumed run must meet the same one."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
+        """Sample `index` as it is in `epoch`, a batch of one."""
+        ...
+
+    def collate(
+        self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int
+    ) -> KnowledgeBatch:
+        """One padded batch with its negatives; `step` is the batch's number."""
+        ...
+
+
+@runtime_checkable
+class NodeCounted(Protocol):
+    """Data that can say beforehand how many nodes a sample has at most."""
+
+    def n_nodes(self, index: int) -> int:
+        """An upper bound that holds in every epoch."""
+        ...
+
+
+class BatchStream(Dataset[KnowledgeBatch]):
+    """Batches by number, endless; each epoch is one permutation by (seed, epoch).
+
+    Give `batch_size` (samples; the last batch of an epoch may be smaller) or `node_budget` (padded
+    nodes a batch, needs `NodeCounted` data), not both.
+    """
+
+    def __init__(
+        self,
+        data: PretrainingData,
+        *,
+        seed: int,
+        batch_size: int | None = None,
+        node_budget: int | None = None,
+    ) -> None:
+        if (batch_size is None) == (node_budget is None):
+            raise ConfigError("give batch_size or node_budget, exactly one")
+        if len(data) == 0:
+            raise ConfigError("the training data hold no sample")
+        self._data, self._seed = data, seed
+        self._batch_size, self._node_budget = batch_size, node_budget
+        self._n_nodes = None if node_budget is None else _node_counts(data, node_budget)
+        self._n_batches: list[int] = []
+        self._current: tuple[int, list[NDArray[np.int64]]] = (-1, [])
+
+    def __getitem__(self, number: int) -> KnowledgeBatch:
+        epoch, indices = self.locate(number)
+        samples = [self._data.sample(int(i), epoch=epoch, seed=self._seed) for i in indices]
+        return self._data.collate(samples, epoch=epoch, seed=self._seed, step=number)
+
+    def locate(self, number: int) -> tuple[int, NDArray[np.int64]]:
+        """`(epoch, sample indices)` of batch `number`."""
+        epoch = 0
+        while number >= self.n_batches(epoch):
+            number -= self.n_batches(epoch)
+            epoch += 1
+        return epoch, self._epoch(epoch)[number]
+
+    def n_batches(self, epoch: int) -> int:
+        """Batches of one epoch; under a node budget it varies with the permutation."""
+        if self._batch_size is not None:
+            return -(-len(self._data) // self._batch_size)
+        while len(self._n_batches) <= epoch:
+            self._n_batches.append(len(self._epoch(len(self._n_batches))))
+        return self._n_batches[epoch]
+
+    def _epoch(self, epoch: int) -> list[NDArray[np.int64]]:
+        if self._current[0] != epoch:
+            order = generator(self._seed, "order", epoch).permutation(len(self._data))
+            self._current = (epoch, np.split(order, self._cuts(order)))
+        return self._current[1]
+
+    def _cuts(self, order: NDArray[np.int64]) -> list[int]:
+        if self._n_nodes is None:
+            return list(range(self._batch_size or 1, len(order), self._batch_size or 1))
+        cuts, start, longest = [], 0, 0
+        for place, n in enumerate(self._n_nodes[order].tolist()):
+            longest = max(longest, n)
+            if longest * (place - start + 1) > (self._node_budget or 0):
+                cuts.append(place)
+                start, longest = place, n
+        return cuts
+
+
+def _node_counts(data: PretrainingData, node_budget: int) -> NDArray[np.int64]:
+    if not isinstance(data, NodeCounted):
+        raise ConfigError(
+            f"node_budget needs data that know their node counts; {type(data).__name__} "
+            "does not, give batch_size"
+        )
+    counts = np.array([data.n_nodes(i) for i in range(len(data))], np.int64)
+    worst = int(counts.argmax())
+    if counts[worst] > node_budget:
+        raise ConfigError(
+            f"node_budget {node_budget} cannot hold sample {worst}, which may have "
+            f"{counts[worst]} nodes; raise the budget or lower the builder's max_nodes"
+        )
+    return counts
+
+
+def read_batches(
+    stream: BatchStream, first: int, last: int, *, workers: int, prefetch: int
+) -> Iterator[KnowledgeBatch]:
+    """Batches `first` to `last` (exclusive) in order, computed ahead by spawned workers."""
+    loader = DataLoader(
+        stream,
+        batch_size=None,
+        sampler=range(first, last),
+        num_workers=workers,
+        multiprocessing_context="spawn" if workers else None,
+        prefetch_factor=prefetch if workers else None,
+        worker_init_fn=_leave_interrupts_to_the_parent,
+        collate_fn=_as_it_is,  # type: ignore[arg-type]  # without batch_size it gets one item
+        generator=torch.Generator(),  # else the loader draws from the global one
+    )
+    return iter(loader)
+
+
+def _as_it_is(batch: KnowledgeBatch) -> KnowledgeBatch:
+    return batch
+
+
+def _leave_interrupts_to_the_parent(_worker: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
