@@ -1,0 +1,178 @@
+"""Intervals and paired tests for scores; every random one takes a generator.
+
+Axis legend: item (a question, a sentence, a seed), resample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kept.errors import EvaluationError
+
+_BLOCK = 1 << 22  # random numbers drawn at once
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with a confidence interval; `n` counts what was resampled (items or clusters)."""
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+    n: int
+    method: str
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+def bootstrap_interval(
+    values: ArrayLike,
+    *,
+    generator: np.random.Generator,
+    clusters: Sequence[object] | NDArray[np.generic] | None = None,
+    n_resamples: int = 2000,
+    confidence: float = 0.95,
+) -> Interval:
+    """Percentile interval of the mean of `values [item]` (Efron and Tibshirani 1993, section 13.3).
+
+    `clusters` gives each item a key; items of one key (both directions of a triple, paraphrases
+    of a fact) are drawn together, as they are not independent. EvaluationError: fewer than two.
+    """
+    sums, sizes = _by_cluster(values, clusters)
+    _check(len(sums), confidence)
+    means = np.empty(n_resamples)
+    step = max(1, _BLOCK // len(sums))
+    for start in range(0, n_resamples, step):
+        shape = (min(step, n_resamples - start), len(sums))
+        drawn = generator.integers(len(sums), size=shape)
+        means[start : start + step] = sums[drawn].sum(1) / sizes[drawn].sum(1)
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    method = "bootstrap" if clusters is None else "cluster bootstrap"
+    estimate = float(sums.sum() / sizes.sum())
+    return Interval(estimate, float(low), float(high), confidence, len(sums), method)
+
+
+def paired_bootstrap_interval(
+    ours: ArrayLike,
+    theirs: ArrayLike,
+    *,
+    generator: np.random.Generator,
+    clusters: Sequence[object] | NDArray[np.generic] | None = None,
+    n_resamples: int = 2000,
+    confidence: float = 0.95,
+) -> Interval:
+    """Interval of mean(ours - theirs) on the same items `[item]`."""
+    return bootstrap_interval(
+        _differences(ours, theirs), generator=generator, clusters=clusters,
+        n_resamples=n_resamples, confidence=confidence,
+    )  # fmt: skip
+
+
+def sign_flip_test(
+    ours: ArrayLike,
+    theirs: ArrayLike,
+    *,
+    generator: np.random.Generator,
+    clusters: Sequence[object] | NDArray[np.generic] | None = None,
+    n_flips: int = 10_000,
+) -> float:
+    """Two-sided p of "swapping ours and theirs changes nothing" (paired permutation test).
+
+    Exact over all sign patterns where there are no more than `n_flips` of them; otherwise
+    (hits + 1) / (n_flips + 1), which is never 0. Clusters flip as one.
+    """
+    sums, _ = _by_cluster(_differences(ours, theirs), clusters)
+    n = len(sums)
+    if n < 1:
+        raise EvaluationError("a paired test needs at least one pair")
+    observed = abs(sums.sum()) * (1 - 1e-12) - 1e-15
+    if n < 63 and 2**n <= n_flips:
+        patterns = np.arange(2**n)[:, None] >> np.arange(n) & 1
+        return float((np.abs((1 - 2 * patterns) @ sums) >= observed).mean())
+    hits, step = 0, max(1, _BLOCK // n)
+    for start in range(0, n_flips, step):
+        signs = generator.integers(2, size=(min(step, n_flips - start), n)) * 2 - 1
+        hits += int((np.abs(signs @ sums) >= observed).sum())
+    return (hits + 1) / (n_flips + 1)
+
+
+def seed_interval(values: ArrayLike, *, confidence: float = 0.95) -> Interval:
+    """Student's t interval of the mean over runs `[item]` with different seeds."""
+    runs = np.asarray(values, np.float64)
+    _check(len(runs), confidence)
+    spread = t_quantile((1 + confidence) / 2, len(runs) - 1) * runs.std(ddof=1) / len(runs) ** 0.5
+    mean = float(runs.mean())
+    low, high = mean - float(spread), mean + float(spread)
+    return Interval(mean, low, high, confidence, len(runs), "t over seeds")
+
+
+def t_quantile(p: float, df: int) -> float:
+    """Quantile of Student's t for p > 1/2, by bisection.
+
+    >>> round(t_quantile(0.975, 4), 3)
+    2.776
+    """
+    if not 0.5 < p < 1 or df < 1:
+        raise EvaluationError(f"t quantile needs 0.5 < p < 1 and df >= 1, not {p=}, {df=}")
+    low, high = 0.0, 1.0
+    while _t_distribution(high, df) < p:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_distribution(middle, df) < p else (low, middle)
+    return (low + high) / 2
+
+
+def _t_distribution(t: float, df: int) -> float:
+    """P(T <= t), t >= 0: the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    angle = math.atan2(t, math.sqrt(df))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    odd = df % 2
+    term = cosine if odd else 1.0
+    total = term if df > 1 else 0.0
+    for k in range(3 if odd else 2, df, 2):
+        term *= cosine**2 * (k - 1) / k
+        total += term
+    inside = 2 / math.pi * (angle + sine * total) if odd else sine * total
+    return (1 + inside) / 2
+
+
+def _by_cluster(
+    values: ArrayLike, clusters: Sequence[object] | NDArray[np.generic] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    items = np.asarray(values, np.float64).ravel()
+    if not np.isfinite(items).all():
+        raise EvaluationError(f"{int((~np.isfinite(items)).sum())} values are not finite")
+    if clusters is None:
+        return items, np.ones_like(items)
+    if len(clusters) != len(items):
+        raise EvaluationError(f"{len(items)} values have {len(clusters)} cluster keys")
+    numbers: dict[object, int] = {}
+    ids = np.array([numbers.setdefault(_key(key), len(numbers)) for key in clusters], np.int64)
+    counts = np.bincount(ids, minlength=len(numbers)).astype(np.float64)
+    return np.bincount(ids, items, minlength=len(numbers)), counts
+
+
+def _key(key: object) -> object:
+    return tuple(key.tolist()) if isinstance(key, np.ndarray) else key
+
+
+def _differences(ours: ArrayLike, theirs: ArrayLike) -> NDArray[np.float64]:
+    left, right = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+    if left.shape != right.shape:
+        raise EvaluationError(f"pairs need equal shapes, not {left.shape} and {right.shape}")
+    return left - right
+
+
+def _check(n: int, confidence: float) -> None:
+    if n < 2:
+        raise EvaluationError(f"an interval needs at least two independent items, there are {n}")
+    if not 0 < confidence < 1:
+        raise EvaluationError(f"confidence {confidence} is outside (0, 1)")

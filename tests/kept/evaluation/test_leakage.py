@@ -1,0 +1,70 @@
+"""Each leak is planted once and must be found; clean data must pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kept.evaluation.leakage import (
+    LeakCheck,
+    answers_in_subjects,
+    audit_table,
+    exit_code,
+    inverses_in_graph,
+    pairs_in_graph,
+    sentences_in_training,
+    shared_triples,
+    triples_in_graph,
+)
+from kg_loaders import KnowledgeGraph
+
+
+def ids(graph: KnowledgeGraph, *names: tuple[str, str, str]) -> np.ndarray:
+    return np.array(
+        [(graph.entities.id(h), graph.relations.id(r), graph.entities.id(t)) for h, r, t in names]
+    )
+
+
+def test_tested_triples_in_the_graph(small_graph: KnowledgeGraph):
+    tested = ids(small_graph, ("Q90", "P1376", "Q142"), ("Q90", "P1376", "Q183"))
+    expected = LeakCheck("tested triple in the graph", 2, 1, ("Paris / capital of / France",))
+    assert triples_in_graph(tested, small_graph) == expected
+
+
+def test_reversed_pairs_in_the_graph(small_graph: KnowledgeGraph):
+    tested = ids(small_graph, ("Q142", "P206", "Q90"), ("Q46", "P30", "Q46"), ("Q2", "P17", "Q183"))
+    found = inverses_in_graph(tested, small_graph)
+    assert (found.n_checked, found.n_found) == (3, 1)
+    assert found.examples == ("France / located next to body of water / Paris",)
+
+
+def test_pairs_under_another_relation(small_graph: KnowledgeGraph):
+    tested = ids(small_graph, ("Q2", "P36", "Q183"), ("Q2", "P17", "Q142"))
+    assert pairs_in_graph(tested, small_graph).n_found == 1
+
+
+def test_triples_shared_by_splits(small_graph: KnowledgeGraph):
+    train, test = small_graph.triples[:10], small_graph.triples[9:]
+    found = shared_triples({"train": train, "test": test}, small_graph)
+    assert (found.n_checked, found.n_found) == (16, 1)
+    assert shared_triples({"train": train, "test": test[1:]}, small_graph).n_found == 0
+
+
+def test_sentences_in_the_training_text():
+    found = sentences_in_training(
+        ["Paris is in France .", "Bonn is a city."], iter(["x", "paris  is\tin FRANCE ."])
+    )
+    assert (found.n_checked, found.n_found) == (2, 1)
+    assert found.examples == ("Paris is in France .",)
+
+
+def test_answers_inside_the_subject():
+    found = answers_in_subjects([("Bank of France", "france"), ("Seine", "France"), ("x", " ")])
+    assert (found.n_checked, found.n_found) == (3, 1)
+
+
+def test_table_and_exit_code():
+    clean, leaky = LeakCheck("a", 4, 0), LeakCheck("b", 4, 1, ("x | y",))
+    assert exit_code([clean]) == 0
+    assert exit_code([clean, leaky]) == 1
+    assert exit_code([clean, leaky], allowed={"b": 0.25}) == 0
+    assert audit_table([clean, leaky]).splitlines()[-1] == "| b | 4 | 1 | 25.00% | x \\| y |"

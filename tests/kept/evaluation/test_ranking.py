@@ -1,0 +1,196 @@
+"""Ranking against a loop that a child could check, and against PyKEEN on the same weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kept.errors import EvaluationError
+from kept.evaluation.ranking import SLOTS, Filter, rank, rank_scores
+from kept.kge import SCORERS, make_scorer
+
+N_ENTITIES, N_RELATIONS = 9, 4
+DIRECTIONS = ("head", "relation", "tail")
+
+
+def random_triples(generator: np.random.Generator, n: int) -> np.ndarray:
+    sizes = [N_ENTITIES, N_RELATIONS, N_ENTITIES]
+    return np.unique(generator.integers(0, sizes, (n, 3)), axis=0)
+
+
+class Table:
+    """Scores from a cube `[entity relation entity]`; few distinct values, so many ties."""
+
+    def __init__(self, cube: np.ndarray) -> None:
+        self.cube = cube
+
+    def scores(self, direction: str, triples: torch.Tensor) -> torch.Tensor:
+        head, relation, tail = triples.numpy().T
+        rows = {
+            "head": self.cube[:, relation, tail].T,
+            "relation": self.cube[head, :, tail],
+            "tail": self.cube[head, relation],
+        }[direction]
+        return torch.from_numpy(rows.copy())
+
+
+def loop_rank(
+    cube: np.ndarray, triple: Any, direction: str, known: set[Any], allowed: set[int]
+) -> tuple[int, int]:
+    """(better, equal) competitors, one candidate at a time."""
+    slot, better, equal = SLOTS[direction], 0, 0
+    for candidate in range(N_RELATIONS if direction == "relation" else N_ENTITIES):
+        other = list(triple)
+        other[slot] = candidate
+        if candidate == triple[slot] or tuple(other) in known:
+            continue
+        if direction != "relation" and candidate not in allowed:
+            continue
+        better += cube[tuple(other)] > cube[tuple(triple)]
+        equal += cube[tuple(other)] == cube[tuple(triple)]
+    return better, equal
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), subset=st.booleans(), budget=st.sampled_from([1, 100, 10**6]))
+def test_rank_equals_a_loop(seed: int, subset: bool, budget: int):
+    generator = np.random.default_rng(seed)
+    cube = generator.integers(0, 4, (N_ENTITIES, N_RELATIONS, N_ENTITIES)).astype(np.float32)
+    known, tested = random_triples(generator, 60), random_triples(generator, 12)
+    allowed = np.sort(generator.permutation(N_ENTITIES)[:6]) if subset else np.arange(N_ENTITIES)
+    result = rank(
+        Table(cube), tested,
+        filter=Filter({"known": known}, n_entities=N_ENTITIES, n_relations=N_RELATIONS),
+        ties="realistic", directions=DIRECTIONS, candidates=allowed if subset else "all",
+        byte_budget=budget,
+    )  # fmt: skip
+    known_set, allowed_set = set(map(tuple, known.tolist())), set(allowed.tolist())
+    expected = [
+        loop_rank(cube, triple, direction, known_set, allowed_set)
+        for direction in DIRECTIONS
+        for triple in tested.tolist()
+        if direction == "relation" or triple[SLOTS[direction]] in allowed_set
+    ]
+    better, equal = np.array(expected).reshape(-1, 2).T
+    np.testing.assert_array_equal(result.with_ties("optimistic").ranks, 1 + better)
+    np.testing.assert_array_equal(result.ranks, 1 + better + equal / 2)
+    np.testing.assert_array_equal(result.with_ties("pessimistic").ranks, 1 + better + equal)
+    assert result.n_asked == 3 * len(tested)
+    assert result.n_scored + sum(result.n_skipped.values()) == result.n_asked
+
+
+@pytest.mark.parametrize("name", ["transe", "distmult", "complex"])
+def test_metrics_equal_pykeens_on_the_same_weights(name: str):
+    pykeen_evaluation = pytest.importorskip("pykeen.evaluation", reason="needs pykeen")
+    from pykeen.models import ComplEx, DistMult, TransE
+    from pykeen.triples import CoreTriplesFactory
+
+    generator = np.random.default_rng(0)
+    triples = random_triples(generator, 200)
+    train, test = triples[::2], triples[1::2]
+    ours = make_scorer(name, n_entities=N_ENTITIES, n_relations=N_RELATIONS, width=6,
+                       generator=torch.Generator().manual_seed(1))  # fmt: skip
+    factory = CoreTriplesFactory(torch.from_numpy(train), N_ENTITIES, N_RELATIONS)
+    kinds = {"transe": (TransE, 6), "distmult": (DistMult, 6), "complex": (ComplEx, 3)}
+    kind, width = kinds[name]
+    theirs = kind(triples_factory=factory, embedding_dim=width, random_seed=0)
+    for table, module in ((ours.entities, theirs.entity_representations[0]),
+                          (ours.relations, theirs.relation_representations[0])):  # fmt: skip
+        weights = table.detach()
+        if name == "complex":
+            weights = torch.stack(weights.chunk(2, -1), -1).flatten(1)
+        module._embeddings.weight.data.copy_(weights)
+    evaluator = pykeen_evaluation.RankBasedEvaluator(filtered=True)
+    answer = evaluator.evaluate(
+        theirs, torch.from_numpy(test), additional_filter_triples=torch.from_numpy(train),
+        use_tqdm=False, batch_size=16,
+    )  # fmt: skip
+    known = Filter({"train": train, "test": test}, n_entities=N_ENTITIES, n_relations=N_RELATIONS)
+    for ties in ("optimistic", "realistic", "pessimistic"):
+        result = rank(ours, test, filter=known, ties=ties, directions=("head", "tail"),
+                      candidates="all")  # fmt: skip
+        expected = [answer.get_metric(f"both.{ties}.{metric}")
+                    for metric in ("mean_rank", "inverse_harmonic_mean_rank", "hits_at_3")]  # fmt: skip
+        assert [result.mr, result.mrr, result.hits(3)] == pytest.approx(expected, abs=1e-5)
+
+
+def test_what_cannot_be_asked_is_counted_with_its_reason():
+    cube = np.zeros((N_ENTITIES, N_RELATIONS, N_ENTITIES), np.float32)
+    tested = np.array([[0, 0, 1], [0, 0, -1], [0, 0, N_ENTITIES], [5, 0, 1]])
+    result = rank(Table(cube), tested,
+                  filter=Filter({}, n_entities=N_ENTITIES, n_relations=N_RELATIONS),
+                  ties="realistic", directions=("head",), candidates=np.array([0, 1, 2]))  # fmt: skip
+    assert result.n_skipped == {
+        "an id outside the graph": 2,
+        "the answer is not among the candidates": 1,
+    }
+    assert (result.n_asked, result.n_scored, result.ranks.tolist()) == (4, 1, [2.0])
+    assert "filter none (raw ranks)" in str(result)
+    assert "2 skipped (an id outside the graph)" in str(result)
+    assert result.conditions()["candidates"] == "3 given entities"
+
+
+def test_one_direction_of_a_result():
+    generator = np.random.default_rng(3)
+    cube = generator.random((N_ENTITIES, N_RELATIONS, N_ENTITIES))
+    tested = random_triples(generator, 10)
+    known = Filter({}, n_entities=N_ENTITIES, n_relations=N_RELATIONS)
+    common = {"filter": known, "ties": "realistic", "candidates": "all"}
+    both = rank(Table(cube), tested, directions=("head", "tail"), **common)
+    tails = rank(Table(cube), tested, directions=("tail",), **common)
+    np.testing.assert_array_equal(both.of("tail").ranks, tails.ranks)
+    assert both.of("tail").n_asked == len(tested)
+
+
+def test_metrics_of_known_ranks():
+    counts = rank_scores(torch.tensor([[3.0, 2.0, 1.0], [0.0, 5.0, 5.0]]), torch.tensor([1, 2]),
+                         None)  # fmt: skip
+    assert counts.ranks("optimistic").tolist() == [2, 1]
+    assert counts.ranks("realistic").tolist() == [2, 1.5]
+
+
+def test_masked_candidates_do_not_compete_and_the_gold_always_does():
+    scores = torch.tensor([[3.0, 2.0, 4.0, 2.0]])
+    mask = torch.tensor([[False, False, True, True]])
+    counts = rank_scores(scores, torch.tensor([1]), mask)
+    assert (counts.n_greater.tolist(), counts.n_equal.tolist()) == ([1], [1])
+
+
+def test_nan_scores_are_an_error_and_not_a_first_rank():
+    with pytest.raises(EvaluationError, match="NaN"):
+        rank_scores(torch.tensor([[float("nan"), 1.0]]), torch.tensor([1]), None)
+
+
+def test_wrong_shapes_rules_and_empty_results_are_errors():
+    known = Filter({}, n_entities=3, n_relations=1)
+    common = {"filter": known, "directions": ("tail",), "candidates": "all"}
+    with pytest.raises(EvaluationError, match="shape"):
+        rank(lambda direction, triples: torch.zeros(len(triples), 2), np.array([[0, 0, 1]]),
+             ties="realistic", **common)  # fmt: skip
+    empty = rank(lambda direction, triples: torch.zeros(0, 3), np.zeros((0, 3)), ties="realistic",
+                 **common)  # fmt: skip
+    with pytest.raises(EvaluationError, match="no question was scored"):
+        _ = empty.mrr
+    with pytest.raises(EvaluationError, match="tie rule"):
+        _ = empty.with_ties("average").ranks
+    with pytest.raises(EvaluationError, match="known triples"):
+        Filter({"a": np.array([[0, 1, 0]])}, n_entities=3, n_relations=1)
+
+
+@pytest.mark.parametrize("name", sorted(SCORERS))
+def test_scorers_can_be_ranked(name: str):
+    scorer = make_scorer(name, n_entities=N_ENTITIES, n_relations=N_RELATIONS, width=4,
+                         generator=torch.Generator().manual_seed(0))  # fmt: skip
+    tested = random_triples(np.random.default_rng(0), 20)
+    known = Filter({"t": tested}, n_entities=N_ENTITIES, n_relations=N_RELATIONS)
+    whole, blocks = (
+        rank(scorer, tested, filter=known, ties="realistic", directions=DIRECTIONS,
+             candidates="all", byte_budget=budget).ranks
+        for budget in (1 << 20, 1)
+    )  # fmt: skip
+    np.testing.assert_array_equal(whole, blocks)

@@ -1,0 +1,110 @@
+"""Intervals and tests against scipy, enumeration and known coverage."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from kept.errors import EvaluationError
+from kept.evaluation.statistics import (
+    bootstrap_interval,
+    paired_bootstrap_interval,
+    seed_interval,
+    sign_flip_test,
+    t_quantile,
+)
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("df", [1, 2, 3, 4, 5, 9, 30, 101])
+@pytest.mark.parametrize("p", [0.9, 0.975, 0.995])
+def test_t_quantiles_equal_scipys(df: int, p: float):
+    stats = pytest.importorskip("scipy.stats", reason="needs scipy")
+    assert t_quantile(p, df) == pytest.approx(stats.t.ppf(p, df), rel=1e-9)
+
+
+def test_bootstrap_interval_covers_the_true_mean_about_as_often_as_it_says():
+    draws, covered = rng(1), 0
+    for _ in range(200):
+        interval = bootstrap_interval(draws.normal(3, 1, 60), generator=draws, n_resamples=400)
+        covered += interval.low <= 3 <= interval.high
+    assert 0.88 <= covered / 200 <= 0.99
+
+
+def test_equal_generators_give_equal_intervals():
+    values = rng(2).random(50)
+    first, second = (bootstrap_interval(values, generator=rng(7)) for _ in range(2))
+    assert first == second
+    assert first.estimate == pytest.approx(values.mean())
+
+
+def test_clusters_widen_the_interval_of_repeated_items():
+    values = rng(3).random(40)
+    alone = bootstrap_interval(values, generator=rng())
+    doubled, keys = np.repeat(values, 5), np.repeat(np.arange(40), 5)
+    naive = bootstrap_interval(doubled, generator=rng())
+    clustered = bootstrap_interval(doubled, generator=rng(), clusters=keys)
+    assert (clustered.low, clustered.high) == pytest.approx((alone.low, alone.high))
+    assert naive.high - naive.low < 0.6 * (clustered.high - clustered.low)
+    assert clustered.n == 40
+
+
+def test_cluster_keys_may_be_rows_of_triples():
+    triples = np.array([[0, 1, 2], [0, 1, 2], [3, 4, 5]])
+    interval = bootstrap_interval([1.0, 0.0, 1.0], generator=rng(), clusters=triples)
+    assert (interval.n, interval.method) == (2, "cluster bootstrap")
+
+
+def test_paired_interval_is_the_interval_of_the_differences():
+    ours, theirs = rng(4).random((2, 30))
+    paired = paired_bootstrap_interval(ours, theirs, generator=rng())
+    assert paired == bootstrap_interval(ours - theirs, generator=rng())
+
+
+def test_sign_flips_are_exact_for_few_pairs():
+    ours, theirs = np.array([1.0, 2, 3, 5, 1]), np.array([0.5, 1, 4, 2, 0])
+    differences = ours - theirs
+    sums = [abs(np.dot(signs, differences)) for signs in product((1, -1), repeat=5)]
+    expected = np.mean(np.array(sums) >= abs(differences.sum()) - 1e-9)
+    assert sign_flip_test(ours, theirs, generator=rng()) == pytest.approx(expected)
+
+
+def test_sign_flips_tell_a_difference_from_none():
+    noise = rng(5).normal(0, 1, 200)
+    assert sign_flip_test(noise + 0.5, np.zeros(200), generator=rng()) < 0.001
+    assert sign_flip_test(noise, noise[::-1], generator=rng()) > 0.05
+    assert sign_flip_test(noise, noise, generator=rng()) == 1.0
+
+
+def test_sampled_sign_flips_agree_with_the_exact_ones():
+    ours = rng(6).normal(0.4, 1, 12)
+    exact = sign_flip_test(ours, np.zeros(12), generator=rng(), n_flips=4096)
+    sampled = sign_flip_test(ours, np.zeros(12), generator=rng(), n_flips=4095)
+    assert sampled == pytest.approx(exact, abs=0.03)
+
+
+def test_seed_interval_by_hand():
+    interval = seed_interval([1.0, 2.0, 3.0])
+    half = 4.302652729696142 * 1 / np.sqrt(3)
+    assert (interval.low, interval.high) == pytest.approx((2 - half, 2 + half))
+    assert str(interval) == "2.0000 [-0.4841, 4.4841]"
+
+
+def test_meaningless_requests_are_errors():
+    with pytest.raises(EvaluationError, match="at least two"):
+        seed_interval([1.0])
+    with pytest.raises(EvaluationError, match="at least two"):
+        bootstrap_interval([1.0, 2.0], generator=rng(), clusters=["a", "a"])
+    with pytest.raises(EvaluationError, match="not finite"):
+        bootstrap_interval([1.0, np.nan], generator=rng())
+    with pytest.raises(EvaluationError, match="equal shapes"):
+        sign_flip_test([1.0], [1.0, 2.0], generator=rng())
+    with pytest.raises(EvaluationError, match="cluster keys"):
+        bootstrap_interval([1.0, 2.0], generator=rng(), clusters=["a"])
+    with pytest.raises(EvaluationError, match="confidence"):
+        seed_interval([1.0, 2.0], confidence=95)
