@@ -35,6 +35,8 @@ class CheckpointError(KeptError, ValueError):
 
 class EvaluationError(KeptError, ValueError):
     """A metric asked of data on which it means nothing."""
+
+
 class TrainingError(KeptError, ArithmeticError):
     """Training that cannot go on: a loss or gradient is not finite."""
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from entity_linking.annotations import RelationExample, read_trex
+from entity_linking.relations import RelationExample, read_trex
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 

@@ -50,7 +50,7 @@ def colake_view(graph: WordKnowledgeGraph) -> KnowledgeBatch:
         node_kinds=_row(kinds),
         node_mask=torch.ones(1, graph.n_nodes, dtype=torch.bool),
         positions=_row(graph.positions),
-        segment_ids=_row(kinds),
+        segment_ids=_row(np.zeros_like(kinds)),
         visible_mask=torch.from_numpy(adjacency(graph))[None],
         mention_spans=_row(np.stack([anchors, anchors + 1], axis=1)),
     )

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from entity_linking.annotations import RelationExample
+from entity_linking.relations import RelationExample
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Filter, RankingResult, Ties, rank_scores

@@ -86,9 +86,9 @@ class Asked:
         return Answers(method, results, skipped)
 
 
-def with_knowledge(split: CompletionSplit, knowledge: Knowledge, seed: int) -> tuple[
-    KnowledgeGraph, KnowledgeGraph
-]:
+def with_knowledge(
+    split: CompletionSplit, knowledge: Knowledge, seed: int
+) -> tuple[KnowledgeGraph, KnowledgeGraph]:
     """The training and the context graph as they are, empty, or with objects shuffled.
 
     Shuffled: the context keeps the shuffled training triples and adds shuffled others, so that an
@@ -137,9 +137,7 @@ def triple_scorer(
     with torch.no_grad():
         rows = torch.from_numpy(asked.triples["transductive"])
         scores = scorer.scores("relation", rows).numpy()
-    return asked.answers(
-        type(scorer).__name__, {"transductive": scores}, {"inductive": UNSEEN}
-    )
+    return asked.answers(type(scorer).__name__, {"transductive": scores}, {"inductive": UNSEEN})
 
 
 def dkrl(
@@ -223,9 +221,7 @@ class CoLAKERun:
             n_negatives=self.n_negatives,
         )
         model = self._fresh(graph, tokenizer, seed)
-        train_model(
-            model, data, self.training, folder, reporter=reporter, resume=Resume.LATEST
-        )
+        train_model(model, data, self.training, folder, reporter=reporter, resume=Resume.LATEST)
         return model
 
     def ask(
@@ -248,9 +244,7 @@ class CoLAKERun:
         }
         return asked.answers(method, scores, {})
 
-    def _fresh(
-        self, graph: KnowledgeGraph, tokenizer: Any, seed: int
-    ) -> CoLAKEForPreTraining:
+    def _fresh(self, graph: KnowledgeGraph, tokenizer: Any, seed: int) -> CoLAKEForPreTraining:
         with torch.random.fork_rng():
             torch.manual_seed(torch_seed(seed, "fresh model"))
             model = CoLAKEForPreTraining.from_host(load_host(self.host), graph)

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from entity_linking.annotations import RelationExample
+from entity_linking.relations import RelationExample
 from numpy.typing import NDArray
 
 from kept.errors import ConfigError

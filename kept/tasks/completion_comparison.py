@@ -1,0 +1,343 @@
+"""One command's worth of word-knowledge completion: every method, every control, one table.
+
+`compare` runs what is not done yet: each method leaves a file of its ranks in the run's folder, and
+a training that was cut goes on from its checkpoint. Nothing is shown without n, interval and
+baseline.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+
+from kept.errors import CheckpointError
+from kept.evaluation.leakage import (
+    LeakCheck,
+    answers_in_subjects,
+    inverses_in_graph,
+    pairs_in_graph,
+    sentences_in_training,
+    triples_in_graph,
+)
+from kept.evaluation.ranking import RankingResult
+from kept.evaluation.statistics import (
+    Interval,
+    bootstrap_interval,
+    paired_bootstrap_interval,
+    sign_flip_test,
+)
+from kept.graphs.builder import BuilderConfig
+from kept.tasks.completion_methods import (
+    Answers,
+    Asked,
+    CoLAKERun,
+    Knowledge,
+    dkrl,
+    most_frequent,
+    triple_scorer,
+)
+from kept.tasks.wk_completion import CompletionSplit
+from kept.training.config import TrainConfig
+from kept.training.log import Reporter
+from kept.training.randomness import generator
+
+KNOWLEDGE_NAMES: dict[Knowledge, str] = {
+    "true": "CoLAKE",
+    "off": "CoLAKE, knowledge off",
+    "shuffled": "CoLAKE, objects shuffled",
+}
+
+
+class CompletionConfig(BaseModel):
+    """What a comparison runs. `epochs` by triple scorer or "dkrl"; absent = the recipe's own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = "minilm"
+    seed: NonNegativeInt = 0
+    n_valid: NonNegativeInt = 0
+    n_transductive: PositiveInt
+    n_inductive: PositiveInt
+    max_sentences_per_fact: PositiveInt | None = None
+    builder: dict[str, Any] = {}
+    masking: dict[str, Any] = {}
+    n_negatives: PositiveInt = 8
+    training: TrainConfig
+    scorers: tuple[str, ...] = ("transe", "distmult", "complex", "rotate")
+    epochs: dict[str, PositiveInt] = {}
+    n_resamples: PositiveInt = 2000
+
+    @property
+    def colake(self) -> CoLAKERun:
+        """The part that all CoLAKE runs share."""
+        return CoLAKERun(
+            host=self.host,
+            builder=BuilderConfig(**self.builder),
+            masking=self.masking,
+            training=self.training,
+            n_negatives=self.n_negatives,
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a method in a setting, with its interval, or why it has no score."""
+
+    setting: str
+    method: str
+    metrics: Mapping[str, float] | None
+    mrr: Interval | None
+    skipped: str | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`ours` minus `theirs` in MRR on the same questions, with a paired test."""
+
+    setting: str
+    ours: str
+    theirs: str
+    mrr: Interval
+    p: float
+
+    @property
+    def verdict(self) -> str:
+        """In words, by the interval."""
+        if self.mrr.low > 0:
+            return f"{self.ours} is better"
+        return f"{self.theirs} is better" if self.mrr.high < 0 else "no difference is shown"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything a report needs; `seconds` by method, of the run that trained it."""
+
+    rows: tuple[Row, ...]
+    differences: tuple[Difference, ...]
+    audit: tuple[LeakCheck, ...]
+    conditions: Mapping[str, Any]
+    counts: Mapping[str, Any]
+
+
+def compare(
+    split: CompletionSplit,
+    config: CompletionConfig,
+    folder: Path,
+    *,
+    reporter: Reporter | None = None,
+    announce: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Run or read every method, then compare. Raises `CheckpointError` for another run's folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    key = _fingerprint(split, config)
+    asked = Asked.of(split)
+    answers: dict[str, Answers] = {}
+    for name, run in _methods(split, asked, config, folder, reporter):
+        path = folder / f"ranks-{_slug(name)}.json"
+        if path.is_file():
+            stored = _read(path, key)
+            announce(f"{name}: read from {path.name}")
+            answers[name] = stored
+            continue
+        announce(f"{name}: running")
+        answers[name] = run()
+        _write(path, key, answers[name])
+    return summarise(split, asked, answers, config)
+
+
+def _methods(
+    split: CompletionSplit,
+    asked: Asked,
+    config: CompletionConfig,
+    folder: Path,
+    reporter: Reporter | None,
+) -> Iterator[tuple[str, Callable[[], Answers]]]:
+    yield "most frequent relation", partial(most_frequent, split, asked)
+    for name in config.scorers:
+        epochs = config.epochs.get(name)
+        yield name, partial(
+            triple_scorer, name, split, asked, n_epochs=epochs, seed=config.seed
+        )
+    yield "dkrl", partial(
+        dkrl, split, asked, host=config.host, n_epochs=config.epochs.get("dkrl"), seed=config.seed
+    )
+    for knowledge, name in KNOWLEDGE_NAMES.items():
+
+        def run(knowledge: Knowledge = knowledge, name: str = name) -> Answers:
+            colake = config.colake
+            model = colake.train(split, knowledge, folder / f"colake-{knowledge}", reporter)
+            return colake.ask(model, split, asked, knowledge=knowledge, method=name)
+
+        yield name, run
+    for hidden in ("off", "shuffled"):
+
+        def run_hidden(hidden: Knowledge = hidden) -> Answers:  # type: ignore[assignment]
+            colake = config.colake
+            model = colake.train(split, "true", folder / "colake-true", reporter)
+            name = f"CoLAKE, {KNOWLEDGE_NAMES[hidden].split(', ')[1]} at test only"
+            return colake.ask(model, split, asked, knowledge=hidden, method=name)
+
+        yield f"CoLAKE, {KNOWLEDGE_NAMES[hidden].split(', ')[1]} at test only", run_hidden
+
+
+def summarise(
+    split: CompletionSplit,
+    asked: Asked,
+    answers: Mapping[str, Answers],
+    config: CompletionConfig,
+) -> Comparison:
+    """Rows with bootstrap intervals over facts, paired differences to CoLAKE, and the audit."""
+    rows, differences = [], []
+    for setting in asked.triples:
+        for found in answers.values():
+            rows.append(_row(setting, found, config))
+        ours = answers[KNOWLEDGE_NAMES["true"]].results[setting]
+        for found in answers.values():
+            theirs = found.results.get(setting)
+            if theirs is not None and found.method != KNOWLEDGE_NAMES["true"]:
+                differences.append(_difference(setting, ours, found.method, theirs, config))
+    any_result = next(iter(answers.values())).results
+    return Comparison(
+        rows=tuple(rows),
+        differences=tuple(differences),
+        audit=tuple(audit(split, asked)),
+        conditions={name: result.conditions() for name, result in any_result.items()},
+        counts={
+            "train examples": len(split.train),
+            "train triples": split.train_graph.n_triples,
+            "context triples": split.context_graph.n_triples,
+            "entities": split.full_graph.n_entities,
+            "relations": split.full_graph.n_relations,
+            **{f"{name} facts": len(part) for name, part in split.tests.items()},
+            **{f"left out: {why}": n for why, n in split.dropped.items()},
+        },
+    )
+
+
+def audit(split: CompletionSplit, asked: Asked) -> Iterator[LeakCheck]:
+    """No tested triple in a graph, none reversed, no tested sentence in training, and the rest."""
+    tested = np.concatenate(list(asked.triples.values()))
+    examples = [example for part in split.tests.values() for example in part]
+    texts = [example.linked.text for example in examples]
+    label = split.full_graph.label
+    ids = split.full_graph.entities.id
+    yield triples_in_graph(tested, split.train_graph)
+    yield triples_in_graph(tested, split.context_graph)
+    yield inverses_in_graph(tested, split.context_graph)
+    yield pairs_in_graph(tested, split.context_graph)
+    yield sentences_in_training(texts, (e.linked.text for e in split.train))
+    yield answers_in_subjects((label(ids(e.head)), label(ids(e.tail))) for e in examples)
+
+
+def _row(setting: str, found: Answers, config: CompletionConfig) -> Row:
+    result = found.results.get(setting)
+    if result is None:
+        return Row(setting, found.method, None, None, found.skipped[setting])
+    draws = generator(config.seed, "bootstrap", setting)
+    interval = bootstrap_interval(
+        1 / result.ranks, generator=draws, n_resamples=config.n_resamples
+    )
+    return Row(setting, found.method, result.metrics(), interval, None)
+
+
+def _difference(
+    setting: str,
+    ours: RankingResult,
+    name: str,
+    theirs: RankingResult,
+    config: CompletionConfig,
+) -> Difference:
+    left, right = 1 / ours.ranks, 1 / theirs.ranks
+    draws = generator(config.seed, "paired", setting)
+    interval = paired_bootstrap_interval(
+        left, right, generator=draws, n_resamples=config.n_resamples
+    )
+    p = sign_flip_test(left, right, generator=generator(config.seed, "flips", setting))
+    return Difference(setting, KNOWLEDGE_NAMES["true"], name, interval, p)
+
+
+# ---- files -------------------------------------------------------------------
+def _slug(name: str) -> str:
+    return "-".join(name.replace(",", "").lower().split())
+
+
+def _fingerprint(split: CompletionSplit, config: CompletionConfig) -> str:
+    state = hashlib.sha256(config.model_dump_json().encode())
+    for graph in (split.train_graph, split.context_graph):
+        state.update(graph.content_hash.encode())
+    for part in (split.train, *split.tests.values()):
+        for example in part:
+            state.update(f"{example.linked.text}\0{example.head}\0{example.tail}\n".encode())
+    return state.hexdigest()
+
+
+def _write(path: Path, key: str, answers: Answers) -> None:
+    content = {
+        "run": key,
+        "method": answers.method,
+        "skipped": dict(answers.skipped),
+        "results": {
+            setting: {
+                "triples": result.triples.tolist(),
+                "n_greater": result.counts.n_greater.tolist(),
+                "n_equal": result.counts.n_equal.tolist(),
+                "filter": result.filter,
+                "ties": result.ties,
+                "candidates": result.candidates,
+            }
+            for setting, result in answers.results.items()
+        },
+    }
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps(content), encoding="utf-8")
+    os.replace(beside, path)
+
+
+def _read(path: Path, key: str) -> Answers:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if content["run"] != key:
+        raise CheckpointError(
+            f"{path} belongs to another run (other data or configuration); "
+            "choose another folder or remove it"
+        )
+    results = {
+        setting: RankingResult.of_relations(
+            triples=np.array(part["triples"], np.int64),
+            n_greater=np.array(part["n_greater"], np.int64),
+            n_equal=np.array(part["n_equal"], np.int64),
+            filter=part["filter"],
+            ties=part["ties"],
+            candidates=part["candidates"],
+        )
+        for setting, part in content["results"].items()
+    }
+    return Answers(content["method"], results, content["skipped"])
+
+
+# ---- tables ------------------------------------------------------------------
+COLUMNS = ("method", "MR", "MRR", "95 % interval", "Hits@1", "Hits@3", "Hits@10")
+
+
+def table_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """Cells of the table, one list a row, as in `COLUMNS`."""
+    cells = []
+    for row in rows:
+        if row.metrics is None or row.mrr is None:
+            cells.append([row.method, "—", "—", row.skipped or "", "—", "—", "—"])
+            continue
+        m = row.metrics
+        interval = f"{row.mrr.low:.3f} to {row.mrr.high:.3f}"
+        cells.append(
+            [row.method, f"{m['mr']:.2f}", f"{m['mrr']:.3f}", interval]
+            + [f"{m[f'hits@{k}']:.3f}" for k in (1, 3, 10)]
+        )
+    return cells
