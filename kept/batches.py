@@ -9,9 +9,12 @@ Axis legend: batch, node, mention, candidate.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -19,6 +22,11 @@ from kept.errors import BatchError
 
 UNKNOWN_ROW, PAD_ROW, MASK_ROW, N_SPECIAL_ROWS = 0, 1, 2, 3
 IGNORE = -100
+N_KINDS = 3
+
+Layout = Literal["joined", "grouped"]
+_NODE_FIELDS = ("node_ids", "node_kinds", "positions", "segment_ids", "entity_ids", "node_labels")
+_MENTION_FIELDS = ("mention_spans", "candidate_ids", "candidate_priors")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +34,10 @@ class KnowledgeBatch:
     """One batch. Absent fields are None; masks are boolean with True = keep.
 
     `visible_mask[b, i, j]`: query node i may see node j. Padded nodes see (only) themselves.
-    `mention_spans`: node indices, end exclusive. `node_labels`: the row or word-piece id to predict
-    at a node, IGNORE elsewhere. `sampled_entities`: entity rows that the masked-entity loss ranks
-    (golds and negatives), shared by the batch. `labels`: the task's own.
+    `mention_spans`: node indices, end exclusive; an empty span (start = end) is padding.
+    `node_labels`: the row or word-piece id to predict at a node, IGNORE elsewhere.
+    `sampled_entities`: entity rows that the masked-entity loss ranks (golds and negatives), shared
+    by the batch. `labels`: the task's own.
     """
 
     node_ids: Int[Tensor, "batch node"]
@@ -46,35 +55,16 @@ class KnowledgeBatch:
     labels: Tensor | None = None
 
     def __post_init__(self) -> None:
-        n_batch, n_node = self.node_ids.shape
-        for name in (
-            "node_kinds",
-            "node_mask",
-            "positions",
-            "segment_ids",
-            "node_labels",
-            "entity_ids",
-        ):
-            value = getattr(self, name)
-            if value is not None and value.shape != (n_batch, n_node):
-                raise BatchError(
-                    f"{name} has shape {tuple(value.shape)}, node_ids {(n_batch, n_node)}"
-                )
-        if (
-            self.visible_mask.shape != (n_batch, n_node, n_node)
-            or self.visible_mask.dtype != torch.bool
-        ):
-            raise BatchError(
-                f"visible_mask must be bool {(n_batch, n_node, n_node)}, "
-                f"not {self.visible_mask.dtype} {tuple(self.visible_mask.shape)}"
-            )
-        if not bool(self.visible_mask.diagonal(dim1=1, dim2=2).all()):
-            raise BatchError("every node must see itself: a fully masked row is NaN under SDPA")
+        _check_nodes(self)
+        _check_mentions(self)
 
     def __repr__(self) -> str:
         present = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) is not None]
         n_batch, n_node = self.node_ids.shape
         return f"KnowledgeBatch(batch={n_batch}, node={n_node}, fields={present})"
+
+    def __len__(self) -> int:
+        return len(self.node_ids)
 
     def to(self, device: torch.device | str) -> KnowledgeBatch:
         """The same batch on `device`."""
@@ -85,3 +75,247 @@ class KnowledgeBatch:
             for f in dataclasses.fields(self)
         }
         return KnowledgeBatch(**moved)
+
+    def take(self, rows: Tensor | slice) -> KnowledgeBatch:
+        """The samples at `rows`, padding included."""
+        taken = {
+            f.name: value[rows]
+            if isinstance(value, Tensor) and f.name != "sampled_entities"
+            else value
+            for f in dataclasses.fields(self)
+            for value in (getattr(self, f.name),)
+        }
+        return KnowledgeBatch(**taken)
+
+    def pad_to(self, n_nodes: int, *, word_pad_id: int = 0) -> KnowledgeBatch:
+        """The same batch with every row `n_nodes` long; added nodes see only themselves."""
+        n_old = self.node_ids.shape[1]
+        if n_nodes < n_old:
+            raise BatchError(f"a batch of {n_old} nodes cannot be padded to {n_nodes}")
+        places = torch.arange(n_old).expand(len(self), n_old)
+        kinds = torch.zeros(len(self), n_nodes, dtype=self.node_kinds.dtype)
+        return _spread(self, places.to(self.node_ids.device), kinds, word_pad_id)
+
+    @staticmethod
+    def stack(
+        batches: Sequence[KnowledgeBatch], *, layout: Layout = "joined", word_pad_id: int = 0
+    ) -> KnowledgeBatch:
+        """Samples of all `batches` in one, padded to the longest.
+
+        Layout "joined" pads at the end of a row. "grouped" gives words, entities and relations each
+        a range of their own, padded to its longest (for entities and relations at least 1), as the
+        original CoLAKE does; a padded node has the kind of its range. Pads are PAD_ROW in entity
+        and relation ranges and `word_pad_id` elsewhere, with position and segment 0.
+        """
+        if not batches:
+            raise BatchError("there is nothing to stack")
+        if any(batch.sampled_entities is not None for batch in batches):
+            raise BatchError("sampled_entities belong to one batch: sample them after stacking")
+        if layout == "grouped":
+            return _join([*_group(batches, word_pad_id)])
+        n_nodes = max(batch.node_ids.shape[1] for batch in batches)
+        return _join([batch.pad_to(n_nodes, word_pad_id=word_pad_id) for batch in batches])
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Several samples in a row. Sample i is `batch` row `rows[i]`, nodes `starts[i]:stops[i]`."""
+
+    batch: KnowledgeBatch
+    rows: tuple[int, ...]
+    starts: tuple[int, ...]
+    stops: tuple[int, ...]
+
+    def unpack(self, values: Tensor) -> list[Tensor]:
+        """Split `values [row node ...]` into one tensor `[node ...]` a sample, in order."""
+        return [
+            values[row, start:stop]
+            for row, start, stop in zip(self.rows, self.starts, self.stops, strict=True)
+        ]
+
+
+def pack(batches: Sequence[KnowledgeBatch], n_nodes: int, *, word_pad_id: int = 0) -> Packed:
+    """Put samples side by side in rows of `n_nodes`, each into the first row with room.
+
+    Samples do not see one another; positions stay. `batches` are batches of one; task labels
+    cannot be packed. A row's mentions are those of its samples, in order.
+    """
+    rows: list[list[KnowledgeBatch]] = []
+    filled: list[int] = []
+    places: list[tuple[int, int, int]] = []
+    for i, batch in enumerate(batches):
+        length = batch.node_ids.shape[1]
+        if len(batch) != 1 or batch.labels is not None or batch.sampled_entities is not None:
+            raise BatchError(f"batch {i} to pack: one sample, no labels and no sampled_entities")
+        if length > n_nodes:
+            raise BatchError(f"batch {i} has {length} nodes, a packed row {n_nodes}")
+        row = next((r for r, used in enumerate(filled) if used + length <= n_nodes), len(rows))
+        if row == len(rows):
+            rows.append([])
+            filled.append(0)
+        places.append((row, filled[row], filled[row] + length))
+        rows[row].append(batch)
+        filled[row] += length
+    packed = [_concatenate(row).pad_to(n_nodes, word_pad_id=word_pad_id) for row in rows]
+    if not packed:
+        raise BatchError("there is nothing to pack")
+    return Packed(_join(packed), *(tuple(column) for column in zip(*places, strict=True)))
+
+
+def _concatenate(samples: Sequence[KnowledgeBatch]) -> KnowledgeBatch:
+    """One row that holds `samples` side by side."""
+    values: dict[str, Tensor] = {
+        name: torch.cat(_all_or_none(samples, name), dim=1)
+        for name in (*_NODE_FIELDS, "node_mask")
+        if getattr(samples[0], name) is not None
+    }
+    values["visible_mask"] = torch.block_diag(*(s.visible_mask[0] for s in samples)).bool()[None]
+    if samples[0].mention_spans is not None:
+        shifted, start = [], 0
+        for sample, spans in zip(samples, _all_or_none(samples, "mention_spans"), strict=True):
+            shifted.append(spans + start)
+            start += sample.node_ids.shape[1]
+        values["mention_spans"] = torch.cat(shifted, dim=1)
+    for name in ("candidate_ids", "candidate_priors"):
+        if getattr(samples[0], name) is not None:
+            parts = _all_or_none(samples, name)
+            width = max(part.shape[2] for part in parts)
+            fill = PAD_ROW if name == "candidate_ids" else 0
+            values[name] = torch.cat(
+                [F.pad(p, (0, width - p.shape[2]), value=fill) for p in parts], dim=1
+            )
+    return KnowledgeBatch(**values)
+
+
+def _all_or_none(batches: Sequence[KnowledgeBatch], name: str) -> list[Tensor]:
+    values = [getattr(batch, name) for batch in batches]
+    missing = [i for i, value in enumerate(values) if value is None]
+    if missing:
+        raise BatchError(f"{name} is present in some batches and absent in batch {missing[0]}")
+    return values
+
+
+def _join(batches: Sequence[KnowledgeBatch]) -> KnowledgeBatch:
+    """Batches of equal width, one below the other."""
+    values = {}
+    for field in dataclasses.fields(KnowledgeBatch):
+        if all(getattr(batch, field.name) is None for batch in batches):
+            continue
+        parts = _all_or_none(batches, field.name)
+        if field.name in _MENTION_FIELDS:
+            parts = _pad_mentions(parts, PAD_ROW if field.name == "candidate_ids" else 0)
+        values[field.name] = torch.cat(parts)
+    return KnowledgeBatch(**values)
+
+
+def _pad_mentions(parts: list[Tensor], fill: int) -> list[Tensor]:
+    n_mentions = max(part.shape[1] for part in parts)
+    width = max(part.shape[2] for part in parts)
+    return [
+        F.pad(p, (0, width - p.shape[2], 0, n_mentions - p.shape[1]), value=fill) for p in parts
+    ]
+
+
+def _group(batches: Sequence[KnowledgeBatch], word_pad_id: int) -> list[KnowledgeBatch]:
+    """Every batch with words, entities and relations in ranges common to all."""
+    counts = [
+        torch.stack([((b.node_kinds == k) & b.node_mask).sum(1) for k in range(N_KINDS)])
+        for b in batches
+    ]
+    widths = torch.cat(counts, dim=1).max(dim=1).values.clamp(min=torch.tensor([0, 1, 1]))
+    kinds = torch.repeat_interleave(torch.arange(N_KINDS), widths)
+    starts = torch.cumsum(widths, 0) - widths
+    grouped = []
+    for batch in batches:
+        if not bool(batch.node_mask.all()):
+            raise BatchError("only unpadded batches can be grouped; stack the single samples")
+        rank = torch.stack([(batch.node_kinds == k).cumsum(1) - 1 for k in range(N_KINDS)])
+        places = starts[batch.node_kinds] + rank.gather(0, batch.node_kinds[None])[0]
+        grouped.append(_spread(batch, places, kinds.expand(len(batch), -1), word_pad_id))
+    return grouped
+
+
+def _spread(
+    batch: KnowledgeBatch, places: Tensor, kinds: Tensor, word_pad_id: int
+) -> KnowledgeBatch:
+    """Move node j of sample b to `places[b, j]` of rows filled with pads of `kinds`."""
+    n_batch, n_new = kinds.shape
+    kinds = kinds.to(batch.node_ids.device)
+    pad_ids = torch.where(kinds == 0, word_pad_id, PAD_ROW)
+    zeros = torch.zeros_like(kinds)
+    fills = {"node_ids": pad_ids, "node_kinds": kinds, "positions": zeros, "segment_ids": zeros}
+    fills |= {"entity_ids": zeros + PAD_ROW, "node_labels": zeros + IGNORE}
+    values: dict[str, Tensor | None] = {
+        name: fills[name].to(value.dtype).scatter(1, places, value)
+        for name in _NODE_FIELDS
+        if (value := getattr(batch, name)) is not None
+    }
+    values["node_mask"] = torch.zeros_like(kinds, dtype=torch.bool).scatter(
+        1, places, batch.node_mask
+    )
+    visible = torch.eye(n_new, dtype=torch.bool, device=kinds.device).repeat(n_batch, 1, 1)
+    sample = torch.arange(n_batch, device=kinds.device)[:, None, None]
+    visible[sample, places[:, :, None], places[:, None, :]] = batch.visible_mask
+    values["visible_mask"] = visible
+    if batch.mention_spans is not None:
+        values["mention_spans"] = _move_spans(batch.mention_spans, places)
+    others = ("candidate_ids", "candidate_priors", "sampled_entities", "labels")
+    return KnowledgeBatch(**values, **{name: getattr(batch, name) for name in others})  # type: ignore[arg-type]
+
+
+def _move_spans(spans: Tensor, places: Tensor) -> Tensor:
+    """Spans at the new places of their nodes; empty spans stay (0, 0)."""
+    if not spans.shape[1]:
+        return spans
+    first = places.gather(1, spans[..., 0].clamp(max=places.shape[1] - 1))
+    last = places.gather(1, (spans[..., 1] - 1).clamp(min=0)) + 1
+    moved = torch.stack([first, last], dim=2)
+    return torch.where((spans[..., 1] > spans[..., 0])[..., None], moved, 0)
+
+
+def _check_nodes(batch: KnowledgeBatch) -> None:
+    n_batch, n_node = batch.node_ids.shape
+    for name in (*_NODE_FIELDS, "node_mask"):
+        value = getattr(batch, name)
+        if value is None:
+            continue
+        if value.shape != (n_batch, n_node):
+            raise BatchError(f"{name} has shape {tuple(value.shape)}, node_ids {(n_batch, n_node)}")
+        if (value.dtype == torch.bool) != (name == "node_mask") or value.is_floating_point():
+            wanted = "bool" if name == "node_mask" else "an integer type"
+            raise BatchError(f"{name} must be {wanted}, not {value.dtype}")
+    mask = batch.visible_mask
+    if mask.shape != (n_batch, n_node, n_node) or mask.dtype != torch.bool:
+        raise BatchError(
+            f"visible_mask must be bool {(n_batch, n_node, n_node)}, "
+            f"not {mask.dtype} {tuple(mask.shape)}"
+        )
+    if not bool(mask.diagonal(dim1=1, dim2=2).all()):
+        raise BatchError("every node must see itself: a fully masked row is NaN under SDPA")
+    if not bool(batch.node_mask.all()):
+        real = batch.node_mask
+        seen = (mask & real[:, :, None] & ~real[:, None, :]).nonzero()
+        if len(seen):
+            sample, query, key = seen[0].tolist()
+            raise BatchError(f"sample {sample}: node {query} sees node {key}, which is padding")
+
+
+def _check_mentions(batch: KnowledgeBatch) -> None:
+    n_batch, n_node = batch.node_ids.shape
+    spans, ids, priors = batch.mention_spans, batch.candidate_ids, batch.candidate_priors
+    if spans is not None:
+        if spans.ndim != 3 or spans.shape[0] != n_batch or spans.shape[2] != 2:
+            raise BatchError(f"mention_spans need shape [{n_batch} mention 2], not {spans.shape}")
+        wrong = (spans[..., 0] < 0) | (spans[..., 1] < spans[..., 0]) | (spans[..., 1] > n_node)
+        if bool(wrong.any()):
+            sample, mention = wrong.nonzero()[0].tolist()
+            raise BatchError(
+                f"sample {sample}: mention {mention} is {spans[sample, mention].tolist()}, "
+                f"outside 0 <= start <= end <= {n_node}"
+            )
+    if ids is not None and (spans is None or ids.shape[:2] != spans.shape[:2]):
+        raise BatchError(f"candidate_ids {tuple(ids.shape)} need mention_spans of as many mentions")
+    if priors is not None and (ids is None or priors.shape != ids.shape):
+        raise BatchError(f"candidate_priors {tuple(priors.shape)} need candidate_ids of that shape")
+    if batch.sampled_entities is not None and batch.sampled_entities.ndim != 1:
+        raise BatchError(f"sampled_entities need one axis, not {batch.sampled_entities.shape}")

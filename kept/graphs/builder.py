@@ -1,0 +1,461 @@
+"""From a linked text and a knowledge graph to a `WordKnowledgeGraph`.
+
+Follows CoLAKE (Sun et al., COLING 2020, section 3.1): mentions become anchors, anchors bring facts,
+and a fact stands at soft positions just after its anchor. Where we differ from the released code:
+every draw comes from a generator of the sample's own (`sample_generator`), nothing is remembered
+from one text to the next, facts are dropped one by one instead of all or none, every mention of
+an entity becomes an anchor (the first one carries its facts), a fact between two anchors is shown
+once, and a text that grows too large loses its lowest-ranked facts instead of being thrown away.
+`kept.graphs.original` keeps the released behaviour.
+
+Axis legend: word (word pieces), link, anchor, fact, triple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.mentions import LinkedText
+from kept.errors import BatchError, ConfigError, HostError
+from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
+from kg_loaders.neighbours import POLICIES, Policy
+from kg_loaders.store import KnowledgeGraph
+
+Ids = NDArray[np.int32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuilderConfig:
+    """How a word-knowledge graph is built; raises `ConfigError` naming every faulty field.
+
+    `policy` ranks an anchor's facts; the best `max_neighbours` are shown. `directions` "head" takes
+    facts whose head is the anchor (as CoLAKE), "both" also those whose tail it is. With
+    `replace_mentions` an anchor takes the place of its words, otherwise it stands beside them at
+    the position of the first. `repeats` says which mentions of one entity become anchors.
+    `drop_probability` drops facts, one by one or all facts of an anchor at once (`drop`).
+    `max_words` counts word pieces, special tokens included; `max_nodes` everything.
+    """
+
+    policy: str | Policy = "random"
+    max_neighbours: int = 15
+    directions: Literal["head", "both"] = "head"
+    replace_mentions: bool = True
+    repeats: Literal["all", "first"] = "all"
+    drop_probability: float = 0.0
+    drop: Literal["triple", "anchor"] = "triple"
+    max_words: int = 128
+    max_nodes: int = 256
+
+    def __post_init__(self) -> None:
+        faults = []
+        if isinstance(self.policy, str) and self.policy not in POLICIES:
+            faults.append(f"policy {self.policy!r}: one of {sorted(POLICIES)}, or a function")
+        if self.max_neighbours < 0:
+            faults.append(f"max_neighbours {self.max_neighbours}: 0 or more")
+        if self.directions not in ("head", "both"):
+            faults.append(f"directions {self.directions!r}: 'head' or 'both'")
+        if self.repeats not in ("all", "first"):
+            faults.append(f"repeats {self.repeats!r}: 'all' or 'first'")
+        if self.drop not in ("triple", "anchor"):
+            faults.append(f"drop {self.drop!r}: 'triple' or 'anchor'")
+        if not 0 <= self.drop_probability <= 1:
+            faults.append(f"drop_probability {self.drop_probability}: from 0 to 1")
+        most_words = self.max_nodes if self.replace_mentions else self.max_nodes // 2
+        if not 3 <= self.max_words <= most_words:
+            faults.append(
+                f"max_words {self.max_words}: from 3 to {most_words}, so that words and anchors "
+                f"fit into max_nodes {self.max_nodes}"
+            )
+        if faults:
+            raise ConfigError("BuilderConfig: " + "; ".join(faults))
+
+    def rank(
+        self, graph: KnowledgeGraph, triples: Ids, generator: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Order `triples [n 3]`, best first, by the policy."""
+        policy = POLICIES[self.policy] if isinstance(self.policy, str) else self.policy
+        return policy(graph, triples, generator)
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """Word pieces of one text: `ids [word]`, `spans [word 2]`, -1 for special tokens."""
+
+    ids: Ids
+    spans: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class Anchors:
+    """Anchors of one text, all `[anchor]`: entity, soft position, index of the link; spans."""
+
+    ids: Ids
+    positions: Ids
+    spans: Ids
+    links: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Facts shown, all `[fact]`: row in `graph.triples`, the anchor that brings it, its rank."""
+
+    rows: NDArray[np.int64]
+    anchors: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+
+    def __getitem__(self, index: NDArray[Any]) -> Facts:
+        return Facts(self.rows[index], self.anchors[index], self.ranks[index])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Exclusion:
+    """Facts that must not be shown: `triples [n 3]` exactly, and all facts between `pairs [n 2]`.
+
+    Pairs are unordered. Give the pair, not only the triple, when an inverse relation would tell.
+    """
+
+    triples: Ids | None = None
+    pairs: Ids | None = None
+
+    def __post_init__(self) -> None:
+        for name, width in (("triples", 3), ("pairs", 2)):
+            value = getattr(self, name)
+            if value is not None and (value.ndim != 2 or value.shape[1] != width):
+                raise BatchError(f"exclusion {name} need shape [n {width}], not {value.shape}")
+
+    def keeps(self, triples: Ids) -> NDArray[np.bool_]:
+        """Which of `triples [n 3]` may be shown, bool `[n]`."""
+        keep = np.ones(len(triples), np.bool_)
+        if self.triples is not None:
+            keep &= ~_matches(triples, self.triples)
+        if self.pairs is not None:
+            ends = triples[:, [0, 2]]
+            keep &= ~(_matches(ends, self.pairs) | _matches(ends[:, ::-1], self.pairs))
+        return keep
+
+
+def _matches(rows: Ids, wanted: Ids) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (rows[:, None] == wanted[None]).all(axis=2).any(axis=1)
+    return found
+
+
+def sample_generator(seed: int, epoch: int, sample: int) -> np.random.Generator:
+    """The generator of one sample in one epoch, whatever worker asks for it."""
+    return np.random.default_rng((seed, epoch, sample))
+
+
+def encode_words(texts: Sequence[str], tokenizer: Any, *, max_words: int) -> list[Words]:
+    """Word pieces of every text by a fast tokenizer, cut to `max_words`."""
+    if not getattr(tokenizer, "is_fast", False):
+        raise HostError(
+            f"{type(tokenizer).__name__} gives no character offsets; load the fast tokenizer"
+        )
+    encoded = tokenizer(
+        list(texts),
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        truncation=True,
+        max_length=max_words,
+    )
+    words = []
+    for ids, offsets, special in zip(
+        encoded["input_ids"],
+        encoded["offset_mapping"],
+        encoded["special_tokens_mask"],
+        strict=True,
+    ):
+        spans = np.array(offsets, np.int32).reshape(-1, 2)
+        spans[np.array(special, np.bool_)] = -1
+        words.append(Words(np.array(ids, np.int32), spans))
+    return words
+
+
+def build(
+    linked: LinkedText,
+    tokenizer: Any,
+    graph: KnowledgeGraph,
+    *,
+    generator: np.random.Generator,
+    config: BuilderConfig | None = None,
+    exclude: Exclusion | None = None,
+) -> WordKnowledgeGraph:
+    """Join one linked text with its neighbourhood in `graph`.
+
+    Links without an entity, to entities outside `graph`, cut off with the text, or overlapping an
+    earlier anchor stay words. Node order: words, anchors, neighbour entities, relations.
+    """
+    config = config or BuilderConfig()
+    (words,) = encode_words([linked.text], tokenizer, max_words=config.max_words)
+    return join_words(linked, words, graph, generator=generator, config=config, exclude=exclude)
+
+
+def build_many(
+    linked: Sequence[LinkedText],
+    tokenizer: Any,
+    graph: KnowledgeGraph,
+    *,
+    seed: int,
+    epoch: int = 0,
+    samples: Sequence[int] | None = None,
+    config: BuilderConfig | None = None,
+    exclude: Sequence[Exclusion | None] | None = None,
+) -> list[WordKnowledgeGraph]:
+    """`build` over many texts with one call of the tokenizer.
+
+    `samples` are the indices that key the generators, by default 0, 1, 2 …; a graph depends on
+    (seed, epoch, its index) alone.
+    """
+    config = config or BuilderConfig()
+    samples = range(len(linked)) if samples is None else samples
+    exclusions = [None] * len(linked) if exclude is None else exclude
+    if not linked:
+        return []
+    encoded = encode_words([item.text for item in linked], tokenizer, max_words=config.max_words)
+    return [
+        join_words(
+            item,
+            words,
+            graph,
+            generator=sample_generator(seed, epoch, sample),
+            config=config,
+            exclude=exclusion,
+        )
+        for item, words, sample, exclusion in zip(linked, encoded, samples, exclusions, strict=True)
+    ]
+
+
+def join_words(
+    linked: LinkedText,
+    words: Words,
+    graph: KnowledgeGraph,
+    *,
+    generator: np.random.Generator,
+    config: BuilderConfig,
+    exclude: Exclusion | None = None,
+) -> WordKnowledgeGraph:
+    """`build` for a text whose word pieces are known."""
+    pieces, links, entities = _anchored(linked, words, graph, config)
+    is_shown = np.ones(len(words.ids), np.bool_)
+    is_slot = is_shown.copy()
+    if config.replace_mentions:
+        for start, stop in pieces:
+            is_shown[start:stop] = False
+            is_slot[start + 1 : stop] = False
+    slots = np.cumsum(is_slot, dtype=np.int32) - 1
+    spans = [(linked.links[i].mention.start, linked.links[i].mention.end) for i in links]
+    anchors = Anchors(
+        np.array(entities, np.int32),
+        slots[pieces[:, 0]],
+        np.array(spans, np.int32).reshape(-1, 2),
+        np.array(links, np.int32),
+    )
+    facts = _choose(graph, anchors.ids, generator, config, exclude)
+    n_fixed = int(is_shown.sum()) + len(anchors.ids)
+    facts = _fit(graph, anchors.ids, facts, config.max_nodes - n_fixed)
+    return connect(
+        linked,
+        Words(words.ids[is_shown], words.spans[is_shown]),
+        slots[is_shown],
+        anchors,
+        facts,
+        graph,
+        mention_pieces=None if config.replace_mentions else pieces,
+    )
+
+
+def pieces_of(words: Words, mentions: Ids) -> NDArray[np.int64]:
+    """Word pieces that `mentions [link 2]` touch, as `[link 2]` (first, last + 1).
+
+    A mention that no piece touches (cut off with the text) has first >= last + 1.
+    """
+    real = np.flatnonzero(words.spans[:, 0] >= 0)
+    first = np.searchsorted(words.spans[real, 1], mentions[:, 0], side="right")
+    last = np.searchsorted(words.spans[real, 0], mentions[:, 1], side="left")
+    offset = real[0] if len(real) else 0
+    pieces: NDArray[np.int64] = np.stack([first, last], axis=1) + offset
+    return pieces
+
+
+def _anchored(
+    linked: LinkedText, words: Words, graph: KnowledgeGraph, config: BuilderConfig
+) -> tuple[NDArray[np.int64], list[int], list[int]]:
+    """Pieces `[anchor 2]`, link indices and entity ids of the links that become anchors."""
+    mentions = [(link.mention.start, link.mention.end) for link in linked.links]
+    pieces = pieces_of(words, np.array(mentions, np.int32).reshape(-1, 2)).tolist()
+    chosen: list[list[int]] = []
+    links: list[int] = []
+    entities: list[int] = []
+    end = 0
+    for index, (link, (start, stop)) in enumerate(zip(linked.links, pieces, strict=True)):
+        if link.entity is None or start >= stop or start < end:
+            continue
+        entity = graph.entities.find(link.entity)
+        if entity is None or (config.repeats == "first" and entity in entities):
+            continue
+        chosen.append([start, stop])
+        links.append(index)
+        entities.append(entity)
+        end = stop
+    return np.array(chosen, np.int64).reshape(-1, 2), links, entities
+
+
+def _choose(
+    graph: KnowledgeGraph,
+    anchors: Ids,
+    generator: np.random.Generator,
+    config: BuilderConfig,
+    exclude: Exclusion | None,
+) -> Facts:
+    """The facts of every anchor, in anchor order and best first, each at most once."""
+    rows: list[NDArray[np.int64]] = []
+    ranks: list[NDArray[np.int64]] = []
+    seen: set[int] = set()
+    for entity in anchors.tolist():
+        chosen = np.zeros(0, np.int64)
+        kept = np.zeros(0, np.int64)
+        if entity not in seen:
+            seen.add(entity)
+            candidates = _candidate_rows(graph, entity, config.directions)
+            if exclude is not None:
+                candidates = candidates[exclude.keeps(graph.triples[candidates])]
+            if len(candidates):
+                order = config.rank(graph, graph.triples[candidates], generator)
+                chosen = candidates[order[: config.max_neighbours]]
+                kept = _kept(len(chosen), generator, config)
+        rows.append(chosen[kept])
+        ranks.append(kept)
+    if not rows:
+        return Facts(*(np.zeros(0, np.int64) for _ in range(3)))
+    counts = [len(part) for part in rows]
+    facts = Facts(
+        np.concatenate(rows), np.repeat(np.arange(len(rows)), counts), np.concatenate(ranks)
+    )
+    if config.directions == "head":
+        return facts
+    _, first = np.unique(facts.rows, return_index=True)
+    return facts[np.sort(first)]
+
+
+def _candidate_rows(
+    graph: KnowledgeGraph, entity: int, directions: Literal["head", "both"]
+) -> NDArray[np.int64]:
+    out = np.arange(graph.out_offsets[entity], graph.out_offsets[entity + 1])
+    if directions == "head":
+        return out
+    into = graph.in_order[graph.in_offsets[entity] : graph.in_offsets[entity + 1]]
+    return np.concatenate([out, into[graph.triples[into, 0] != entity]])
+
+
+def _kept(n: int, generator: np.random.Generator, config: BuilderConfig) -> NDArray[np.int64]:
+    """Indices of the facts that survive dropping."""
+    if config.drop_probability == 0:
+        return np.arange(n)
+    if config.drop == "anchor":
+        return np.arange(n if generator.random() >= config.drop_probability else 0)
+    return np.flatnonzero(generator.random(n) >= config.drop_probability)
+
+
+def _others(graph: KnowledgeGraph, anchors: Ids, facts: Facts) -> tuple[Ids, NDArray[np.bool_]]:
+    """The entity at the far end of each fact, and whether the anchor is its head."""
+    triples = graph.triples[facts.rows]
+    is_head = triples[:, 0] == anchors[facts.anchors]
+    return np.where(is_head, triples[:, 2], triples[:, 0]).astype(np.int32), is_head
+
+
+def _fit(graph: KnowledgeGraph, anchors: Ids, facts: Facts, n_free: int) -> Facts:
+    """Keep the best-ranked facts whose nodes fit into `n_free`; anchors take turns."""
+    if 2 * len(facts) <= n_free:
+        return facts
+    order = np.lexsort((facts.anchors, facts.ranks))
+    others, _ = _others(graph, anchors, facts[order])
+    _, first = np.unique(np.concatenate([anchors, others]), return_index=True)
+    cost = np.ones(len(order), np.int64)
+    cost[first[first >= len(anchors)] - len(anchors)] += 1
+    n_kept = int(np.searchsorted(np.cumsum(cost), n_free, side="right"))
+    return facts[np.sort(order[:n_kept])]
+
+
+def connect(
+    linked: LinkedText,
+    words: Words,
+    positions: Ids,
+    anchors: Anchors,
+    facts: Facts,
+    graph: KnowledgeGraph,
+    *,
+    mention_pieces: NDArray[np.int64] | None = None,
+) -> WordKnowledgeGraph:
+    """Lay words, anchors and facts out as one graph; the last step of every builder.
+
+    `mention_pieces [anchor 2]` are the words of each anchor when they are kept beside it.
+    """
+    n_words, n_anchors, n_facts = len(words.ids), len(anchors.ids), len(facts)
+    others, is_head = _others(graph, anchors.ids, facts)
+    _, first, inverse = np.unique(
+        np.concatenate([anchors.ids, others]), return_index=True, return_inverse=True
+    )
+    new = np.sort(first[first >= n_anchors])
+    node_of_first = np.arange(n_anchors + n_facts) + n_words
+    node_of_first[new] = n_words + n_anchors + np.arange(len(new))
+    far = node_of_first[first[inverse[n_anchors:]]]
+    new -= n_anchors
+    near = n_words + facts.anchors
+    n_entities = n_anchors + len(new)
+    relation = n_words + n_entities + np.arange(n_facts)
+    edges = np.empty((n_facts, 2, 2), np.int32)
+    edges[:, 0, 0], edges[:, 0, 1] = np.where(is_head, near, far), relation
+    edges[:, 1, 0], edges[:, 1, 1] = relation, np.where(is_head, far, near)
+    kinds = np.tile(
+        np.array([EdgeKind.ENTITY_RELATION, EdgeKind.RELATION_ENTITY], np.uint8), n_facts
+    )
+    mention_edges, weights = _mention_edges(linked, anchors, mention_pieces, n_words)
+    origins = np.full((n_words + n_entities + n_facts, 3), -1, np.int32)
+    origins[n_words : n_words + n_anchors, 0] = anchors.links
+    fact_origins = np.stack([anchors.links[facts.anchors], facts.rows, facts.ranks], axis=1)
+    origins[n_words + n_anchors :] = np.concatenate([fact_origins[new], fact_origins])
+    fact_positions = anchors.positions[facts.anchors]
+    spans = np.full((len(origins), 2), -1, np.int32)
+    spans[:n_words], spans[n_words : n_words + n_anchors] = words.spans, anchors.spans
+    return WordKnowledgeGraph(
+        text=linked.text,
+        links=linked.links,
+        kinds=np.repeat(np.array(list(NodeKind), np.uint8), [n_words, n_entities, n_facts]),
+        ids=np.concatenate([words.ids, anchors.ids, others[new], graph.triples[facts.rows, 1]]),
+        positions=np.concatenate(
+            [positions, anchors.positions, fact_positions[new] + 2, fact_positions + 1]
+        ).astype(np.int32),
+        spans=spans,
+        origins=origins,
+        edges=np.concatenate([mention_edges, edges.reshape(-1, 2)]),
+        edge_kinds=np.concatenate(
+            [np.full(len(mention_edges), EdgeKind.MENTION_ENTITY, np.uint8), kinds]
+        ),
+        edge_weights=np.concatenate([weights, np.ones(2 * n_facts, np.float32)]),
+        id_space_hash=graph.id_space_hash,
+    )
+
+
+def _mention_edges(
+    linked: LinkedText, anchors: Anchors, pieces: NDArray[np.int64] | None, n_words: int
+) -> tuple[Ids, NDArray[np.float32]]:
+    """Edges from kept mention words to their anchor, weighted by the link's confidence."""
+    if pieces is None or not len(pieces):
+        return np.zeros((0, 2), np.int32), np.zeros(0, np.float32)
+    edges = [
+        (word, n_words + anchor)
+        for anchor, (start, stop) in enumerate(pieces.tolist())
+        for word in range(start, stop)
+    ]
+    confidence = [linked.links[link].confidence for link in anchors.links]
+    weights = np.repeat(np.array(confidence, np.float32), pieces[:, 1] - pieces[:, 0])
+    return np.array(edges, np.int32), weights

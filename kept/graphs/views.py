@@ -1,0 +1,69 @@
+"""Views: from a `WordKnowledgeGraph` to the `KnowledgeBatch` of one method.
+
+Axis legend: node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Layout
+from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
+
+
+def is_anchor(graph: WordKnowledgeGraph) -> NDArray[np.bool_]:
+    """Which nodes are anchors: entities with a span, bool `[node]`."""
+    anchor: NDArray[np.bool_] = (graph.kinds == NodeKind.ENTITY) & (graph.spans[:, 0] >= 0)
+    return anchor
+
+
+def adjacency(graph: WordKnowledgeGraph) -> NDArray[np.bool_]:
+    """Who sees whom in CoLAKE (section 3.1), bool `[node node]`, symmetric.
+
+    Words and anchors form one complete block; a relation and each of its two entities see one
+    another; every node sees itself. A head and its tail do not see one another directly.
+    """
+    seen = np.eye(graph.n_nodes, dtype=np.bool_)
+    block = np.flatnonzero((graph.kinds == NodeKind.WORD) | is_anchor(graph))
+    seen[np.ix_(block, block)] = True
+    facts = graph.edges[graph.edge_kinds >= EdgeKind.ENTITY_RELATION]
+    seen[facts[:, 0], facts[:, 1]] = True
+    seen[facts[:, 1], facts[:, 0]] = True
+    return seen
+
+
+def colake_view(graph: WordKnowledgeGraph) -> KnowledgeBatch:
+    """One graph as CoLAKE reads it: a batch of one, without padding.
+
+    `node_ids` of entities and relations are table rows (graph id + `N_SPECIAL_ROWS`), `segment_ids`
+    are the kinds, `mention_spans` the anchors in text order, each one node long.
+    """
+    kinds = graph.kinds.astype(np.int64)
+    anchors = np.flatnonzero(is_anchor(graph))
+    return KnowledgeBatch(
+        node_ids=_row(graph.ids + np.where(kinds == NodeKind.WORD, 0, N_SPECIAL_ROWS)),
+        node_kinds=_row(kinds),
+        node_mask=torch.ones(1, graph.n_nodes, dtype=torch.bool),
+        positions=_row(graph.positions),
+        segment_ids=_row(kinds),
+        visible_mask=torch.from_numpy(adjacency(graph))[None],
+        mention_spans=_row(np.stack([anchors, anchors + 1], axis=1)),
+    )
+
+
+def colake_batch(
+    graphs: Sequence[WordKnowledgeGraph], *, layout: Layout = "joined", word_pad_id: int = 0
+) -> KnowledgeBatch:
+    """`colake_view` of every graph, stacked."""
+    return KnowledgeBatch.stack(
+        [colake_view(graph) for graph in graphs], layout=layout, word_pad_id=word_pad_id
+    )
+
+
+def _row(values: NDArray[np.integer]) -> Tensor:
+    return torch.from_numpy(values.astype(np.int64))[None]

@@ -1,0 +1,1 @@
+"""Training objectives: what is hidden, and what is asked for."""
