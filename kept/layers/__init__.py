@@ -1,0 +1,1 @@
+"""Parts that encoders, objectives and heads share."""
