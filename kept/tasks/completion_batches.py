@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from entity_linking.relations import RelationExample
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError
-from kept.evaluation.ranking import Filter, RankingResult, Ties, rank_scores
+from kept.evaluation.ranking import Filter, RankCounts, RankingResult, Ties, rank_scores
 from kept.graphs.builder import BuilderConfig, Exclusion, build
 from kept.graphs.edit import add_relation
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
@@ -208,12 +208,19 @@ def rank_relations(
     counts = rank_scores(
         torch.from_numpy(scores), torch.from_numpy(triples[:, 1]), torch.from_numpy(mask)
     )
+    return relation_result(triples, counts, filter=filter.description, ties=ties)
+
+
+def relation_result(
+    triples: NDArray[np.int64], counts: RankCounts, *, filter: str, ties: Ties
+) -> RankingResult:
+    """A result in which every triple was asked for its relation, all relations competing."""
     return RankingResult(
         triples=triples,
         asked=np.ones(len(triples), np.uint8),
         counts=counts,
         ties=ties,
-        filter=filter.description,
+        filter=filter,
         directions=("relation",),
         candidates="all",
         n_asked=len(triples),

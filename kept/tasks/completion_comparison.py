@@ -28,7 +28,7 @@ from kept.evaluation.leakage import (
     sentences_in_training,
     triples_in_graph,
 )
-from kept.evaluation.ranking import RankingResult
+from kept.evaluation.ranking import RankCounts, RankingResult
 from kept.evaluation.statistics import (
     Interval,
     bootstrap_interval,
@@ -36,6 +36,7 @@ from kept.evaluation.statistics import (
     sign_flip_test,
 )
 from kept.graphs.builder import BuilderConfig
+from kept.tasks.completion_batches import relation_result
 from kept.tasks.completion_methods import (
     Answers,
     Asked,
@@ -292,7 +293,6 @@ def _write(path: Path, key: str, answers: Answers) -> None:
                 "n_equal": result.counts.n_equal.tolist(),
                 "filter": result.filter,
                 "ties": result.ties,
-                "candidates": result.candidates,
             }
             for setting, result in answers.results.items()
         },
@@ -310,13 +310,11 @@ def _read(path: Path, key: str) -> Answers:
             "choose another folder or remove it"
         )
     results = {
-        setting: RankingResult.of_relations(
-            triples=np.array(part["triples"], np.int64),
-            n_greater=np.array(part["n_greater"], np.int64),
-            n_equal=np.array(part["n_equal"], np.int64),
+        setting: relation_result(
+            np.array(part["triples"], np.int64),
+            RankCounts(np.array(part["n_greater"]), np.array(part["n_equal"])),
             filter=part["filter"],
             ties=part["ties"],
-            candidates=part["candidates"],
         )
         for setting, part in content["results"].items()
     }

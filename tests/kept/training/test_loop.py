@@ -1,0 +1,247 @@
+"""The loop: dies anywhere, resumes to the same bits."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from filelock import FileLock
+from stream_toy import ToyData
+from training_toy import ToyModel, toy_config, toy_model, weights_hash
+
+from kept.errors import CheckpointError, ConfigError, TrainingError
+from kept.training.checkpoint import list_checkpoints
+from kept.training.log import StepRecord, read_log
+from kept.training.loop import Resume, train
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.records: list[StepRecord] = []
+        self.notices: list[str] = []
+
+    def step(self, record: StepRecord) -> None:
+        self.records.append(record)
+
+    def notice(self, message: str) -> None:
+        self.notices.append(message)
+
+
+def run(folder: Path, *, resume: Resume = Resume.NEVER, stop_at: int = 99, **changes: Any) -> str:
+    model, watcher = toy_model(), Watcher()
+    train(
+        model, ToyData(), toy_config(**changes), folder, reporter=watcher, resume=resume,
+        should_stop=lambda: watcher.records[-1].step >= stop_at,
+    )  # fmt: skip
+    return weights_hash(model)
+
+
+def test_kill_9_in_mid_epoch_then_resume_gives_the_same_weights(tmp_path: Path, start: Any) -> None:
+    whole = run(tmp_path / "whole")
+    process = start("train_toy.py", tmp_path / "cut", "--workers", 1, "--pause", 0.3)
+    for line in process.stdout:
+        if line.strip() == "7":  # epochs have 5 batches, checkpoints come at 4 and 8
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    assert process.wait() == -signal.SIGKILL
+    process.stdout.close()
+    assert [p.name for p in list_checkpoints(tmp_path / "cut/checkpoints")] == ["step-00000004"]
+    again = start("train_toy.py", tmp_path / "cut", "--resume", hash_seed=1)
+    lines = again.communicate()[0].split("\n")
+    assert lines[0].startswith("resumed from ")
+    assert lines[1] == "5"
+    assert lines[-2] == whole
+    steps = [row["step"] for row in read_log(tmp_path / "cut/log.jsonl")]
+    assert steps == list(range(1, 13))
+
+
+def test_stopping_anywhere_changes_nothing(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole", steps=11, accumulate=2)
+    for stop in (1, 5, 8):
+        folder = tmp_path / str(stop)
+        cut = run(folder, steps=11, accumulate=2, stop_at=stop)
+        assert cut != whole
+        assert run(folder, resume=Resume.LATEST, steps=11, accumulate=2) == whole
+
+
+def test_a_node_budget_resumes_too(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"batch_size": None, "node_budget": 24}
+    whole = run(tmp_path / "whole", **how)
+    run(tmp_path / "cut", stop_at=7, **how)
+    assert run(tmp_path / "cut", resume=Resume.LATEST, **how) == whole
+
+
+def test_the_log_of_a_resumed_run_has_the_losses_of_a_whole_one(tmp_path: Path) -> None:
+    run(tmp_path / "whole")
+    run(tmp_path / "cut", stop_at=6)
+    run(tmp_path / "cut", resume=Resume.LATEST)
+    rows = [read_log(tmp_path / name / "log.jsonl") for name in ("whole", "cut")]
+    timed = ("seconds", "nodes_per_second")
+    untimed = [[{k: v for k, v in r.items() if k not in timed} for r in rs] for rs in rows]
+    assert untimed[0] == untimed[1]
+    assert len(untimed[0]) == 12
+    assert {"kind", "step", "epoch", "losses", "gradient_norm", "row_gradient_norm"} <= set(
+        untimed[0][0]
+    )
+
+
+def test_other_seeds_and_dropout_change_the_weights(tmp_path: Path) -> None:
+    hashes = [run(tmp_path / "1"), run(tmp_path / "2", seed=6), run(tmp_path / "3", batch_size=4)]
+    assert len(dict.fromkeys(hashes)) == 3
+
+
+def test_the_callers_random_state_and_threads_are_left_alone(tmp_path: Path) -> None:
+    threads, before = torch.get_num_threads(), torch.get_rng_state()
+    torch.manual_seed(1)
+    first = run(tmp_path / "1", steps=3, threads=2)
+    drawn = torch.rand(1)
+    torch.manual_seed(1)
+    assert torch.rand(1) == drawn
+    torch.manual_seed(2)
+    assert run(tmp_path / "2", steps=3, threads=2) == first
+    assert torch.get_num_threads() == threads
+    torch.set_rng_state(before)
+
+
+def test_accumulation_equals_a_big_batch(tmp_path: Path) -> None:
+    """Without dropout, and with as many labels in every part."""
+    models = []
+    for name, how in (("big", (8, 1)), ("parts", (4, 2))):
+        model = toy_model(dropout=0.0)
+        config = toy_config(batch_size=how[0], accumulate=how[1], steps=6)
+        train(model, ToyData(same_length=True), config, tmp_path / name)
+        models.append(model)
+    for (name, big), part in zip(models[0].named_parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(part, big, atol=2e-5, rtol=0, msg=name)
+
+
+def test_training_lowers_the_loss_and_saves_the_model(tmp_path: Path) -> None:
+    model, watcher = toy_model(), Watcher()
+    config = toy_config(steps=60, learning_rate=0.03, objective_weights={"size": 0.0})
+    result = train(model, ToyData(), config, tmp_path, reporter=watcher)
+    losses = [record.losses["words"] for record in watcher.records]
+    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
+    assert watcher.records[0].total_loss == pytest.approx(losses[0])
+    assert (result.stopped, result.step, result.last) == ("finished", 60, watcher.records[-1])
+    assert weights_hash(ToyModel.from_pretrained(tmp_path)) == weights_hash(model)
+    assert result.curves.is_file()
+
+
+def test_epochs_are_rounded_up_to_steps(tmp_path: Path) -> None:
+    result = train(toy_model(), ToyData(), toy_config(steps=None, epochs=3, accumulate=2), tmp_path)
+    assert result.n_steps == 8  # 3 epochs of 5 batches, two batches a step
+
+
+def test_a_budget_stops_cleanly_and_resumes(tmp_path: Path) -> None:
+    model = toy_model()
+    result = train(model, ToyData(), toy_config(budget_minutes=1e-9), tmp_path)
+    assert (result.stopped, result.step, result.checkpoint.name) == ("budget", 1, "step-00000001")
+    assert run(tmp_path, resume=Resume.LATEST) == run(tmp_path.with_name("whole"))
+
+
+def test_evaluation_is_logged_and_disturbs_nothing(tmp_path: Path) -> None:
+    seen: list[tuple[int, bool]] = []
+
+    def evaluate(model: torch.nn.Module, step: int) -> dict[str, float]:
+        seen.append((step, model.training))
+        return {"drawn": float(torch.rand(1))}
+
+    model = toy_model()
+    train(model, ToyData(), toy_config(evaluate_every=5), tmp_path / "a", evaluate=evaluate)
+    assert seen == [(5, False), (10, False), (12, False)]
+    assert weights_hash(model) == run(tmp_path / "b")
+    rows = read_log(tmp_path / "a/log.jsonl")
+    assert [row["step"] for row in rows if row["kind"] == "evaluation"] == [5, 10, 12]
+
+
+# ---- what is refused ---------------------------------------------------------------------------
+def test_a_folder_with_checkpoints_is_not_overwritten(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(CheckpointError, match="already holds step-00000012"):
+        run(tmp_path)
+
+
+def test_resuming_nothing_says_so(tmp_path: Path) -> None:
+    watcher = Watcher()
+    train(
+        toy_model(), ToyData(), toy_config(steps=1), tmp_path, reporter=watcher,
+        resume=Resume.LATEST,
+    )  # fmt: skip
+    assert "holds no checkpoint: starting at step 0" in watcher.notices[0]
+
+
+def test_a_damaged_checkpoint_is_passed_over_only_when_asked(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole")
+    run(tmp_path / "cut", stop_at=10)
+    bad = tmp_path / "cut/checkpoints/step-00000010/optimiser.safetensors"
+    raw = bytearray(bad.read_bytes())
+    raw[len(raw) // 2] ^= 4
+    bad.write_bytes(raw)
+    with pytest.raises(CheckpointError, match=r"step-00000010/optimiser\.safetensors was altered"):
+        run(tmp_path / "cut", resume=Resume.LATEST)
+    assert bad.exists()
+    model, watcher = toy_model(), Watcher()
+    result = train(
+        model, ToyData(), toy_config(), tmp_path / "cut", reporter=watcher,
+        resume=Resume.NEWEST_GOOD,
+    )  # fmt: skip
+    assert weights_hash(model) == whole
+    assert watcher.records[0].step == 9
+    assert "optimiser.safetensors was altered" in result.notices[0]
+    assert "step-00000008" in result.notices[1]
+    assert len(list((tmp_path / "cut/checkpoints").glob("step-00000010.damaged-*"))) == 1
+
+
+def test_another_configuration_or_other_data_are_named(tmp_path: Path) -> None:
+    run(tmp_path, stop_at=6)
+    config = toy_config(seed=6, learning_rate=0.5, workers=1)
+    with pytest.raises(CheckpointError) as caught:
+        train(toy_model(), ToyData(fingerprint="other"), config, tmp_path, resume=Resume.LATEST)
+    assert [line.strip() for line in str(caught.value).splitlines()[1:]] == [
+        "seed: 5, now 6", "learning_rate: 0.01, now 0.5", "data: fingerprint toy, now other",
+    ]  # fmt: skip
+
+
+def test_a_constant_schedule_can_be_prolonged_but_not_cut(tmp_path: Path) -> None:
+    run(tmp_path / "short", schedule="constant", steps=6)
+    longer = run(tmp_path / "short", resume=Resume.LATEST, schedule="constant", steps=12)
+    assert longer == run(tmp_path / "long", schedule="constant", steps=12)
+    with pytest.raises(CheckpointError, match="steps: 12 are done, now 3 are asked"):
+        run(tmp_path / "long", resume=Resume.LATEST, schedule="constant", steps=3)
+
+
+def test_two_processes_cannot_share_a_folder(tmp_path: Path) -> None:
+    with FileLock(tmp_path / ".lock"), pytest.raises(CheckpointError, match="is in use"):
+        run(tmp_path)
+
+
+def test_unknown_objectives_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\['word'\].*\['words', 'size'\]"):
+        run(tmp_path, objective_weights={"word": 1.0})
+
+
+def test_a_loss_that_is_not_finite_stops_with_its_step(tmp_path: Path) -> None:
+    calls = itertools.count()
+
+    class Diverging(ToyModel):
+        def forward(self, batch: Any) -> Any:
+            output = super().forward(batch)
+            if next(calls) == 6:
+                output.losses["words"] = output.losses["words"] * float("nan")
+            return output
+
+    model = Diverging(toy_model().config)
+    with pytest.raises(TrainingError, match=r"loss \{'words': nan\} at step 6"):
+        train(model, ToyData(), toy_config(), tmp_path)
+    assert [p.name for p in list_checkpoints(tmp_path / "checkpoints")] == ["step-00000004"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_missing_device_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="device 'cuda' is not there"):
+        run(tmp_path, device="cuda")

@@ -1,0 +1,48 @@
+"""`train_toy.py RUN_DIR [--resume] [--workers N] [--pause S]`: train the toy, print a hash.
+
+Imports stand under the guard: spawned workers import this file and need none of them.
+"""
+
+if __name__ == "__main__":
+    import argparse
+    import time
+    from pathlib import Path
+
+    from stream_toy import ToyData
+    from training_toy import toy_config, toy_model, weights_hash
+
+    from kept.training.log import StepRecord
+    from kept.training.loop import Resume, train
+
+    class _Slow:
+        """Prints each step, so that the test can kill in the middle, and waits a little."""
+
+        def __init__(self, pause: float) -> None:
+            self.pause = pause
+
+        def step(self, record: StepRecord) -> None:
+            print(record.step, flush=True)  # noqa: T201  # the test reads it
+            time.sleep(self.pause)
+
+        def notice(self, message: str) -> None:
+            print(message, flush=True)  # noqa: T201  # the test reads it
+
+    def main() -> None:
+        parser = argparse.ArgumentParser()
+        parser.add_argument("run", type=Path)
+        parser.add_argument("--resume", action="store_true")
+        parser.add_argument("--workers", type=int, default=0)
+        parser.add_argument("--pause", type=float, default=0.0)
+        flags = parser.parse_args()
+        model = toy_model()
+        train(
+            model,
+            ToyData(),
+            toy_config(workers=flags.workers),
+            flags.run,
+            reporter=_Slow(flags.pause),
+            resume=Resume.LATEST if flags.resume else Resume.NEVER,
+        )
+        print(weights_hash(model))  # noqa: T201  # the test reads it
+
+    main()
