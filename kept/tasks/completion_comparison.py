@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
@@ -38,6 +39,7 @@ from kept.evaluation.statistics import (
 from kept.graphs.builder import BuilderConfig
 from kept.tasks.completion_batches import relation_result
 from kept.tasks.completion_methods import (
+    KNOWLEDGE,
     Answers,
     Asked,
     CoLAKERun,
@@ -134,15 +136,21 @@ def compare(
     config: CompletionConfig,
     folder: Path,
     *,
+    only: Sequence[str] | None = None,
     reporter: Reporter | None = None,
     announce: Callable[[str], None] = lambda _: None,
-) -> Comparison:
-    """Run or read every method, then compare. Raises `CheckpointError` for another run's folder."""
+) -> Comparison | None:
+    """Run or read every method, then compare. Raises `CheckpointError` for another run's folder.
+
+    `only` names the methods to run (to share them among processes); then there is no comparison.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     key = _fingerprint(split, config)
     asked = Asked.of(split)
     answers: dict[str, Answers] = {}
     for name, run in _methods(split, asked, config, folder, reporter):
+        if only is not None and name not in only:
+            continue
         path = folder / f"ranks-{_slug(name)}.json"
         if path.is_file():
             stored = _read(path, key)
@@ -152,7 +160,7 @@ def compare(
         announce(f"{name}: running")
         answers[name] = run()
         _write(path, key, answers[name])
-    return summarise(split, asked, answers, config)
+    return None if only is not None else summarise(split, asked, answers, config)
 
 
 def _methods(
@@ -165,29 +173,40 @@ def _methods(
     yield "most frequent relation", partial(most_frequent, split, asked)
     for name in config.scorers:
         epochs = config.epochs.get(name)
-        yield name, partial(
-            triple_scorer, name, split, asked, n_epochs=epochs, seed=config.seed
-        )
-    yield "dkrl", partial(
-        dkrl, split, asked, host=config.host, n_epochs=config.epochs.get("dkrl"), seed=config.seed
+        yield name, partial(triple_scorer, name, split, asked, n_epochs=epochs, seed=config.seed)
+    yield (
+        "dkrl",
+        partial(
+            dkrl,
+            split,
+            asked,
+            host=config.host,
+            n_epochs=config.epochs.get("dkrl"),
+            seed=config.seed,
+        ),
     )
-    for knowledge, name in KNOWLEDGE_NAMES.items():
+    for knowledge in KNOWLEDGE:
+        yield knowledge, partial(_colake, split, asked, config, folder, reporter, knowledge)
+    for asked_with in KNOWLEDGE[1:]:
+        name = f"{asked_with} at test"
+        yield name, partial(_colake, split, asked, config, folder, reporter, "true", asked_with)
 
-        def run(knowledge: Knowledge = knowledge, name: str = name) -> Answers:
-            colake = config.colake
-            model = colake.train(split, knowledge, folder / f"colake-{knowledge}", reporter)
-            return colake.ask(model, split, asked, knowledge=knowledge, method=name)
 
-        yield name, run
-    for hidden in ("off", "shuffled"):
-
-        def run_hidden(hidden: Knowledge = hidden) -> Answers:  # type: ignore[assignment]
-            colake = config.colake
-            model = colake.train(split, "true", folder / "colake-true", reporter)
-            name = f"CoLAKE, {KNOWLEDGE_NAMES[hidden].split(', ')[1]} at test only"
-            return colake.ask(model, split, asked, knowledge=hidden, method=name)
-
-        yield f"CoLAKE, {KNOWLEDGE_NAMES[hidden].split(', ')[1]} at test only", run_hidden
+def _colake(
+    split: CompletionSplit,
+    asked: Asked,
+    config: CompletionConfig,
+    folder: Path,
+    reporter: Reporter | None,
+    knowledge: Knowledge,
+    asked_with: Knowledge | None = None,
+) -> Answers:
+    """Train (or take up) the CoLAKE of `knowledge`; ask it with `asked_with`, else the same."""
+    run, method = config.colake, KNOWLEDGE_NAMES[knowledge]
+    model = run.train(split, knowledge, folder / f"colake-{knowledge}", reporter)
+    if asked_with is not None:
+        method = f"{KNOWLEDGE_NAMES[asked_with]} at test only"
+    return run.ask(model, split, asked, knowledge=asked_with or knowledge, method=method)
 
 
 def summarise(
@@ -201,7 +220,7 @@ def summarise(
     for setting in asked.triples:
         for found in answers.values():
             rows.append(_row(setting, found, config))
-        ours = answers[KNOWLEDGE_NAMES["true"]].results[setting]
+        ours = answers["true"].results[setting]
         for found in answers.values():
             theirs = found.results.get(setting)
             if theirs is not None and found.method != KNOWLEDGE_NAMES["true"]:
@@ -244,9 +263,7 @@ def _row(setting: str, found: Answers, config: CompletionConfig) -> Row:
     if result is None:
         return Row(setting, found.method, None, None, found.skipped[setting])
     draws = generator(config.seed, "bootstrap", setting)
-    interval = bootstrap_interval(
-        1 / result.ranks, generator=draws, n_resamples=config.n_resamples
-    )
+    interval = bootstrap_interval(1 / result.ranks, generator=draws, n_resamples=config.n_resamples)
     return Row(setting, found.method, result.metrics(), interval, None)
 
 
@@ -323,10 +340,12 @@ def _read(path: Path, key: str) -> Answers:
 
 # ---- tables ------------------------------------------------------------------
 COLUMNS = ("method", "MR", "MRR", "95 % interval", "Hits@1", "Hits@3", "Hits@10")
+DIFFERENCES = ("CoLAKE against", "MRR difference", "95 % interval", "p", "verdict")
+AUDIT = ("check", "checked", "found", "examples")
 
 
-def table_rows(rows: Sequence[Row]) -> list[list[str]]:
-    """Cells of the table, one list a row, as in `COLUMNS`."""
+def score_cells(rows: Sequence[Row]) -> list[list[str]]:
+    """Cells of the score table, one list a row, as in `COLUMNS`."""
     cells = []
     for row in rows:
         if row.metrics is None or row.mrr is None:
@@ -334,8 +353,61 @@ def table_rows(rows: Sequence[Row]) -> list[list[str]]:
             continue
         m = row.metrics
         interval = f"{row.mrr.low:.3f} to {row.mrr.high:.3f}"
-        cells.append(
-            [row.method, f"{m['mr']:.2f}", f"{m['mrr']:.3f}", interval]
-            + [f"{m[f'hits@{k}']:.3f}" for k in (1, 3, 10)]
-        )
+        hits = [f"{m[f'hits@{k}']:.3f}" for k in (1, 3, 10)]
+        cells.append([row.method, f"{m['mr']:.2f}", f"{m['mrr']:.3f}", interval, *hits])
     return cells
+
+
+def difference_cells(differences: Sequence[Difference]) -> list[list[str]]:
+    """Cells of the table of paired differences, as in `DIFFERENCES`."""
+    return [
+        [
+            d.theirs,
+            f"{d.mrr.estimate:+.3f}",
+            f"{d.mrr.low:+.3f} to {d.mrr.high:+.3f}",
+            f"{d.p:.4f}",
+            d.verdict,
+        ]
+        for d in differences
+    ]
+
+
+def audit_cells(checks: Sequence[LeakCheck]) -> list[list[str]]:
+    """Cells of the audit, as in `AUDIT`."""
+    return [[c.check, str(c.n_checked), str(c.n_found), "; ".join(c.examples)] for c in checks]
+
+
+def to_markdown(comparison: Comparison) -> str:
+    """The whole comparison as Markdown."""
+    parts = []
+    for setting, conditions in comparison.conditions.items():
+        scores = [row for row in comparison.rows if row.setting == setting]
+        differences = [d for d in comparison.differences if d.setting == setting]
+        parts.append(f"## {setting.capitalize()}\n\n{describe(conditions)}\n")
+        parts.append(_markdown(COLUMNS, score_cells(scores)))
+        parts.append(_markdown(DIFFERENCES, difference_cells(differences)))
+    parts.append("## Leak audit\n")
+    parts.append(_markdown(AUDIT, audit_cells(comparison.audit)))
+    parts.append("## Counts\n")
+    parts.append(_markdown(("what", "n"), [[k, str(v)] for k, v in comparison.counts.items()]))
+    return "\n".join(parts)
+
+
+def describe(conditions: Mapping[str, Any]) -> str:
+    """The conditions of a ranking in one sentence."""
+    return (
+        f"{conditions['n_scored']} of {conditions['n_asked']} facts scored, all relations of the "
+        f"graph as candidates, filter: {conditions['filter']}, ties: {conditions['ties']}."
+    )
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    """The whole comparison as JSON values."""
+    values = msgspec.to_builtins(comparison)
+    assert isinstance(values, dict)
+    return values
+
+
+def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

@@ -26,7 +26,6 @@ from kept.kge import RECIPES, make_scorer, train
 from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
 from kept.objectives.masked_nodes import CoLAKEForPreTraining
 from kept.objectives.masking import MaskingConfig
-from kept.training.randomness import generator, torch_generator, torch_seed
 from kept.tasks.completion_batches import (
     CompletionData,
     completion_scores,
@@ -37,7 +36,9 @@ from kept.tasks.completion_batches import (
 from kept.tasks.wk_completion import CompletionSplit, shuffle_objects, without_triples
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter
-from kept.training.loop import Resume, train as train_model
+from kept.training.loop import Resume
+from kept.training.loop import train as train_model
+from kept.training.randomness import generator, torch_generator, torch_seed
 from kg_loaders import KnowledgeGraph
 
 Knowledge = Literal["true", "off", "shuffled"]

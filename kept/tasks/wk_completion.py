@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from entity_linking.relations import RelationExample
 from numpy.typing import NDArray
 
+from entity_linking.relations import RelationExample
 from kept.errors import ConfigError
 from kg_loaders import KnowledgeGraph
 
