@@ -291,7 +291,9 @@ def _rank_block(
         scores = function(direction, torch.from_numpy(block))
     wanted = (len(block), filter.n_candidates(direction))
     if tuple(scores.shape) != wanted:
-        raise EvaluationError(f"scores for {direction}s have shape {tuple(scores.shape)}, {wanted=}")
+        raise EvaluationError(
+            f"scores for {direction}s have shape {tuple(scores.shape)}, {wanted=}"
+        )
     gold, (known_rows, known) = block[:, SLOTS[direction]], filter.known(direction, block)
     others = known != gold[known_rows]
     known_rows, known = known_rows[others], known[others]
@@ -314,9 +316,7 @@ def _rank_block(
     )
 
 
-def _inside(
-    triples: NDArray[np.int64], n_entities: int, n_relations: int
-) -> NDArray[np.bool_]:
+def _inside(triples: NDArray[np.int64], n_entities: int, n_relations: int) -> NDArray[np.bool_]:
     sizes = np.array([n_entities, n_relations, n_entities])
     return np.asarray(((triples >= 0) & (triples < sizes)).all(1))
 

@@ -151,7 +151,9 @@ def original_step(golden: Golden, model: DKRL) -> dict[str, Any]:
     for h, t, r, h2, t2, r2 in pairs:
         for name, head, tail, margin, rate in kinds:
             both = ((h, r, t, 1.0), (h2, r2, t2, -1.0))
-            gaps = [before[tail][z] - before[head][x] - start["relations"][y] for x, y, z, _ in both]
+            gaps = [
+                before[tail][z] - before[head][x] - start["relations"][y] for x, y, z, _ in both
+            ]
             loss = margin + float(model.distance(gaps[0]) - model.distance(gaps[1]))
             if loss <= 0:
                 continue
