@@ -157,7 +157,8 @@ def _by_cluster(
     numbers: dict[object, int] = {}
     ids = np.array([numbers.setdefault(_key(key), len(numbers)) for key in clusters], np.int64)
     counts = np.bincount(ids, minlength=len(numbers)).astype(np.float64)
-    return np.bincount(ids, items, minlength=len(numbers)), counts
+    sums = np.bincount(ids, items, minlength=len(numbers)).astype(np.float64)
+    return sums, counts
 
 
 def _key(key: object) -> object:

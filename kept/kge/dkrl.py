@@ -83,10 +83,11 @@ class CnnEncoder(nn.Module):
         joined = torch.cat([padded[:, i : i + n_token] for i in range(window)], -1)
         mask = nn.functional.pad(token_mask, (0, missing))
         states = (joined @ self.filters.T).masked_fill(~mask[..., None], -math.inf)
-        blocks = states.unflatten(1, (-1, self.block)).amax(2)
-        block_mask = mask.unflatten(1, (-1, self.block)).any(2)
+        blocks = states.view(len(words), -1, self.block, states.shape[2]).amax(2)
+        block_mask = mask.view(len(words), -1, self.block).any(2)
         blocks = blocks.masked_fill(~block_mask[..., None], 0).tanh() @ self.output.T
-        return (blocks.sum(1) / block_mask.sum(1, keepdim=True)).tanh()
+        means: Tensor = blocks.sum(1) / block_mask.sum(1, keepdim=True)
+        return means.tanh()
 
 
 class CbowEncoder(nn.Module):
@@ -122,7 +123,7 @@ class DKRL(nn.Module):
         n_entities: int,
         n_relations: int,
         width: int,
-        encoder: nn.Module,
+        encoder: CnnEncoder | CbowEncoder,
         generator: torch.Generator,
         norm: Literal[1, 2] = 1,
     ) -> None:
@@ -145,8 +146,9 @@ class DKRL(nn.Module):
                 f"{len(empty)} entities have no word, the first is row {int(empty[0])}; "
                 "give them their label or leave them out"
             )
-        pairs = zip(token_ids.split(batch_size), token_mask.split(batch_size), strict=True)
-        return torch.cat([self.encoder(ids, mask) for ids, mask in pairs])
+        starts = range(0, len(token_ids), batch_size)
+        blocks = [slice(start, start + batch_size) for start in starts]
+        return torch.cat([self.encoder(token_ids[rows], token_mask[rows]) for rows in blocks])
 
     def distance(self, difference: Tensor) -> Tensor:
         """Energy of `h + r - t` `[... width]`: sum of absolute values, or of squares."""
@@ -263,7 +265,7 @@ def _batch_loss(
     generator: torch.Generator,
 ) -> Tensor:
     config = sampler.config
-    present, places = batch[:, [0, 2]].unique(return_inverse=True)
+    present, places = torch.unique(batch[:, [0, 2]], return_inverse=True)
     descriptions = model.encode_descriptions(token_ids[present], token_mask[present])
     structures = embedding(present, model.entities)
     relation = embedding(batch[:, 1], model.relations)
@@ -304,7 +306,7 @@ def _pairs(structures: Tensor, descriptions: Tensor) -> list[tuple[Tensor, Tenso
 def _shorten(model: DKRL) -> None:
     with torch.no_grad():
         for table in (model.entities, model.relations, model.encoder.words):
-            table /= table.norm(dim=1, keepdim=True).clamp_min(1)
+            table.div_(table.norm(dim=1, keepdim=True).clamp_min(1))
 
 
 def _uniform(rows: int, columns: int, generator: torch.Generator) -> Tensor:

@@ -10,7 +10,7 @@ Axis legend: batch, entity, relation, width (real numbers a vector), half (width
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -117,8 +117,8 @@ class Scorer(nn.Module, ABC):
 class TransE(Scorer):
     """A relation is a translation (Bordes et al., NeurIPS 2013, equation 1).
 
-    `score = -||h + r - t||_p`, p = 1 or 2 (not squared). L2 over many candidates is a matrix
-    product; L1 is elementwise.
+    `score = -||h + r - t||_p`, p = 1 or 2 (not squared; the paper takes either). The default is L2,
+    whose distances to many candidates are a matrix product.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class TransE(Scorer):
         n_relations: int,
         width: int,
         generator: torch.Generator,
-        norm: Literal[1, 2] = 1,
+        norm: Literal[1, 2] = 2,
     ) -> None:
         if norm not in (1, 2):
             raise ConfigError(f"norm {norm} of TransE must be 1 or 2")
@@ -138,16 +138,14 @@ class TransE(Scorer):
         )
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Uniform in +-6/sqrt(width); relations scaled to length 1 (algorithm 1 of the paper)."""
-        bound = 6 / self.width**0.5
-        with torch.no_grad():
-            for table in (self.entities, self.relations):
-                table.uniform_(-bound, bound, generator=generator)
-            self.relations /= self.relations.norm(dim=1, keepdim=True)
+        """Uniform, scaled to length 1 (algorithm 1 of the paper)."""
+        _unit(self.entities, generator)
+        _unit(self.relations, generator)
 
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         difference = head_states + relation_states - tail_states
-        return -torch.linalg.vector_norm(difference, self.norm, dim=-1)
+        distance: Tensor = torch.linalg.vector_norm(difference, self.norm, dim=-1)
+        return -distance
 
     def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
         return -torch.cdist(head_states + relation_states, candidates, self.norm)
@@ -228,10 +226,9 @@ class RotatE(Scorer):
         return width // 2
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Entities uniform in +-6/sqrt(width), phases uniform in +-pi."""
-        bound = 6 / self.width**0.5
+        """Entities uniform, scaled to length 1; phases uniform in +-pi."""
+        _unit(self.entities, generator)
         with torch.no_grad():
-            self.entities.uniform_(-bound, bound, generator=generator)
             self.relations.uniform_(-torch.pi, torch.pi, generator=generator)
 
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
@@ -275,6 +272,12 @@ def _normal(scorer: Scorer, generator: torch.Generator) -> None:
             table.normal_(0, 0.05, generator=generator)
 
 
+def _unit(table: nn.Parameter, generator: torch.Generator) -> None:
+    with torch.no_grad():
+        table.uniform_(-1, 1, generator=generator)
+        table.div_(table.norm(dim=1, keepdim=True))
+
+
 def _times(left: Tensor, right: Tensor) -> Tensor:
     """Complex product of `[real, imaginary]` vectors."""
     a, b = left.chunk(2, -1)
@@ -298,14 +301,40 @@ def _moduli_sum(difference: Tensor) -> Tensor:
 
 
 def _distances(queries: Tensor, candidates: Tensor) -> Tensor:
-    """Sums of moduli of all differences, `[batch candidate]`, a cache-sized block at a time."""
-    if torch.is_grad_enabled() and (queries.requires_grad or candidates.requires_grad):
-        return _moduli_sum(queries[:, None] - candidates)
-    result = queries.new_empty(len(queries), len(candidates))
-    step = max(1, _BLOCK_BYTES // max(1, 4 * candidates.numel()))
-    for start in range(0, len(queries), step):
-        block = queries[start : start + step, None]
-        real, imaginary = (block - candidates).square_().chunk(2, -1)
-        squares = torch.add(real, imaginary).add_(1e-20)
-        torch.sum(squares.sqrt_(), -1, out=result[start : start + step])
+    """Sums of moduli of all differences, `[batch candidate]`."""
+    result: Tensor = _ModuliDistances.apply(queries, candidates)  # type: ignore[no-untyped-call]
     return result
+
+
+class _ModuliDistances(torch.autograd.Function):
+    """A cache-sized block of differences at a time, made again for the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, candidates: Tensor) -> Tensor:
+        ctx.save_for_backward(queries, candidates)
+        result = queries.new_empty(len(queries), len(candidates))
+        for rows in _blocks(queries, candidates):
+            squares = (queries[rows, None] - candidates).square_()
+            real, imaginary = squares.chunk(2, -1)
+            torch.sum(real.add_(imaginary).add_(1e-20).sqrt_(), -1, out=result[rows])
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        queries, candidates = ctx.saved_tensors
+        to_queries, to_candidates = torch.empty_like(queries), torch.zeros_like(candidates)
+        for rows in _blocks(queries, candidates):
+            slopes = queries[rows, None] - candidates
+            real, imaginary = slopes.chunk(2, -1)
+            moduli = real.square().addcmul_(imaginary, imaginary).add_(1e-20).rsqrt_()
+            moduli *= gradients[0][rows, :, None]
+            real.mul_(moduli)
+            imaginary.mul_(moduli)
+            to_queries[rows] = slopes.sum(1)
+            to_candidates -= slopes.sum(0)
+        return to_queries, to_candidates
+
+
+def _blocks(queries: Tensor, candidates: Tensor) -> list[slice]:
+    step = max(1, _BLOCK_BYTES // max(1, 4 * candidates.numel()))
+    return [slice(start, start + step) for start in range(0, len(queries), step)]

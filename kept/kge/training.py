@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -76,7 +76,20 @@ class TrainingConfig:
             raise ConfigError("training configuration: " + "; ".join(faults))
 
 
-RECIPES: dict[str, tuple[int, TrainingConfig]] = {}
+_DISTANCES = TrainingConfig(
+    n_epochs=30, batch_size=512, learning_rate=0.003, optimiser="adam",
+    objective="negative_sampling", loss="log_sigmoid", n_negatives=128, share_negatives=True,
+    reject_known=True, margin=8.0, adversarial_temperature=1.0, validate_every=5, patience=2,
+)  # fmt: skip
+_PRODUCTS = TrainingConfig(
+    n_epochs=30, batch_size=512, learning_rate=0.1, n3_weight=0.01, validate_every=5, patience=2
+)
+RECIPES: dict[str, tuple[int, TrainingConfig]] = {
+    "transe": (128, replace(_PRODUCTS, n3_weight=0.0)),
+    "distmult": (128, _PRODUCTS),
+    "complex": (128, _PRODUCTS),
+    "rotate": (128, _DISTANCES),
+}
 """By scorer: (width, configuration) that work on graphs of some ten thousand triples."""
 
 
@@ -166,7 +179,9 @@ def make_optimiser(module: torch.nn.Module, config: TrainingConfig) -> torch.opt
 
 def shuffled_batches(n: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Row indices of one epoch, `[batch]` at a time."""
-    yield from torch.randperm(n, generator=generator).split(batch_size)
+    order = torch.randperm(n, generator=generator)
+    for start in range(0, n, batch_size):
+        yield order[start : start + batch_size]
 
 
 def contrast(
@@ -233,15 +248,14 @@ def tail_chances(triples: Tensor, n_relations: int) -> Tensor:
 
     heads per tail / (tails per head + heads per tail); one half for a relation without triples.
     """
-    rows = triples.unique(dim=0)
 
-    def distinct(slot: int) -> Tensor:
-        pairs = rows[:, [1, slot]].unique(dim=0)
-        return torch.bincount(pairs[:, 0], minlength=n_relations).clamp_min(1).double()
+    def distinct(*slots: int) -> NDArray[np.int64]:
+        rows = np.unique(triples.cpu().numpy()[:, slots], axis=0)
+        return np.maximum(np.bincount(rows[:, 0], minlength=n_relations), 1)
 
-    n = torch.bincount(rows[:, 1], minlength=n_relations).clamp_min(1).double()
-    tails_per_head, heads_per_tail = n / distinct(0), n / distinct(2)
-    return heads_per_tail / (tails_per_head + heads_per_tail)
+    n = distinct(1, 0, 2)
+    tails_per_head, heads_per_tail = n / distinct(1, 0), n / distinct(1, 2)
+    return torch.from_numpy(heads_per_tail / (tails_per_head + heads_per_tail))
 
 
 def _epoch(
@@ -255,7 +269,8 @@ def _epoch(
     total = 0.0
     if config.unit_entities:
         with torch.no_grad():
-            scorer.entities /= scorer.entities.norm(dim=1, keepdim=True).clamp_min(1e-12)
+            lengths = scorer.entities.norm(dim=1, keepdim=True).clamp_min(1e-12)
+            scorer.entities.div_(lengths)
     for rows in shuffled_batches(len(data), config.batch_size, generator):
         batch = data[rows.to(data.device)]
         loss = batch_loss(scorer, batch, sampler, config, generator)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kept.errors import EvaluationError
 from kept.evaluation.ranking import SLOTS, Filter, rank, rank_scores
-from kept.kge import SCORERS, make_scorer
+from kept.kge import SCORERS, TransE, make_scorer
 
 N_ENTITIES, N_RELATIONS = 9, 4
 DIRECTIONS = ("head", "relation", "tail")
@@ -87,7 +87,7 @@ def test_rank_equals_a_loop(seed: int, subset: bool, budget: int):
 @pytest.mark.parametrize("name", ["transe", "distmult", "complex"])
 def test_metrics_equal_pykeens_on_the_same_weights(name: str):
     pykeen_evaluation = pytest.importorskip("pykeen.evaluation", reason="needs pykeen")
-    from pykeen.models import ComplEx, DistMult, TransE
+    from pykeen import models
     from pykeen.triples import CoreTriplesFactory
 
     generator = np.random.default_rng(0)
@@ -95,8 +95,14 @@ def test_metrics_equal_pykeens_on_the_same_weights(name: str):
     train, test = triples[::2], triples[1::2]
     ours = make_scorer(name, n_entities=N_ENTITIES, n_relations=N_RELATIONS, width=6,
                        generator=torch.Generator().manual_seed(1))  # fmt: skip
+    if isinstance(ours, TransE):
+        ours.norm = 1  # PyKEEN's default
     factory = CoreTriplesFactory(torch.from_numpy(train), N_ENTITIES, N_RELATIONS)
-    kinds = {"transe": (TransE, 6), "distmult": (DistMult, 6), "complex": (ComplEx, 3)}
+    kinds = {
+        "transe": (models.TransE, 6),
+        "distmult": (models.DistMult, 6),
+        "complex": (models.ComplEx, 3),
+    }
     kind, width = kinds[name]
     theirs = kind(triples_factory=factory, embedding_dim=width, random_seed=0)
     for table, module in ((ours.entities, theirs.entity_representations[0]),
@@ -114,17 +120,17 @@ def test_metrics_equal_pykeens_on_the_same_weights(name: str):
     for ties in ("optimistic", "realistic", "pessimistic"):
         result = rank(ours, test, filter=known, ties=ties, directions=("head", "tail"),
                       candidates="all")  # fmt: skip
-        expected = [answer.get_metric(f"both.{ties}.{metric}")
-                    for metric in ("mean_rank", "inverse_harmonic_mean_rank", "hits_at_3")]  # fmt: skip
+        names = ("mean_rank", "inverse_harmonic_mean_rank", "hits_at_3")
+        expected = [answer.get_metric(f"both.{ties}.{name}") for name in names]
         assert [result.mr, result.mrr, result.hits(3)] == pytest.approx(expected, abs=1e-5)
 
 
 def test_what_cannot_be_asked_is_counted_with_its_reason():
     cube = np.zeros((N_ENTITIES, N_RELATIONS, N_ENTITIES), np.float32)
     tested = np.array([[0, 0, 1], [0, 0, -1], [0, 0, N_ENTITIES], [5, 0, 1]])
-    result = rank(Table(cube), tested,
-                  filter=Filter({}, n_entities=N_ENTITIES, n_relations=N_RELATIONS),
-                  ties="realistic", directions=("head",), candidates=np.array([0, 1, 2]))  # fmt: skip
+    raw = Filter({}, n_entities=N_ENTITIES, n_relations=N_RELATIONS)
+    result = rank(Table(cube), tested, filter=raw, ties="realistic", directions=("head",),
+                  candidates=np.array([0, 1, 2]))  # fmt: skip
     assert result.n_skipped == {
         "an id outside the graph": 2,
         "the answer is not among the candidates": 1,

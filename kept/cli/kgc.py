@@ -1,0 +1,91 @@
+"""`kept kgc`: train, evaluate and ask triple scorers.
+
+The work is in `kept.cli.kgc_runs`, imported when a command runs: `kept --help` loads no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kept.errors import KeptError
+from kg_loaders.errors import KgError
+
+app = typer.Typer(
+    help="Complete a knowledge graph: train, evaluate and ask triple scorers.",
+    no_args_is_help=True,
+)
+
+Source = Annotated[Path, typer.Argument(help="Graph folder, or one with train, valid and test.")]
+Model = Annotated[Path, typer.Option("--model", "-m", help="Folder of a trained scorer.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("train")
+def train_command(
+    source: Source,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
+    scorer: Annotated[str, typer.Option(help="transe, distmult, complex or rotate.")] = "complex",
+    epochs: Annotated[int | None, typer.Option(min=1, help="Instead of the recipe's.")] = None,
+    width: Annotated[int | None, typer.Option(min=2, help="Instead of the recipe's.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the split, the vectors and the training.")] = 0,
+    holdout: Annotated[
+        float, typer.Option(help="Share of a graph to test, and as much to validate.")
+    ] = 0.05,
+) -> None:
+    """Train a scorer and keep the epoch with the best validation MRR."""
+    with _told_errors():
+        from kept.cli import kgc_runs
+
+        kgc_runs.train_scorer(
+            source, output, name=scorer, epochs=epochs, width=width, seed=seed, holdout=holdout
+        )
+
+
+@app.command("eval")
+def eval_command(
+    source: Source,
+    model: Model,
+    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    ties: Annotated[str, typer.Option(help="optimistic, realistic or pessimistic.")] = "realistic",
+    directions: Annotated[str, typer.Option(help="Any of head,relation,tail.")] = "head,tail",
+    as_json: AsJson = False,
+) -> None:
+    """Filtered ranks of a split, with their conditions."""
+    with _told_errors():
+        from kept.cli import kgc_runs
+
+        kgc_runs.evaluate(
+            source, model, split=split, ties=ties, directions=directions.split(","), as_json=as_json
+        )
+
+
+@app.command("predict")
+def predict_command(
+    head: Annotated[str, typer.Argument(help='Identifier, or "?".')],
+    relation: Annotated[str, typer.Argument(help='Identifier, or "?".')],
+    source: Annotated[Path, typer.Option("--kg", help="Graph or folder of the training.")],
+    model: Model,
+    tail: Annotated[str, typer.Argument(help='Identifier, or "?".')] = "?",
+    top: Annotated[int, typer.Option(min=1, help="Answers to show.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Best answers for the one slot that is "?"; known ones are marked."""
+    with _told_errors():
+        from kept.cli import kgc_runs
+
+        kgc_runs.predict(source, model, (head, relation, tail), top=top, as_json=as_json)
+
+
+@contextmanager
+def _told_errors() -> Iterator[None]:
+    """Known errors become one line and exit code 2; others are our faults and stay tracebacks."""
+    try:
+        yield
+    except (KeptError, KgError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error

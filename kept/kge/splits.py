@@ -1,0 +1,97 @@
+"""Triples with splits: a benchmark folder, or a knowledge graph cut by seed."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kept.errors import ConfigError
+from kg_loaders import DamageError, KnowledgeGraph, SourceError, Triple, graph_from_records
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """A graph that holds all triples' ids, and the three splits `[triple 3]`, disjoint."""
+
+    graph: KnowledgeGraph
+    train: NDArray[np.int32]
+    valid: NDArray[np.int32]
+    test: NDArray[np.int32]
+
+    def as_mapping(self) -> dict[str, NDArray[np.int32]]:
+        """Split name -> triples, as `Filter` and the leak audit take them."""
+        return {name: getattr(self, name) for name in SPLITS}
+
+    def n_unseen(self, name: str) -> int:
+        """Triples of a split with an entity or a relation that no training triple has."""
+        rows = self.as_mapping()[name]
+        entities = np.isin(rows[:, [0, 2]], self.train[:, [0, 2]]).all(1)
+        return int((~(entities & np.isin(rows[:, 1], self.train[:, 1]))).sum())
+
+
+def read_splits(path: Path, *, holdout: float, seed: int) -> Splits:
+    """Read `path`: a graph folder, or one with train, valid and test as .txt, .tsv or either .gz.
+
+    A graph is cut by `seed`: the share `holdout` of its triples is tested, as much is for
+    validation. A benchmark folder brings its own splits and `holdout` is not used. SourceError,
+    DamageError, ConfigError say what is missing or malformed.
+    """
+    if (path / "manifest.json").is_file():
+        return _cut(KnowledgeGraph.open(path), holdout, seed)
+    parts = [list(_read(_find(path, name))) for name in SPLITS]
+    graph = graph_from_records([triple for part in parts for triple in part], sources=[path.name])
+    entities = {name: i for i, name in enumerate(graph.entities)}
+    relations = {name: i for i, name in enumerate(graph.relations)}
+    train, valid, test = (
+        np.array([(entities[h], relations[r], entities[t]) for h, r, t in part], np.int32)
+        for part in parts
+    )
+    return Splits(graph, train, valid, test)
+
+
+def _cut(graph: KnowledgeGraph, holdout: float, seed: int) -> Splits:
+    n = round(graph.n_triples * holdout)
+    if not 0 < holdout < 0.5 or n < 1 or 2 * n >= graph.n_triples:
+        raise ConfigError(
+            f"holdout {holdout} of {graph.n_triples} triples leaves nothing to train or to test; "
+            "take a share between 0 and 0.5"
+        )
+    order = np.random.default_rng(seed).permutation(graph.n_triples)
+    rows = np.asarray(graph.triples)
+    return Splits(graph, rows[order[2 * n :]], rows[order[n : 2 * n]], rows[order[:n]])
+
+
+def _find(folder: Path, name: str) -> Path:
+    endings = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
+    for ending in endings:
+        if (folder / f"{name}{ending}").is_file():
+            return folder / f"{name}{ending}"
+    raise SourceError(
+        f"{folder} is neither a graph folder (manifest.json) nor a benchmark folder: "
+        f"{name}{{{','.join(endings)}}} is missing"
+    )
+
+
+def _read(path: Path) -> Iterator[Triple]:
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        text = raw.decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path} cannot be read: {error}") from error
+    for number, line in enumerate(text.split("\n"), 1):
+        fields = line.removesuffix("\r").split("\t")
+        if fields == [""]:
+            continue
+        if len(fields) != 3 or not all(fields):
+            raise DamageError(
+                f"{path}, line {number}: {len(fields)} fields where head, relation, tail are "
+                f"expected: {line[:80]!r}"
+            )
+        yield Triple(*fields)

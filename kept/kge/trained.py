@@ -1,0 +1,109 @@
+"""A trained scorer on disk: `model.safetensors` beside `model.json`, bound to one id space."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+
+from kept.errors import CheckpointError
+from kept.kge.scorers import SCORERS, Scorer, TransE, make_scorer
+from kg_loaders import GraphMismatchError, KnowledgeGraph
+
+FORMAT_VERSION = 1
+WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedScorer:
+    """A scorer and what its training wrote down."""
+
+    scorer: Scorer
+    training: dict[str, Any]
+
+
+def save_scorer(
+    folder: Path, scorer: Scorer, graph: KnowledgeGraph, training: dict[str, Any]
+) -> None:
+    """Write beside and rename; `folder` must not exist. `training` is kept as JSON.
+
+    CheckpointError: the folder exists, or the scorer's tables are not of this graph's size.
+    """
+    if folder.exists():
+        raise CheckpointError(f"{folder} exists already; remove it or name another folder")
+    if (scorer.n_entities, scorer.n_relations) != (graph.n_entities, graph.n_relations):
+        raise CheckpointError(
+            f"the scorer has {scorer.n_entities} entities and {scorer.n_relations} relations, "
+            f"{graph!r} has others"
+        )
+    weights = save({name: t.detach().cpu() for name, t in scorer.state_dict().items()})
+    described = {
+        "format_version": FORMAT_VERSION,
+        "scorer": next(name for name, kind in SCORERS.items() if type(scorer) is kind),
+        "width": scorer.width,
+        "norm": scorer.norm if isinstance(scorer, TransE) else None,
+        "n_entities": scorer.n_entities,
+        "n_relations": scorer.n_relations,
+        "id_space_hash": graph.id_space_hash,
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+        "training": training,
+    }
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    beside.mkdir(parents=True)
+    try:
+        (beside / WEIGHTS).write_bytes(weights)
+        (beside / DESCRIPTION).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+        beside.rename(folder)
+    except OSError:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+
+
+def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
+    """Read a folder written by `save_scorer`, for the same id space only.
+
+    CheckpointError: missing, altered or too new. GraphMismatchError: made with another graph's ids.
+    """
+    described = read_description(folder)
+    if described["id_space_hash"] != graph.id_space_hash:
+        raise GraphMismatchError(
+            f"{folder} was trained with id space {described['id_space_hash'][:12]}, the given "
+            f"graph has {graph.id_space_hash[:12]}; train again, or give the graph of the training"
+        )
+    weights = (folder / WEIGHTS).read_bytes()
+    found = hashlib.sha256(weights).hexdigest()
+    if found != described["weights_sha256"]:
+        raise CheckpointError(
+            f"{folder / WEIGHTS} was altered: SHA-256 {found[:12]}, "
+            f"{DESCRIPTION} says {described['weights_sha256'][:12]}"
+        )
+    sizes = {name: described[name] for name in ("n_entities", "n_relations", "width")}
+    scorer = make_scorer(described["scorer"], **sizes, generator=torch.Generator())
+    if isinstance(scorer, TransE):
+        scorer.norm = described["norm"]
+    scorer.load_state_dict(load(weights))
+    return TrainedScorer(scorer, described["training"])
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """`model.json`, checked for its version."""
+    path = folder / DESCRIPTION
+    if not path.is_file() or not (folder / WEIGHTS).is_file():
+        raise CheckpointError(
+            f"{folder} is not a trained scorer: it lacks {DESCRIPTION} or {WEIGHTS}; "
+            "make one with `kept kgc train`"
+        )
+    described: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if described.get("format_version") != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path} has format version {described.get('format_version')}, this kept reads "
+            f"{FORMAT_VERSION}"
+        )
+    return described

@@ -1,0 +1,100 @@
+"""`kept kgc` from the training to an answer, and its refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from kept.cli import app
+from kg_loaders import KnowledgeGraph
+
+N = 12
+
+
+def kept(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["kgc", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def benchmark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chain")
+    lines = [f"e{i:02}\tnext\te{i + 1:02}" for i in range(N)]
+    lines += [f"e{i + 1:02}\tprevious\te{i:02}" for i in range(N)]
+    parts = {"train": lines[:-4], "valid": lines[-4:-2], "test": lines[-2:]}
+    for name, part in parts.items():
+        (folder / f"{name}.txt").write_text("\n".join(part) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(benchmark_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("models") / "m"
+    result = kept("train", benchmark_folder, "--scorer", "complex", "-o", output, "--epochs", 40,
+                  "--width", 16)  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "validation MRR" in result.output
+    return output
+
+
+def test_eval_prints_the_metrics_and_their_conditions(benchmark_folder: Path, model: Path):
+    result = kept("eval", benchmark_folder, "-m", model, "--split", "train", "--json")
+    told = json.loads(result.stdout)
+    assert told["metrics"]["mrr"] > 0.5
+    assert (told["n_asked"], told["n_scored"], told["n_unseen"]) == (40, 40, 0)
+    assert (told["ties"], told["filter"]) == ("realistic", "train+valid+test")
+    table = kept("eval", benchmark_folder, "-m", model, "--directions", "tail,relation")
+    assert "4 asked, 4 scored; ties realistic; filter train+valid+test" in table.stdout
+    assert "asked relation+tail" in table.stdout
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [(("e03", "next"), "e04"), (("?", "next", "e04"), "e03"), (("e03", "?", "e04"), "next")],
+)
+def test_predict_finds_a_training_answer(
+    benchmark_folder: Path, model: Path, asked: tuple[str, ...], answer: str
+):
+    result = kept("predict", *asked, "--kg", benchmark_folder, "-m", model, "--top", 2, "--json")
+    rows = json.loads(result.stdout)
+    assert len(rows) == 2
+    assert rows[0]["id"] == answer
+    assert rows[0]["known"]
+    assert not rows[1]["known"]
+    assert answer in kept("predict", *asked, "--kg", benchmark_folder, "-m", model).stdout
+
+
+def test_a_graph_folder_is_cut_the_same_way_each_time(tmp_path: Path, small_graph: KnowledgeGraph):
+    small_graph.save(tmp_path / "kg")
+    trained = kept("train", tmp_path / "kg", "-o", tmp_path / "m", "--epochs", 1, "--holdout", 0.2,
+                   "--seed", 5)  # fmt: skip
+    assert trained.exit_code == 0, trained.output
+    told = json.loads(kept("eval", tmp_path / "kg", "-m", tmp_path / "m", "--json").stdout)
+    assert told["n_asked"] == 6
+    labels = kept("predict", "Q90", "P17", "--kg", tmp_path / "kg", "-m", tmp_path / "m").stdout
+    assert "France" in labels
+
+
+def test_refusals_are_one_line_and_exit_code_2(
+    tmp_path: Path, benchmark_folder: Path, model: Path, small_graph: KnowledgeGraph
+):
+    small_graph.save(tmp_path / "kg")
+    (tmp_path / "empty").mkdir()
+    for arguments, message in (
+        (("train", benchmark_folder, "-o", model), "exists already"),
+        (("train", benchmark_folder, "-o", tmp_path / "x", "--scorer", "y"), "scorer 'y'"),
+        (("train", tmp_path / "empty", "-o", tmp_path / "x"), "neither a graph folder"),
+        (("eval", tmp_path / "kg", "-m", model), "id space"),
+        (("eval", benchmark_folder, "-m", tmp_path / "no"), "not a trained scorer"),
+        (("eval", benchmark_folder, "-m", model, "--ties", "best"), "tie rule 'best'"),
+        (("eval", benchmark_folder, "-m", model, "--split", "dev"), "split 'dev'"),
+        (("eval", benchmark_folder, "-m", model, "--directions", "up"), "directions ['up']"),
+        (("predict", "e01", "next", "e02", "--kg", benchmark_folder, "-m", model), "exactly one"),
+        (("predict", "e99", "next", "--kg", benchmark_folder, "-m", model), "'e99' is not among"),
+    ):
+        result = kept(*arguments)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert result.stderr.count("\n") == 1

@@ -1,0 +1,66 @@
+"""Splits come back as written, disjoint, and damage is named."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kept.errors import ConfigError
+from kept.kge.splits import read_splits
+from kg_loaders import DamageError, KnowledgeGraph, SourceError
+
+
+def write(folder: Path, **parts: str) -> Path:
+    for name in ("train", "valid", "test"):
+        text = parts.get(name, "a\tr\tb\n")
+        (folder / f"{name}.txt").write_bytes(text.encode())
+    return folder
+
+
+def test_a_benchmark_folder_keeps_its_splits(tmp_path: Path):
+    write(tmp_path, train="b\tr\ta\r\n\nb\tr\tc", test='"Heroes"\tr\ta\nb\tr\td\n')
+    (tmp_path / "valid.txt").unlink()
+    (tmp_path / "valid.tsv.gz").write_bytes(gzip.compress(b"a\ts\tb\n"))
+    splits = read_splits(tmp_path, holdout=0.1, seed=0)
+    graph = splits.graph
+
+    def names(rows: np.ndarray) -> list[tuple[str, str, str]]:
+        return [(graph.entities.name(h), graph.relations.name(r), graph.entities.name(t))
+                for h, r, t in rows.tolist()]  # fmt: skip
+
+    assert names(splits.train) == [("b", "r", "a"), ("b", "r", "c")]
+    assert names(splits.valid) == [("a", "s", "b")]
+    assert names(splits.test) == [('"Heroes"', "r", "a"), ("b", "r", "d")]
+    assert [splits.n_unseen(name) for name in ("train", "valid", "test")] == [0, 1, 2]
+
+
+def test_a_graph_is_cut_by_seed(tmp_path: Path, small_graph: KnowledgeGraph):
+    small_graph.save(tmp_path / "kg")
+    first, again, other = (read_splits(tmp_path / "kg", holdout=0.2, seed=s) for s in (1, 1, 2))
+    assert [len(part) for part in first.as_mapping().values()] == [9, 3, 3]
+    assert np.array_equal(first.test, again.test)
+    assert not np.array_equal(first.test, other.test)
+    together = np.concatenate(list(first.as_mapping().values()))
+    assert np.array_equal(np.unique(together, axis=0), small_graph.triples)
+
+
+@pytest.mark.parametrize("holdout", [0, 0.5, 0.01])
+def test_a_cut_that_leaves_nothing_is_an_error(
+    tmp_path: Path, small_graph: KnowledgeGraph, holdout: float
+):
+    small_graph.save(tmp_path / "kg")
+    with pytest.raises(ConfigError, match=f"holdout {holdout}"):
+        read_splits(tmp_path / "kg", holdout=holdout, seed=0)
+
+
+def test_damage_is_named_with_its_place(tmp_path: Path):
+    with pytest.raises(SourceError, match="train"):
+        read_splits(tmp_path, holdout=0.1, seed=0)
+    with pytest.raises(DamageError, match=r"valid.txt, line 2: 2 fields"):
+        read_splits(write(tmp_path, valid="a\tr\tb\na\tr\n"), holdout=0.1, seed=0)
+    (tmp_path / "train.txt").write_bytes(b"\xff\tr\tb\n")
+    with pytest.raises(SourceError, match=r"train.txt cannot be read"):
+        read_splits(tmp_path, holdout=0.1, seed=0)
