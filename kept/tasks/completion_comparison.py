@@ -61,7 +61,7 @@ KNOWLEDGE_NAMES: dict[Knowledge, str] = {
 
 
 class CompletionConfig(BaseModel):
-    """What a comparison runs. `epochs` by triple scorer or "dkrl"; absent = the recipe's own."""
+    """What a comparison runs. `recipes`: by triple scorer or "dkrl", fields that differ."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -76,7 +76,7 @@ class CompletionConfig(BaseModel):
     n_negatives: PositiveInt = 8
     training: TrainConfig
     scorers: tuple[str, ...] = ("transe", "distmult", "complex", "rotate")
-    epochs: dict[str, PositiveInt] = {}
+    recipes: dict[str, dict[str, Any]] = {}
     n_resamples: PositiveInt = 2000
 
     @property
@@ -172,18 +172,12 @@ def _methods(
 ) -> Iterator[tuple[str, Callable[[], Answers]]]:
     yield "most frequent relation", partial(most_frequent, split, asked)
     for name in config.scorers:
-        epochs = config.epochs.get(name)
-        yield name, partial(triple_scorer, name, split, asked, n_epochs=epochs, seed=config.seed)
+        changes = config.recipes.get(name, {})
+        yield name, partial(triple_scorer, name, split, asked, changes=changes, seed=config.seed)
+    changes = config.recipes.get("dkrl", {})
     yield (
         "dkrl",
-        partial(
-            dkrl,
-            split,
-            asked,
-            host=config.host,
-            n_epochs=config.epochs.get("dkrl"),
-            seed=config.seed,
-        ),
+        partial(dkrl, split, asked, host=config.host, changes=changes, seed=config.seed),
     )
     for knowledge in KNOWLEDGE:
         yield knowledge, partial(_colake, split, asked, config, folder, reporter, knowledge)

@@ -118,9 +118,13 @@ def most_frequent(split: CompletionSplit, asked: Asked) -> Answers:
 
 
 def triple_scorer(
-    name: str, split: CompletionSplit, asked: Asked, *, n_epochs: int | None, seed: int
+    name: str, split: CompletionSplit, asked: Asked, *, changes: Mapping[str, Any], seed: int
 ) -> Answers:
-    """TransE, DistMult, ComplEx or RotatE on the training triples; transductive only."""
+    """TransE, DistMult, ComplEx or RotatE on the training triples; transductive only.
+
+    `changes` replace fields of the scorer's recipe; by default a cross entropy over all relations
+    is added to the recipe's loss, since relations are what is asked.
+    """
     width, recipe = RECIPES[name]
     draws = torch_generator(seed, "triple scorer", name)
     graph = split.train_graph
@@ -131,10 +135,8 @@ def triple_scorer(
         width=width,
         generator=draws,
     )
-    changes: dict[str, Any] = {"relation_weight": 1.0}
-    if n_epochs is not None:
-        changes["n_epochs"] = n_epochs
-    train(scorer, graph.triples, config=dataclasses.replace(recipe, **changes), generator=draws)
+    config = dataclasses.replace(recipe, **{"relation_weight": 1.0, **changes})
+    train(scorer, graph.triples, config=config, generator=draws)
     with torch.no_grad():
         rows = torch.from_numpy(asked.triples["transductive"])
         scores = scorer.scores("relation", rows).numpy()
@@ -142,7 +144,7 @@ def triple_scorer(
 
 
 def dkrl(
-    split: CompletionSplit, asked: Asked, *, host: str, n_epochs: int | None, seed: int
+    split: CompletionSplit, asked: Asked, *, host: str, changes: Mapping[str, Any], seed: int
 ) -> Answers:
     """DKRL with the CBOW encoder over descriptions (else labels), words started from the host."""
     graph, draws = split.train_graph, torch_generator(seed, "dkrl")
@@ -156,7 +158,6 @@ def dkrl(
         encoder=CbowEncoder(words=words, width=width, generator=draws),
         generator=draws,
     )
-    changes = {} if n_epochs is None else {"n_epochs": n_epochs}
     config = dataclasses.replace(DKRL_RECIPE, **changes)
     train_dkrl(model, graph.triples, token_ids, token_mask, config=config, generator=draws)
     seen = np.zeros(graph.n_entities, np.bool_)
