@@ -147,7 +147,7 @@ class CoLAKE(KnowledgeModel):
         vectors = None
         tables = (hosts.word_table(self.host), self.entity_embeddings, self.relation_embeddings)
         for kind, table in zip(NodeKind, tables, strict=True):
-            chosen = batch.node_kinds == kind
+            chosen = batch.node_kinds == kind.value
             rows = batch.node_ids.where(chosen, PAD_ROW)
             if not torch.compiler.is_compiling() and int(rows.max()) >= table.num_embeddings:
                 raise BatchError(
