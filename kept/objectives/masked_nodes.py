@@ -163,7 +163,8 @@ class CoLAKEForPreTraining(KnowledgeModel):
     @classmethod
     def from_host(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> Self:
         """A new model around a trained `host`; `options` are those of `CoLAKEConfig`."""
-        return cls(CoLAKEConfig.of(host, graph, **options), host=host)
+        model: Self = cls(CoLAKEConfig.of(host, graph, **options), host=host).to(host.dtype)
+        return model
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """The encoder's output; with `losses` when the batch has `node_labels`."""
