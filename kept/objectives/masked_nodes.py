@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from kept import hosts
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.encoders.base import KnowledgeModel
-from kept.encoders.colake import CoLAKE, CoLAKEConfig, EmptyLoss
+from kept.encoders.colake import CoLAKE, CoLAKEConfig
 from kept.errors import BatchError
 from kept.graphs.graph import NodeKind
 from kept.layers.transform import Transform
@@ -41,7 +41,7 @@ class MaskedNodes(nn.Module):
         n_words: int,
         n_relation_rows: int,
         epsilon: float = 1e-5,
-        empty_loss: EmptyLoss = "zero",
+        empty_loss: str = "zero",
     ) -> None:
         super().__init__()
 
@@ -112,14 +112,15 @@ class MaskedNodes(nn.Module):
     def _mean(
         self, logits: Float[Tensor, "chosen target"], targets: Int[Tensor, " chosen"]
     ) -> Float[Tensor, ""]:
-        total: Tensor = F.cross_entropy(logits, targets, reduction="sum")
+        total = F.cross_entropy(logits, targets, reduction="sum")
         n_labels = len(targets) if self.empty_loss == "nan" else max(len(targets), 1)
         return total / n_labels
 
 
 def _labelled(batch: KnowledgeBatch, kind: NodeKind) -> Tensor:
     assert batch.node_labels is not None
-    return (batch.node_kinds == kind) & (batch.node_labels != IGNORE)
+    labelled: Tensor = (batch.node_kinds == kind.value) & (batch.node_labels != IGNORE)
+    return labelled
 
 
 def entity_slots(
@@ -162,7 +163,8 @@ class CoLAKEForPreTraining(KnowledgeModel):
     @classmethod
     def from_host(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> Self:
         """A new model around a trained `host`; `options` are those of `CoLAKEConfig`."""
-        return cls(CoLAKEConfig.of(host, graph, **options), host=host)
+        model: Self = cls(CoLAKEConfig.of(host, graph, **options), host=host).to(host.dtype)
+        return model
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """The encoder's output; with `losses` when the batch has `node_labels`."""
@@ -190,7 +192,7 @@ class CoLAKEForPreTraining(KnowledgeModel):
         `nodes` chooses them; None means the masked ones. Rows come in order of batch, then node.
         """
         if nodes is None:
-            nodes = (batch.node_kinds == NodeKind.RELATION) & (batch.node_ids == MASK_ROW)
+            nodes = (batch.node_kinds == NodeKind.RELATION.value) & (batch.node_ids == MASK_ROW)
         logits = self.objective.relation_logits(
             output.node_states[nodes], self.encoder.relation_embeddings.weight
         )
