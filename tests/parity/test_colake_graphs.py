@@ -29,7 +29,6 @@ from kept.objectives.masking import (
     anchor_mask,
     colake_masking,
     merge_draws,
-    sampled_targets,
 )
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
@@ -295,9 +294,9 @@ def test_collated_batch(
     compared.equal(
         "inputs.ent_index", [sampled.tolist()] * len(batch), inputs["ent_index"].tolist()
     )
-    targets = torch.where(
-        batch.node_kinds == NodeKind.ENTITY, sampled_targets(entity_labels, sampled), labels
-    )
+    slot_of = {row: slot for slot, row in enumerate(sampled.tolist())}
+    slots = torch.tensor([[slot_of.get(x, -1) for x in row] for row in entity_labels.tolist()])
+    targets = torch.where(batch.node_kinds == NodeKind.ENTITY, slots, labels)
     targets = torch.where(targets == IGNORE, -1, targets)
     for kind, name in zip(NodeKind, ("masked", "ent_masked", "rel_masked"), strict=True):
         columns = batch.node_kinds[0] == int(kind)
