@@ -260,7 +260,7 @@ def collate(golden: dict[str, Any], graph: KnowledgeGraph, compared: Any) -> Kno
         batch = dataclasses.replace(batch, node_ids=ids)
         compared.equal("collated.input_ids", ids[0].tolist(), theirs["input_ids"])
         compared.equal("collated.position_ids", batch.positions[0].tolist(), theirs["position_ids"])
-        compared.equal("collated.types", batch.segment_ids[0].tolist(), theirs["token_type_ids"])
+        compared.equal("collated.types", batch.node_kinds[0].tolist(), theirs["token_type_ids"])
         mask = batch.visible_mask[0].int().tolist()
         compared.equal("collated.attention_mask", mask, theirs["attention_mask"])
         for kind, name in zip(NodeKind, ("masked", "ent_masked", "rel_masked"), strict=True):
@@ -280,7 +280,7 @@ def test_collated_batch(
     for name, ours in (
         ("input_ids", batch.node_ids),
         ("position_ids", batch.positions),
-        ("token_type_ids", batch.segment_ids),
+        ("token_type_ids", batch.node_kinds * batch.node_mask),
         ("attention_mask", original_attention_mask(batch)),
     ):
         compared.equal(f"inputs.{name}", ours.tolist(), inputs[name].tolist())
