@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from kept.cli.pretrain import pretrain
+
 app = typer.Typer(
     name="kept",
     help="Put your knowledge graph into your language model, and see honestly whether it helped.",
@@ -16,6 +18,9 @@ app = typer.Typer(
 @app.callback()
 def _root() -> None:
     """Put your knowledge graph into your language model, and see honestly whether it helped."""
+
+
+app.command("pretrain")(pretrain)
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ def _arrays(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> Iterator[Proble
     ):
         if getattr(built, name).shape != shape:
             yield Problem("G101", -1, f"{name} has shape {getattr(built, name).shape}, not {shape}")
-    if n_edges and not (0 <= built.edges.min() and built.edges.max() < n):
+    if n_edges and not (built.edges.min() >= 0 and built.edges.max() < n):
         yield Problem("G101", -1, f"an edge leaves the {n} nodes")
     if built.id_space_hash != graph.id_space_hash:
         hashes = f"{built.id_space_hash[:12]}, this one is {graph.id_space_hash[:12]}"
