@@ -3,7 +3,7 @@
 Ids in `node_ids`: word-piece ids for words; for entities and relations the *row* of the model's
 table: `UNKNOWN_ROW`, `PAD_ROW`, `MASK_ROW`, then graph id + `N_SPECIAL_ROWS`.
 
-Axis legend: batch, node, mention, candidate.
+Axis legend: batch, node, mention, candidate, sampled.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KnowledgeBatch:
     candidate_ids: Int[Tensor, "batch mention candidate"] | None = None
     candidate_priors: Float[Tensor, "batch mention candidate"] | None = None
     node_labels: Int[Tensor, "batch node"] | None = None
-    sampled_entities: Int[Tensor, " candidate"] | None = None
+    sampled_entities: Int[Tensor, " sampled"] | None = None
     labels: Tensor | None = None
 
     def __post_init__(self) -> None:
@@ -169,7 +169,7 @@ def _concatenate(samples: Sequence[KnowledgeBatch]) -> KnowledgeBatch:
         for name in (*_NODE_FIELDS, "node_mask")
         if getattr(samples[0], name) is not None
     }
-    values["visible_mask"] = torch.block_diag(*(s.visible_mask[0] for s in samples)).bool()[None]
+    values["visible_mask"] = _block_diagonal([s.visible_mask[0] for s in samples])[None]
     if samples[0].mention_spans is not None:
         shifted, start = [], 0
         for sample, spans in zip(samples, _all_or_none(samples, "mention_spans"), strict=True):
@@ -185,6 +185,17 @@ def _concatenate(samples: Sequence[KnowledgeBatch]) -> KnowledgeBatch:
                 [F.pad(p, (0, width - p.shape[2]), value=fill) for p in parts], dim=1
             )
     return KnowledgeBatch(**values)
+
+
+def _block_diagonal(masks: Sequence[Tensor]) -> Tensor:
+    n_nodes = sum(len(mask) for mask in masks)
+    whole = torch.zeros(n_nodes, n_nodes, dtype=torch.bool, device=masks[0].device)
+    start = 0
+    for mask in masks:
+        stop = start + len(mask)
+        whole[start:stop, start:stop] = mask
+        start = stop
+    return whole
 
 
 def _all_or_none(batches: Sequence[KnowledgeBatch], name: str) -> list[Tensor]:
@@ -260,7 +271,7 @@ def _spread(
     if batch.mention_spans is not None:
         values["mention_spans"] = _move_spans(batch.mention_spans, places)
     others = ("candidate_ids", "candidate_priors", "sampled_entities", "labels")
-    return KnowledgeBatch(**values, **{name: getattr(batch, name) for name in others})  # type: ignore[arg-type]
+    return KnowledgeBatch(**values, **{name: getattr(batch, name) for name in others})
 
 
 def _move_spans(spans: Tensor, places: Tensor) -> Tensor:

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 
 from entity_linking.mentions import LinkedText
 from kept.errors import BatchError, ConfigError, HostError
-from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
+from kept.graphs.assembly import Anchors, Facts, Ids, Words, connect, far_ends
+from kept.graphs.graph import WordKnowledgeGraph
 from kg_loaders.neighbours import POLICIES, Policy
 from kg_loaders.store import KnowledgeGraph
-
-Ids = NDArray[np.int32]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,39 +79,6 @@ class BuilderConfig:
         """Order `triples [n 3]`, best first, by the policy."""
         policy = POLICIES[self.policy] if isinstance(self.policy, str) else self.policy
         return policy(graph, triples, generator)
-
-
-@dataclass(frozen=True, eq=False)
-class Words:
-    """Word pieces of one text: `ids [word]`, `spans [word 2]`, -1 for special tokens."""
-
-    ids: Ids
-    spans: Ids
-
-
-@dataclass(frozen=True, eq=False)
-class Anchors:
-    """Anchors of one text, all `[anchor]`: entity, soft position, index of the link; spans."""
-
-    ids: Ids
-    positions: Ids
-    spans: Ids
-    links: Ids
-
-
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """Facts shown, all `[fact]`: row in `graph.triples`, the anchor that brings it, its rank."""
-
-    rows: NDArray[np.int64]
-    anchors: NDArray[np.int64]
-    ranks: NDArray[np.int64]
-
-    def __getitem__(self, index: NDArray[Any]) -> Facts:
-        return Facts(self.rows[index], self.anchors[index], self.ranks[index])
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +239,7 @@ def join_words(
     )
 
 
-def pieces_of(words: Words, mentions: Ids) -> NDArray[np.int64]:
+def _pieces(words: Words, mentions: Ids) -> NDArray[np.int64]:
     """Word pieces that `mentions [link 2]` touch, as `[link 2]` (first, last + 1).
 
     A mention that no piece touches (cut off with the text) has first >= last + 1.
@@ -291,13 +257,14 @@ def _anchored(
 ) -> tuple[NDArray[np.int64], list[int], list[int]]:
     """Pieces `[anchor 2]`, link indices and entity ids of the links that become anchors."""
     mentions = [(link.mention.start, link.mention.end) for link in linked.links]
-    pieces = pieces_of(words, np.array(mentions, np.int32).reshape(-1, 2)).tolist()
+    cut = int(words.spans[:, 1].max()) if len(words.ids) >= config.max_words else len(linked.text)
+    pieces = _pieces(words, np.array(mentions, np.int32).reshape(-1, 2)).tolist()
     chosen: list[list[int]] = []
     links: list[int] = []
     entities: list[int] = []
     end = 0
     for index, (link, (start, stop)) in enumerate(zip(linked.links, pieces, strict=True)):
-        if link.entity is None or start >= stop or start < end:
+        if link.entity is None or link.mention.end > cut or start >= stop or start < end:
             continue
         entity = graph.entities.find(link.entity)
         if entity is None or (config.repeats == "first" and entity in entities):
@@ -365,97 +332,14 @@ def _kept(n: int, generator: np.random.Generator, config: BuilderConfig) -> NDAr
     return np.flatnonzero(generator.random(n) >= config.drop_probability)
 
 
-def _others(graph: KnowledgeGraph, anchors: Ids, facts: Facts) -> tuple[Ids, NDArray[np.bool_]]:
-    """The entity at the far end of each fact, and whether the anchor is its head."""
-    triples = graph.triples[facts.rows]
-    is_head = triples[:, 0] == anchors[facts.anchors]
-    return np.where(is_head, triples[:, 2], triples[:, 0]).astype(np.int32), is_head
-
-
 def _fit(graph: KnowledgeGraph, anchors: Ids, facts: Facts, n_free: int) -> Facts:
     """Keep the best-ranked facts whose nodes fit into `n_free`; anchors take turns."""
     if 2 * len(facts) <= n_free:
         return facts
     order = np.lexsort((facts.anchors, facts.ranks))
-    others, _ = _others(graph, anchors, facts[order])
+    others, _ = far_ends(graph, anchors, facts[order])
     _, first = np.unique(np.concatenate([anchors, others]), return_index=True)
     cost = np.ones(len(order), np.int64)
     cost[first[first >= len(anchors)] - len(anchors)] += 1
     n_kept = int(np.searchsorted(np.cumsum(cost), n_free, side="right"))
     return facts[np.sort(order[:n_kept])]
-
-
-def connect(
-    linked: LinkedText,
-    words: Words,
-    positions: Ids,
-    anchors: Anchors,
-    facts: Facts,
-    graph: KnowledgeGraph,
-    *,
-    mention_pieces: NDArray[np.int64] | None = None,
-) -> WordKnowledgeGraph:
-    """Lay words, anchors and facts out as one graph; the last step of every builder.
-
-    `mention_pieces [anchor 2]` are the words of each anchor when they are kept beside it.
-    """
-    n_words, n_anchors, n_facts = len(words.ids), len(anchors.ids), len(facts)
-    others, is_head = _others(graph, anchors.ids, facts)
-    _, first, inverse = np.unique(
-        np.concatenate([anchors.ids, others]), return_index=True, return_inverse=True
-    )
-    new = np.sort(first[first >= n_anchors])
-    node_of_first = np.arange(n_anchors + n_facts) + n_words
-    node_of_first[new] = n_words + n_anchors + np.arange(len(new))
-    far = node_of_first[first[inverse[n_anchors:]]]
-    new -= n_anchors
-    near = n_words + facts.anchors
-    n_entities = n_anchors + len(new)
-    relation = n_words + n_entities + np.arange(n_facts)
-    edges = np.empty((n_facts, 2, 2), np.int32)
-    edges[:, 0, 0], edges[:, 0, 1] = np.where(is_head, near, far), relation
-    edges[:, 1, 0], edges[:, 1, 1] = relation, np.where(is_head, far, near)
-    kinds = np.tile(
-        np.array([EdgeKind.ENTITY_RELATION, EdgeKind.RELATION_ENTITY], np.uint8), n_facts
-    )
-    mention_edges, weights = _mention_edges(linked, anchors, mention_pieces, n_words)
-    origins = np.full((n_words + n_entities + n_facts, 3), -1, np.int32)
-    origins[n_words : n_words + n_anchors, 0] = anchors.links
-    fact_origins = np.stack([anchors.links[facts.anchors], facts.rows, facts.ranks], axis=1)
-    origins[n_words + n_anchors :] = np.concatenate([fact_origins[new], fact_origins])
-    fact_positions = anchors.positions[facts.anchors]
-    spans = np.full((len(origins), 2), -1, np.int32)
-    spans[:n_words], spans[n_words : n_words + n_anchors] = words.spans, anchors.spans
-    return WordKnowledgeGraph(
-        text=linked.text,
-        links=linked.links,
-        kinds=np.repeat(np.array(list(NodeKind), np.uint8), [n_words, n_entities, n_facts]),
-        ids=np.concatenate([words.ids, anchors.ids, others[new], graph.triples[facts.rows, 1]]),
-        positions=np.concatenate(
-            [positions, anchors.positions, fact_positions[new] + 2, fact_positions + 1]
-        ).astype(np.int32),
-        spans=spans,
-        origins=origins,
-        edges=np.concatenate([mention_edges, edges.reshape(-1, 2)]),
-        edge_kinds=np.concatenate(
-            [np.full(len(mention_edges), EdgeKind.MENTION_ENTITY, np.uint8), kinds]
-        ),
-        edge_weights=np.concatenate([weights, np.ones(2 * n_facts, np.float32)]),
-        id_space_hash=graph.id_space_hash,
-    )
-
-
-def _mention_edges(
-    linked: LinkedText, anchors: Anchors, pieces: NDArray[np.int64] | None, n_words: int
-) -> tuple[Ids, NDArray[np.float32]]:
-    """Edges from kept mention words to their anchor, weighted by the link's confidence."""
-    if pieces is None or not len(pieces):
-        return np.zeros((0, 2), np.int32), np.zeros(0, np.float32)
-    edges = [
-        (word, n_words + anchor)
-        for anchor, (start, stop) in enumerate(pieces.tolist())
-        for word in range(start, stop)
-    ]
-    confidence = [linked.links[link].confidence for link in anchors.links]
-    weights = np.repeat(np.array(confidence, np.float32), pieces[:, 1] - pieces[:, 0])
-    return np.array(edges, np.int32), weights

@@ -85,10 +85,10 @@ def _arrays(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> Iterator[Proble
 def _nodes(built: WordKnowledgeGraph) -> Iterator[Problem]:
     kinds, spans = built.kinds.astype(int), built.spans
     rank = 2 * kinds - ((kinds == NodeKind.ENTITY) & (spans[:, 0] >= 0))
-    for node in np.flatnonzero(np.diff(rank) < 0) + 1:
-        yield Problem("G104", int(node), "order must be words, anchors, neighbours, relations")
+    for node in (np.flatnonzero(np.diff(rank) < 0) + 1).tolist():
+        yield Problem("G104", node, "order must be words, anchors, neighbours, relations")
     for node, (kind, (start, stop), link) in enumerate(
-        zip(kinds, spans.tolist(), built.origins[:, 0].tolist(), strict=True)
+        zip(kinds.tolist(), spans.tolist(), built.origins[:, 0].tolist(), strict=True)
     ):
         if (start, stop) != (-1, -1) and not 0 <= start <= stop <= len(built.text):
             yield Problem("G106", node, f"span {start}:{stop} of {len(built.text)} characters")

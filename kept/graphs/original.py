@@ -18,7 +18,7 @@ from torch import Tensor
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.batches import KnowledgeBatch
-from kept.graphs.builder import Anchors, Facts, Words, connect
+from kept.graphs.assembly import Anchors, Facts, Words, connect
 from kept.graphs.graph import WordKnowledgeGraph
 from kg_loaders.store import KnowledgeGraph
 
@@ -170,4 +170,5 @@ def original_attention_mask(batch: KnowledgeBatch) -> Tensor:
     Padded queries see every real node of their sample, and nobody sees a padded node.
     """
     real = batch.node_mask[:, None, :]
-    return (real & (batch.visible_mask | ~batch.node_mask[:, :, None])).to(torch.int32)
+    seen: Tensor = real & (batch.visible_mask | ~batch.node_mask[:, :, None])
+    return seen.to(torch.int32)

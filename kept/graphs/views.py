@@ -40,8 +40,8 @@ def adjacency(graph: WordKnowledgeGraph) -> NDArray[np.bool_]:
 def colake_view(graph: WordKnowledgeGraph) -> KnowledgeBatch:
     """One graph as CoLAKE reads it: a batch of one, without padding.
 
-    `node_ids` of entities and relations are table rows (graph id + `N_SPECIAL_ROWS`), `segment_ids`
-    are the kinds, `mention_spans` the anchors in text order, each one node long.
+    `node_ids` of entities and relations are table rows (graph id + `N_SPECIAL_ROWS`); `segment_ids`
+    are the host's own and 0; `mention_spans` are the anchors in text order, each one node long.
     """
     kinds = graph.kinds.astype(np.int64)
     anchors = np.flatnonzero(is_anchor(graph))
@@ -50,7 +50,7 @@ def colake_view(graph: WordKnowledgeGraph) -> KnowledgeBatch:
         node_kinds=_row(kinds),
         node_mask=torch.ones(1, graph.n_nodes, dtype=torch.bool),
         positions=_row(graph.positions),
-        segment_ids=_row(kinds),
+        segment_ids=_row(np.zeros_like(kinds)),
         visible_mask=torch.from_numpy(adjacency(graph))[None],
         mention_spans=_row(np.stack([anchors, anchors + 1], axis=1)),
     )

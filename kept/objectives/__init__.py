@@ -1,1 +1,1 @@
-"""Training objectives: what is hidden, and what is asked for."""
+"""Objectives: what a model is trained to predict. Each returns named, unweighted losses."""

@@ -68,7 +68,8 @@ def anchor_mask(batch: KnowledgeBatch) -> Tensor:
     """Entity nodes that a word sees, bool `[batch node]`."""
     is_word = (batch.node_kinds == NodeKind.WORD) & batch.node_mask
     seen = (batch.visible_mask & is_word[:, :, None]).any(dim=1)
-    return seen & (batch.node_kinds == NodeKind.ENTITY) & batch.node_mask
+    anchors: Tensor = seen & (batch.node_kinds == NodeKind.ENTITY) & batch.node_mask
+    return anchors
 
 
 def mask_nodes(
@@ -206,18 +207,3 @@ def merge_draws(golds: Sequence[int], draws: Sequence[int]) -> Tensor:
     """Golds, then draws, each once and in order, int64 `[candidate]`; [PAD_ROW] if all is empty."""
     rows = list(dict.fromkeys([*golds, *draws])) or [PAD_ROW]
     return torch.tensor(rows, dtype=torch.int64)
-
-
-def sampled_targets(labels: Tensor, sampled: Tensor) -> Tensor:
-    """Indices into `sampled [candidate]` of the rows in `labels`, IGNORE where there is none.
-
-    Raises `BatchError` for a label that is not among the sampled rows.
-    """
-    order = torch.argsort(sampled)
-    place = torch.searchsorted(sampled[order], labels.clamp(min=0)).clamp(max=len(sampled) - 1)
-    targets = order[place]
-    asked = labels != IGNORE
-    missing = asked & (sampled[targets] != labels)
-    if bool(missing.any()):
-        raise BatchError(f"entity row {int(labels[missing][0])} is not among the sampled rows")
-    return torch.where(asked, targets, IGNORE)

@@ -29,7 +29,6 @@ from kept.objectives.masking import (
     anchor_mask,
     colake_masking,
     merge_draws,
-    sampled_targets,
 )
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
@@ -261,7 +260,7 @@ def collate(golden: dict[str, Any], graph: KnowledgeGraph, compared: Any) -> Kno
         batch = dataclasses.replace(batch, node_ids=ids)
         compared.equal("collated.input_ids", ids[0].tolist(), theirs["input_ids"])
         compared.equal("collated.position_ids", batch.positions[0].tolist(), theirs["position_ids"])
-        compared.equal("collated.types", batch.segment_ids[0].tolist(), theirs["token_type_ids"])
+        compared.equal("collated.types", batch.node_kinds[0].tolist(), theirs["token_type_ids"])
         mask = batch.visible_mask[0].int().tolist()
         compared.equal("collated.attention_mask", mask, theirs["attention_mask"])
         for kind, name in zip(NodeKind, ("masked", "ent_masked", "rel_masked"), strict=True):
@@ -281,7 +280,7 @@ def test_collated_batch(
     for name, ours in (
         ("input_ids", batch.node_ids),
         ("position_ids", batch.positions),
-        ("token_type_ids", batch.segment_ids),
+        ("token_type_ids", batch.node_kinds * batch.node_mask),
         ("attention_mask", original_attention_mask(batch)),
     ):
         compared.equal(f"inputs.{name}", ours.tolist(), inputs[name].tolist())
@@ -295,9 +294,9 @@ def test_collated_batch(
     compared.equal(
         "inputs.ent_index", [sampled.tolist()] * len(batch), inputs["ent_index"].tolist()
     )
-    targets = torch.where(
-        batch.node_kinds == NodeKind.ENTITY, sampled_targets(entity_labels, sampled), labels
-    )
+    slot_of = {row: slot for slot, row in enumerate(sampled.tolist())}
+    slots = torch.tensor([[slot_of.get(x, -1) for x in row] for row in entity_labels.tolist()])
+    targets = torch.where(batch.node_kinds == NodeKind.ENTITY, slots, labels)
     targets = torch.where(targets == IGNORE, -1, targets)
     for kind, name in zip(NodeKind, ("masked", "ent_masked", "rel_masked"), strict=True):
         columns = batch.node_kinds[0] == int(kind)
