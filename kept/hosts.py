@@ -136,7 +136,7 @@ def attention_mask(host: PreTrainedModel, visible_mask: Bool[Tensor, "batch node
     SDPA takes booleans (True = keep). The eager path *adds* the mask to the scores, where a boolean
     would be silently wrong, so it gets 0 and the most negative number of the host's type.
     """
-    visible = visible_mask.unsqueeze(1)
+    visible: Tensor = visible_mask.unsqueeze(1)
     if host.config._attn_implementation == "sdpa":
         return visible
     additive = torch.zeros(visible.shape, dtype=host.dtype, device=visible.device)

@@ -1,6 +1,6 @@
 """`KnowledgeOutput`: what every encoder returns.
 
-Axis legend: batch, node, mention, candidate, width, layer.
+Axis legend: batch, node, mention, candidate, width, layer, class.
 """
 
 from __future__ import annotations
@@ -25,4 +25,5 @@ class KnowledgeOutput:
     entity_states: Float[Tensor, "batch node width"] | None = None
     mention_states: Float[Tensor, "batch mention width"] | None = None
     linking_scores: Float[Tensor, "batch mention candidate"] | None = None
+    class_logits: Float[Tensor, "batch class"] | None = None
     losses: dict[str, Float[Tensor, ""]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ Axis legend: batch, node, width, embedding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -31,9 +31,6 @@ from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
-
-KindTable = Literal["added", "host"]
-EmptyLoss = Literal["zero", "nan"]
 
 
 class CoLAKEConfig(PreTrainedConfig):  # type: ignore[misc]
@@ -60,8 +57,8 @@ class CoLAKEConfig(PreTrainedConfig):  # type: ignore[misc]
         id_space_hash: str = "",
         content_hash: str = "",
         position_offset: int | None = None,
-        kind_table: KindTable = "added",
-        empty_loss: EmptyLoss = "zero",
+        kind_table: str = "added",
+        empty_loss: str = "zero",
         sparse_entities: bool = True,
         initializer_range: float = 0.02,
         head_dropout: float = 0.3,

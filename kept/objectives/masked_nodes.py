@@ -7,7 +7,7 @@ relation (rows of the relation table, special rows first).
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from kept import hosts
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.encoders.base import KnowledgeModel
-from kept.encoders.colake import CoLAKE, CoLAKEConfig, EmptyLoss
+from kept.encoders.colake import CoLAKE, CoLAKEConfig
 from kept.errors import BatchError
 from kept.graphs.graph import NodeKind
 from kept.layers.transform import Transform
@@ -41,7 +41,7 @@ class MaskedNodes(nn.Module):
         n_words: int,
         n_relation_rows: int,
         epsilon: float = 1e-5,
-        empty_loss: EmptyLoss = "zero",
+        empty_loss: Literal["zero", "nan"] = "zero",
     ) -> None:
         super().__init__()
 
@@ -112,14 +112,15 @@ class MaskedNodes(nn.Module):
     def _mean(
         self, logits: Float[Tensor, "chosen target"], targets: Int[Tensor, " chosen"]
     ) -> Float[Tensor, ""]:
-        total: Tensor = F.cross_entropy(logits, targets, reduction="sum")
+        total = F.cross_entropy(logits, targets, reduction="sum")
         n_labels = len(targets) if self.empty_loss == "nan" else max(len(targets), 1)
         return total / n_labels
 
 
 def _labelled(batch: KnowledgeBatch, kind: NodeKind) -> Tensor:
     assert batch.node_labels is not None
-    return (batch.node_kinds == kind) & (batch.node_labels != IGNORE)
+    labelled: Tensor = (batch.node_kinds == kind) & (batch.node_labels != IGNORE)
+    return labelled
 
 
 def entity_slots(

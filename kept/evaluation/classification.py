@@ -1,0 +1,91 @@
+"""Scores of classifiers, as pure functions of predictions and gold labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kept.batches import IGNORE
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Precision, recall and F1; `n` is the number of samples asked."""
+
+    precision: float
+    recall: float
+    f1: float
+    n: int
+
+
+@dataclass(frozen=True)
+class TypingScores:
+    """Micro scores over labels, and the share of samples whose label set is exactly right."""
+
+    micro: Scores
+    exact: float
+
+
+def _scores(n_correct: float, n_predicted: float, n_gold: float, n: int) -> Scores:
+    precision = n_correct / n_predicted if n_predicted else 0.0
+    recall = n_correct / n_gold if n_gold else 0.0
+    total = precision + recall
+    return Scores(precision, recall, 2 * precision * recall / total if total else 0.0, n)
+
+
+def _pair(predicted: ArrayLike, gold: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    p, g = np.asarray(predicted, np.int64), np.asarray(gold, np.int64)
+    if p.shape != g.shape:
+        raise ValueError(f"predictions have shape {p.shape}, gold labels {g.shape}")
+    return p, g
+
+
+def macro_scores(predicted: ArrayLike, gold: ArrayLike) -> Scores:
+    """Means over the classes that occur in `predicted` or `gold`; an empty ratio counts as 0.
+
+    >>> macro_scores([0, 0, 1], [0, 1, 1]).recall
+    0.75
+    """
+    p, g = _pair(predicted, gold)
+    classes = np.union1d(p, g)
+    if not len(classes):
+        return Scores(0.0, 0.0, 0.0, 0)
+    each = [
+        _scores(((p == c) & (g == c)).sum(), (p == c).sum(), (g == c).sum(), len(g))
+        for c in classes
+    ]
+    precision, recall, f1 = np.mean([(s.precision, s.recall, s.f1) for s in each], axis=0)
+    return Scores(float(precision), float(recall), float(f1), len(g))
+
+
+def micro_scores(predicted: ArrayLike, gold: ArrayLike, *, no_relation: int | None) -> Scores:
+    """Over samples; `no_relation` (required; None = no such class) is never counted as a find.
+
+    >>> micro_scores([0, 1, 1], [1, 1, 0], no_relation=0).precision
+    0.5
+    """
+    p, g = _pair(predicted, gold)
+    found = np.ones_like(p, bool) if no_relation is None else p != no_relation
+    wanted = np.ones_like(g, bool) if no_relation is None else g != no_relation
+    return _scores(float((found & (p == g)).sum()), float(found.sum()), float(wanted.sum()), len(g))
+
+
+def typing_scores(logits: ArrayLike, gold: ArrayLike, *, threshold: float) -> TypingScores:
+    """Multi-label scores; a label is predicted when its logit is above `threshold` (0 in CoLAKE).
+
+    `logits`, `gold` (0/1): `[sample class]`.
+    """
+    predicted, wanted = _pair(np.asarray(logits) > threshold, gold)
+    both = float((predicted & wanted).sum())
+    micro = _scores(both, float(predicted.sum()), float(wanted.sum()), len(wanted))
+    exact = float((predicted == wanted).all(axis=1).mean()) if len(wanted) else 0.0
+    return TypingScores(micro, exact)
+
+
+def masked_accuracy(logits: ArrayLike, labels: ArrayLike, *, ignore: int = IGNORE) -> float:
+    """Share of right argmaxes where `labels` is not `ignore`; 0 when nothing is labelled."""
+    best, gold = _pair(np.asarray(logits).argmax(axis=-1), labels)
+    asked = gold != ignore
+    return float((best[asked] == gold[asked]).mean()) if asked.any() else 0.0
