@@ -25,6 +25,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.errors import LinkingError
 from kept.errors import ConfigError, KeptError
+from kept.hosts import load_tokenizer
 from kept.training.checkpoint import list_checkpoints
 from kept.training.config import PretrainConfig
 from kept.training.log import StepRecord
@@ -80,6 +81,7 @@ def _train(config: PretrainConfig, output: Path, how: Resume, console: Console) 
     with _asked_to_stop() as stop, _Bar(console) as bar:
         if not list_checkpoints(output / "checkpoints"):
             (output / CONFIG_FILE).write_text(config.model_dump_json(indent=2), encoding="utf-8")
+            load_tokenizer(config.host).save_pretrained(output)
         return train(
             model,
             data,

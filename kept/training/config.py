@@ -155,10 +155,10 @@ class PretrainConfig(BaseModel):
         return self.model_copy(update=paths)
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Every field that differs, with both values: `training.seed: 1, now 2`."""
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Every field that differs, with both values: `seed: 1, now 2`."""
     return [
-        f"{prefix}{name}: {old.get(name)!r}, now {new.get(name)!r}"
+        f"{name}: {old.get(name)!r}, now {new.get(name)!r}"
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
     ]

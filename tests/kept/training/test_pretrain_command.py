@@ -10,6 +10,7 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 from tiny_pretraining import write_everything
+from transformers import AutoTokenizer
 from typer.testing import CliRunner, Result
 
 from kept.cli import app
@@ -48,6 +49,7 @@ def test_a_run_leaves_a_model_a_log_and_curves(
     assert list(rows[0]["losses"]) == ["word", "entity", "relation"]
     assert rows[0]["row_gradient_norm"] > 0
     assert (tmp_path / "run/curves.png").is_file()
+    assert AutoTokenizer.from_pretrained(tmp_path / "run").mask_token == "[MASK]"
 
 
 def test_stopped_by_its_budget_and_resumed_it_ends_the_same(config: Path, tmp_path: Path) -> None:
