@@ -1,1 +1,46 @@
 """Mentions, candidates, links: from text to entities of a knowledge graph."""
+
+from entity_linking.alignment import AlignedText, LostLink, align, align_batch, pieces_of
+from entity_linking.annotations import (
+    TypingExample,
+    gold_link,
+    read_elevant,
+    read_jsonl,
+    read_tagme,
+    write_jsonl,
+)
+from entity_linking.dictionary import DictionaryLinker
+from entity_linking.errors import AlignmentError, LinkingError
+from entity_linking.mentions import Candidate, Link, LinkedText, Linker, Mention
+from entity_linking.relations import RelationExample, read_fewrel, read_trex, read_wiki80
+from entity_linking.scoring import LinkScore, SpanScore, score_links, score_spans
+
+__all__ = [
+    "AlignedText",
+    "AlignmentError",
+    "Candidate",
+    "DictionaryLinker",
+    "Link",
+    "LinkScore",
+    "LinkedText",
+    "Linker",
+    "LinkingError",
+    "LostLink",
+    "Mention",
+    "RelationExample",
+    "SpanScore",
+    "TypingExample",
+    "align",
+    "align_batch",
+    "gold_link",
+    "pieces_of",
+    "read_elevant",
+    "read_fewrel",
+    "read_jsonl",
+    "read_tagme",
+    "read_trex",
+    "read_wiki80",
+    "score_links",
+    "score_spans",
+    "write_jsonl",
+]

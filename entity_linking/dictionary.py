@@ -8,7 +8,7 @@ The prior of an entity given a surface is
 where `base` is `label_count` (10) if the surface is a label of the entity and 1 if it is an alias
 only. With known counts that is add-one smoothing over the entities that bear the surface; without
 them a label outweighs an alias ten to one. Ties go to the better connected entity, then to the
-identifier that sorts first.
+shorter identifier (in Wikidata the older one, Q64 before Q142), then to the one that sorts first.
 
 Mentions are leftmost-longest among the matches that stand on word boundaries, fit the case policy
 and keep a candidate. All three are part of the automaton's patterns, so a longer match that fails
@@ -183,13 +183,18 @@ class DictionaryLinker:
         graph, weights = self._graph, self._weights(key)
         total = sum(weights.values())
         ranked = sorted(
-            (-weight / total, -_degree(graph, entity), entity)  # ids are in identifier order
+            (
+                -weight / total,
+                -_degree(graph, entity),
+                len(name := graph.entities.name(entity)),
+                name,
+            )
             for entity, weight in weights.items()
             if weight / total >= self._min_prior
         )[: self._max_candidates]
         if not ranked:
             return None
-        candidates = tuple(Candidate(graph.entities.name(e), -p, -p) for p, _, e in ranked)
+        candidates = tuple(Candidate(name, -prior, -prior) for prior, _, _, name in ranked)
         best = candidates[0]
         if best.prior < self._nil_below:
             return _Choice(candidates, None, 1.0 - best.prior)

@@ -69,7 +69,7 @@ def _normalise_clusters(text: str, fold: bool) -> tuple[str, Origins]:
     start = 0
     while start < len(text):
         end = start + 1
-        while end < len(text) and _continues(text[end]):
+        while end < len(text) and _continues(text[end]) and not text[start].isspace():
             end += 1
         part = unicodedata.normalize("NFC", text[start:end].translate(_SAME))
         part = part.casefold() if fold else part
@@ -147,10 +147,11 @@ def _boundaries(
     base = np.maximum.accumulate(np.where(stands, np.arange(len(classes)), 0))
     left, right = classes[base][:-1], classes[1:]
     inside_word = (left == _WORD) & (right == _WORD)
-    legal = ~inside_word & (right != _EXTEND) & (codes[:-1] != ZERO_WIDTH_JOINER)
+    legal: NDArray[np.bool_] = ~inside_word & (right != _EXTEND) & (codes[:-1] != ZERO_WIDTH_JOINER)
     apostrophes = np.flatnonzero(codes[1:-1] == ord("'"))  # the character before each one
     for i in apostrophes[np.isin(codes[apostrophes], _N) & np.isin(codes[apostrophes + 2], _T)]:
-        legal[i] &= i + 3 < len(codes) and classes[i + 3] == _WORD and not apart[i + 2]
+        if i + 3 == len(codes) or apart[i + 2] or classes[i + 3] != _WORD:
+            legal[i : i + 2] &= apart[i : i + 2]
     return legal
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from kept.cli.link import link
 from kept.cli.pretrain import pretrain
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ def _root() -> None:
 
 
 app.command("pretrain")(pretrain)
+app.command("link")(link)
 
 
 def main() -> None:

@@ -1,0 +1,256 @@
+"""Gold annotations and other linkers' output, in through `LinkedText`.
+
+Every reader is lazy and takes a `DamageReport`: the caller decides whether a faulty row stops the
+reading or is skipped and counted; every row ends as a text, a blank or a rejection.
+Files may be compressed (.gz, .bz2, .zst).
+
+Our own format is a JSON object a line:
+
+    {"id": "7", "text": "In Paris.", "mentions": [{"start": 3, "end": 8, "entity": "Q90"}]}
+
+`entity` null means NIL. `confidence` defaults to 1, `candidates` (objects with `entity`, `prior`,
+`score`, best first) to the entity alone with prior 1.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import Candidate, Link, LinkedText, Mention
+from kg_loaders.damage import DamageReport
+from kg_loaders.errors import SourceError
+from kg_loaders.lines import read_lines
+
+WHOLE_FILE_BYTES = 1 << 32
+
+Row = TypeVar("Row")
+Example = TypeVar("Example")
+
+
+@dataclass(frozen=True, slots=True)
+class TypingExample:
+    """A linked text with one mention to be typed."""
+
+    linked: LinkedText
+    mention: Mention
+    types: tuple[str, ...]
+
+
+class _Candidate(msgspec.Struct):
+    entity: str
+    prior: float
+    score: float
+
+
+class _Mention(msgspec.Struct, omit_defaults=True):
+    start: int
+    end: int
+    entity: str | None
+    confidence: float = 1.0
+    candidates: list[_Candidate] | None = None
+
+
+class _Text(msgspec.Struct):
+    text: str
+    mentions: list[_Mention]
+    id: str | int = ""
+
+
+class _ElevantLabel(msgspec.Struct):
+    span: tuple[int, int]
+    entity_id: str
+
+
+class _ElevantArticle(msgspec.Struct):
+    id: str | int
+    text: str
+    labels: list[_ElevantLabel]
+    evaluation_span: tuple[int, int] | None = None
+
+
+class _TagMeRow(msgspec.Struct):
+    sent: str
+    start: int
+    end: int
+    labels: list[str]
+    ents: list[tuple[str, int, int, float]]
+
+
+def gold_link(start: int, end: int, entity: str | None, confidence: float = 1.0) -> Link:
+    """A link given from outside: its entity is the one candidate; NIL has none."""
+    candidates = () if entity is None else (Candidate(entity, 1.0, 1.0),)
+    return Link(Mention(start, end), candidates, entity, confidence)
+
+
+def read_jsonl(path: str | Path, report: DamageReport) -> Iterator[LinkedText]:
+    """Our own format, as `write_jsonl` writes it."""
+    return read_rows(path, report, _Text, _own)
+
+
+def write_jsonl(texts: Iterable[LinkedText], path: str | Path) -> int:
+    """Write our own format and return the number of texts; the file appears when it is whole."""
+    target, n_texts = Path(path), 0
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as sink:
+            for linked in texts:
+                sink.write(to_json(linked) + b"\n")
+                n_texts += 1
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+    return n_texts
+
+
+def to_json(linked: LinkedText) -> bytes:
+    """One line of our own format, without its end."""
+    mentions = [
+        _Mention(
+            link.mention.start,
+            link.mention.end,
+            link.entity,
+            link.confidence,
+            None
+            if link.candidates == gold_link(0, 1, link.entity).candidates
+            else [_Candidate(c.entity, c.prior, c.score) for c in link.candidates],
+        )
+        for link in linked.links
+    ]
+    return msgspec.json.encode({"id": linked.id, "text": linked.text, "mentions": mentions})
+
+
+def read_elevant(path: str | Path, report: DamageReport) -> Iterator[LinkedText]:
+    """ELEVANT benchmark articles, an object a line (github.com/ad-freiburg/elevant).
+
+    The text is cropped to the evaluation span, the only part that is labelled; labels that reach
+    out of it are left away. A label whose id is no Wikidata item (`<NIL>`, `<NO_MAPPING>`,
+    `DATETIME`) is NIL. Nested labels stay.
+    """
+    return read_rows(path, report, _ElevantArticle, _from_elevant)
+
+
+def read_tagme(
+    path: str | Path, report: DamageReport, *, min_confidence: float = 0.0
+) -> Iterator[TypingExample]:
+    """Typing rows with TagMe links, a JSON array, as ERNIE (Zhang et al. 2019) distributes them.
+
+    TagMe's score is the link's confidence; links below `min_confidence` are left away (ERNIE's own
+    fine-tuning takes 0.3).
+    """
+
+    def convert(row: _TagMeRow) -> TypingExample:
+        links = [
+            gold_link(start, end, entity, score)
+            for entity, start, end, score in row.ents
+            if score >= min_confidence
+        ]
+        mention = Mention(row.start, row.end)
+        if mention.end > len(row.sent):
+            raise LinkingError(f"{mention} ends after the text of {len(row.sent)} characters")
+        return TypingExample(LinkedText(row.sent, _sorted(links)), mention, tuple(row.labels))
+
+    return read_array(path, report, _TagMeRow, convert)
+
+
+# ---- shared by the readers of this package ---------------------------------
+def read_rows(
+    path: str | Path,
+    report: DamageReport,
+    row_type: type[Row],
+    convert: Callable[[Row], Example],
+) -> Iterator[Example]:
+    """One JSON object a line; a row that does not fit `row_type` or its text is rejected."""
+    decoder = msgspec.json.Decoder(row_type)
+    for line, offset, raw in read_lines(path, report):
+        if not raw.strip():
+            report.n_blank += 1
+            continue
+        yield from _convert(raw, decoder, convert, report, (str(path), line, offset))
+
+
+def read_array(
+    path: str | Path,
+    report: DamageReport,
+    row_type: type[Row],
+    convert: Callable[[Row], Example],
+) -> Iterator[Example]:
+    """One JSON array a file; its rows take the place of lines, in the counts and in messages."""
+    report.units = "rows"
+    decoder = msgspec.json.Decoder(row_type)
+    data = whole_file(path)
+    rows = decode_whole(path, data, list[msgspec.Raw])
+    end = 0
+    for number, row in enumerate(rows, 1):
+        raw = bytes(row)
+        offset = data.index(raw, end)
+        end = offset + len(raw)
+        report.n_lines += 1
+        yield from _convert(raw, decoder, convert, report, (str(path), number, offset))
+
+
+def whole_file(path: str | Path) -> bytes:
+    """The decompressed bytes; a damaged stream is a `SourceError`, whatever the policy."""
+    lines = read_lines(path, DamageReport(), max_line_bytes=WHOLE_FILE_BYTES)
+    return b"\n".join(raw for _, _, raw in lines)
+
+
+def decode_whole(path: str | Path, data: bytes, shape: type[Row]) -> Row:
+    """A JSON file that holds one value; `SourceError` when it is not `shape`."""
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except msgspec.DecodeError as error:
+        raise SourceError(
+            f"{path}: {error}; this is not the JSON that the reader expects"
+        ) from error
+
+
+def _convert(
+    raw: bytes,
+    decoder: msgspec.json.Decoder[Row],
+    convert: Callable[[Row], Example],
+    report: DamageReport,
+    place: tuple[str, int, int],
+) -> Iterator[Example]:
+    try:
+        example = convert(decoder.decode(raw))
+    except (msgspec.DecodeError, LinkingError) as error:
+        report.reject(*place, str(error), raw)
+        return
+    report.n_texts += 1
+    yield example
+
+
+def _sorted(links: Iterable[Link]) -> tuple[Link, ...]:
+    return tuple(sorted(links, key=lambda link: link.mention))
+
+
+def _own(row: _Text) -> LinkedText:
+    links = []
+    for m in row.mentions:
+        link = gold_link(m.start, m.end, m.entity, m.confidence)
+        if m.candidates is not None:
+            candidates = tuple(Candidate(c.entity, c.prior, c.score) for c in m.candidates)
+            link = Link(link.mention, candidates, m.entity, m.confidence)
+        links.append(link)
+    return LinkedText(row.text, _sorted(links), str(row.id))
+
+
+def _from_elevant(article: _ElevantArticle) -> LinkedText:
+    first, last = article.evaluation_span or (0, len(article.text))
+    links = []
+    for label in article.labels:
+        start, end = label.span
+        if not 0 <= start < end <= len(article.text):
+            raise LinkingError(f"span {start} to {end} is not in the text")
+        if first <= start and end <= last:
+            is_item = label.entity_id[:1] == "Q" and label.entity_id[1:].isdigit()
+            entity = label.entity_id if is_item else None
+            links.append(gold_link(start - first, end - first, entity))
+    return LinkedText(article.text[first:last], _sorted(links), str(article.id))

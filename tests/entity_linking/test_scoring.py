@@ -1,0 +1,48 @@
+"""Micro scores by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from entity_linking import Candidate, Link, LinkedText, LinkingError, Mention, gold_link
+from entity_linking.scoring import LinkScore, SpanScore, score_links, score_spans
+
+TEXT = "aa bb cc dd"
+GOLD = LinkedText(
+    TEXT,
+    (gold_link(0, 2, "Q1"), gold_link(3, 5, "Q2"), gold_link(6, 8, None), gold_link(9, 11, "Q4")),
+)
+FOUND = LinkedText(
+    TEXT,
+    (
+        gold_link(0, 2, "Q1"),
+        Link(Mention(3, 5), (Candidate("Q9", 0.6, 0.6), Candidate("Q2", 0.4, 0.4)), "Q9", 0.6),
+        gold_link(6, 8, "Q3"),
+        gold_link(9, 10, "Q4"),
+    ),
+)
+
+
+def test_strong_match() -> None:
+    score = score_links([GOLD], [FOUND])
+    assert score == LinkScore(n_gold=3, n_predicted=4, n_correct=1)
+    assert (score.precision, score.recall, score.f1) == (1 / 4, 1 / 3, 2 / 7)
+
+
+def test_gold_spans() -> None:
+    score = score_spans([GOLD, GOLD], [FOUND, GOLD])
+    assert score == SpanScore(n_gold=6, n_correct=4, n_in_candidates=5)
+    assert (score.accuracy, score.candidate_recall) == (4 / 6, 5 / 6)
+
+
+def test_nothing_to_score_is_zero() -> None:
+    empty = LinkedText(TEXT, ())
+    assert score_links([empty], [empty]).f1 == 0.0
+    assert score_spans([empty], [empty]).accuracy == 0.0
+
+
+def test_other_texts_are_refused() -> None:
+    with pytest.raises(LinkingError, match="text 0 differs"):
+        score_links([GOLD], [LinkedText("other", ())])
+    with pytest.raises(LinkingError, match="1 gold texts but 0"):
+        score_spans([GOLD], [])

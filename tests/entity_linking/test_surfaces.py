@@ -1,0 +1,90 @@
+"""Forms, offsets and boundaries."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entity_linking.surfaces import mark, marked_keys, normalise
+
+ANY_TEXT = st.text(st.characters(), max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("Straße", "strasse"),
+        ("İstanbul", "i̇stanbul"),
+        ("Cafe\u0301", "café"),
+        ("Wash\u00adington", "washington"),
+        ("O’Neill", "o'neill"),
+        ("ΣΊΣΥΦΟΣ", "σίσυφοσ"),
+    ],
+)
+def test_normalise_folds(text: str, form: str) -> None:
+    assert normalise(text, fold=True)[0] == form
+
+
+@given(ANY_TEXT, st.booleans())
+def test_origins_cover_the_text_in_order(text: str, fold: bool) -> None:
+    form, origins = normalise(text, fold=fold)
+    if origins is None:
+        assert len(form) == len(text)
+        return
+    starts, ends = origins
+    assert len(starts) == len(ends) == len(form)
+    assert starts == sorted(starts)
+    assert ends == sorted(ends)
+    assert all(0 <= a < b <= len(text) for a, b in zip(starts, ends, strict=True))
+    for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        alone = normalise(text[start:end], fold=fold)[0]
+        first = starts.index(start)
+        assert form[i] == alone[i - first], "a cluster's form depends on nothing outside it"
+
+
+@given(ANY_TEXT)
+def test_composed_and_decomposed_texts_share_a_form(text: str) -> None:
+    text = "".join(c for c in text if not unicodedata.category(c).startswith("C"))
+    composed = unicodedata.normalize("NFC", text)
+    decomposed = unicodedata.normalize("NFD", text)
+    if composed == unicodedata.normalize("NFC", decomposed) == normalise(composed, fold=False)[0]:
+        assert normalise(decomposed, fold=False)[0] == composed
+
+
+@pytest.mark.parametrize(
+    ("form", "key"),
+    [
+        ("new york", " new  york "),
+        ("u. s.", " u  .  s  . "),
+        ("u.s.", " u  .  s  . "),
+        ("東京都", " 東  京  都 "),
+        ("iphone手机", " iphone  手  机 "),
+        ("が゙行", " が゙  行 "),
+        ("don't", " don't "),
+        ("can't.", " can't  . "),
+        ("apple's", " apple  '  s "),
+        ("n'to", " n  '  to "),
+        ("a_b2", " a_b2 "),
+        ("👩\u200d💻!", " 👩\u200d💻  ! "),
+    ],
+)
+def test_marks_stand_at_legal_boundaries(form: str, key: str) -> None:
+    assert marked_keys([form]) == [key]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=6))
+def test_marked_characters_lead_back_to_their_forms(forms: list[str]) -> None:
+    marked = mark(forms)
+    kept = [i for i, rank in enumerate(marked.rank.tolist()) if rank >= 0]
+    for i in kept:
+        rank = int(marked.rank[i])
+        form = forms[int(marked.form_of[rank])]
+        assert marked.haystack[i] == form[int(marked.index_in_form[rank])]
+    assert len(kept) == sum(not c.isspace() for form in forms for c in form)
+
+
+def test_lone_surrogates_do_not_stop_marking() -> None:
+    assert mark(["a\ud800b"]).haystack == " a  \ufffd  b "
