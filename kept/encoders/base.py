@@ -34,6 +34,9 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
                 f"{graph.id_space_hash}; open the graph it was made with, or train on this one"
             )
 
+    def freeze(self) -> None:
+        """Freeze what this model never trains; loading calls it, for it makes new parameters."""
+
     @classmethod
     def from_pretrained(
         cls: type[Model],
@@ -57,6 +60,7 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
                 f"{name_or_path} does not fit {cls.__name__}: missing {missing}, "
                 f"unexpected {unexpected}"
             )
+        model.freeze()
         if graph is not None:
             model.require_graph(graph)
         loaded: Model = model

@@ -32,6 +32,8 @@ from kept.graphs.graph import NodeKind
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
+LABELS_AT_ONCE = 50_000
+
 
 class CoLAKEConfig(PreTrainedConfig):  # type: ignore[misc]
     """Sizes, the host's configuration, and the graph's hashes.
@@ -129,7 +131,8 @@ class CoLAKE(KnowledgeModel):
     @classmethod
     def from_host(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> CoLAKE:
         """A new encoder around a trained `host`; `options` are those of `CoLAKEConfig`."""
-        return cls(CoLAKEConfig.of(host, graph, **options), host=host)
+        model: CoLAKE = cls(CoLAKEConfig.of(host, graph, **options), host=host).to(host.dtype)
+        return model
 
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
@@ -147,7 +150,7 @@ class CoLAKE(KnowledgeModel):
         vectors = None
         tables = (hosts.word_table(self.host), self.entity_embeddings, self.relation_embeddings)
         for kind, table in zip(NodeKind, tables, strict=True):
-            chosen = batch.node_kinds == kind
+            chosen = batch.node_kinds == kind.value
             rows = batch.node_ids.where(chosen, PAD_ROW)
             if not torch.compiler.is_compiling() and int(rows.max()) >= table.num_embeddings:
                 raise BatchError(
@@ -187,16 +190,15 @@ class CoLAKE(KnowledgeModel):
         """
         self.require_graph(graph)
         words = hosts.word_table(self.host).weight
-        entity_labels = [graph.label(i) for i in range(graph.n_entities)]
-        relation_labels = [graph.relation_label(i) for i in range(graph.n_relations)]
-        for table, labels in (
-            (self.entity_embeddings, entity_labels),
-            (self.relation_embeddings, relation_labels),
+        for table, label, n_rows in (
+            (self.entity_embeddings, graph.label, graph.n_entities),
+            (self.relation_embeddings, graph.relation_label, graph.n_relations),
         ):
-            if labels:
-                means, found = _mean_pieces(labels, words, tokenizer)
+            for start in range(0, n_rows, LABELS_AT_ONCE):
+                ids = range(start, min(start + LABELS_AT_ONCE, n_rows))
+                means, found = _mean_pieces([label(i) for i in ids], words, tokenizer)
                 rows = found.nonzero().squeeze(1)
-                table.weight[rows + N_SPECIAL_ROWS] = means[rows]
+                table.weight[rows + start + N_SPECIAL_ROWS] = means[rows]
 
 
 def _mean_pieces(

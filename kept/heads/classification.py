@@ -64,7 +64,6 @@ class CoLAKEForClassification(KnowledgeModel):
         self.encoder = CoLAKE(self.config, host=host)
         host_config = self.encoder.host.config
         self.config.host = host_config
-        self.encoder.entity_embeddings.weight.requires_grad_(False)
         self.head = ClassificationHead(
             width=host_config.hidden_size,
             embedding=hosts.word_table(self.encoder.host).embedding_dim,
@@ -73,6 +72,11 @@ class CoLAKEForClassification(KnowledgeModel):
             dropout=config.head_dropout,
         )
         self.post_init()
+        self.freeze()
+
+    def freeze(self) -> None:
+        """Entity rows stay as pre-training left them."""
+        self.encoder.entity_embeddings.weight.requires_grad_(False)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """The encoder's output with `class_logits`, and the loss `class` if there are labels."""

@@ -7,7 +7,7 @@ relation (rows of the relation table, special rows first).
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -41,7 +41,7 @@ class MaskedNodes(nn.Module):
         n_words: int,
         n_relation_rows: int,
         epsilon: float = 1e-5,
-        empty_loss: Literal["zero", "nan"] = "zero",
+        empty_loss: str = "zero",
     ) -> None:
         super().__init__()
 
@@ -119,7 +119,7 @@ class MaskedNodes(nn.Module):
 
 def _labelled(batch: KnowledgeBatch, kind: NodeKind) -> Tensor:
     assert batch.node_labels is not None
-    labelled: Tensor = (batch.node_kinds == kind) & (batch.node_labels != IGNORE)
+    labelled: Tensor = (batch.node_kinds == kind.value) & (batch.node_labels != IGNORE)
     return labelled
 
 
@@ -163,7 +163,8 @@ class CoLAKEForPreTraining(KnowledgeModel):
     @classmethod
     def from_host(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> Self:
         """A new model around a trained `host`; `options` are those of `CoLAKEConfig`."""
-        return cls(CoLAKEConfig.of(host, graph, **options), host=host)
+        model: Self = cls(CoLAKEConfig.of(host, graph, **options), host=host).to(host.dtype)
+        return model
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """The encoder's output; with `losses` when the batch has `node_labels`."""
@@ -191,7 +192,7 @@ class CoLAKEForPreTraining(KnowledgeModel):
         `nodes` chooses them; None means the masked ones. Rows come in order of batch, then node.
         """
         if nodes is None:
-            nodes = (batch.node_kinds == NodeKind.RELATION) & (batch.node_ids == MASK_ROW)
+            nodes = (batch.node_kinds == NodeKind.RELATION.value) & (batch.node_ids == MASK_ROW)
         logits = self.objective.relation_logits(
             output.node_states[nodes], self.encoder.relation_embeddings.weight
         )

@@ -276,7 +276,8 @@ def test_lama_samples(folder: Path, compared: Any) -> None:
     facts = read(folder, "lama.json")
 
     def encode(text: str) -> list[int]:
-        return [facts["pieces"].index(f" {word}") for word in text.split()]
+        pieces = facts["pieces"]  # a word that is no piece has no spelling
+        return [pieces.index(f" {word}") for word in text.split() if f" {word}" in pieces]
 
     kept, skipped = filter_samples(
         facts["filter_samples_in"],
