@@ -9,6 +9,7 @@ import typer
 from entity_linking.errors import LinkingError
 from kept.cli import kgc
 from kept.cli.link import link
+from kept.cli.pretrain import pretrain
 from kept.errors import KeptError
 from kg_loaders.errors import KgError
 
@@ -27,6 +28,7 @@ def _root() -> None:
 
 
 app.command("link")(link)
+app.command("pretrain")(pretrain)
 app.add_typer(kgc.app, name="kgc")
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -144,22 +144,26 @@ def verify_checkpoint(path: Path) -> dict[str, Path]:
 
 
 def load_checkpoint(
-    path: Path, *, model: nn.Module, optimisers: Mapping[str, Optimizer]
+    path: Path,
+    *,
+    model: nn.Module,
+    optimisers: Mapping[str, Optimizer],
+    check: Callable[[TrainState], None] | None = None,
 ) -> TrainState:
-    """Verify `path`, then put its weights and optimiser states into `model` and `optimisers`."""
+    """Verify `path`, then put its weights and optimiser states into `model` and `optimisers`.
+
+    `check` sees the state before anything is changed and may raise.
+    """
     files = verify_checkpoint(path)
     state = _read_json(files[STATE], TrainState)
+    if check is not None:
+        check(state)
     weights = [
         f for name, f in files.items() if name.endswith(".safetensors") and name != OPTIMISER
     ]
     _load_weights(path, weights, model)
     _load_optimisers(path, files[OPTIMISER], state, model, optimisers)
     return state
-
-
-def read_state(path: Path) -> TrainState:
-    """`state.json` of a checkpoint, after verification."""
-    return _read_json(verify_checkpoint(path)[STATE], TrainState)
 
 
 # ---- writing -----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -20,7 +21,10 @@ from pydantic import (
     field_validator,
 )
 
+from kept.batches import N_SPECIAL_ROWS
 from kept.errors import ConfigError
+from kept.graphs.builder import BuilderConfig
+from kept.objectives.masking import MaskingConfig
 
 OPERATIONAL = frozenset(
     {
@@ -76,20 +80,53 @@ class TrainConfig(BaseModel):
         return _exactly_one(node_budget, info, "batch_size")
 
 
+@dataclass(frozen=True, kw_only=True)
+class MaskingOptions:
+    """The free fields of `kept.objectives.masking.MaskingConfig`."""
+
+    probability: float = 0.15
+    mask_share: float = 0.8
+    random_share: float = 0.1
+    anchors: bool = True
+
+    def __post_init__(self) -> None:
+        self.over(word_mask_id=0, n_words=1, n_entities=1, n_relations=1, special_word_ids=())
+
+    def over(
+        self,
+        *,
+        word_mask_id: int,
+        n_words: int,
+        n_entities: int,
+        n_relations: int,
+        special_word_ids: tuple[int, ...],
+    ) -> MaskingConfig:
+        """The whole `MaskingConfig` over these vocabularies (special rows not counted)."""
+        return MaskingConfig(
+            word_mask_id=word_mask_id,
+            n_words=n_words,
+            n_entities=n_entities + N_SPECIAL_ROWS,
+            n_relations=n_relations + N_SPECIAL_ROWS,
+            special_word_ids=special_word_ids,
+            **asdict(self),
+        )
+
+
 class PretrainConfig(BaseModel):
     """One pre-training run: host, method, data, how to build graphs and masks, how to train.
 
-    `graph` holds the options of the graph builder, `masking` those of the masking.
+    `text` are files of linked texts. `n_negatives` are drawn for each gold entity of a batch.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "minilm"
-    method: str = "colake"
+    method: Literal["colake"] = "colake"
     kg: Path
     text: tuple[Path, ...] = Field(min_length=1)
-    graph: dict[str, Any] = {}
-    masking: dict[str, Any] = {}
+    graph: BuilderConfig = BuilderConfig()
+    masking: MaskingOptions = MaskingOptions()
+    n_negatives: PositiveInt = 10
     training: TrainConfig = Field(default_factory=dict, validate_default=True)
 
     @classmethod
@@ -107,11 +144,21 @@ class PretrainConfig(BaseModel):
             place = "the command line" if path is None else str(path)
             raise ConfigError(_all_faults(error, place)) from None
 
+    def with_absolute_paths(self) -> Self:
+        """The same run from any working directory."""
+        paths: dict[str, Any] = {
+            "kg": self.kg.resolve(),
+            "text": tuple(map(Path.resolve, self.text)),
+        }
+        if Path(self.host).is_dir():
+            paths["host"] = str(Path(self.host).resolve())
+        return self.model_copy(update=paths)
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Every field that differs, with both values: `training.seed: 1, now 2`."""
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Every field that differs, with both values: `seed: 1, now 2`."""
     return [
-        f"{prefix}{name}: {old.get(name)!r}, now {new.get(name)!r}"
+        f"{name}: {old.get(name)!r}, now {new.get(name)!r}"
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
     ]
@@ -159,7 +206,7 @@ def _all_faults(error: ValidationError, place: str) -> str:
 def _faults(error: ValidationError) -> Iterator[str]:
     for fault in error.errors(include_url=False):
         name = ".".join(str(part) for part in fault["loc"])
-        if fault["type"] == "extra_forbidden":
+        if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             yield f"{name}: unknown field"
         elif fault["type"] == "missing":
             yield f"{name}: required"

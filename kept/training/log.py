@@ -18,7 +18,8 @@ class StepRecord:
     """One optimiser step: unweighted `losses`, their weighted sum, and what it cost.
 
     `gradient_norm` is that of the dense part before clipping, `row_gradient_norm` that of the
-    sparse tables; None where the model has no such part. `seconds` adds up over resumes.
+    sparse tables; None where the model has no such part. `nodes_per_second` is this process's mean
+    over its steps, waiting for batches included; `seconds` adds up over resumes.
     """
 
     step: int

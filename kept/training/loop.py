@@ -26,7 +26,6 @@ from kept.training.checkpoint import (
     list_checkpoints,
     load_checkpoint,
     publish_model,
-    read_state,
     remove_leftovers,
     save_checkpoint,
     verify_checkpoint,
@@ -88,9 +87,10 @@ def train(
     """Train `model` in place; killed at any moment and resumed, it ends bitwise the same on a CPU.
 
     `run_dir` receives `checkpoints/`, `log.jsonl`, `curves.png` and, at the end, the model's own
-    files. `evaluate(model, step)` runs in eval mode every `evaluate_every` steps and at the end.
-    `should_stop` is asked after each step. The process's own torch RNG and thread count are left
-    as found. Raises ConfigError, CheckpointError, TrainingError.
+    files; the model is left in eval mode. `evaluate(model, step)` runs in eval mode every
+    `evaluate_every` steps and at the end. `should_stop` is asked after each step. The process's own
+    torch RNG and thread count are left as found. Raises ConfigError, CheckpointError,
+    TrainingError.
     """
     folder = Path(run_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ class _Run:
         self.optimisers = make_optimisers(self.model, config)
         self.dense, self.tables = dense_parameters(self.model), sparse_parameters(self.model)
         self.saved_step, self.saved_at = -1, self.started
-        self.n_nodes = 0
+        self.n_nodes, self.step_seconds = 0, 0.0
 
     @property
     def seconds(self) -> float:
@@ -141,8 +141,12 @@ class _Run:
         remove_leftovers(self.checkpoints)
         path = self._checkpoint_to_resume(resume)
         if path is not None:
-            self._refuse_mismatch(path, read_state(path))
-            state = load_checkpoint(path, model=self.model, optimisers=self.optimisers)
+            state = load_checkpoint(
+                path,
+                model=self.model,
+                optimisers=self.optimisers,
+                check=lambda state: self._refuse_mismatch(path, state),
+            )
             self.step = self.saved_step = state.step
             self.seconds_before = state.seconds
             self._notice(f"resumed from {path}")
@@ -212,7 +216,7 @@ class _Run:
         return self._finish(last, stopped)
 
     def _one_step(self, batches: Iterator[KnowledgeBatch]) -> StepRecord:
-        config, number = self.config, self.step
+        config, number, begun = self.config, self.step, time.monotonic()
         set_rates(self.optimisers, config, rate_factor(number, self.n_steps, config))
         self.model.train()
         self.model.zero_grad(set_to_none=True)
@@ -225,6 +229,7 @@ class _Run:
         for optimiser in self.optimisers.values():
             optimiser.step()
         self.step += 1
+        self.step_seconds += time.monotonic() - begun
         return self._record(means, norm, row_norm)
 
     def _forward_backward(self, batch: KnowledgeBatch) -> dict[str, float]:
@@ -251,8 +256,8 @@ class _Run:
 
     def _diverged(self, what: str) -> NoReturn:
         raise TrainingError(
-            f"{what} at step {self.step}: lower the learning rate, warm up or clip, and resume "
-            f"from {self.checkpoints}"
+            f"{what} at step {self.step}: start again with a lower learning rate, warm-up or "
+            f"clipping; {self.checkpoints} holds the weights before"
         )
 
     def _clip(self) -> float | None:
@@ -265,9 +270,14 @@ class _Run:
         return norm
 
     def _row_norm(self) -> float | None:
-        gradients = [table.grad.coalesce() for table in self.tables if table.grad is not None]
-        squares = [float(gradient.values().square().sum()) for gradient in gradients]
-        return math.sqrt(sum(squares)) if self.tables else None
+        squares = 0.0
+        for table in self.tables:
+            if table.grad is not None:
+                if table.grad.is_sparse:
+                    table.grad = table.grad.coalesce()  # the optimiser need not do it again
+                values = table.grad.values() if table.grad.is_sparse else table.grad
+                squares += float(values.square().sum())
+        return math.sqrt(squares) if self.tables else None
 
     def _record(
         self, losses: dict[str, float], norm: float | None, row_norm: float | None
@@ -283,7 +293,7 @@ class _Run:
             row_gradient_norm=row_norm,
             learning_rate=self.config.learning_rate
             * rate_factor(number, self.n_steps, self.config),
-            nodes_per_second=self.n_nodes / max(time.monotonic() - self.started, 1e-9),
+            nodes_per_second=self.n_nodes / max(self.step_seconds, 1e-9),
             seconds=self.seconds,
         )
 
@@ -329,7 +339,7 @@ class _Run:
 
     def _finish(self, last: StepRecord | None, stopped: Stop) -> TrainResult:
         self._save()
-        publish_model(self.folder, self.model)
+        publish_model(self.folder, self.model.eval())
         draw_curves(self.log_path, self.curves_path)
         return TrainResult(
             step=self.step,

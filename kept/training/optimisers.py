@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torch import nn
-from torch.optim import AdamW, Optimizer, SparseAdam
+from torch.optim import AdamW, Optimizer
 
 from kept.training.config import TrainConfig
+from kept.training.row_adam import RowAdam
 
 DENSE, ROWS = "dense", "rows"
 
@@ -29,7 +30,7 @@ def dense_parameters(model: nn.Module) -> list[nn.Parameter]:
 
 
 def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimizer]:
-    """`{"dense": AdamW, "rows": ...}`, whichever the model has parameters for.
+    """`{"dense": AdamW, "rows": RowAdam}`, whichever the model has parameters for.
 
     Vectors and scalars (biases, LayerNorm) are not decayed, nor are sparse tables.
     """
@@ -42,7 +43,7 @@ def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimize
         ]
         made[DENSE] = AdamW([g for g in groups if g["params"]], lr=config.learning_rate)
     if tables:
-        made[ROWS] = SparseAdam(tables, lr=config.entity_learning_rate)
+        made[ROWS] = RowAdam(tables, lr=config.entity_learning_rate)
     return made
 
 

@@ -41,7 +41,9 @@ def run(folder: Path, *, resume: Resume = Resume.NEVER, stop_at: int = 99, **cha
     return weights_hash(model)
 
 
-def test_kill_9_in_mid_epoch_then_resume_gives_the_same_weights(tmp_path: Path, start: Any) -> None:
+def test_killed_in_mid_epoch_and_in_a_save_it_resumes_to_the_same_weights(
+    tmp_path: Path, start: Any
+) -> None:
     whole = run(tmp_path / "whole")
     process = start("train_toy.py", tmp_path / "cut", "--workers", 1, "--pause", 0.3)
     for line in process.stdout:
@@ -51,6 +53,11 @@ def test_kill_9_in_mid_epoch_then_resume_gives_the_same_weights(tmp_path: Path, 
     assert process.wait() == -signal.SIGKILL
     process.stdout.close()
     assert [p.name for p in list_checkpoints(tmp_path / "cut/checkpoints")] == ["step-00000004"]
+    in_save = start("train_toy.py", tmp_path / "cut", "--resume", "--die-at-sync", 3, hash_seed=2)
+    assert in_save.communicate()[0].split()[-1] == "8"
+    assert in_save.returncode == -signal.SIGKILL
+    left = sorted(path.name for path in (tmp_path / "cut/checkpoints").iterdir())
+    assert left == [".step-00000008.partial", "step-00000004"]
     again = start("train_toy.py", tmp_path / "cut", "--resume", hash_seed=1)
     lines = again.communicate()[0].split("\n")
     assert lines[0].startswith("resumed from ")

@@ -1,16 +1,20 @@
-"""`train_toy.py RUN_DIR [--resume] [--workers N] [--pause S]`: train the toy, print a hash.
+"""`train_toy.py RUN_DIR [flags]`: train the toy, print a hash. `--die-at-sync N`: kill -9 itself.
 
 Imports stand under the guard: spawned workers import this file and need none of them.
 """
 
 if __name__ == "__main__":
     import argparse
+    import itertools
+    import os
+    import signal
     import time
     from pathlib import Path
 
     from stream_toy import ToyData
     from training_toy import toy_config, toy_model, weights_hash
 
+    from kept.training import checkpoint
     from kept.training.log import StepRecord
     from kept.training.loop import Resume, train
 
@@ -27,13 +31,25 @@ if __name__ == "__main__":
         def notice(self, message: str) -> None:
             print(message, flush=True)  # noqa: T201  # the test reads it
 
+    def _die_at_sync(number: int) -> None:
+        calls = itertools.count(1)
+
+        def sync(_path: Path) -> None:
+            if next(calls) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        checkpoint._sync = sync
+
     def main() -> None:
         parser = argparse.ArgumentParser()
         parser.add_argument("run", type=Path)
         parser.add_argument("--resume", action="store_true")
         parser.add_argument("--workers", type=int, default=0)
         parser.add_argument("--pause", type=float, default=0.0)
+        parser.add_argument("--die-at-sync", type=int, default=0)
         flags = parser.parse_args()
+        if flags.die_at_sync:
+            _die_at_sync(flags.die_at_sync)
         model = toy_model()
         train(
             model,

@@ -1,0 +1,92 @@
+"""`kept pretrain`: train a method on a host with your graph and your linked text.
+
+The work is in `kept.cli.pretrain_run`, imported when the command runs: `kept --help` loads no
+torch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def pretrain(
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder of the run: model, checkpoints, log, curves."),
+    ],
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="YAML file; flags lie over it.")
+    ] = None,
+    kg: Annotated[Path | None, typer.Option(help="Folder of the knowledge graph.")] = None,
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(help="Linked text as `kept link -o` writes it; may be repeated."),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="minilm (default), a folder or a hub name.")
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="colake (default).")] = None,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps, or give --epochs.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the text.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Texts a batch.")] = None,
+    node_budget: Annotated[
+        int | None, typer.Option(help="Nodes a batch, instead of --batch-size.")
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option("--lr", help="Of the network.")] = None,
+    entity_learning_rate: Annotated[
+        float | None, typer.Option("--entity-lr", help="Of the entity table's rows.")
+    ] = None,
+    warmup_steps: Annotated[int | None, typer.Option("--warmup", help="Steps of warm-up.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that build batches.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of torch.")] = None,
+    budget_minutes: Annotated[
+        float | None, typer.Option(help="Stop with a checkpoint after so many minutes.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Any other field, such as training.clip_norm=0.5."
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")
+    ] = False,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="With --resume: pass over damaged checkpoints.")
+    ] = False,
+) -> None:
+    """Pre-train a method on a host; killed and resumed, it ends with the same weights.
+
+    Ctrl-C stops after the step at hand, with a checkpoint.
+    """
+    flags = {
+        "kg": kg,
+        "text": text,
+        "host": host,
+        "method": method,
+        "training.steps": steps,
+        "training.epochs": epochs,
+        "training.batch_size": batch_size,
+        "training.node_budget": node_budget,
+        "training.learning_rate": learning_rate,
+        "training.entity_learning_rate": entity_learning_rate,
+        "training.warmup_steps": warmup_steps,
+        "training.seed": seed,
+        "training.workers": workers,
+        "training.threads": threads,
+        "training.budget_minutes": budget_minutes,
+    }
+    from kept.cli import pretrain_run
+
+    pretrain_run.run(
+        {name: value for name, value in flags.items() if value is not None},
+        settings or [],
+        output=output,
+        config_file=config,
+        resume=resume,
+        skip_damaged=skip_damaged,
+    )

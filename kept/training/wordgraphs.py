@@ -1,0 +1,179 @@
+"""Linked texts and a graph as `PretrainingData`: CoLAKE's masked word-knowledge graphs.
+
+Every epoch draws a text's neighbours and masks anew, by (seed, epoch, text).
+Axis legend: word (word pieces), link, node, entity row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.mentions import LinkedText
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.errors import ConfigError
+from kept.graphs.assembly import Words
+from kept.graphs.builder import BuilderConfig, encode_words, join_words
+from kept.graphs.graph import NodeKind
+from kept.graphs.views import colake_view
+from kept.objectives.masking import EntitySampler, MaskingConfig, mask_nodes
+from kept.training.randomness import generator
+from kg_loaders import KnowledgeGraph
+
+TEXTS_PER_CALL = 4096
+
+
+class WordGraphData:
+    """Masked word-knowledge graphs of `texts`, with sampled negatives.
+
+    Word pieces are computed once, here. `n_negatives` negatives are drawn for each gold entity of a
+    batch. Raises `ConfigError` when no link leads into `graph`, `HostError` for a slow tokenizer.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[LinkedText],
+        graph: KnowledgeGraph,
+        tokenizer: Any,
+        *,
+        builder: BuilderConfig,
+        masking: MaskingConfig,
+        sampler: EntitySampler | None = None,
+        n_negatives: int = 10,
+    ) -> None:
+        self.graph, self.builder, self.masking = graph, builder, masking
+        self.n_negatives, self._word_pad_id = n_negatives, int(tokenizer.pad_token_id)
+        self._texts = [_without_candidates(text) for text in texts]
+        self._entities, self._link_offsets = _linked_entities(texts, graph)
+        if not (self._entities >= 0).any():
+            raise ConfigError(
+                f"none of the {len(self._entities)} links of {len(texts)} texts leads into "
+                f"{graph}; link the texts with this graph (`kept link`)"
+            )
+        self.sampler = sampler or EntitySampler(self.frequencies())
+        self._word_ids, self._word_spans, self._word_offsets = _encode(
+            texts, tokenizer, builder.max_words
+        )
+        self._bounds = self._node_bounds()
+        self._fingerprint = self._hash()
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __repr__(self) -> str:
+        n_inside = int((self._entities >= 0).sum())
+        return (
+            f"WordGraphData({len(self)} texts, {n_inside} of {len(self._entities)} links in the "
+            f"graph, {len(self._word_ids)} word pieces)"
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over graph, word pieces, links and every option."""
+        return self._fingerprint
+
+    def frequencies(self) -> NDArray[np.float64]:
+        """How often each entity is linked, `[entity row]`; special rows 0."""
+        rows = self._entities[self._entities >= 0] + N_SPECIAL_ROWS
+        counts = np.bincount(rows, minlength=self.graph.n_entities + N_SPECIAL_ROWS)
+        return counts.astype(np.float64)
+
+    def n_nodes(self, index: int) -> int:
+        """An upper bound for text `index` in every epoch."""
+        return int(self._bounds[index])
+
+    def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
+        """The graph of text `index` as drawn and masked in `epoch`."""
+        words = slice(self._word_offsets[index], self._word_offsets[index + 1])
+        drawn = join_words(
+            self._texts[index],
+            Words(self._word_ids[words], self._word_spans[words]),
+            self.graph,
+            generator=generator(seed, "graph", epoch, index),
+            config=self.builder,
+        )
+        masks = [generator(seed, "mask", epoch, index)]
+        return mask_nodes(colake_view(drawn), generators=masks, config=self.masking)
+
+    def collate(
+        self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int
+    ) -> KnowledgeBatch:
+        """Stacked samples with the entities that the masked-entity loss ranks."""
+        batch = KnowledgeBatch.stack(samples, word_pad_id=self._word_pad_id)
+        assert batch.node_labels is not None
+        golds = batch.node_labels[batch.node_kinds == NodeKind.ENTITY]
+        sampled = self.sampler.sample(golds, self.n_negatives, generator(seed, "negatives", step))
+        return dataclasses.replace(batch, sampled_entities=sampled)
+
+    def _node_bounds(self) -> NDArray[np.int64]:
+        known = self._entities >= 0
+        entities = np.where(known, self._entities, 0)
+        degrees = np.diff(self.graph.out_offsets)[entities]
+        if self.builder.directions == "both":
+            degrees = degrees + np.diff(self.graph.in_offsets)[entities]
+        facts = np.minimum(degrees, self.builder.max_neighbours)
+        per_link = np.where(known, 1 + 2 * facts, 0)
+        summed = np.concatenate([[0], np.cumsum(per_link)])
+        injected = summed[self._link_offsets[1:]] - summed[self._link_offsets[:-1]]
+        bounds: NDArray[np.int64] = np.diff(self._word_offsets) + injected
+        return bounds.clip(max=self.builder.max_nodes)
+
+    def _hash(self) -> str:
+        digest = hashlib.sha256(self.graph.content_hash.encode())
+        mentions = [link.mention for text in self._texts for link in text.links]
+        spans = np.array([(m.start, m.end) for m in mentions], np.int64)
+        for array in (
+            self._word_ids, self._word_spans, self._word_offsets, self._entities,
+            self._link_offsets, spans, self.sampler.probabilities.numpy(),
+        ):  # fmt: skip
+            digest.update(np.ascontiguousarray(array).tobytes())
+        options = [dataclasses.asdict(self.builder), dataclasses.asdict(self.masking)]
+        written = json.dumps([*options, self.n_negatives, self._word_pad_id], default=_name)
+        digest.update(written.encode())
+        return digest.hexdigest()
+
+
+def _name(policy: Any) -> str:
+    return f"{policy.__module__}.{policy.__qualname__}"
+
+
+def _without_candidates(text: LinkedText) -> LinkedText:
+    """Graphs need the chosen entities alone; candidates would travel to every worker."""
+    links = tuple(dataclasses.replace(link, candidates=()) for link in text.links)
+    return LinkedText(text.text, links, text.id)
+
+
+def _linked_entities(
+    texts: Sequence[LinkedText], graph: KnowledgeGraph
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Entity id of every link (-1: NIL or outside the graph), and offsets `[text+1]`."""
+    names = [link.entity for text in texts for link in text.links]
+    ids: dict[str | None, int] = {None: -1}
+    for name in dict.fromkeys(names):
+        found = None if name is None else graph.entities.find(name)
+        ids[name] = -1 if found is None else found
+    counts = [len(text.links) for text in texts]
+    return np.array([ids[name] for name in names], np.int64), _offsets(counts)
+
+
+def _encode(
+    texts: Sequence[LinkedText], tokenizer: Any, max_words: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Word pieces of all texts, flat: ids, spans, offsets `[text+1]`."""
+    words: list[Words] = []
+    for start in range(0, len(texts), TEXTS_PER_CALL):
+        part = [text.text for text in texts[start : start + TEXTS_PER_CALL]]
+        words.extend(encode_words(part, tokenizer, max_words=max_words))
+    ids = np.concatenate([w.ids for w in words])
+    spans = np.concatenate([w.spans for w in words])
+    return ids, spans, _offsets([len(w.ids) for w in words])
+
+
+def _offsets(counts: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -1,0 +1,114 @@
+"""`kept pretrain`, from files on disk to a model, with a tiny random host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+from tiny_pretraining import write_everything
+from transformers import AutoTokenizer
+from typer.testing import CliRunner, Result
+
+from kept.cli import app
+from kept.objectives.masked_nodes import CoLAKEForPreTraining
+from kept.training.log import read_log
+from kg_loaders import KnowledgeGraph
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph) -> Path:
+    folder = tmp_path_factory.mktemp("pretraining")
+    path = folder / "run.yaml"
+    path.write_text(yaml.safe_dump(write_everything(folder, small_graph)), encoding="utf-8")
+    return path
+
+
+def pretrain(*flags: object) -> Result:
+    return CliRunner().invoke(app, ["pretrain", *map(str, flags)])
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    first, second = (load_file(folder / "model.safetensors") for folder in (one, other))
+    return list(first) == list(second) and all(first[n].equal(second[n]) for n in first)
+
+
+def test_a_run_leaves_a_model_a_log_and_curves(
+    config: Path, tmp_path: Path, small_graph: KnowledgeGraph
+) -> None:
+    result = pretrain("--config", config, "-o", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    assert "step 8 of 8: finished" in result.stdout
+    model = CoLAKEForPreTraining.from_pretrained(tmp_path / "run", graph=small_graph)
+    assert model.encoder.entity_embeddings.sparse
+    rows = read_log(tmp_path / "run/log.jsonl")
+    assert [row["step"] for row in rows] == list(range(1, 9))
+    assert list(rows[0]["losses"]) == ["word", "entity", "relation"]
+    assert rows[0]["row_gradient_norm"] > 0
+    assert (tmp_path / "run/curves.png").is_file()
+    assert AutoTokenizer.from_pretrained(tmp_path / "run").mask_token == "[MASK]"
+
+
+def test_stopped_by_its_budget_and_resumed_it_ends_the_same(config: Path, tmp_path: Path) -> None:
+    assert pretrain("--config", config, "-o", tmp_path / "whole").exit_code == 0
+    cut = pretrain("--config", config, "-o", tmp_path / "cut", "--budget-minutes", 1e-9)
+    assert "step 1 of 8: stopped at the time budget" in cut.stdout
+    assert not same_weights(tmp_path / "whole", tmp_path / "cut")
+    resumed = pretrain("-o", tmp_path / "cut", "--resume", "--set", "training.budget_minutes=null")
+    assert resumed.exit_code == 0, resumed.output
+    assert "resumed from" in resumed.stderr
+    assert same_weights(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_flags_alone_do(config: Path, tmp_path: Path) -> None:
+    known: dict[str, Any] = yaml.safe_load(config.read_text())
+    result = pretrain(
+        "--kg", known["kg"], "--text", known["text"][0], "--host", known["host"], "--method",
+        "colake", "--steps", 2, "--node-budget", 200, "-o", tmp_path,
+        "--set", "training.objective_weights={word: 2}",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    written = json.loads((tmp_path / "pretrain.json").read_text())
+    assert written["training"]["objective_weights"] == {"word": 2.0}
+
+
+def test_a_mismatch_on_resume_is_named_and_the_run_keeps_its_configuration(
+    config: Path, tmp_path: Path
+) -> None:
+    pretrain("--config", config, "-o", tmp_path, "--budget-minutes", 1e-9)
+    before = (tmp_path / "pretrain.json").read_text()
+    result = pretrain("--resume", "-o", tmp_path, "--lr", 0.5, "--set", "graph.max_neighbours=2")
+    assert result.exit_code == 1
+    assert "learning_rate: 0.0001, now 0.5" in result.stderr.replace("\n", " ")
+    assert "data: fingerprint" in result.stderr
+    assert (tmp_path / "pretrain.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--steps", 3], "kg: required"),
+        (["--set", "seed"], "write NAME=VALUE"),
+        (["--set", "training.seed=["], "is not a YAML value"),
+        (["--set", "training.sed=1"], "training.sed: unknown field"),
+        (["--skip-damaged"], "goes with --resume"),
+        (["--config", "none.yaml"], "none.yaml"),
+        (["--method", "colak"], "method: "),
+    ],
+)
+def test_faults_end_in_one_message(flags: list[object], message: str, tmp_path: Path) -> None:
+    result = pretrain(*flags, "-o", tmp_path / "run")
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_missing_graphs_and_texts_are_named(config: Path, tmp_path: Path) -> None:
+    for flag, value in (("--kg", tmp_path / "no-kg"), ("--text", tmp_path / "no-text.jsonl")):
+        result = pretrain("--config", config, "-o", tmp_path / "run", flag, value)
+        assert result.exit_code == 1
+        assert value.name in result.stderr.replace("\n", "")
