@@ -74,9 +74,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     source, n_entities, n_relations, splits = load()
-    print(
-        f"{source}: {len(splits['test'])} test triples, both sides, width 256, {arguments.threads} thread(s)"
-    )
+    print(f"{source}: {len(splits['test'])} test triples, both sides, width 256")
     build, known = seconds(
         lambda: Filter(splits, n_entities=n_entities, n_relations=n_relations), arguments.repeat
     )
