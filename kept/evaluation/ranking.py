@@ -322,10 +322,13 @@ def _inside(triples: NDArray[np.int64], n_entities: int, n_relations: int) -> ND
 
 
 def _csr(keys: NDArray[np.int64], answers: NDArray[np.int64]) -> _Answers:
-    pairs = np.unique(np.stack([keys, answers], 1), axis=0)
-    unique, starts = np.unique(pairs[:, 0], return_index=True)
-    offsets = np.append(starts, len(pairs)).astype(np.int64)
-    return _Answers(unique, offsets, np.ascontiguousarray(pairs[:, 1]))
+    order = np.lexsort((answers, keys))
+    keys, answers = keys[order], answers[order]
+    repeated = (keys[1:] == keys[:-1]) & (answers[1:] == answers[:-1])
+    distinct = np.append(True, ~repeated)[: len(keys)]
+    unique, starts = np.unique(keys[distinct], return_index=True)
+    offsets = np.append(starts, distinct.sum()).astype(np.int64)
+    return _Answers(unique, offsets, answers[distinct])
 
 
 def _cat(parts: list[Tensor]) -> NDArray[np.int64]:

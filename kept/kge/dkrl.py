@@ -75,6 +75,12 @@ class CnnEncoder(nn.Module):
 
     def forward(self, token_ids: Tensor, token_mask: Tensor) -> Tensor:
         """Ids and bool mask `[entity token]` (words first, then padding) -> `[entity width]`."""
+        blocks, block_mask = self.pooled(token_ids, token_mask)
+        sums = (blocks @ self.output.T).sum(1)
+        return (sums / block_mask.sum(1, keepdim=True)).tanh()
+
+    def pooled(self, token_ids: Tensor, token_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """States after the maximum and tanh `[entity block filter]`, mask `[entity block]`."""
         words = embedding(token_ids, self.words) * token_mask[..., None]
         window = self.filters.shape[1] // words.shape[2]
         n_token = -(-words.shape[1] // self.block) * self.block
@@ -85,9 +91,7 @@ class CnnEncoder(nn.Module):
         states = (joined @ self.filters.T).masked_fill(~mask[..., None], -math.inf)
         blocks = states.view(len(words), -1, self.block, states.shape[2]).amax(2)
         block_mask = mask.view(len(words), -1, self.block).any(2)
-        blocks = blocks.masked_fill(~block_mask[..., None], 0).tanh() @ self.output.T
-        means: Tensor = blocks.sum(1) / block_mask.sum(1, keepdim=True)
-        return means.tanh()
+        return blocks.masked_fill(~block_mask[..., None], 0).tanh(), block_mask
 
 
 class CbowEncoder(nn.Module):

@@ -76,19 +76,19 @@ class TrainingConfig:
             raise ConfigError("training configuration: " + "; ".join(faults))
 
 
-_DISTANCES = TrainingConfig(
-    n_epochs=30, batch_size=512, learning_rate=0.003, optimiser="adam",
-    objective="negative_sampling", loss="log_sigmoid", n_negatives=128, share_negatives=True,
-    reject_known=True, margin=8.0, adversarial_temperature=1.0, validate_every=5, patience=2,
-)  # fmt: skip
-_PRODUCTS = TrainingConfig(
-    n_epochs=30, batch_size=512, learning_rate=0.1, n3_weight=0.01, validate_every=5, patience=2
+_ONE_VS_ALL = TrainingConfig(
+    n_epochs=60, batch_size=512, learning_rate=0.1, validate_every=5, patience=2
 )
+_SAMPLED = TrainingConfig(
+    n_epochs=40, batch_size=512, learning_rate=0.003, optimiser="adam",
+    objective="negative_sampling", n_negatives=128, share_negatives=True, reject_known=True,
+    validate_every=5, patience=2,
+)  # fmt: skip
 RECIPES: dict[str, tuple[int, TrainingConfig]] = {
-    "transe": (128, replace(_PRODUCTS, n3_weight=0.0)),
-    "distmult": (128, _PRODUCTS),
-    "complex": (128, _PRODUCTS),
-    "rotate": (128, _DISTANCES),
+    "transe": (128, _ONE_VS_ALL),
+    "distmult": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
+    "complex": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
+    "rotate": (128, _SAMPLED),
 }
 """By scorer: (width, configuration) that work on graphs of some ten thousand triples."""
 

@@ -84,6 +84,16 @@ def test_description_vectors_equal_the_originals(golden: Golden, model: DKRL, co
     compared.close("dkrl cnn_vec", vectors, golden.outputs["cnn_vec"], atol=ATOL)
 
 
+def test_states_after_the_first_pooling_equal_the_originals(
+    golden: Golden, model: DKRL, compared: Any
+):
+    with torch.no_grad():
+        blocks, mask = model.encoder.pooled(*golden.padded())
+    for entity in range(len(blocks)):
+        expected = golden.outputs[f"mid_{entity}"]
+        compared.close("dkrl mid", blocks[entity][mask[entity]], expected, atol=ATOL)
+
+
 def test_energies_equal_the_originals(golden: Golden, model: DKRL, compared: Any):
     with torch.no_grad():
         vectors = model.encode_descriptions(*golden.padded())
