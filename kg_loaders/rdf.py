@@ -69,8 +69,9 @@ def read(
 ) -> Iterator[Record]:
     """Read an RDF file, plain or compressed; see the module for what becomes what.
 
-    Units are statements: of N-Triples and N-Quads the lines. An additional record of a statement
-    (`types="both"`, a text of an IRI that is both relation and entity) counts as one more.
+    Units are the lines of N-Triples and N-Quads, and the statements of other formats. What a
+    statement gives beside its first record (`types="both"`, texts of an IRI that is both relation
+    and entity) is counted in `report.n_further`.
 
     Args:
         format: one of `SUFFIXES`, when the file name does not tell.
@@ -98,7 +99,7 @@ def read(
     first_pass: Iterable[Statement] = ()
     if relation_prefixes is None:
         first_pass = statements(DamageReport(DamagePolicy.SKIP, max_kept=0))
-    report.units = "statements"
+    report.units = "lines" if name in LINE_FORMATS else "statements"
     yield from to_records(
         first_pass,
         statements(report),

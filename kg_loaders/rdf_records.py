@@ -91,13 +91,13 @@ def to_records(
             yield Text(head, TextKind.TYPE, tail)
             if types == "text":
                 continue
-            report.n_lines += 1
+            report.n_further += 1
         yield Triple(head, shortener(predicate), tail)
         also_entities.update((node, None) for node in (head, tail) if node in relations)
     for text in about_relations:
         yield text._replace(is_relation=True)
         if text.node in also_entities:
-            report.n_lines += 1
+            report.n_further += 1
             yield text
 
 

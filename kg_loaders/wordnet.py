@@ -135,17 +135,17 @@ def read(
     a sense key needs the words of other synsets. Verb frames are counted and left out.
     """
     folder = find_wordnet(path)
-    report.units = "records and lines without one"
     synsets = load_synsets(folder, report)
     counts = _tag_counts(folder / "cntlist.rev", synsets, report)
+    report.n_further -= len(synsets)  # the first record of each is its line's
     used: dict[str, None] = {}
     for record in _records(synsets, counts, lexical, report):
-        report.n_lines += 1
+        report.n_further += 1
         if isinstance(record, Triple):
             used[record.relation] = None
         yield record
     for relation in used:
-        report.n_lines += 1
+        report.n_further += 1
         yield Text(relation, TextKind.LABEL, relation.replace("_", " "), "en", 0, True)
 
 
@@ -169,7 +169,6 @@ def load_synsets(folder: Path, report: DamageReport) -> dict[str, Synset]:
                 except ValueError as error:
                     report.reject(str(file), line_no, offset, str(error), line)
                     continue
-                report.n_lines -= 1  # its records are counted instead
                 synsets[synset.id] = synset._replace(place=(str(file), line_no, offset))
     return synsets
 
@@ -263,12 +262,12 @@ def _records(
     for synset in synsets.values():
         yield from _texts(synset, synsets, counts)
         if synset.n_frames:
-            report.n_lines += synset.n_frames
+            report.n_further += synset.n_frames
             report.skip("verb frame", synset.n_frames)
         for pointer in synset.pointers:
             reason = _pointer_fault(pointer, synset, synsets)
             if reason:
-                report.n_lines += 1
+                report.n_further += 1
                 report.reject(*synset.place, reason, " ".join(map(str, pointer)).encode())
                 continue
             words = (0, 0) if lexical == "synsets" else (pointer.source_word, pointer.target_word)
