@@ -96,12 +96,16 @@ def read(
             return read_by_rdflib(path, to, RDFLIB_FORMATS[name], base_iri)
         raise SourceError(f"{path}: no RDF format {name!r}; known: {', '.join(SUFFIXES)}")
 
-    first_pass: Iterable[Statement] = ()
+    predicates: Iterable[str] = ()
     if relation_prefixes is None:
-        first_pass = statements(DamageReport(DamagePolicy.SKIP, max_kept=0))
+        aside = DamageReport(DamagePolicy.SKIP, max_kept=0)
+        if name in LINE_FORMATS:
+            predicates = _predicates_of_lines(path, aside, max_line_bytes)
+        else:
+            predicates = (statement.predicate for statement in statements(aside))
     report.units = "lines" if name in LINE_FORMATS else "statements"
     yield from to_records(
-        first_pass,
+        predicates,
         statements(report),
         report,
         prefixes=prefixes,
@@ -125,12 +129,13 @@ def format_of(path: Path) -> str:
 
 def _statement(quad: ox.Quad) -> Statement:
     subject, value = quad.subject, quad.object
-    head = subject.value if isinstance(subject, ox.NamedNode) else None
-    if isinstance(value, ox.NamedNode):
-        return Statement(head, quad.predicate.value, value.value)
-    if isinstance(value, ox.Literal):
-        return Statement(head, quad.predicate.value, LiteralTerm(value.value, value.language or ""))
-    return Statement(head, quad.predicate.value, None)
+    head = subject.value if type(subject) is ox.NamedNode else None
+    tail: str | LiteralTerm | None = None
+    if type(value) is ox.NamedNode:
+        tail = value.value
+    elif type(value) is ox.Literal:
+        tail = LiteralTerm(value.value, value.language or "")
+    return Statement(head, quad.predicate.value, tail)
 
 
 def _read_lines(
@@ -176,6 +181,21 @@ def _parse(data: bytes, format: ox.RdfFormat) -> tuple[list[ox.Quad], str]:
         return list(ox.parse(data, format)), ""
     except (SyntaxError, MemoryError) as error:
         return [], _reason(error)
+
+
+_PREDICATE = re.compile(rb"[ \t]*(?:<[^>]*>|_:[^ \t<]+)[ \t]*<([^>]*)>")
+
+
+def _predicates_of_lines(path: Path, aside: DamageReport, max_line_bytes: int) -> Iterator[str]:
+    """The predicates of N-Triples or N-Quads, found without parsing every line."""
+    found: dict[bytes, None] = {}
+    for _, _, line in read_lines(path, aside, max_line_bytes=max_line_bytes):
+        match = _PREDICATE.match(line)
+        if match:
+            found[match[1]] = None
+    for predicate in found:
+        quads, _ = _parse(b"<a:a> <" + predicate + b"> <a:a> .", ox.RdfFormat.N_TRIPLES)
+        yield from (quad.predicate.value for quad in quads)
 
 
 _PLACE = re.compile(r"^Parser error at line \d+ [^:]*: | \(line \d+\)$")

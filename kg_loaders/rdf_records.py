@@ -53,7 +53,7 @@ class Statement(NamedTuple):
 
 
 def to_records(
-    first_pass: Iterable[Statement],
+    predicates: Iterable[str],
     statements: Iterable[Statement],
     report: DamageReport,
     *,
@@ -63,12 +63,12 @@ def to_records(
     languages: Sequence[str] | None = None,
     relation_prefixes: Sequence[str] | None = None,
 ) -> Iterator[Record]:
-    """Turn statements, each counted already, into records; `first_pass` gives the predicates."""
+    """Turn statements, each counted already, into records; `predicates` are all of the file's."""
     shortener = _Shortener(prefixes or {})
     starts = tuple(relation_prefixes or ())
-    relations = dict.fromkeys(shortener(statement.predicate) for statement in first_pass)
+    relations = {shortener(predicate) for predicate in dict.fromkeys(predicates)}
     about_relations: list[Text] = []
-    also_entities: dict[str, None] = {}
+    also_entities: set[str] = set()
     for subject, predicate, value in statements:
         if subject is None or value is None:
             report.skip("blank node, quoted triple or formula")
@@ -93,7 +93,10 @@ def to_records(
                 continue
             report.n_further += 1
         yield Triple(head, shortener(predicate), tail)
-        also_entities.update((node, None) for node in (head, tail) if node in relations)
+        if head in relations:
+            also_entities.add(head)
+        if tail in relations:
+            also_entities.add(tail)
     for text in about_relations:
         yield text._replace(is_relation=True)
         if text.node in also_entities:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from kg_loaders import KnowledgeGraph, Texts, Vocabulary, graph_from_records
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.lines import BOM, _blocks, _StreamDamageError
@@ -25,7 +26,6 @@ from kg_loaders.rdf_records import (
     to_records,
 )
 from kg_loaders.records import TextKind
-from kg_loaders.store import KnowledgeGraph, Texts, Vocabulary, graph_from_records
 
 if TYPE_CHECKING:
     import rdflib
@@ -58,7 +58,7 @@ def from_rdflib(
     report = DamageReport() if report is None else report
     report.units = "statements"
     records = to_records(
-        statements_of(graph),
+        map(str, graph.predicates()),
         _counted(statements_of(graph), report),
         report,
         prefixes=prefixes,

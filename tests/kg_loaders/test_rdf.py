@@ -118,6 +118,12 @@ def test_texts_of_predicates(tmp_path: Path) -> None:
     assert load(write(tmp_path, *lines)) == [of_y, Triple(X, P, Y), of_relation]
     assert load(write(tmp_path, *lines[::-1])) == [Triple(X, P, Y), of_y, of_relation]
     assert load(write(tmp_path, *lines, kind))[-2:] == [of_relation, of_entity]
+    escaped = [line.replace(f"<{P}>", f"<{A}\\u0070>") for line in lines]
+    assert load(write(tmp_path, *escaped[::2], "_:b<a:b>_:c.", lines[1])) == [
+        Triple(X, P, Y),
+        of_y,
+        of_relation,
+    ]
     labels_alone = write(tmp_path, *lines[:2])
     assert load(labels_alone) == [of_entity, of_y]
     assert load(labels_alone, relation_prefixes=[P]) == [of_y, of_relation]
