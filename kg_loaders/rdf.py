@@ -148,7 +148,7 @@ def _read_lines(
         line = item[2].strip()
         if not line:
             report.n_blank += 1
-        elif line.startswith(b"#"):
+        elif line.startswith(b"#") and b"\r" not in line:  # N-Triples' lines end at CR too
             report.n_comment += 1
         else:
             if len(pending) == CHUNK_LINES or n_bytes + len(line) > CHUNK_BYTES:
@@ -162,14 +162,17 @@ def _read_lines(
 def _parse_chunk(
     path: Path, report: DamageReport, format: ox.RdfFormat, lines: list[tuple[int, int, bytes]]
 ) -> Iterator[Statement]:
-    quads, reason = _parse(b"\n".join(line for _, _, line in lines), format)
-    if not reason and len(quads) == len(lines):
+    data = b"\n".join(line for _, _, line in lines)
+    quads, reason = _parse(data, format)
+    if not reason and len(quads) == len(lines) and b"\r" not in data:
         yield from map(_statement, quads)
         return
     for line_no, offset, line in lines:
         if len(lines) > 1:
             quads, reason = _parse(line, format)
-        if reason or len(quads) != 1:
+        if not reason and not quads:
+            report.n_comment += 1
+        elif reason or len(quads) > 1:
             reason = reason or "more than one statement in a line"
             report.reject(str(path), line_no, offset, reason, line)
         else:

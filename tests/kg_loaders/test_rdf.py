@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from kg_loaders import DamageError, SourceError, Text, TextKind, Triple
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.rdf import SUFFIXES, format_of, read
-from kg_loaders.rdf_records import RDF_TYPE, RDFS, SKOS
+from kg_loaders.rdf_records import RDF_TYPE, RDFS, SKOS, TEXT_PREDICATES
 
 A = "http://a.example/"
 X, Y, P = f"{A}x", f"{A}y", f"{A}p"
@@ -354,3 +354,45 @@ def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, value: st
     )
     path.write_bytes(pyoxigraph.serialize([quad], format=pyoxigraph.RdfFormat.N_TRIPLES) or b"")
     assert load(path) == [Text(X, TextKind.LABEL, value)]
+
+
+SEEDS = (
+    FACT, LABELLED, "# a . b", "", f'<{X}> <{LABEL}> "a\\u00e9\\"b"@en-GB . # c',
+    f"_:b <{P}> <{Y}> .",
+)  # fmt: skip
+EDITS = st.tuples(
+    st.sampled_from(SEEDS),
+    st.integers(0, 60),
+    st.integers(0, 3),
+    st.sampled_from(["", " ", ".", "<", ">", '"', "\\", "#", "\r", "@", "_:", "é", f" {FACT} "]),
+)
+
+
+def alone(line: str) -> tuple[str, ...] | None:
+    """What a line gives by itself: a record without its kind, () for nothing, None if malformed."""
+    try:
+        quads = list(pyoxigraph.parse(line.encode(), pyoxigraph.RdfFormat.N_TRIPLES))
+    except SyntaxError:
+        return None
+    if len(quads) != 1:
+        return () if not quads and line.strip()[:1] in ("", "#") else None
+    subject, predicate, value = quads[0].triple
+    if isinstance(subject, pyoxigraph.NamedNode) and isinstance(value, pyoxigraph.NamedNode):
+        return subject.value, predicate.value, value.value
+    if isinstance(subject, pyoxigraph.NamedNode) and isinstance(value, pyoxigraph.Literal):
+        return (subject.value, value.value) if predicate.value in TEXT_PREDICATES else ()
+    return ()
+
+
+@given(st.lists(EDITS, max_size=12))
+def test_lines_fare_as_each_fares_alone(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[str, int, int, str]]
+) -> None:
+    lines = [seed[:at] + new + seed[at + n_cut :] for seed, at, n_cut, new in edits]
+    expected = [alone(line) for line in lines]
+    report = DamageReport(DamagePolicy.SKIP)
+    records = load(write(tmp_path_factory.mktemp("rdf"), *lines), report, relation_prefixes=())
+    found = [tuple(r) if isinstance(r, Triple) else (r.node, r.value) for r in records]
+    assert found == [row for row in expected if row]
+    bad = [number for number, row in enumerate(expected, start=1) if row is None]
+    assert [rejection.line for rejection in report.rejections] == bad
