@@ -1,8 +1,8 @@
 """Damage policy and the count of every line of a load.
 
-The identity *lines = triples + texts + duplicates + blank + comment + rejected* is asserted by
-`DamageReport.check`. In formats without lines (Turtle, a dump of JSON items) a "line" is a unit
-named by the reader (a statement, an item): `units` says which.
+The identity *lines = triples + texts + duplicates + blank + comment + rejected (+ skipped)* is
+asserted by `DamageReport.check`. In formats without lines (Turtle, a dump of JSON items) a "line"
+is a unit named by the reader (a statement, an item): `units` says which.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Rejection:
 class DamageReport:
     """Counts of one load, and its first `max_kept` rejections in full.
 
-    Readers count `n_lines`, `n_blank`, `n_comment` and call `reject`; the build counts `n_triples`,
-    `n_texts` and `n_duplicates`.
+    Readers count `n_lines`, `n_blank`, `n_comment`, `n_further` and call `reject` and `skip`; the
+    build counts `n_triples`, `n_texts` and `n_duplicates`.
     """
 
     policy: DamagePolicy = DamagePolicy.STOP
@@ -58,6 +58,9 @@ class DamageReport:
     n_blank: int = 0
     n_comment: int = 0
     n_rejected: int = 0
+    n_skipped: int = 0
+    n_further: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     rejections: list[Rejection] = field(default_factory=list)
 
@@ -65,10 +68,17 @@ class DamageReport:
         if (self.policy is DamagePolicy.QUARANTINE) != (self.quarantine is not None):
             raise DamageError("policy 'quarantine' needs a quarantine file, the others take none")
 
-    def reject(self, file: str, line: int, byte_offset: int, reason: str, raw: bytes) -> None:
-        """Record a malformed line; raises `DamageError` under the policy `stop`."""
+    def reject(
+        self, file: str, line: int, byte_offset: int, reason: str, raw: bytes, *, more: bool = False
+    ) -> None:
+        """Record a malformed line; raises `DamageError` under the policy `stop`.
+
+        `raw` is the line without its end. `more` says that `raw` is only its start; the rest, up to
+        and with its LF, then goes to `set_aside`.
+        """
         shown = raw[:EXCERPT_BYTES].decode("utf-8", "backslashreplace")
-        excerpt = repr(shown) + (f"... ({len(raw)} bytes)" if len(raw) > EXCERPT_BYTES else "")
+        size = f"... ({'more than ' if more else ''}{len(raw)} bytes)"
+        excerpt = repr(shown) + (size if more or len(raw) > EXCERPT_BYTES else "")
         rejection = Rejection(file, line, byte_offset, reason, excerpt)
         if self.policy is DamagePolicy.STOP:
             raise DamageError(
@@ -78,22 +88,42 @@ class DamageReport:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         if len(self.rejections) < self.max_kept:
             self.rejections.append(rejection)
+        self.set_aside(raw if more else raw + b"\n")
+
+    def set_aside(self, raw: bytes) -> None:
+        """Append bytes to the quarantine file, if there is one."""
         if self.quarantine is not None:
             with self.quarantine.open("ab") as sink:
-                sink.write(raw.rstrip(b"\r\n") + b"\n")
+                sink.write(raw)
+
+    def skip(self, reason: str, n: int = 1) -> None:
+        """Count well-formed units that a graph has no place for (a date, a deprecated statement).
+
+        They are part of the identity, as are rejected lines, but no policy applies to them.
+        """
+        self.n_skipped += n
+        self.skipped[reason] = self.skipped.get(reason, 0) + n
+
+    def counts(self) -> dict[str, int]:
+        """Every count by name."""
+        return {name: value for name, value in vars(self).items() if name.startswith("n_")}
 
     def check(self) -> None:
         """Assert the identity; a failure is a fault of kept, not of the data."""
         total = (
             self.n_triples + self.n_texts + self.n_duplicates
-            + self.n_blank + self.n_comment + self.n_rejected
+            + self.n_blank + self.n_comment + self.n_rejected + self.n_skipped
         )  # fmt: skip
-        if self.n_lines != total:
-            raise KgError(f"internal: {self.n_lines} {self.units} read, {total} accounted for")
+        if self.n_lines + self.n_further != total:
+            raise KgError(
+                f"internal: {self} does not add up (a fault of a reader, not of the data)"
+            )
 
     def __str__(self) -> str:
+        further = f" + {self.n_further} further records" if self.n_further else ""
+        skipped = f" + {self.n_skipped} skipped" if self.n_skipped else ""
         return (
-            f"{self.n_lines} {self.units} = {self.n_triples} triples + {self.n_texts} texts + "
-            f"{self.n_duplicates} duplicates + {self.n_blank} blank + {self.n_comment} comment + "
-            f"{self.n_rejected} rejected"
+            f"{self.n_lines} {self.units}{further} = {self.n_triples} triples + "
+            f"{self.n_texts} texts + {self.n_duplicates} duplicates + {self.n_blank} blank + "
+            f"{self.n_comment} comment + {self.n_rejected} rejected{skipped}"
         )
