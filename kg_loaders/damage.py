@@ -65,10 +65,17 @@ class DamageReport:
         if (self.policy is DamagePolicy.QUARANTINE) != (self.quarantine is not None):
             raise DamageError("policy 'quarantine' needs a quarantine file, the others take none")
 
-    def reject(self, file: str, line: int, byte_offset: int, reason: str, raw: bytes) -> None:
-        """Record a malformed line; raises `DamageError` under the policy `stop`."""
+    def reject(
+        self, file: str, line: int, byte_offset: int, reason: str, raw: bytes, *, more: bool = False
+    ) -> None:
+        """Record a malformed line; raises `DamageError` under the policy `stop`.
+
+        `raw` is the line without its end. `more` says that `raw` is only its start; the rest, up to
+        and with its LF, then goes to `set_aside`.
+        """
         shown = raw[:EXCERPT_BYTES].decode("utf-8", "backslashreplace")
-        excerpt = repr(shown) + (f"... ({len(raw)} bytes)" if len(raw) > EXCERPT_BYTES else "")
+        size = f"... ({'more than ' if more else ''}{len(raw)} bytes)"
+        excerpt = repr(shown) + (size if more or len(raw) > EXCERPT_BYTES else "")
         rejection = Rejection(file, line, byte_offset, reason, excerpt)
         if self.policy is DamagePolicy.STOP:
             raise DamageError(
@@ -78,9 +85,13 @@ class DamageReport:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         if len(self.rejections) < self.max_kept:
             self.rejections.append(rejection)
+        self.set_aside(raw if more else raw + b"\n")
+
+    def set_aside(self, raw: bytes) -> None:
+        """Append bytes to the quarantine file, if there is one."""
         if self.quarantine is not None:
             with self.quarantine.open("ab") as sink:
-                sink.write(raw.rstrip(b"\r\n") + b"\n")
+                sink.write(raw)
 
     def check(self) -> None:
         """Assert the identity; a failure is a fault of kept, not of the data."""
