@@ -1,8 +1,8 @@
 """Damage policy and the count of every line of a load.
 
-The identity *lines = triples + texts + duplicates + blank + comment + rejected* is asserted by
-`DamageReport.check`. In formats without lines (Turtle, a dump of JSON items) a "line" is a unit
-named by the reader (a statement, an item): `units` says which.
+The identity *lines = triples + texts + duplicates + blank + comment + rejected (+ skipped)* is
+asserted by `DamageReport.check`. In formats without lines (Turtle, a dump of JSON items) a "line"
+is a unit named by the reader (a statement, an item): `units` says which.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Rejection:
 class DamageReport:
     """Counts of one load, and its first `max_kept` rejections in full.
 
-    Readers count `n_lines`, `n_blank`, `n_comment` and call `reject`; the build counts `n_triples`,
-    `n_texts` and `n_duplicates`.
+    Readers count `n_lines`, `n_blank`, `n_comment`, `n_further` and call `reject` and `skip`; the
+    build counts `n_triples`, `n_texts` and `n_duplicates`.
     """
 
     policy: DamagePolicy = DamagePolicy.STOP
@@ -58,6 +58,9 @@ class DamageReport:
     n_blank: int = 0
     n_comment: int = 0
     n_rejected: int = 0
+    n_skipped: int = 0
+    n_further: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     rejections: list[Rejection] = field(default_factory=list)
 
@@ -93,18 +96,30 @@ class DamageReport:
             with self.quarantine.open("ab") as sink:
                 sink.write(raw)
 
+    def skip(self, reason: str, n: int = 1) -> None:
+        """Count well-formed units that a graph has no place for (a date, a deprecated statement).
+
+        They are part of the identity, as are rejected lines, but no policy applies to them.
+        """
+        self.n_skipped += n
+        self.skipped[reason] = self.skipped.get(reason, 0) + n
+
     def check(self) -> None:
         """Assert the identity; a failure is a fault of kept, not of the data."""
         total = (
             self.n_triples + self.n_texts + self.n_duplicates
-            + self.n_blank + self.n_comment + self.n_rejected
+            + self.n_blank + self.n_comment + self.n_rejected + self.n_skipped
         )  # fmt: skip
-        if self.n_lines != total:
-            raise KgError(f"internal: {self.n_lines} {self.units} read, {total} accounted for")
+        if self.n_lines + self.n_further != total:
+            raise KgError(
+                f"internal: {self} does not add up (a fault of a reader, not of the data)"
+            )
 
     def __str__(self) -> str:
+        further = f" + {self.n_further} further records" if self.n_further else ""
+        skipped = f" + {self.n_skipped} skipped" if self.n_skipped else ""
         return (
-            f"{self.n_lines} {self.units} = {self.n_triples} triples + {self.n_texts} texts + "
-            f"{self.n_duplicates} duplicates + {self.n_blank} blank + {self.n_comment} comment + "
-            f"{self.n_rejected} rejected"
+            f"{self.n_lines} {self.units}{further} = {self.n_triples} triples + "
+            f"{self.n_texts} texts + {self.n_duplicates} duplicates + {self.n_blank} blank + "
+            f"{self.n_comment} comment + {self.n_rejected} rejected{skipped}"
         )
