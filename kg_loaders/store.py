@@ -246,7 +246,7 @@ def assemble(
     for vocabulary in (entities, relations):
         update_with_strings(id_space, vocabulary.array)
     content = hashlib.sha256(id_space.digest())
-    content.update(memoryview(np.ascontiguousarray(triples, dtype="<i4")))
+    content.update(np.ascontiguousarray(triples, dtype="<i4").data)
     content.update(json.dumps(list(languages)).encode())
     for texts in (entity_texts, relation_texts):
         texts.update(content)
@@ -289,7 +289,9 @@ def _sorted_distinct(
         columns = (*np.divmod(rest, n_relations), sorted_tails)
         return np.stack(columns, axis=1).astype(np.int32)
     rows: NDArray[np.int32] = triples[np.lexsort((tails, relations, heads))].astype(np.int32)
-    return rows[np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])]
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[first]
 
 
 def offsets_of(nodes: NDArray[np.int32], n_nodes: int) -> NDArray[np.int64]:
