@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -68,13 +69,20 @@ class Source:
     def name(self) -> str:
         return self.path.name
 
+    @property
+    def format_name(self) -> str:
+        """A key of `FORMATS`; `SourceError` when there is none."""
+        if self.format is None:
+            return guess_format(self.path)
+        if self.format not in FORMATS:
+            raise SourceError(f"format {self.format!r} is none of {', '.join(FORMATS)}")
+        return self.format
+
     def read(
         self, report: DamageReport, languages: Sequence[str] | None = None
     ) -> Iterator[Record]:
         """Its records; `languages` limits formats that can tell them apart."""
-        format = FORMATS[self.format] if self.format in FORMATS else guess_format(self.path)
-        if self.format not in (None, *FORMATS):
-            raise SourceError(f"format {self.format!r} is none of {', '.join(FORMATS)}")
+        format = FORMATS[self.format_name]
         options = dict(self.options)
         if languages is not None and format.takes_languages:
             options.setdefault("languages", languages)
@@ -84,7 +92,7 @@ class Source:
         return records
 
 
-def guess_format(path: Path) -> Format:
+def guess_format(path: Path) -> str:
     """The format whose suffix `path` has, compression aside; the longest suffix wins."""
     if not path.exists():
         raise SourceError(f"{path} does not exist")
@@ -94,8 +102,8 @@ def guess_format(path: Path) -> Format:
     if path.is_dir():
         name = "/data.noun" if (path / "data.noun").exists() else ""
     fitting = [
-        (len(suffix), format)
-        for format in FORMATS.values()
+        (len(suffix), format_name)
+        for format_name, format in FORMATS.items()
         for suffix in format.suffixes
         if name.endswith(suffix)
     ]
@@ -103,7 +111,7 @@ def guess_format(path: Path) -> Format:
         raise SourceError(
             f"cannot tell the format of {path} from its name; name one of {', '.join(FORMATS)}"
         )
-    return max(fitting, key=lambda pair: pair[0])[1]
+    return max(fitting)[1]
 
 
 # ---- files to a folder ---------------------------------------------------------------------------
@@ -140,6 +148,9 @@ def load(
             licence=licence,
         )
         _count(report, columns, graph)
+        graph.manifest = msgspec.structs.replace(
+            graph.manifest, load_counts=report.counts(), load_faults=dict(report.reasons)
+        )
         if out is not None:
             graph.save(out, force=force)
     except BaseException:

@@ -68,10 +68,11 @@ def check(
 ) -> list[Finding]:
     """All findings with something in them, errors first, then by code.
 
-    `splits` are held-out graphs (validation, test) that `graph` is not to give away.
+    `splits` are held-out graphs (validation, test) that `graph` is not to give away; `damage` is
+    the report of its load, to show places where the graph itself remembers only counts.
     """
     findings = [
-        *(_of_damage(damage) if damage else ()),
+        *_of_load(graph, damage),
         *_of_coverage(graph),
         _alias_clashes(graph),
         _loops(graph),
@@ -87,11 +88,14 @@ def to_json(findings: Iterable[Finding]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(list(findings)), indent=2)
 
 
-def _of_damage(damage: DamageReport) -> list[Finding]:
-    examples = tuple(map(str, damage.rejections[:N_EXAMPLES]))
+def _of_load(graph: KnowledgeGraph, damage: DamageReport | None) -> list[Finding]:
+    counts = damage.counts() if damage else graph.manifest.load_counts
+    n_lines, n_rejected = counts.get("n_lines", 0), counts.get("n_rejected", 0)
+    faults = (f"{reason} ({n})" for reason, n in graph.manifest.load_faults.items())
+    places = map(str, damage.rejections) if damage else faults
     return [
-        Finding("E101", "malformed lines", damage.n_rejected, damage.n_lines, examples),
-        Finding("W301", "duplicates", damage.n_duplicates, damage.n_lines, ()),
+        Finding("E101", "malformed lines", n_rejected, n_lines, tuple(places)[:N_EXAMPLES]),
+        Finding("W301", "duplicates", counts.get("n_duplicates", 0), n_lines, ()),
     ]
 
 

@@ -104,6 +104,10 @@ class DamageReport:
         self.n_skipped += n
         self.skipped[reason] = self.skipped.get(reason, 0) + n
 
+    def counts(self) -> dict[str, int]:
+        """Every count by name."""
+        return {name: value for name, value in vars(self).items() if name.startswith("n_")}
+
     def check(self) -> None:
         """Assert the identity; a failure is a fault of kept, not of the data."""
         total = (

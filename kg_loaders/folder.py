@@ -50,7 +50,11 @@ Columns = dict[str, Any]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a graph says of itself; `manifest.json` in its folder."""
+    """What a graph says of itself; `manifest.json` in its folder.
+
+    `load_counts` are the counts of the `DamageReport` it was loaded under, `load_faults` its
+    reasons for rejecting lines; both are empty when it was not loaded from files.
+    """
 
     format_version: int = FORMAT_VERSION
     n_entities: int
@@ -63,6 +67,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     languages: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     licence: str = ""
+    load_counts: dict[str, int] = {}
+    load_faults: dict[str, int] = {}
     sizes: dict[str, int] = {}
     checksums: dict[str, str] = {}
 
@@ -157,16 +163,18 @@ def _check_shapes(folder: Path, manifest: Manifest, columns: Columns) -> None:
 def write(folder: Path, manifest: Manifest, columns: Mapping[str, Any], *, force: bool) -> None:
     """Write a folder, all or nothing; `force` replaces a graph that is already there."""
     refuse_existing(folder, force=force)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
     partial = folder.with_name(f".{folder.name}.{platform.node()}.{os.getpid()}.partial")
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(folder)
         _fill(partial, manifest, columns)
         if folder.is_dir():
             _exchange(partial, folder)
         else:
             partial.rename(folder)
         _sync(folder.parent)
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be written: {error}; free or choose a place") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

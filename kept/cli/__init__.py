@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import typer
+
+from entity_linking.errors import LinkingError
+from kept.cli import kg
+from kept.errors import KeptError
+from kg_loaders.errors import KgError
 
 app = typer.Typer(
     name="kept",
@@ -18,6 +25,13 @@ def _root() -> None:
     """Put your knowledge graph into your language model, and see honestly whether it helped."""
 
 
+app.add_typer(kg.app, name="kg")
+
+
 def main() -> None:
-    """Entry point of the console script."""
-    app()
+    """Entry point of the console script: an error of ours is one message and exit code 1."""
+    try:
+        app()
+    except (KgError, LinkingError, KeptError) as error:
+        typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
+        sys.exit(1)
