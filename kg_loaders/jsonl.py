@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -24,18 +24,18 @@ from kg_loaders.store import KnowledgeGraph
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary
 
-Filled = Annotated[str, msgspec.Meta(min_length=1)]
-Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-
 
 class Node(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """One line."""
+    """One line.
 
-    id: Filled
+    No msgspec constraints here: 0.22 mixes up those of a string and a tuple in one union.
+    """
+
+    id: str
     label: str = ""
-    aliases: list[Filled | tuple[Filled, Count]] = []
+    aliases: list[str | tuple[str, int]] = []
     description: str = ""
-    types: list[Filled] = []
+    types: list[str] = []
     language: str = "en"
     relation: bool = False
 
@@ -64,10 +64,10 @@ def read(
             continue
         try:
             texts = list(decoder.decode(line).texts())
-            fault = ""
+            fault = _fault(texts)
         except msgspec.ValidationError as error:
             fault = str(error)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except msgspec.DecodeError as error:
             fault = f"not JSON: {error}".split(" (byte")[0]
         if fault:
             report.reject(file, line_no, offset, fault, line)
@@ -76,6 +76,14 @@ def read(
         else:
             report.n_further += len(texts) - 1
             yield from texts
+
+
+def _fault(texts: list[Text]) -> str:
+    if not all(text.node and text.value for text in texts):
+        return "empty id, alias or type"
+    if not all(0 <= text.frequency < 2**31 for text in texts):
+        return "count is not a number from 0 to 2147483647"
+    return ""
 
 
 def write(graph: KnowledgeGraph, path: str | Path) -> int:
