@@ -1,5 +1,7 @@
 """Knowledge graphs: read any format, store memory-mapped, hand out neighbours."""
 
+from kg_loaders.build import FORMATS, Source, graph_from_records, load
+from kg_loaders.damage import DamagePolicy, DamageReport, Rejection
 from kg_loaders.errors import (
     DamageError,
     GraphMismatchError,
@@ -9,22 +11,20 @@ from kg_loaders.errors import (
     UnknownNodeError,
 )
 from kg_loaders.records import Record, Text, TextKind, Triple
-from kg_loaders.store import (
-    KnowledgeGraph,
-    Manifest,
-    Texts,
-    Vocabulary,
-    assemble,
-    graph_from_records,
-)
+from kg_loaders.store import KnowledgeGraph, Manifest, Texts, Vocabulary, assemble
 
 __all__ = [
+    "FORMATS",
     "DamageError",
+    "DamagePolicy",
+    "DamageReport",
     "GraphMismatchError",
     "KgError",
     "KnowledgeGraph",
     "Manifest",
     "Record",
+    "Rejection",
+    "Source",
     "SourceError",
     "StoreError",
     "Text",
@@ -35,4 +35,5 @@ __all__ = [
     "Vocabulary",
     "assemble",
     "graph_from_records",
+    "load",
 ]

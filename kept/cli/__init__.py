@@ -7,7 +7,7 @@ import sys
 import typer
 
 from entity_linking.errors import LinkingError
-from kept.cli import kgc
+from kept.cli import kg, kgc
 from kept.cli.link import link
 from kept.cli.pretrain import pretrain
 from kept.errors import KeptError
@@ -29,6 +29,7 @@ def _root() -> None:
 
 app.command("link")(link)
 app.command("pretrain")(pretrain)
+app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")
 
 

@@ -1,0 +1,192 @@
+"""`kept kg`: build, look at, check and export knowledge graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from kg_loaders import KnowledgeGraph, Source, load
+from kg_loaders.build import FORMATS
+from kg_loaders.checks import check as check_graph
+from kg_loaders.checks import to_json
+from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.export import BASE, export
+from kg_loaders.records import TextKind
+
+app = typer.Typer(no_args_is_help=True, help="Build, look at, check and export knowledge graphs.")
+
+GraphFolder = Annotated[Path, typer.Argument(help="A folder made by `kept kg build`.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TextFiles = list[Path] | None
+N_SHOWN = 5
+
+
+def _text_option(help: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(help=f"TSV: {help}.", metavar="FILE")
+    return option
+
+
+@app.command()
+def build(
+    sources: Annotated[list[Path], typer.Argument(help="Files of triples, or WordNet's folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.")],
+    labels: Annotated[TextFiles, _text_option("id, label[, description]")] = None,
+    aliases: Annotated[TextFiles, _text_option("id, alias[, count]; an id may repeat")] = None,
+    descriptions: Annotated[TextFiles, _text_option("id, description")] = None,
+    types: Annotated[TextFiles, _text_option("id, type; an id may repeat")] = None,
+    relation_labels: Annotated[TextFiles, _text_option("relation, label[, description]")] = None,
+    format: Annotated[
+        str | None, typer.Option(help=f"Of all SOURCES, one of: {', '.join(FORMATS)}.")
+    ] = None,
+    order: Annotated[
+        str, typer.Option(help="Columns of TSV triples: h(ead), r(elation), t(ail).")
+    ] = "hrt",
+    damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    quarantine: Annotated[
+        Path | None, typer.Option(help="New file for bad lines; implies --damage quarantine.")
+    ] = None,
+    language: Annotated[
+        list[str] | None, typer.Option(help="Languages to prefer; from dumps, to take at all.")
+    ] = None,
+    licence: Annotated[str, typer.Option(help="Of the sources, as an SPDX name.")] = "",
+    force: Annotated[bool, typer.Option(help="Replace the graph at OUT.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read files into a graph folder: all of it or, when something is wrong, nothing.
+
+    The format is guessed from each name (.tsv, .nt, .ttl, .jsonl, .spo, ..., also .gz, .bz2, .zst).
+
+    Example: kept kg build triples.tsv --labels labels.tsv --aliases aliases.tsv -o kg/
+    """
+    given = [
+        Source(path, format, {"order": order} if _is_tsv(path, format, order) else {})
+        for path in sources
+    ]
+    first_language = language[0] if language else "en"
+    for files, columns, is_relation in (
+        (labels, ("label", "description"), False),
+        (aliases, ("alias", "count"), False),
+        (descriptions, ("description",), False),
+        (types, ("type",), False),
+        (relation_labels, ("label", "description"), True),
+    ):
+        options = {"columns": columns, "language": first_language, "is_relation": is_relation}
+        given += [Source(path, "texts", options) for path in files or ()]
+    graph, report = load(
+        given,
+        out=out,
+        policy=DamagePolicy.QUARANTINE if quarantine else damage,
+        quarantine=quarantine,
+        languages=language or None,
+        licence=licence,
+        force=force,
+    )
+    if as_json:
+        typer.echo(_json({"graph": _facts(graph), "load": report.counts()}))
+        return
+    _show_damage(report)
+    typer.echo(str(report))
+    typer.echo(f"{graph} in {out}")
+
+
+def _is_tsv(path: Path, format: str | None, order: str) -> bool:
+    if format is None and order != "hrt":
+        return Source(path).format_name == "tsv"
+    return format == "tsv"
+
+
+def _show_damage(report: DamageReport) -> None:
+    for rejection in report.rejections[:N_SHOWN]:
+        typer.secho(f"rejected: {rejection}", fg=typer.colors.YELLOW, err=True)
+    if report.n_rejected > N_SHOWN:
+        typer.secho(f"... and {report.n_rejected - N_SHOWN} more: {report.reasons}", err=True)
+    for reason, n in report.skipped.items():
+        typer.secho(f"skipped: {reason}: {n}", err=True)
+
+
+@app.command()
+def info(kg: GraphFolder, as_json: AsJson = False) -> None:
+    """Show what a graph holds, where it comes from, and its hashes.
+
+    Example: kept kg info kg/
+    """
+    facts = _facts(KnowledgeGraph.open(kg))
+    if as_json:
+        typer.echo(_json(facts))
+        return
+    for name, value in facts.items():
+        shown = ", ".join(value) if isinstance(value, list | tuple) else value
+        typer.echo(f"{name:<18}{shown}")
+
+
+def _facts(graph: KnowledgeGraph) -> dict[str, object]:
+    manifest = graph.manifest
+    n_texts = {
+        f"n_{kind.name.lower()}": int((graph.entity_texts.kinds == kind).sum()) for kind in TextKind
+    }
+    return {
+        "n_entities": graph.n_entities,
+        "n_relations": graph.n_relations,
+        "n_triples": graph.n_triples,
+        **n_texts,
+        "n_relation_texts": len(graph.relation_texts),
+        "languages": manifest.languages,
+        "sources": manifest.sources,
+        "licence": manifest.licence or "not stated",
+        "content_hash": graph.content_hash,
+        "id_space_hash": graph.id_space_hash,
+        "format_version": manifest.format_version,
+    }
+
+
+@app.command()
+def check(
+    kg: GraphFolder,
+    split: Annotated[
+        list[Path] | None,
+        typer.Option(help="A graph folder that KG must not give away (a test set)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Verify every byte of a graph, then report what may be wrong with it, by code.
+
+    Exits with 1 when an error (E...) is found; warnings (W...) do not count.
+
+    Example: kept kg check train/ --split test/
+    """
+    graph = KnowledgeGraph.open(kg, verify=True)
+    splits = {str(path): KnowledgeGraph.open(path, verify=True) for path in split or ()}
+    findings = check_graph(graph, splits=splits)
+    if as_json:
+        typer.echo(to_json(findings).decode())
+    else:
+        typer.echo(f"{graph}: {len(findings)} findings")
+        for finding in findings:
+            typer.secho(str(finding), fg=typer.colors.RED if finding.is_error else None)
+    if any(finding.is_error for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command(name="export")
+def export_(
+    kg: GraphFolder,
+    out: Annotated[Path, typer.Option("--out", "-o", help=".tsv, .jsonl or .nt")],
+    base: Annotated[
+        str, typer.Option(help="N-Triples: comes before names that are no IRIs.")
+    ] = BASE,
+) -> None:
+    """Write triples (.tsv), texts (.jsonl) or both (.nt); the suffix decides.
+
+    `kept kg build triples.tsv texts.jsonl` makes the same graph again.
+
+    Example: kept kg export kg/ -o triples.tsv
+    """
+    n_written = export(KnowledgeGraph.open(kg), out, base=base)
+    typer.echo(f"{n_written} written to {out}")
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,0 +1,62 @@
+"""`Texts`: labels, aliases, descriptions and types of every node, in flat columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kg_loaders.records import TextKind
+from kg_loaders.vocabulary import update_with_strings
+
+
+class Texts:
+    """Texts of every node, CSR by node id; order: kind, language preference, -count, value.
+
+    Shapes: `offsets` int64 `[node+1]`; `kinds` uint8, `languages` int16 (index into
+    `language_names`), `counts` int32, `values` `[text]`.
+    """
+
+    def __init__(
+        self,
+        *,
+        offsets: NDArray[np.int64],
+        kinds: NDArray[np.uint8],
+        languages: NDArray[np.int16],
+        counts: NDArray[np.int32],
+        values: pa.LargeStringArray,
+        language_names: Sequence[str],
+    ) -> None:
+        self.offsets, self.kinds, self.languages = offsets, kinds, languages
+        self.counts, self.values, self.language_names = counts, values, tuple(language_names)
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def of(self, node: int, kind: TextKind, language: str | None = None) -> list[tuple[str, int]]:
+        """`(value, count)` of one node, best first; of one language when it is named."""
+        start, stop = int(self.offsets[node]), int(self.offsets[node + 1])
+        return [
+            (str(self.values[row].as_py()), int(self.counts[row]))
+            for row in range(start, stop)
+            if self.kinds[row] == kind
+            and (language is None or self.language_names[self.languages[row]] == language)
+        ]
+
+    def nodes(self) -> NDArray[np.int32]:
+        """The node of every text, int32 `[text]`."""
+        return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.int32), np.diff(self.offsets))
+
+    def update(self, digest: Any) -> None:
+        """Feed a hash with everything a text says."""
+        for column, dtype in (
+            (self.offsets, "<i8"),
+            (self.kinds, "u1"),
+            (self.languages, "<i2"),
+            (self.counts, "<i4"),
+        ):
+            digest.update(np.ascontiguousarray(column, dtype))
+        update_with_strings(digest, self.values)

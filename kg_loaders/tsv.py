@@ -1,0 +1,157 @@
+"""Triples and texts in tab-separated lines, byte for byte: no quoting, no trimming, no NA.
+
+A line is blank when nothing but white space and no TAB is in it, and a comment when it starts with
+"#" and has no TAB; a line that starts with "#" and has TABs is data. All else must have the right
+number of fields, none of them empty, or it is rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from kg_loaders.damage import DamageReport
+from kg_loaders.errors import KgError, SourceError
+from kg_loaders.lines import BOM, MAX_LINE_BYTES, read_lines
+from kg_loaders.records import Record, Text, TextKind, Triple
+from kg_loaders.store import KnowledgeGraph
+
+ORDERS = ("hrt", "htr", "rht", "rth", "thr", "trh")
+COLUMNS = {
+    "label": TextKind.LABEL,
+    "alias": TextKind.ALIAS,
+    "description": TextKind.DESCRIPTION,
+    "type": TextKind.TYPE,
+}
+
+
+def read(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    order: str = "hrt",
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Iterator[Record]:
+    """Triples, one a line; `order` names the columns (OpenKE "htr", ConceptNet "rht")."""
+    if order not in ORDERS:
+        raise KgError(f"order {order!r} is none of {', '.join(ORDERS)}")
+    head, relation, tail = (order.index(letter) for letter in "hrt")
+    file = str(path)
+    for line_no, offset, line in read_lines(path, report, max_line_bytes=max_line_bytes):
+        fields = line.decode().split("\t")
+        if len(fields) == 3 and fields[0] and fields[1] and fields[2]:
+            yield Triple(fields[head], fields[relation], fields[tail])
+        elif not _is_aside(line, report):
+            reason = _field_fault(len(fields), "3")
+            report.reject(file, line_no, offset, reason, line)
+
+
+def read_texts(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    columns: Sequence[str] = ("label", "description"),
+    language: str = "en",
+    is_relation: bool = False,
+    header: bool = False,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Iterator[Record]:
+    """Texts about nodes: an identifier, then one field a column; an identifier may come again.
+
+    Columns: "label", "alias", "description", "type"; "count" is the frequency of the alias before
+    it, "-" is passed over. Fields at the end may be missing and, save the identifier, be empty. A
+    `header` line counts as a comment.
+    """
+    wrong = [name for name in columns if name not in (*COLUMNS, "count", "-")]
+    if wrong or not columns:
+        known = ", ".join((*COLUMNS, "count", "-"))
+        raise KgError(f"columns {list(columns)!r}: each must be one of {known}")
+    file = str(path)
+    for line_no, offset, line in read_lines(path, report, max_line_bytes=max_line_bytes):
+        if header:
+            header = False
+            report.n_comment += 1
+            continue
+        node, *values = line.decode().split("\t")
+        if not values and _is_aside(line, report):
+            continue
+        fault = ""
+        texts: list[Text] = []
+        if not node or not 1 <= len(values) <= len(columns):
+            fault = _field_fault(1 + len(values), f"2 to {1 + len(columns)}")
+        else:
+            texts, fault = _texts_of(node, values, columns, language, is_relation)
+        if fault:
+            report.reject(file, line_no, offset, fault, line)
+        elif not texts:
+            report.skip("line without a text")
+        else:
+            report.n_further += len(texts) - 1
+            yield from texts
+
+
+def _texts_of(
+    node: str, values: Sequence[str], columns: Sequence[str], language: str, is_relation: bool
+) -> tuple[list[Text], str]:
+    texts: list[Text] = []
+    for column, value in zip(columns, values, strict=False):
+        if not value or column == "-":
+            continue
+        if column != "count":
+            texts.append(Text(node, COLUMNS[column], value, language, 0, is_relation))
+        elif not (value.isascii() and value.isdecimal() and int(value) < 2**31):
+            return [], "count is not a number from 0 to 2147483647"
+        elif texts:
+            texts[-1] = texts[-1]._replace(frequency=int(value))
+    return texts, ""
+
+
+def _is_aside(line: bytes, report: DamageReport) -> bool:
+    if b"\t" in line:
+        return False
+    if not line.strip():
+        report.n_blank += 1
+        return True
+    if line.startswith(b"#"):
+        report.n_comment += 1
+        return True
+    return False
+
+
+def _field_fault(n_fields: int, wanted: str) -> str:
+    many = n_fields > int(wanted.split()[-1])
+    few = n_fields < int(wanted.split()[0])
+    return f"{n_fields} fields instead of {wanted}" if many or few else "empty field"
+
+
+def write(graph: KnowledgeGraph, path: str | Path) -> int:
+    """Write the triples, sorted, so that `read` gives them back; returns how many.
+
+    `SourceError` when a name cannot stand in such a line: it is empty or holds TAB, LF, CR or NUL.
+    """
+    names = []
+    for vocabulary in (graph.entities, graph.relations):
+        rows = vocabulary.array.to_pylist()
+        bad = next((name for name in rows if not name or not {*"\t\n\r\0"}.isdisjoint(name)), None)
+        if bad is not None:
+            raise SourceError(
+                f"the name {bad!r} cannot stand in a TSV file (empty, or TAB, LF, CR or NUL in "
+                "it); export to N-Triples"
+            )
+        names.append([name.encode() for name in rows])
+    with Path(path).open("wb") as sink:
+        _write_rows(graph, sink, *names)
+    return graph.n_triples
+
+
+def _write_rows(
+    graph: KnowledgeGraph, sink: BinaryIO, entities: list[bytes], relations: list[bytes]
+) -> None:
+    if graph.n_triples and entities[graph.triples[0, 0]].startswith(BOM):
+        sink.write(BOM)  # the first one is taken for a byte-order mark
+    for start in range(0, graph.n_triples, 65536):
+        rows = graph.triples[start : start + 65536].tolist()
+        sink.writelines(
+            b"%b\t%b\t%b\n" % (entities[h], relations[r], entities[t]) for h, r, t in rows
+        )

@@ -1,0 +1,110 @@
+"""`Vocabulary`: sorted, frozen identifiers in one Arrow array; the id of a name is its rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kg_loaders.errors import DamageError, UnknownNodeError
+
+
+class Vocabulary:
+    """Sorted, frozen strings; the id of a string is its rank.
+
+    >>> v = Vocabulary.of(["Q2", "Q1", "Q2"])
+    >>> v.id("Q2"), v.name(0), len(v)
+    (1, 'Q1', 2)
+    >>> v.ids(["Q1", "Q3", "Q2"])
+    array([ 0, -1,  1], dtype=int32)
+    """
+
+    def __init__(self, names: pa.LargeStringArray) -> None:
+        self._names = names
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Self:
+        return cls(strings(sorted(dict.fromkeys(names))))
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.as_py() for name in self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.find(name) is not None
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} names)"
+
+    @property
+    def array(self) -> pa.LargeStringArray:
+        """All names in id order."""
+        return self._names
+
+    def name(self, index: int) -> str:
+        """The identifier with this id; IndexError outside `[0, len)`."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"id {index} is outside this vocabulary of {len(self)} names")
+        return str(self._names[index].as_py())
+
+    def find(self, name: str) -> int | None:
+        """The id of `name`, or None."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self._names[middle].as_py() < name:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < len(self) and self._names[low].as_py() == name else None
+
+    def id(self, name: str) -> int:
+        """The id of `name`; `UnknownNodeError` when it is not here."""
+        index = self.find(name)
+        if index is None:
+            raise UnknownNodeError(f"{name!r} is not among the {len(self)} names of this graph")
+        return index
+
+    def ids(self, names: Sequence[str] | pa.LargeStringArray) -> NDArray[np.int32]:
+        """Ids of many names, int32 `[n]`, -1 where a name is not here."""
+        if len(names) * 200 < len(self):  # below this a binary search each beats one hash table
+            few = names.to_pylist() if isinstance(names, pa.Array) else names
+            found = (self.find(name) for name in few)
+            return np.array([-1 if index is None else index for index in found], np.int32)
+        wanted = names if isinstance(names, pa.Array) else strings(names)
+        rows: NDArray[np.int32] = (
+            pc.fill_null(pc.index_in(wanted, self._names), -1)
+            .to_numpy(zero_copy_only=False)
+            .astype(np.int32)
+        )
+        return rows
+
+
+def strings(values: Iterable[str]) -> pa.LargeStringArray:
+    """One Arrow array; `DamageError` when a value holds half a surrogate pair."""
+    rows = list(values)
+    try:
+        return pa.array(rows, pa.large_string())
+    except UnicodeEncodeError as error:
+        raise DamageError(
+            f"{error.object[:80]!r} holds half a surrogate pair, which is no text; "
+            "read the source as UTF-8"
+        ) from error
+
+
+def update_with_strings(digest: Any, values: pa.LargeStringArray) -> None:
+    """Feed a hash with lengths and bytes, the same however the array was cut or padded."""
+    _, offset_buffer, data = values.buffers()
+    if len(values) == 0:
+        digest.update(bytes(8))
+        return
+    offsets = np.frombuffer(offset_buffer, "<i8")[values.offset : values.offset + len(values) + 1]
+    digest.update(np.ascontiguousarray(offsets - offsets[0]))
+    if offsets[-1] > offsets[0]:
+        digest.update(memoryview(data)[offsets[0] : offsets[-1]])

@@ -1,0 +1,116 @@
+"""What every format promises: lazy, repeatable records, an exact count, a named place for damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from kg_loaders import (
+    FORMATS,
+    DamageReport,
+    KgError,
+    Record,
+    Source,
+    SourceError,
+    Text,
+    Triple,
+    load,
+)
+
+GARBAGE = b"\xff\xfe garbage\0\n"
+ITEM = (
+    '{"type":"item","id":"Q90","labels":{"en":{"language":"en","value":"Paris"}},'
+    '"descriptions":{},"aliases":{"en":[{"language":"en","value":"City of Light"}]},'
+    '"claims":{"P17":[{"type":"statement","rank":"normal","mainsnak":{"snaktype":"value",'
+    '"property":"P17","datatype":"wikibase-item","datavalue":{"type":"wikibase-entityid",'
+    '"value":{"entity-type":"item","numeric-id":142,"id":"Q142"}}}}]}}'
+)
+# format: the files of a sample, the first of them the one to read; None: the installed WordNet
+SAMPLES: dict[str, dict[str, str] | None] = {
+    "tsv": {"x.tsv": "a\tr\tb\nb\tr\tc\n\n# c\na\tr\tb\n"},
+    "texts": {"x.tsv": "a\tA\tthe first\nb\tB\n"},
+    "jsonl": {"x.jsonl": '{"id": "a", "label": "A", "aliases": ["x", ["y", 2]], "types": ["t"]}\n'},
+    "openke": {
+        "train2id.txt": "2\n0 1 0\n1 0 0\n",
+        "entity2id.txt": "2\na\t0\nb\t1\n",
+        "relation2id.txt": "1\nr\t0\n",
+    },
+    "rdf": {"x.nt": '<u:a> <u:r> <u:b> .\n<u:a> <http://schema.org/name> "A"@en .\n'},
+    "wikidata": {"x.json": f"[\n{ITEM}\n]\n"},
+    "wordnet": None,
+    "spo": {"x.spo": "a\tr\tb\n"},
+}
+
+
+def test_complete() -> None:
+    assert list(SAMPLES) == list(FORMATS), "every format has a sample, in the order of FORMATS"
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=[pytest.mark.wordnet] if files is None else [])
+        for name, files in SAMPLES.items()
+    ]
+)
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
+    name: str = request.param
+    if find_spec(FORMATS[name].module) is None:
+        pytest.skip(f"{FORMATS[name].module} is not part of this build")
+    files = SAMPLES[name]
+    if files is None:
+        folder = Path("/usr/share/wordnet")
+        if not (folder / "data.noun").exists():
+            pytest.skip("WordNet is not installed (Debian package wordnet-base)")
+        return Source(folder, name)
+    for file, text in files.items():
+        (tmp_path / file).write_text(text)
+    return Source(tmp_path / next(iter(files)), name)
+
+
+def test_records(source: Source) -> None:
+    records = source.read(DamageReport())
+    assert isinstance(records, Iterator)
+    kinds: dict[type[Record], int] = {}
+    for record in records:
+        kinds[type(record)] = kinds.get(type(record), 0) + 1
+        names = record if isinstance(record, Triple) else (record.node, record.value)
+        assert all(isinstance(name, str) and name for name in names)
+    assert set(kinds) <= {Triple, Text}
+    assert kinds
+
+
+def test_reading_again_gives_the_same(source: Source) -> None:
+    assert list(source.read(DamageReport())) == list(source.read(DamageReport()))
+
+
+def test_the_count_is_exact(source: Source) -> None:
+    graph, report = load([source])
+    report.check()
+    assert report.n_triples == graph.n_triples
+    assert report.n_rejected == 0
+    twice, again = load([source, source])
+    assert twice.content_hash == graph.content_hash
+    assert again.n_lines == 2 * report.n_lines
+    assert again.n_duplicates == 2 * report.n_duplicates + report.n_triples + report.n_texts
+
+
+def test_missing_file(source: Source, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="nothing-here"):
+        load([Source(tmp_path / "nothing-here", source.format)])
+
+
+def test_damage_is_named_and_counted(source: Source) -> None:
+    if source.path.is_dir():
+        pytest.skip("a folder: its reader has damage tests of its own")
+    good, _ = load([source])
+    whole = source.path.read_bytes()
+    source.path.write_bytes(whole + GARBAGE)
+    with pytest.raises(KgError, match=source.path.name):
+        load([source])
+    graph, report = load([source], policy="skip")
+    assert graph.content_hash == good.content_hash
+    assert report.n_rejected >= 1
+    assert report.rejections[-1].file == str(source.path)

@@ -1,0 +1,101 @@
+"""`kept kg` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kept.cli import main
+
+
+@pytest.fixture
+def kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> object:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.tsv").write_text("Q1\tP1\tQ2\nQ2\tP2\tQ3\nQ1\tP1\tQ2\n")
+    (tmp_path / "bad.tsv").write_text("Q1\tP1\tQ2\nQ2\tP2\n")
+    (tmp_path / "l.tsv").write_text("Q1\tParis\tcity\nQ2\tFrance\n")
+    (tmp_path / "a.tsv").write_text("Q1\tCity of Light\t3\n")
+    (tmp_path / "r.tsv").write_text("P1\tcapital of\n")
+
+    def run(command: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["kept", *command.split()])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+BUILD = "kg build t.tsv --labels l.tsv --aliases a.tsv --relation-labels r.tsv -o kg"
+
+
+def test_build_and_info(kept) -> None:  # type: ignore[no-untyped-def]
+    code, out, err = kept(BUILD + " --licence CC0-1.0 --language fr")
+    assert (code, err) == (0, "")
+    assert "7 lines + 1 further records = 2 triples + 5 texts + 1 duplicates" in out
+    assert "3 entities, 2 relations, 2 triples" in out
+    code, out, _ = kept("kg info kg --json")
+    facts = json.loads(out)
+    assert facts["n_label"] == 2
+    assert facts["n_alias"] == facts["n_description"] == facts["n_relation_texts"] == 1
+    assert facts["languages"] == ["fr"]
+    assert facts["sources"] == ["t.tsv", "l.tsv", "a.tsv", "r.tsv"]
+    assert facts["content_hash"] in kept("kg info kg")[1]
+
+
+def test_errors_are_one_message(kept) -> None:  # type: ignore[no-untyped-def]
+    for command, message in (
+        ("kg build bad.tsv -o kg", "bad.tsv, line 2 (byte 9): 2 fields instead of 3"),
+        ("kg build none.tsv -o kg", "none.tsv does not exist"),
+        ("kg build t.tsv --order xyz -o kg", "order 'xyz' is none of"),
+        ("kg info nowhere", "nowhere is not a knowledge graph"),
+        ("kg build t.tsv --format doc -o kg", "format 'doc' is none of"),
+        ("kg build t.tsv --damage quarantine -o kg", "needs a quarantine file"),
+    ):
+        code, out, err = kept(command)
+        assert (code, out) == (1, "")
+        assert err.startswith("error: ")
+        assert message in err
+        assert err.count("\n") == 1
+
+
+def test_damage_policies(kept, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    code, out, err = kept("kg build bad.tsv -o kg --damage skip --json")
+    assert json.loads(out)["load"]["n_rejected"] == 1
+    code, out, err = kept("kg build bad.tsv -o kg --force --quarantine q.tsv --order rht")
+    assert (code, "rejected: bad.tsv, line 2" in err) == (0, True)
+    assert (tmp_path / "q.tsv").read_text() == "Q2\tP2\n"
+
+
+def test_check(kept) -> None:  # type: ignore[no-untyped-def]
+    kept(BUILD)
+    code, out, _ = kept("kg check kg")
+    assert (code, "W402 entities of triples without a label: 1 of 3: Q3" in out) == (0, True)
+    code, out, _ = kept("kg check kg --split kg --json")
+    assert code == 1
+    assert {row["code"] for row in json.loads(out)} >= {"E201", "W301", "W403"}
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "jsonl", "nt"])
+def test_export(kept, tmp_path: Path, suffix: str) -> None:  # type: ignore[no-untyped-def]
+    kept(BUILD)
+    code, out, _ = kept(f"kg export kg -o x.{suffix}")
+    n_lines = {"tsv": 2, "jsonl": 5, "nt": 7}[suffix]
+    assert (code, out) == (0, f"{n_lines} written to x.{suffix}\n")
+    assert (tmp_path / f"x.{suffix}").read_text().count("\n") == (
+        3 if suffix == "jsonl" else n_lines
+    )
+
+
+@pytest.mark.parametrize("command", ["build", "info", "check", "export"])
+def test_help_has_an_example(kept, command: str) -> None:  # type: ignore[no-untyped-def]
+    code, out, _ = kept(f"kg {command} --help")
+    assert (code, f"Example: kept kg {command}" in " ".join(out.split())) == (0, True)

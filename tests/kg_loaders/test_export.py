@@ -1,0 +1,115 @@
+"""Export and read again: JSON lines, N-Triples."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kg_loaders import (
+    DamageReport,
+    KnowledgeGraph,
+    Record,
+    SourceError,
+    Text,
+    TextKind,
+    Triple,
+    graph_from_records,
+    load,
+)
+from kg_loaders.damage import DamagePolicy
+from kg_loaders.export import export
+from kg_loaders.jsonl import read
+
+ANY = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+NODE = st.sampled_from(["a", "b", "c\t\n"])
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> Text:
+    kind = draw(st.sampled_from(TextKind))
+    count = draw(st.integers(0, 2**31 - 1)) if kind is TextKind.ALIAS else 0
+    language = draw(st.sampled_from(["", "en", "zh-hant"]))
+    return Text(draw(NODE), kind, draw(ANY), language, count, draw(st.booleans()))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(texts(), min_size=1))
+def test_texts_survive_json_lines(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Text]
+) -> None:
+    path = tmp_path_factory.mktemp("jsonl") / "x.jsonl"
+    graph = graph_from_records(rows)
+    assert export(graph, path) == len(graph.entity_texts) + len(graph.relation_texts)
+    again, report = load([path])
+    assert again.content_hash == graph.content_hash
+    assert report.n_duplicates == 0
+
+
+def test_small_graph_comes_back(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    export(small_graph, tmp_path / "t.tsv")
+    export(small_graph, tmp_path / "t.jsonl")
+    again, _ = load([tmp_path / "t.tsv", tmp_path / "t.jsonl"])
+    assert again.content_hash == small_graph.content_hash
+    assert sorted(os.listdir(tmp_path)) == ["t.jsonl", "t.tsv"]
+
+
+def test_ntriples(tmp_path: Path) -> None:
+    records: list[Record] = [
+        Triple("Q1", "http://x.org/p", "a b<>é\n%"),
+        Text("Q1", TextKind.LABEL, 'say "hi"\n\\', "en"),
+        Text("Q1", TextKind.ALIAS, "one", ""),
+        Text("Q1", TextKind.TYPE, "Q5"),
+        Text("mailto:not an iri", TextKind.DESCRIPTION, "x", "de"),
+    ]
+    n_lines = export(graph_from_records(records), tmp_path / "x.nt", base="http://e/")
+    quads = list(ox.parse(path=str(tmp_path / "x.nt"), format=ox.RdfFormat.N_TRIPLES))
+    assert n_lines == len(quads) == 5
+    node = ox.NamedNode
+    found = {(q.subject, q.object) for q in quads}
+    assert found == {
+        (node("http://e/Q1"), node("http://e/a%20b%3C%3Eé%0A%25")),
+        (node("http://e/Q1"), ox.Literal('say "hi"\n\\', language="en")),
+        (node("http://e/Q1"), ox.Literal("one")),
+        (node("http://e/Q1"), node("http://e/Q5")),
+        (node("http://e/mailto:not%20an%20iri"), ox.Literal("x", language="de")),
+    }
+    assert node("http://x.org/p") in {q.predicate for q in quads}
+
+
+def test_failed_export_leaves_nothing(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="suffix must be one of"):
+        export(small_graph, tmp_path / "x.doc")
+    with pytest.raises(SourceError, match="cannot be written"):
+        export(small_graph, tmp_path / "none" / "x.tsv")
+    with pytest.raises(SourceError, match="cannot stand"):
+        export(graph_from_records([Triple("a", "", "b")]), tmp_path / "x.tsv")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"id": "a", "lable": "x"}', "unknown field `lable`"),
+        ('{"label": "x"}', "missing required field `id`"),
+        ('{"id": "", "label": "x"}', "empty id"),
+        ('{"id": "a", "types": [""]}', "empty id, alias or type"),
+        ('{"id": 7}', "Expected `str`, got `int`"),
+        ('{"id": "a", "aliases": [["x", -1]]}', "count is not"),
+        ('{"id": "a", "aliases": [["x"]]}', "array` of length 2"),
+        ('{"id": "a"', "not JSON"),
+        ('{"id": "a", "label": "\\ud800"}', "not JSON"),
+        ("[" * 100_000, "Expected `object`"),
+        ("a\tb\tc", "not JSON"),
+    ],
+)
+def test_bad_json_lines(tmp_path: Path, line: str, reason: str) -> None:
+    (tmp_path / "x").write_text(f'{{"id": "a", "label": "A"}}\n\n{line}\n{{"id": "b"}}\n')
+    report = DamageReport(policy=DamagePolicy.SKIP)
+    assert [text.value for text in read(tmp_path / "x", report)] == ["A"]
+    assert reason in report.rejections[0].reason
+    assert (report.n_lines, report.n_rejected, report.n_blank, report.n_skipped) == (4, 1, 1, 1)

@@ -1,0 +1,141 @@
+"""Batched neighbours against a slow loop; policies; personalised PageRank against networkx."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from kg_loaders import KnowledgeGraph, Triple, graph_from_records
+from kg_loaders.neighbours import (
+    POLICIES,
+    Directions,
+    Policy,
+    by_relevance,
+    neighbours,
+    personal_page_rank,
+)
+
+
+def random_graph(seed: int, n_entities: int = 12, n_triples: int = 40) -> KnowledgeGraph:
+    rows = np.random.default_rng(seed).integers(0, n_entities, (n_triples, 3))
+    return graph_from_records(Triple(f"e{h}", f"r{r % 3}", f"e{t}") for h, r, t in rows)
+
+
+def candidates(graph: KnowledgeGraph, entity: int, directions: Directions) -> list[int]:
+    """Rows by reading all triples, in the documented order."""
+    triples = [tuple(row) for row in graph.triples.tolist()]
+    out = [row for row, (h, _, _) in enumerate(triples) if h == entity]
+    into = [row for row, (h, _, t) in enumerate(triples) if t == entity and h != entity]
+    into.sort(key=lambda row: (triples[row][1], triples[row][0]))
+    return out + (into if directions == "both" else [])
+
+
+def split(rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> list[list[int]]:
+    return [
+        rows[a:b].tolist() for a, b in zip(offsets.tolist(), offsets[1:].tolist(), strict=False)
+    ]
+
+
+def score(graph: KnowledgeGraph, name: str, row: int, entity: int) -> float:
+    """What a deterministic policy sorts by, far end only."""
+    h, r, t = graph.triples[row].tolist()
+    far = t if h == entity else h
+    if name == "degree":
+        return float((graph.triples[:, [0, 2]] == far).sum())
+    return {"file": 0.0, "relevance": float(RELEVANCE[far] + 10 * RELEVANCE[r])}[name]
+
+
+RELEVANCE = np.random.default_rng(5).random(12).round(1)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 20),
+    entities=st.lists(st.integers(0, 5), max_size=6),
+    n=st.integers(0, 8),
+    name=st.sampled_from(["file", "degree", "relevance"]),
+    directions=st.sampled_from(["out", "both"]),
+)
+def test_against_a_loop(
+    seed: int, entities: list[int], n: int, name: str, directions: Directions
+) -> None:
+    graph = random_graph(seed)
+    policy: str | Policy = name
+    if name == "relevance":
+        policy = by_relevance(
+            entity_scores=RELEVANCE[: graph.n_entities],
+            relation_scores=10 * RELEVANCE[: graph.n_relations],
+        )
+    found = neighbours(
+        graph, np.array(entities, np.int32), n,
+        policy=policy, generator=np.random.default_rng(0), directions=directions,
+    )  # fmt: skip
+    for entity, rows in zip(entities, split(*found), strict=True):
+        wanted = candidates(graph, entity, directions)
+        loops = {r for r in wanted if graph.triples[r, 0] == graph.triples[r, 2]}
+        if not loops:  # the own score of an entity is a constant among its other triples only
+            best = sorted(wanted, key=lambda row: -round(score(graph, name, row, entity), 9))
+            expected = [round(score(graph, name, row, entity), 9) for row in best[:n]]
+            assert [round(score(graph, name, row, entity), 9) for row in rows] == expected
+        assert len(rows) == len(set(rows)) == min(n, len(wanted))
+        assert set(rows) <= set(wanted)
+        if name == "file":
+            assert rows == wanted[:n]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_deterministic_given_the_generator(name: str) -> None:
+    graph = random_graph(1, 30, 300)
+    batch = np.arange(30, dtype=np.int32)
+    first, again, other = (
+        neighbours(graph, batch, 3, policy=name, generator=np.random.default_rng(seed))
+        for seed in (0, 0, 1)
+    )
+    assert split(*first) == split(*again)
+    assert (split(*first) != split(*other)) == (name == "random")
+
+
+def test_random_is_uniform() -> None:
+    graph = graph_from_records(Triple("a", "r", f"b{i}") for i in range(6))
+    generator = np.random.default_rng(0)
+    entity = graph.entities.id("a")
+    rows, offsets = neighbours(
+        graph, np.full(6000, entity, np.int32), 2, policy="random", generator=generator
+    )
+    assert offsets[-1] == 12_000
+    counts = np.bincount(rows, minlength=6)
+    assert abs(counts - 2000).max() < 5 * np.sqrt(6000 * 1 / 3 * 2 / 3)
+
+
+def test_wrong_arguments(small_graph: KnowledgeGraph) -> None:
+    generator = np.random.default_rng(0)
+    for wrong in (-1, small_graph.n_entities):
+        with pytest.raises(IndexError, match="outside"):
+            neighbours(small_graph, np.array([wrong]), 1, policy="file", generator=generator)
+    policy = by_relevance(entity_scores=np.zeros(3))
+    with pytest.raises(ValueError, match=r"\(3,\) for 10 nodes"):
+        neighbours(small_graph, np.array([1]), 1, policy=policy, generator=generator)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_page_rank_against_networkx(seed: int) -> None:
+    graph = random_graph(seed, 12, 14)
+    other = nx.MultiDiGraph()
+    other.add_nodes_from(range(graph.n_entities))
+    for head, _, tail in graph.triples.tolist():
+        other.add_edge(head, tail)
+        other.add_edge(tail, head)
+    seeds = np.array([0, 3], np.int32)
+    weights = {0: 0.5, 3: 0.5}
+    expected = nx.pagerank(
+        other, alpha=0.85, personalization=weights, dangling=weights, tol=1e-12, max_iter=500
+    )
+    rank = personal_page_rank(graph, seeds, n_steps=120)
+    np.testing.assert_allclose(rank, [expected[i] for i in range(graph.n_entities)], atol=1e-7)
+    assert rank.sum() == pytest.approx(1)
+    short = personal_page_rank(graph, seeds, n_steps=10)
+    assert abs(short - rank).sum() <= 2 * 0.85**10

@@ -1,0 +1,93 @@
+"""TSV triples and texts: columns, rejections, and write→read identity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from kg_loaders import (
+    DamageReport,
+    KgError,
+    SourceError,
+    TextKind,
+    Triple,
+    graph_from_records,
+    load,
+)
+from kg_loaders.damage import DamagePolicy
+from kg_loaders.tsv import ORDERS, read, read_texts, write
+
+NAMES = st.text(st.characters(exclude_characters="\t\n\r\0", exclude_categories=["Cs"]), min_size=1)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(NAMES, NAMES, NAMES), min_size=1))
+@example([("\ufeffa", "\ufeff", "\ufeff")])
+@example([("#", " ", "\u2028\x85\x1c")])
+@example([('"a', "'", '""')])
+def test_write_then_read_is_the_identity(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, str]]
+) -> None:
+    path = tmp_path_factory.mktemp("tsv") / "x.tsv"
+    graph = graph_from_records(Triple(*row) for row in rows)
+    assert write(graph, path) == len(set(rows))
+    assert sorted(read(path, DamageReport())) == sorted(set(rows))
+    assert load([path])[0].content_hash == graph.content_hash
+
+
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\rb", "a\0", ""])
+def test_names_that_no_line_can_hold(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SourceError, match="cannot stand in a TSV file"):
+        write(graph_from_records([Triple("a", name, "b")]), tmp_path / "x.tsv")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_orders(tmp_path: Path, order: str) -> None:
+    (tmp_path / "x").write_text("\t".join(order))
+    assert list(read(tmp_path / "x", DamageReport(), order=order)) == [Triple("h", "r", "t")]
+
+
+def test_wrong_options(tmp_path: Path) -> None:
+    with pytest.raises(KgError, match="'hhr' is none of"):
+        list(read(tmp_path / "x", DamageReport(), order="hhr"))
+    with pytest.raises(KgError, match="must be one of label, alias"):
+        list(read_texts(tmp_path / "x", DamageReport(), columns=["name"]))
+
+
+def test_texts(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(
+        "id\talias\tcount\n"
+        "a\tx\t3\tsource\nb\ty\nc\t \n# comment\n\n"
+        "a\tz\tmany\tsource\n\tx\nb\nc\t1\t2\t3\t4\nd\t\nb\tq\t99999999999\n"
+    )
+    report = DamageReport(policy=DamagePolicy.SKIP)
+    texts = list(
+        read_texts(
+            tmp_path / "x", report, columns=("alias", "count", "-"), language="de", header=True
+        )
+    )
+    assert [(t.node, t.value, t.frequency, t.language, t.kind) for t in texts] == [
+        ("a", "x", 3, "de", TextKind.ALIAS), ("b", "y", 0, "de", TextKind.ALIAS),
+        ("c", " ", 0, "de", TextKind.ALIAS),
+    ]  # fmt: skip
+    assert report.reasons == {
+        "count is not a number from 0 to 2147483647": 2,
+        "empty field": 1,
+        "1 fields instead of 2 to 4": 1,
+        "5 fields instead of 2 to 4": 1,
+    }
+    assert (report.n_comment, report.n_blank, report.n_skipped, report.n_lines) == (2, 1, 1, 12)
+
+
+def test_description_beside_label(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a\tA\tan a\nb\t\tonly described\n")
+    report = DamageReport()
+    texts = list(read_texts(tmp_path / "x", report, is_relation=True))
+    assert [(t.node, t.kind, t.value, t.is_relation) for t in texts] == [
+        ("a", TextKind.LABEL, "A", True), ("a", TextKind.DESCRIPTION, "an a", True),
+        ("b", TextKind.DESCRIPTION, "only described", True),
+    ]  # fmt: skip
+    assert report.n_further == 1
