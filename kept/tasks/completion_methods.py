@@ -146,7 +146,10 @@ def triple_scorer(
 def dkrl(
     split: CompletionSplit, asked: Asked, *, host: str, changes: Mapping[str, Any], seed: int
 ) -> Answers:
-    """DKRL with the CBOW encoder over descriptions (else labels), words started from the host."""
+    """DKRL with the CBOW encoder over descriptions (else labels), words started from the host.
+
+    Squared distances (the released program's second mode): matrix products, so it trains on a CPU.
+    """
     graph, draws = split.train_graph, torch_generator(seed, "dkrl")
     token_ids, token_mask = description_tokens(graph, load_tokenizer(host), n_tokens=24)
     words = word_table(load_host(host)).weight.detach()
@@ -157,6 +160,7 @@ def dkrl(
         width=width,
         encoder=CbowEncoder(words=words, width=width, generator=draws),
         generator=draws,
+        norm=2,
     )
     config = dataclasses.replace(DKRL_RECIPE, **changes)
     train_dkrl(model, graph.triples, token_ids, token_mask, config=config, generator=draws)
