@@ -92,9 +92,9 @@ class KnowledgeBatch:
         n_old = self.node_ids.shape[1]
         if n_nodes < n_old:
             raise BatchError(f"a batch of {n_old} nodes cannot be padded to {n_nodes}")
-        places = torch.arange(n_old).expand(len(self), n_old)
-        kinds = torch.zeros(len(self), n_nodes, dtype=self.node_kinds.dtype)
-        return _spread(self, places.to(self.node_ids.device), kinds, word_pad_id)
+        alone = dataclasses.replace(self, sampled_entities=None)
+        padded = _fill([alone], None, _words(n_nodes, self), word_pad_id)
+        return dataclasses.replace(padded, sampled_entities=self.sampled_entities)
 
     @staticmethod
     def stack(
@@ -112,9 +112,10 @@ class KnowledgeBatch:
         if any(batch.sampled_entities is not None for batch in batches):
             raise BatchError("sampled_entities belong to one batch: sample them after stacking")
         if layout == "grouped":
-            return _join([*_group(batches, word_pad_id)])
+            places, kinds = _group(batches)
+            return _fill(batches, places, kinds, word_pad_id)
         n_nodes = max(batch.node_ids.shape[1] for batch in batches)
-        return _join([batch.pad_to(n_nodes, word_pad_id=word_pad_id) for batch in batches])
+        return _fill(batches, None, _words(n_nodes, batches[0]), word_pad_id)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +157,11 @@ def pack(batches: Sequence[KnowledgeBatch], n_nodes: int, *, word_pad_id: int = 
         places.append((row, filled[row], filled[row] + length))
         rows[row].append(batch)
         filled[row] += length
-    packed = [_concatenate(row).pad_to(n_nodes, word_pad_id=word_pad_id) for row in rows]
-    if not packed:
+    if not rows:
         raise BatchError("there is nothing to pack")
-    return Packed(_join(packed), *(tuple(column) for column in zip(*places, strict=True)))
+    joined = [_concatenate(row) for row in rows]
+    packed = _fill(joined, None, _words(n_nodes, joined[0]), word_pad_id)
+    return Packed(packed, *(tuple(column) for column in zip(*places, strict=True)))
 
 
 def _concatenate(samples: Sequence[KnowledgeBatch]) -> KnowledgeBatch:
@@ -206,19 +208,6 @@ def _all_or_none(batches: Sequence[KnowledgeBatch], name: str) -> list[Tensor]:
     return values
 
 
-def _join(batches: Sequence[KnowledgeBatch]) -> KnowledgeBatch:
-    """Batches of equal width, one below the other."""
-    values = {}
-    for field in dataclasses.fields(KnowledgeBatch):
-        if all(getattr(batch, field.name) is None for batch in batches):
-            continue
-        parts = _all_or_none(batches, field.name)
-        if field.name in _MENTION_FIELDS:
-            parts = _pad_mentions(parts, PAD_ROW if field.name == "candidate_ids" else 0)
-        values[field.name] = torch.cat(parts)
-    return KnowledgeBatch(**values)
-
-
 def _pad_mentions(parts: list[Tensor], fill: int) -> list[Tensor]:
     n_mentions = max(part.shape[1] for part in parts)
     width = max(part.shape[2] for part in parts)
@@ -227,51 +216,79 @@ def _pad_mentions(parts: list[Tensor], fill: int) -> list[Tensor]:
     ]
 
 
-def _group(batches: Sequence[KnowledgeBatch], word_pad_id: int) -> list[KnowledgeBatch]:
-    """Every batch with words, entities and relations in ranges common to all."""
-    counts = [
-        torch.stack([((b.node_kinds == k) & b.node_mask).sum(1) for k in range(N_KINDS)])
-        for b in batches
-    ]
-    widths = torch.cat(counts, dim=1).max(dim=1).values.clamp(min=torch.tensor([0, 1, 1]))
-    kinds = torch.repeat_interleave(torch.arange(N_KINDS), widths)
-    starts = torch.cumsum(widths, 0) - widths
-    grouped = []
+def _words(n_nodes: int, batch: KnowledgeBatch) -> Tensor:
+    """Kinds `[node]` of a row that is padded as words."""
+    return torch.zeros(n_nodes, dtype=batch.node_kinds.dtype, device=batch.node_kinds.device)
+
+
+def _group(batches: Sequence[KnowledgeBatch]) -> tuple[list[Tensor], Tensor]:
+    """Places `[batch node]` of all nodes, and kinds `[node]`, when each kind has a range."""
+    counts = []
     for batch in batches:
         if not bool(batch.node_mask.all()):
             raise BatchError("only unpadded batches can be grouped; stack the single samples")
+        counts.append(torch.stack([(batch.node_kinds == k).sum(1) for k in range(N_KINDS)]))
+    device = batches[0].node_kinds.device
+    least = torch.tensor([0, 1, 1], device=device)
+    widths = torch.cat(counts, dim=1).max(dim=1).values.clamp(min=least)
+    starts = torch.cumsum(widths, 0) - widths
+    places = []
+    for batch in batches:
         rank = torch.stack([(batch.node_kinds == k).cumsum(1) - 1 for k in range(N_KINDS)])
-        places = starts[batch.node_kinds] + rank.gather(0, batch.node_kinds[None])[0]
-        grouped.append(_spread(batch, places, kinds.expand(len(batch), -1), word_pad_id))
-    return grouped
+        kinds = batch.node_kinds.long()
+        places.append(starts[kinds] + rank.gather(0, kinds[None])[0])
+    return places, torch.repeat_interleave(torch.arange(N_KINDS, device=device), widths)
 
 
-def _spread(
-    batch: KnowledgeBatch, places: Tensor, kinds: Tensor, word_pad_id: int
+def _fill(
+    batches: Sequence[KnowledgeBatch],
+    places: Sequence[Tensor] | None,
+    kinds: Tensor,
+    word_pad_id: int,
 ) -> KnowledgeBatch:
-    """Move node j of sample b to `places[b, j]` of rows filled with pads of `kinds`."""
-    n_batch, n_new = kinds.shape
-    kinds = kinds.to(batch.node_ids.device)
-    pad_ids = torch.where(kinds == 0, word_pad_id, PAD_ROW)
-    zeros = torch.zeros_like(kinds)
-    fills = {"node_ids": pad_ids, "node_kinds": kinds, "positions": zeros, "segment_ids": zeros}
-    fills |= {"entity_ids": zeros + PAD_ROW, "node_labels": zeros + IGNORE}
-    values: dict[str, Tensor | None] = {
-        name: fills[name].to(value.dtype).scatter(1, places, value)
-        for name in _NODE_FIELDS
-        if (value := getattr(batch, name)) is not None
-    }
-    values["node_mask"] = torch.zeros_like(kinds, dtype=torch.bool).scatter(
-        1, places, batch.node_mask
-    )
-    visible = torch.eye(n_new, dtype=torch.bool, device=kinds.device).repeat(n_batch, 1, 1)
-    sample = torch.arange(n_batch, device=kinds.device)[:, None, None]
-    visible[sample, places[:, :, None], places[:, None, :]] = batch.visible_mask
-    values["visible_mask"] = visible
-    if batch.mention_spans is not None:
-        values["mention_spans"] = _move_spans(batch.mention_spans, places)
-    others = ("candidate_ids", "candidate_priors", "sampled_entities", "labels")
-    return KnowledgeBatch(**values, **{name: getattr(batch, name) for name in others})
+    """All samples in rows of pads of `kinds [node]`, each node at its place (None: as it is)."""
+    n_batch, n_new, device = sum(map(len, batches)), len(kinds), kinds.device
+    fills: dict[str, Tensor | int | bool] = {
+        "node_ids": torch.where(kinds == 0, word_pad_id, PAD_ROW), "node_kinds": kinds,
+        "positions": 0, "segment_ids": 0, "entity_ids": PAD_ROW, "node_labels": IGNORE,
+        "node_mask": False,
+    }  # fmt: skip
+    values: dict[str, Tensor] = {}
+    for name, fill in fills.items():
+        if all(getattr(batch, name) is None for batch in batches):
+            continue
+        parts = _all_or_none(batches, name)
+        whole = torch.empty(n_batch, n_new, dtype=parts[0].dtype, device=device)
+        whole[:] = fill
+        values[name] = _put(whole, parts, places)
+    visible = torch.eye(n_new, dtype=torch.bool, device=device).repeat(n_batch, 1, 1)
+    values["visible_mask"] = _put(visible, [batch.visible_mask for batch in batches], places)
+    for name in (*_MENTION_FIELDS, "labels"):
+        if all(getattr(batch, name) is None for batch in batches):
+            continue
+        parts = _all_or_none(batches, name)
+        if name == "mention_spans" and places is not None:
+            parts = [_move_spans(*pair) for pair in zip(parts, places, strict=True)]
+        if name in _MENTION_FIELDS:
+            parts = _pad_mentions(parts, PAD_ROW if name == "candidate_ids" else 0)
+        values[name] = torch.cat(parts)
+    return KnowledgeBatch(**values)
+
+
+def _put(whole: Tensor, parts: Sequence[Tensor], places: Sequence[Tensor] | None) -> Tensor:
+    """Write `parts` (`[batch node]` or `[batch node node]`) below one another into `whole`."""
+    row = 0
+    for i, part in enumerate(parts):
+        rows, n = whole[row : row + len(part)], part.shape[1]
+        if places is None:
+            rows[(slice(None), *[slice(n)] * (part.ndim - 1))] = part
+        elif part.ndim == 2:
+            rows.scatter_(1, places[i], part)
+        else:
+            sample = torch.arange(len(part), device=part.device)[:, None, None]
+            rows[sample, places[i][:, :, None], places[i][:, None, :]] = part
+        row += len(part)
+    return whole
 
 
 def _move_spans(spans: Tensor, places: Tensor) -> Tensor:

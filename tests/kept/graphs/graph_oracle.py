@@ -19,8 +19,12 @@ def oracle(
     generator: np.random.Generator,
     config: BuilderConfig,
     exclude: Exclusion | None = None,
+    outgoing: dict[int, list[int]] | None = None,
 ) -> dict[str, Any]:
-    """What `build` should give: ids, kinds, positions, spans, origins, edges, visible pairs."""
+    """What `build` should give: ids, kinds, positions, spans, origins, edges, visible pairs.
+
+    `outgoing` are the triple rows of each head; without it all triples are gone through.
+    """
     encoded = tokenizer(
         linked.text, return_offsets_mapping=True, truncation=True, max_length=config.max_words
     )
@@ -62,7 +66,7 @@ def oracle(
         elif starts:
             position += 1
 
-    facts = _facts(anchors, graph, generator, config, exclude)
+    facts = _facts(anchors, graph, generator, config, exclude, outgoing)
     while len(words) + len(anchors) + _n_injected(facts, anchors) > config.max_nodes:
         order = {link: i for i, link in enumerate(anchors)}
         facts.remove(max(facts, key=lambda fact: (fact[2], order[fact[0]])))
@@ -75,18 +79,22 @@ def _facts(
     generator: np.random.Generator,
     config: BuilderConfig,
     exclude: Exclusion | None,
+    outgoing: dict[int, list[int]] | None,
 ) -> list[tuple[int, int, int, tuple[int, ...]]]:
     """(link, triple row, rank, triple) of every fact shown."""
     facts: list[tuple[int, int, int, tuple[int, ...]]] = []
     expanded = []
-    triples = [tuple(map(int, row)) for row in graph.triples]
+    triples = graph.triples if outgoing else [tuple(map(int, row)) for row in graph.triples]
     banned = [] if exclude is None or exclude.triples is None else exclude.triples.tolist()
     pairs = [] if exclude is None or exclude.pairs is None else exclude.pairs.tolist()
     for link, entity in anchors.items():
         if entity in expanded:
             continue
         expanded.append(entity)
-        rows = [i for i, triple in enumerate(triples) if triple[0] == entity]
+        if outgoing is None:
+            rows = [i for i, triple in enumerate(triples) if triple[0] == entity]
+        else:
+            rows = outgoing.get(entity, [])
         if config.directions == "both":
             into = [i for i, t in enumerate(triples) if t[2] == entity and t[0] != entity]
             rows += sorted(into, key=lambda i: (triples[i][2], triples[i][1], triples[i][0]))
@@ -108,7 +116,7 @@ def _facts(
             chosen = [c for c, u in zip(chosen, draws, strict=True) if u >= config.drop_probability]
         for rank, row in chosen:
             if config.directions == "head" or all(row != fact[1] for fact in facts):
-                facts.append((link, row, rank, triples[row]))
+                facts.append((link, row, rank, tuple(int(x) for x in triples[row])))
     return facts
 
 

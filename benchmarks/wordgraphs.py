@@ -1,0 +1,119 @@
+"""Graphs a second: the builder beside loops over lists, on the same texts, with equal results.
+
+    python benchmarks/wordgraphs.py [--graphs 256] [--repeats 5]
+
+Made-up graph of 5,000 entities and texts whose graphs have about 128 nodes. Each line is the
+median of `--repeats` runs, in seconds of one CPU; "floor" only copies the boolean matrices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import string
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from entity_linking.mentions import Link, LinkedText, Mention
+from kept.graphs.builder import BuilderConfig, build_many, encode_words, sample_generator
+from kept.graphs.views import adjacency, colake_batch, colake_view
+from kg_loaders import KnowledgeGraph, Triple, graph_from_records
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "kept" / "graphs"))
+from graph_oracle import oracle, plain
+
+N_ENTITIES, N_RELATIONS, N_TRIPLES, N_WORDS = 5_000, 200, 60_000, 62
+CONFIG = BuilderConfig(max_neighbours=8, max_nodes=256)
+
+
+def make_tokenizer() -> Any:
+    names = ["[UNK]", "[CLS]", "[SEP]", *string.ascii_lowercase]
+    names += [a + b for a in string.ascii_lowercase for b in string.ascii_lowercase]
+    inner = Tokenizer(models.WordPiece({n: i for i, n in enumerate(names)}, unk_token="[UNK]"))
+    inner.normalizer = normalizers.BertNormalizer()
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    inner.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="[UNK]")
+
+
+def make_texts(n: int, graph: KnowledgeGraph) -> list[LinkedText]:
+    """Texts of two-letter words, five of them linked."""
+    generator = np.random.default_rng(0)
+    texts = []
+    for _ in range(n):
+        letters = generator.integers(97, 123, (N_WORDS, 2)).astype(np.uint8)
+        words = [bytes(pair).decode() for pair in letters]
+        places = sorted(generator.choice(N_WORDS, 5, replace=False).tolist())
+        links = tuple(
+            Link(Mention(3 * i, 3 * i + 2), (), graph.entities.name(int(e)), 1.0)
+            for i, e in zip(places, generator.integers(graph.n_entities, size=5), strict=True)
+        )
+        texts.append(LinkedText(" ".join(words), links))
+    return texts
+
+
+def rate(n: int, repeats: int, function: Callable[[], object]) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return n / sorted(times)[repeats // 2]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--graphs", type=int, default=256)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    generator = np.random.default_rng(1)
+    rows = generator.integers([N_ENTITIES, N_RELATIONS, N_ENTITIES], size=(N_TRIPLES, 3))
+    graph = graph_from_records(Triple(f"Q{h}", f"P{r}", f"Q{t}") for h, r, t in rows.tolist())
+    tokenizer, texts = make_tokenizer(), make_texts(options.graphs, graph)
+    n_slow = min(64, options.graphs)
+    outgoing: dict[int, list[int]] = {}
+    for row, head in enumerate(graph.triples[:, 0].tolist()):
+        outgoing.setdefault(head, []).append(row)
+
+    def loops() -> list[dict[str, Any]]:
+        return [
+            oracle(text, tokenizer, graph, sample_generator(0, 0, i), CONFIG, outgoing=outgoing)
+            for i, text in enumerate(texts[:n_slow])
+        ]
+
+    built = build_many(texts, tokenizer, graph, seed=0, config=CONFIG)
+    for ours, theirs in zip(built, loops(), strict=False):
+        if plain(ours, adjacency(ours)) != theirs:
+            raise SystemExit("the builder and the loops disagree")
+    sizes = [item.n_nodes for item in built]
+    views = [colake_view(item) for item in built]
+    lines: list[tuple[str, int, Callable[[], object]]] = [
+        ("loops over lists", n_slow, loops),
+        ("word pieces only", len(texts), lambda: encode_words(
+            [text.text for text in texts], tokenizer, max_words=CONFIG.max_words)),
+        ("build", len(texts), lambda: build_many(texts, tokenizer, graph, seed=0, config=CONFIG)),
+        ("build, view, stack by 32", len(texts), lambda: [
+            colake_batch(build_many(texts[i : i + 32], tokenizer, graph, seed=0, config=CONFIG))
+            for i in range(0, len(texts), 32)]),
+        ("view only", len(texts), lambda: [colake_view(item) for item in built]),
+        ("floor: copy matrices", len(texts), lambda: [v.visible_mask.clone() for v in views]),
+    ]  # fmt: skip
+    print(f"{len(texts)} texts, {np.mean(sizes):.0f} nodes a graph ({min(sizes)} to {max(sizes)})")
+    for name, n, function in lines:
+        print(f"{name:26s} {rate(n, options.repeats, function):10,.0f} graphs/s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""`kept show`: the word-knowledge graph of a text, as one offline page."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+import typer
+from entity_linking.dictionary import DictionaryLinker
+from rich.console import Console
+
+from entity_linking.errors import LinkingError
+from kept.errors import KeptError
+from kept.graphs.builder import BuilderConfig, build, sample_generator
+from kept.graphs.draw import draw_html, draw_svg
+from kept.graphs.views import is_anchor
+from kept.hosts import load_tokenizer
+from kg_loaders import KgError, KnowledgeGraph
+
+
+def show(
+    text: Annotated[str, typer.Argument(help="The text to link and to draw.")],
+    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Page to write; a name in .svg gives the picture."),
+    ] = Path("graph.html"),
+    open_page: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    tokenizer: Annotated[
+        str, typer.Option(help="Tokenizer: `minilm`, a folder or a hub name.")
+    ] = "minilm",
+    policy: Annotated[str, typer.Option(help="Which facts come first: file, random, degree.")] = (
+        "degree"
+    ),
+    max_neighbours: Annotated[int, typer.Option(help="Facts shown of each anchor.")] = 4,
+    directions: Annotated[
+        str, typer.Option(help="Facts whose head is the anchor (head), or both.")
+    ] = "head",
+    keep_mentions: Annotated[
+        bool, typer.Option("--keep-mentions", help="Keep the words of a mention beside its anchor.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the policy `random`.")] = 0,
+) -> None:
+    """Draw the word-knowledge graph of a text: links, the facts they bring, and why."""
+    errors = Console(stderr=True)
+    try:
+        config = BuilderConfig(
+            policy=policy,
+            max_neighbours=max_neighbours,
+            directions=cast(Literal["head", "both"], directions),
+            replace_mentions=not keep_mentions,
+        )
+        graph = KnowledgeGraph.open(kg)
+        pieces = load_tokenizer(tokenizer)
+        (linked,) = DictionaryLinker(graph).link([text])
+        built = build(linked, pieces, graph, generator=sample_generator(seed, 0, 0), config=config)
+        draw = draw_svg if output.suffix == ".svg" else draw_html
+        output.write_text(draw(built, graph, pieces), encoding="utf-8")
+    except (KeptError, KgError, LinkingError, OSError) as error:
+        errors.print(f"kept show: {error}", style="red", markup=False, highlight=False)
+        raise typer.Exit(1) from error
+    if not is_anchor(built).any():
+        errors.print("no entity of this graph was found in the text", style="yellow")
+    typer.echo(f"{built} in {output}")
+    if open_page:
+        webbrowser.open(output.resolve().as_uri())

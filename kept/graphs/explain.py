@@ -1,0 +1,134 @@
+"""Why each node of a word-knowledge graph is there, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kept.graphs.graph import NodeKind, WordKnowledgeGraph
+from kept.graphs.views import is_anchor
+from kg_loaders.errors import GraphMismatchError
+from kg_loaders.store import KnowledgeGraph
+
+N_CANDIDATES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One node for a reader: `role` is word, special, anchor, neighbour or relation."""
+
+    role: str
+    label: str
+    position: int
+    why: tuple[str, ...]
+
+
+def explain(
+    built: WordKnowledgeGraph, graph: KnowledgeGraph, tokenizer: Any
+) -> tuple[Explained, ...]:
+    """Label, role and reason of every node, in node order.
+
+    Raises `GraphMismatchError` when `built` has another graph's ids.
+    """
+    if built.id_space_hash != graph.id_space_hash:
+        raise GraphMismatchError(
+            f"the drawn graph was built with ids of {built.id_space_hash[:12]}, "
+            f"{graph!r} has {graph.id_space_hash[:12]}; open the graph it was built with"
+        )
+    tokens = tokenizer.convert_ids_to_tokens(built.ids[built.kinds == NodeKind.WORD].tolist())
+    anchor = is_anchor(built)
+    explained = []
+    for node in range(built.n_nodes):
+        if built.kinds[node] == NodeKind.WORD:
+            role, label, why = _word(built, node, tokens[node])
+        elif anchor[node]:
+            role, label, why = _anchor(built, graph, node)
+        else:
+            role, label, why = _injected(built, graph, node)
+        explained.append(Explained(role, label, int(built.positions[node]), tuple(why)))
+    return tuple(explained)
+
+
+def _word(built: WordKnowledgeGraph, node: int, token: str) -> tuple[str, str, list[str]]:
+    start, stop = built.spans[node].tolist()
+    if start < 0:
+        return "special", token, ["The tokenizer adds this token to every text."]
+    why = [f"Characters {start} to {stop} of the text; word piece {token!r}."]
+    return "word", built.text[start:stop], why
+
+
+def _anchor(
+    built: WordKnowledgeGraph, graph: KnowledgeGraph, node: int
+) -> tuple[str, str, list[str]]:
+    link = built.links[built.origins[node, 0]]
+    start, stop = built.spans[node].tolist()
+    entity = int(built.ids[node])
+    why = [
+        (
+            f"The text says “{built.text[start:stop]}” (characters {start} to {stop}), linked to "
+            f"{_entity(graph, entity)} with confidence {link.confidence:.2f}."
+        )
+    ]
+    if description := graph.description(entity):
+        why.append(f"{graph.label(entity)}: {description}.")
+    others = [c for c in link.candidates if c.entity != link.entity][:N_CANDIDATES]
+    if others:
+        names = [f"{_candidate(graph, c.entity)} (prior {c.prior:.2f})" for c in others]
+        why.append(f"Passed over: {', '.join(names)}.")
+    return "anchor", graph.label(entity), why
+
+
+def _injected(
+    built: WordKnowledgeGraph, graph: KnowledgeGraph, node: int
+) -> tuple[str, str, list[str]]:
+    link, row, rank = built.origins[node].tolist()
+    mention = built.links[link].mention
+    surface = built.text[mention.start : mention.end]
+    fact = fact_in_words(graph, row)
+    chosen = f"ranked {rank + 1} among the facts of the mention “{surface}”"
+    if built.kinds[node] == NodeKind.RELATION:
+        relation = int(built.ids[node])
+        why = [f"The fact {fact}, {chosen}."]
+        why.append(f"Relation {graph.relations.name(relation)}; row {row} of the graph.")
+        return "relation", graph.relation_label(relation), why
+    entity = int(built.ids[node])
+    n_facts = int((built.edges == node).any(axis=1).sum())
+    why = [f"It came with the fact {fact}, {chosen}."]
+    why.append(f"{_entity(graph, entity)} takes part in {n_facts} of the facts shown.")
+    if description := graph.description(entity):
+        why.append(f"{graph.label(entity)}: {description}.")
+    return "neighbour", graph.label(entity), why
+
+
+def fact_in_words(graph: KnowledgeGraph, row: int) -> str:
+    """The triple in `row`, by labels."""
+    head, relation, tail = graph.triples[row].tolist()
+    return f"{graph.label(head)} — {graph.relation_label(relation)} → {graph.label(tail)}"
+
+
+def ends_of(built: WordKnowledgeGraph, relation: int) -> tuple[int, int]:
+    """Head and tail node of a relation node."""
+    into = built.edges[built.edges[:, 1] == relation, 0]
+    out = built.edges[built.edges[:, 0] == relation, 1]
+    return int(into[0]), int(out[0])
+
+
+def facts_of(built: WordKnowledgeGraph) -> dict[int, list[int]]:
+    """Relation nodes of every anchor node, in node order."""
+    nodes = np.flatnonzero(is_anchor(built)).tolist()
+    anchor_of_link = {int(built.origins[node, 0]): node for node in nodes}
+    facts: dict[int, list[int]] = {node: [] for node in nodes}
+    for node in np.flatnonzero(built.kinds == NodeKind.RELATION).tolist():
+        facts[anchor_of_link[int(built.origins[node, 0])]].append(node)
+    return facts
+
+
+def _entity(graph: KnowledgeGraph, entity: int) -> str:
+    return f"{graph.label(entity)} [{graph.entities.name(entity)}]"
+
+
+def _candidate(graph: KnowledgeGraph, name: str) -> str:
+    entity = graph.entities.find(name)
+    return name if entity is None else _entity(graph, entity)

@@ -1,0 +1,67 @@
+"""`kept show` writes a page or a picture, and explains what went wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from kg_loaders import KnowledgeGraph
+
+pytest.importorskip("entity_linking.dictionary", reason="the dictionary linker is not here")
+pytest.importorskip("kept.hosts", reason="hosts are not here")
+
+
+@pytest.fixture
+def run(tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: Any) -> Any:
+    from kept.cli.show import show
+
+    small_graph.save(tmp_path / "kg")
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    app = typer.Typer()
+    app.command()(show)
+
+    def invoke(text: str, *more: str) -> Any:
+        paths = ("--kg", str(tmp_path / "kg"), "--tokenizer", str(tmp_path / "tokenizer"))
+        return CliRunner().invoke(app, [text, *paths, *more])
+
+    return invoke
+
+
+def test_page_and_picture(run: Any, tmp_path: Path) -> None:
+    page, picture = tmp_path / "a.html", tmp_path / "a.svg"
+    done = run("The Seine flows through Paris", "-o", str(page))
+    assert done.exit_code == 0, done.output
+    assert "2 word" not in done.output
+    assert f"in {page}" in done.output.replace("\n", "")
+    assert "capital of" in page.read_text()
+    assert "<!doctype html>" in page.read_text()
+    done = run("The Seine flows through Paris", "-o", str(picture), "--keep-mentions")
+    assert done.exit_code == 0, done.output
+    assert picture.read_text().startswith("<svg")
+    assert 'class="edge mention"' in picture.read_text()
+
+
+def test_open_starts_the_browser(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert run("Paris", "-o", str(tmp_path / "a.html"), "--open").exit_code == 0
+    assert opened == [(tmp_path / "a.html").as_uri()]
+
+
+def test_nothing_found_is_said(run: Any, tmp_path: Path) -> None:
+    done = run("nothing here", "-o", str(tmp_path / "a.html"))
+    assert done.exit_code == 0
+    assert "no entity of this graph was found" in done.output
+
+
+def test_faults_are_explained(run: Any, tmp_path: Path) -> None:
+    done = run("Paris", "--policy", "best", "-o", str(tmp_path / "a.html"))
+    assert done.exit_code == 1
+    assert "policy 'best'" in done.output
+    done = run("Paris", "--kg", str(tmp_path / "none"), "-o", str(tmp_path / "a.html"))
+    assert done.exit_code == 1
+    assert "not a knowledge graph" in done.output.replace("\n", "")
