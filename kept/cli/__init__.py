@@ -8,8 +8,10 @@ import typer
 
 from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc
+from kept.cli.demo import demo
 from kept.cli.link import link
 from kept.cli.pretrain import pretrain
+from kept.cli.show import show
 from kept.errors import KeptError
 from kg_loaders.errors import KgError
 
@@ -27,6 +29,8 @@ def _root() -> None:
     """Put your knowledge graph into your language model, and see honestly whether it helped."""
 
 
+app.command("demo")(demo)
+app.command("show")(show)
 app.command("link")(link)
 app.command("pretrain")(pretrain)
 app.add_typer(kg.app, name="kg")

@@ -12,23 +12,14 @@ from typing import Any
 import typer
 import yaml
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.errors import LinkingError
+from kept.cli.progress import TrainingProgress
 from kept.errors import ConfigError, KeptError
 from kept.hosts import load_tokenizer
 from kept.training.checkpoint import list_checkpoints
 from kept.training.config import PretrainConfig
-from kept.training.log import StepRecord
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.methods import assemble
 from kg_loaders.errors import KgError
@@ -78,7 +69,7 @@ def _train(config: PretrainConfig, output: Path, how: Resume, console: Console) 
     model, data = assemble(config)
     console.print(str(data), markup=False, highlight=False)
     output.mkdir(parents=True, exist_ok=True)
-    with _asked_to_stop() as stop, _Bar(console) as bar:
+    with _asked_to_stop() as stop, TrainingProgress(console) as bar:
         if not list_checkpoints(output / "checkpoints"):
             (output / CONFIG_FILE).write_text(config.model_dump_json(indent=2), encoding="utf-8")
             load_tokenizer(config.host).save_pretrained(output)
@@ -111,42 +102,6 @@ def _asked_to_stop() -> Iterator[list[int]]:
     finally:
         for s, handler in before.items():
             signal.signal(s, handler)
-
-
-class _Bar:
-    """A `Reporter` that draws a progress bar with the loss and the time left."""
-
-    def __init__(self, console: Console) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-        )
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> _Bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def step(self, record: StepRecord) -> None:
-        """Move on by one step."""
-        if self._task is None:
-            self._task = self._progress.add_task(
-                "", total=record.n_steps, completed=record.step - 1
-            )
-        about = f"loss {record.total_loss:.3f}  {record.nodes_per_second:.0f} nodes/s"
-        self._progress.update(self._task, completed=record.step, description=about)
-
-    def notice(self, message: str) -> None:
-        """Print above the bar."""
-        self._progress.console.print(message, markup=False, highlight=False)
 
 
 def _tell(result: TrainResult, output: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Literal, cast
 
 import typer
-from entity_linking.dictionary import DictionaryLinker
 from rich.console import Console
 
+from entity_linking.dictionary import DictionaryLinker
 from entity_linking.errors import LinkingError
 from kept.errors import KeptError
 from kept.graphs.builder import BuilderConfig, build, sample_generator

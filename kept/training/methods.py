@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from entity_linking.annotations import read_jsonl
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from entity_linking.annotations import read_jsonl
 from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.errors import HostError

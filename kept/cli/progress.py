@@ -1,0 +1,54 @@
+"""The progress bar of every command that trains."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from kept.training.log import StepRecord
+
+
+class TrainingProgress:
+    """A `Reporter`: a bar a training with its loss and the time left, notices above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._task: TaskID | None = None
+        self._last_step = 0
+
+    def __enter__(self) -> TrainingProgress:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def step(self, record: StepRecord) -> None:
+        """Move on by one step; a step number that falls begins another training."""
+        if self._task is None or record.step <= self._last_step:
+            self._task = self._progress.add_task(
+                "", total=record.n_steps, completed=record.step - 1
+            )
+        self._last_step = record.step
+        about = f"loss {record.total_loss:.3f}  {record.nodes_per_second:.0f} nodes/s"
+        self._progress.update(self._task, completed=record.step, description=about)
+
+    def notice(self, message: str) -> None:
+        """Print above the bar."""
+        self._progress.console.print(message, markup=False, highlight=False)
