@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -383,7 +384,7 @@ def _restore(
     generator: torch.Generator,
 ) -> _Progress:
     scorer.load_state_dict(state["weights"])
-    optimiser.load_state_dict(state["optimiser"])
+    optimiser.load_state_dict(deepcopy(state["optimiser"]))  # it would share the tensors
     generator.set_state(state["generator"])
     kept = dict(state["progress"])
     kept["losses"], kept["validations"] = list(kept["losses"]), list(kept["validations"])

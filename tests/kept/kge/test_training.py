@@ -95,6 +95,20 @@ def test_equal_seeds_give_equal_bits_and_resuming_changes_nothing(config: Traini
         assert all(torch.equal(a, b) for a, b in zip(weights[0], other, strict=True))
 
 
+def test_one_state_resumes_twice_alike():
+    scorer, generator = make("complex")
+    state = train(
+        scorer, TRIPLES, config=replace(ONE_VS_ALL, n_epochs=2), generator=generator
+    ).state
+    weights = []
+    for _ in range(2):
+        scorer, generator = make("complex", seed=99)
+        config = replace(ONE_VS_ALL, n_epochs=4)
+        train(scorer, TRIPLES, config=config, generator=generator, state=state)
+        weights.append(scorer.entities.detach().clone())
+    assert torch.equal(*weights)
+
+
 def test_early_stop_returns_the_best_weights():
     scorer, generator = make("complex")
     values = iter([0.1, 0.5, 0.4, 0.3, 0.2])
