@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
-from kg_loaders.lines import read_lines
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
@@ -19,6 +18,7 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText
 from kg_loaders import KgError, KnowledgeGraph
 from kg_loaders.damage import DamageReport
+from kg_loaders.lines import read_lines
 
 LINES_PER_STEP = 4096
 
