@@ -41,6 +41,7 @@ def run(folder: Path, *, resume: Resume = Resume.NEVER, stop_at: int = 99, **cha
     return weights_hash(model)
 
 
+@pytest.mark.slow
 def test_killed_in_mid_epoch_and_in_a_save_it_resumes_to_the_same_weights(
     tmp_path: Path, start: Any
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from transformers import AutoTokenizer
 from typer.testing import CliRunner, Result
 
 from kept.cli import app
+from kept.cli.pretrain_run import _asked_to_stop
 from kept.objectives.masked_nodes import CoLAKEForPreTraining
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
@@ -112,3 +115,17 @@ def test_missing_graphs_and_texts_are_named(config: Path, tmp_path: Path) -> Non
         result = pretrain("--config", config, "-o", tmp_path / "run", flag, value)
         assert result.exit_code == 1
         assert value.name in result.stderr.replace("\n", "")
+
+
+def test_the_first_signal_asks_to_stop_and_the_second_is_as_before() -> None:
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: received.append(number))
+    try:
+        with _asked_to_stop() as stop:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop == [signal.SIGTERM]
+            assert received == []
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert (stop, received) == ([signal.SIGTERM], [signal.SIGTERM])
+    finally:
+        signal.signal(signal.SIGTERM, before)

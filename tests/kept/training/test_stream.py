@@ -12,6 +12,7 @@ from kept.errors import ConfigError
 from kept.training.stream import BatchStream
 
 
+@pytest.mark.slow
 def test_one_stream_under_any_hash_seed_and_worker_count(start: Any) -> None:
     running = [start("stream_toy.py", workers, hash_seed=workers) for workers in (0, 1, 2)]
     hashes = [line for process in running for line in process.communicate()[0].split()]
