@@ -128,7 +128,8 @@ def neighbours(
         rows = np.concatenate([rows, in_rows[proper]])
         owners = np.concatenate([owners, in_owners[proper]])
     order = ranker(graph, graph.triples[rows], generator)
-    order = order[np.argsort(owners[order], kind="stable")]
+    small = owners.astype(np.uint16) if len(entity_ids) <= 65536 else owners  # radix sort
+    order = order[np.argsort(small[order], kind="stable")]
     n_each = np.bincount(owners, minlength=len(entity_ids))
     first = np.cumsum(n_each) - n_each
     kept = order[np.arange(len(order)) - np.repeat(first, n_each) < n]

@@ -284,7 +284,9 @@ def _sorted_distinct(
         raise StoreError(f"triples hold ids outside the vocabularies, whose sizes are {limits}")
     heads, relations, tails = triples.T
     if n_entities * n_relations * n_entities < 2**63:
-        keys = np.unique((heads * np.int64(n_relations) + relations) * n_entities + tails)
+        keys = (heads * np.int64(n_relations) + relations) * n_entities + tails
+        keys.sort()  # np.unique hashes, which is slower
+        keys = np.concatenate([keys[:1], keys[1:][keys[1:] != keys[:-1]]])
         rest, sorted_tails = np.divmod(keys, n_entities)
         columns = (*np.divmod(rest, n_relations), sorted_tails)
         return np.stack(columns, axis=1).astype(np.int32)

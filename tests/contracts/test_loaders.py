@@ -1,4 +1,4 @@
-"""What every format promises: lazy, repeatable records, an exact count, a named place for damage."""
+"""What every format promises: lazy, repeatable records, exact counts, damage with its place."""
 
 from __future__ import annotations
 
