@@ -202,21 +202,23 @@ def _sentence(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> str:
 
 
 def _facts_table(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> str:
+    """Rows of the facts that come from the graph."""
     rows = []
     for node in np.flatnonzero(built.kinds == NodeKind.RELATION).tolist():
         link, row, rank = built.origins[node].tolist()
+        if row < 0:
+            continue
         mention = built.links[link].mention
-        names = graph.triples[row].tolist()
-        ids = (
-            f"{graph.entities.name(names[0])} {graph.relations.name(names[1])} "
-            f"{graph.entities.name(names[2])}"
+        head, relation, tail = graph.triples[row].tolist()
+        names = (graph.entities.name(head), graph.relations.name(relation))
+        cells = (
+            fact_in_words(graph, row),
+            built.text[mention.start : mention.end],
+            str(rank + 1),
+            " ".join((*names, graph.entities.name(tail))),
         )
-        cells = [fact_in_words(graph, row), built.text[mention.start : mention.end], rank + 1, ids]
-        rows.append(
-            f'<tr data-node="{node}">'
-            + "".join(f"<td>{_safe(str(c))}</td>" for c in cells)
-            + "</tr>"
-        )
+        columns = "".join(f"<td>{_safe(cell)}</td>" for cell in cells)
+        rows.append(f'<tr data-node="{node}">{columns}</tr>')
     empty = '<tr><td colspan="4">No fact was injected.</td></tr>'
     return "".join(rows) or empty
 

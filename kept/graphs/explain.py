@@ -84,6 +84,9 @@ def _injected(
     built: WordKnowledgeGraph, graph: KnowledgeGraph, node: int
 ) -> tuple[str, str, list[str]]:
     link, row, rank = built.origins[node].tolist()
+    if row < 0:
+        why = ["A relation that was added to be asked for; no fact of the graph."]
+        return "relation", graph.relation_label(int(built.ids[node])), why
     mention = built.links[link].mention
     surface = built.text[mention.start : mention.end]
     fact = fact_in_words(graph, row)

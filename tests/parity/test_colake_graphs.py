@@ -232,7 +232,11 @@ def test_negative_sampling(golden: dict[str, Any], compared: Any) -> None:
     compared.equal("negatives.counts", frequencies, counts)
     sampler = EntitySampler(frequencies, power=wanted["power"])
     compared.close(
-        "negatives.probabilities", sampler.probabilities, wanted["probabilities"], atol=1e-8
+        "negatives.probabilities",
+        sampler.probabilities,
+        wanted["probabilities"],
+        atol=1e-8,
+        rtol=1e-6,
     )
     n = 100_000
     rows = sampler.draw(n, np.random.default_rng(0))

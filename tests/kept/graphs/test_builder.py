@@ -225,3 +225,22 @@ def test_faulty_configuration_is_named_at_once() -> None:
 def test_slow_tokenizers_are_refused() -> None:
     with pytest.raises(HostError, match="no character offsets"):
         encode_words(["a"], object(), max_words=8)
+
+
+def test_anchors_cover_the_pieces_that_alignment_gives(
+    tokenizer: Any, small_graph: KnowledgeGraph, linked: list[LinkedText]
+) -> None:
+    alignment = pytest.importorskip("entity_linking.alignment", reason="no alignment module")
+    for max_words in (8, 20, 128):
+        config = BuilderConfig(replace_mentions=False, max_words=max_words)
+        built = build_many(linked, tokenizer, small_graph, seed=0, config=config)
+        aligned = alignment.align_batch(linked, tokenizer, max_length=max_words)
+        for ours, theirs in zip(built, aligned, strict=True):
+            spans = dict(zip(theirs.links, theirs.spans, strict=True))
+            for anchor in np.flatnonzero(is_anchor(ours)).tolist():
+                joined = (ours.edges[:, 1] == anchor) & (ours.edge_kinds == EdgeKind.MENTION_ENTITY)
+                pieces = ours.edges[joined, 0]
+                start, stop = spans.pop(ours.links[ours.origins[anchor, 0]])
+                assert pieces.tolist() == list(range(start, stop))
+            rest = {link.entity for link in spans}
+            assert all(name is None or name not in small_graph.entities for name in rest)

@@ -229,3 +229,14 @@ def test_long_labels_are_cut_and_named_in_full(tokenizer: Any) -> None:
     assert all(label.endswith("…") and len(label) < 30 for label in labels)
     assert f"<title>{long}" in svg
     assert dataclasses.asdict(explain(built, graph, tokenizer)[-1])["label"] == long
+
+
+def test_a_relation_that_is_asked_for_is_drawn(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    text = LinkedText("Paris river", (Link(Mention(0, 5), (), "Q90", 0.75),))
+    built = build(text, tokenizer, small_graph, generator=sample_generator(0, 0, 0))
+    asked = int(np.flatnonzero(built.kinds == NodeKind.RELATION)[0])
+    origins = built.origins.copy()
+    origins[asked, 1:] = -1
+    built = dataclasses.replace(built, origins=origins)
+    assert "to be asked for" in explain(built, small_graph, tokenizer)[asked].why[0]
+    assert draw_html(built, small_graph, tokenizer).count("<tr data-node") == 2
