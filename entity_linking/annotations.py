@@ -131,7 +131,7 @@ def read_elevant(path: str | Path, report: DamageReport) -> Iterator[LinkedText]
 
     The text is cropped to the evaluation span, the only part that is labelled; labels that reach
     out of it are left away. A label whose id is no Wikidata item (`<NIL>`, `<NO_MAPPING>`,
-    `DATETIME`) is NIL. Nested labels stay.
+    `DATETIME`, `QUANTITY`) is NIL. Nested labels stay.
     """
     return read_rows(path, report, _ElevantArticle, _from_elevant)
 

@@ -7,8 +7,9 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from entity_linking import DictionaryLinker, LinkedText, LinkingError, Mention, gold_link
@@ -177,6 +178,7 @@ def outside(char: str) -> bool:
     return unicodedata.category(char)[0] == "M" or char == "\u200d"
 
 
+@settings(deadline=None)
 @given(
     LABEL, CONTEXT, CONTEXT, BORDER, BORDER, st.sampled_from(["smart", "sensitive", "insensitive"])
 )
@@ -197,6 +199,7 @@ def test_a_label_between_borders_is_found_at_its_place(
 WORDS = ["new", "york", "city", "of", "paris", "art", "in"]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3), min_size=1, max_size=8),
     st.lists(st.sampled_from([*WORDS, "x", "parisian"]), max_size=25),
@@ -273,8 +276,9 @@ def test_kore50_by_the_dictionary_alone(
 @pytest.mark.data
 def test_real_labels_are_found_where_they_stand(wikidata: KnowledgeGraph) -> None:
     linker = DictionaryLinker(wikidata)
-    labels = [wikidata.label(entity) for entity in range(0, wikidata.n_entities, 50)]
-    labels = [label for label in labels if len(label) > 1]
+    texts = wikidata.entity_texts
+    rows = np.flatnonzero(np.asarray(texts.kinds) == TextKind.LABEL)[::50]
+    labels = [label for label in texts.values.take(rows).to_pylist() if len(label) > 1]
     linked = linker.link([f"({label})" for label in labels])
     missed = [
         label

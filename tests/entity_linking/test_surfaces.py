@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_linking.surfaces import mark, marked_keys, normalise
@@ -28,6 +28,7 @@ def test_normalise_folds(text: str, form: str) -> None:
     assert normalise(text, fold=True)[0] == form
 
 
+@settings(deadline=None)
 @given(ANY_TEXT, st.booleans())
 def test_origins_cover_the_text_in_order(text: str, fold: bool) -> None:
     form, origins = normalise(text, fold=fold)
@@ -45,6 +46,7 @@ def test_origins_cover_the_text_in_order(text: str, fold: bool) -> None:
         assert form[i] == alone[i - first], "a cluster's form depends on nothing outside it"
 
 
+@settings(deadline=None)
 @given(ANY_TEXT)
 def test_composed_and_decomposed_texts_share_a_form(text: str) -> None:
     text = "".join(c for c in text if not unicodedata.category(c).startswith("C"))
@@ -75,6 +77,7 @@ def test_marks_stand_at_legal_boundaries(form: str, key: str) -> None:
     assert marked_keys([form]) == [key]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=6))
 def test_marked_characters_lead_back_to_their_forms(forms: list[str]) -> None:
     marked = mark(forms)

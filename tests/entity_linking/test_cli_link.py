@@ -1,0 +1,67 @@
+"""`kept link`, as a user calls it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from entity_linking import read_jsonl
+from kept.cli import app
+from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamageReport
+
+
+@pytest.fixture(scope="module")
+def kg(small_graph: KnowledgeGraph, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("link") / "kg"
+    small_graph.save(folder)
+    return folder
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["link", *map(str, arguments)], env={"COLUMNS": "160"})
+
+
+def test_text_as_a_table(kg: Path) -> None:
+    result = run("Paris isn't in the FRENCH REPUBLIC [b]", "--kg", kg, "--explain")
+    assert result.exit_code == 0, result.output
+    assert "2 links in 1 texts" in result.output
+    assert "alias 'French Republic' seen 3" in result.output
+    assert "city in Texas" in result.output
+
+
+def test_file_to_json_lines(kg: Path, tmp_path: Path) -> None:
+    notes, out = tmp_path / "notes.txt", tmp_path / "out.jsonl"
+    notes.write_bytes("In Bonn.\r\n\nnothing\nThe Seine — Berlin.\n".encode())
+    result = run(notes, "--kg", kg, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "3 texts in" in result.output
+    texts = list(read_jsonl(out, DamageReport()))
+    assert [(text.id, [link.entity for link in text.links]) for text in texts] == [
+        ("1", ["Q2"]), ("3", []), ("4", ["Q1471", "Q64"]),
+    ]  # fmt: skip
+    printed = run(notes, "--kg", kg, "--json")
+    assert printed.stdout == out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no.txt"], "no.txt is not a file"),
+        (["Paris", "--case", "loud"], "--case is 'loud'"),
+        (["Paris", "--min-prior", "2"], "min_prior is 2.0"),
+    ],
+)
+def test_faults_are_one_line(kg: Path, arguments: list[str], message: str) -> None:
+    result = run(*arguments, "--kg", kg)
+    assert result.exit_code == 1
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_no_graph_names_the_remedy(tmp_path: Path) -> None:
+    result = run("Paris", "--kg", tmp_path / "none")
+    assert result.exit_code == 1
+    assert "kept kg build" in result.output
