@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,7 +147,7 @@ def _compare(
 
 
 # ---- the page ------------------------------------------------------------------
-def _graph_section(graph: KnowledgeGraph, findings: tuple[Finding, ...]) -> Section:
+def _graph_section(graph: KnowledgeGraph, findings: Sequence[Finding]) -> Section:
     rows = [
         ("entities", graph.n_entities),
         ("relations", graph.n_relations),
@@ -195,8 +195,8 @@ def _training_section(folder: Path, config: CompletionConfig) -> Section:
         "Training",
         (
             prose(
-                f"CoLAKE on {config.host}: {training.steps} steps of {training.batch_size} sentences, "
-                f"seed {training.seed}. The controls were trained the same way on the same "
+                f"CoLAKE on {config.host}: {training.steps} steps of {training.batch_size} "
+                f"sentences, seed {training.seed}. The controls were trained the same way on the same "
                 "sentences; only the injected neighbours differ."
             ),
             picture(folder / "colake-true" / "curves.png", "Loss curves of the CoLAKE run"),

@@ -24,6 +24,7 @@ from kept.errors import ConfigError
 from kg_loaders import KnowledgeGraph
 
 Examples = tuple[RelationExample, ...]
+Fact = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def split_examples(
     fact is asked in one sentence, its first.
     Raises `ConfigError` when the examples do not allow as many.
     """
-    first = {}
+    first: dict[Fact, RelationExample] = {}
     for example in examples:
         first.setdefault((example.head, example.relation, example.tail), example)
     unseen, inductive = _draw_inductive(list(first), inductive_heads, n_inductive, generator)
@@ -91,9 +92,6 @@ def split_examples(
         tested_pairs=dict.fromkeys(frozenset((t[0], t[2])) for t in tested),
         max_sentences_per_fact=max_sentences_per_fact,
     )
-
-
-Fact = tuple[str, str, str]
 
 
 def _draw_inductive(
