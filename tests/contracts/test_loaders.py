@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,16 @@ ITEM = (
     '"property":"P17","datatype":"wikibase-item","datavalue":{"type":"wikibase-entityid",'
     '"value":{"entity-type":"item","numeric-id":142,"id":"Q142"}}}}]}}'
 )
-# format: the files of a sample, the first of them the one to read; None: the installed WordNet
-SAMPLES: dict[str, dict[str, str] | None] = {
+WORDNET = {
+    "data.noun": "00000001 05 n 01 dog 0 001 @ 00000002 n 0000 | barks\n"
+    "00000002 05 n 01 animal 0 001 ~ 00000001 n 0000 | lives\n",
+    "index.noun": "dog n 1 1 @ 1 1 00000001\nanimal n 1 1 ~ 1 0 00000002\n",
+    **{f"{stem}.{part}": "" for stem in ("data", "index") for part in ("verb", "adj", "adv")},
+    **{f"{part}.exc": "" for part in ("noun", "verb", "adj", "adv")},
+    "cntlist.rev": "dog%1:05:00:: 1 42\n",
+}
+# format: the files of a sample; the first of them is read, of WordNet their folder
+SAMPLES: dict[str, dict[str, str]] = {
     "tsv": {"x.tsv": "a\tr\tb\nb\tr\tc\n\n# c\na\tr\tb\n"},
     "texts": {"x.tsv": "a\tA\tthe first\nb\tB\n"},
     "jsonl": {"x.jsonl": '{"id": "a", "label": "A", "aliases": ["x", ["y", 2]], "types": ["t"]}\n'},
@@ -40,7 +47,7 @@ SAMPLES: dict[str, dict[str, str] | None] = {
     },
     "rdf": {"x.nt": '<u:a> <u:r> <u:b> .\n<u:a> <http://schema.org/name> "A"@en .\n'},
     "wikidata": {"x.json": f"[\n{ITEM}\n]\n"},
-    "wordnet": None,
+    "wordnet": WORDNET,
     "spo": {"x.spo": "a\tr\tb\n"},
 }
 
@@ -49,25 +56,12 @@ def test_complete() -> None:
     assert list(SAMPLES) == list(FORMATS), "every format has a sample, in the order of FORMATS"
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(name, marks=[pytest.mark.wordnet] if files is None else [])
-        for name, files in SAMPLES.items()
-    ]
-)
+@pytest.fixture(params=SAMPLES)
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
     name: str = request.param
-    if find_spec(FORMATS[name].module) is None:
-        pytest.skip(f"{FORMATS[name].module} is not part of this build")
-    files = SAMPLES[name]
-    if files is None:
-        folder = Path("/usr/share/wordnet")
-        if not (folder / "data.noun").exists():
-            pytest.skip("WordNet is not installed (Debian package wordnet-base)")
-        return Source(folder, name)
-    for file, text in files.items():
+    for file, text in SAMPLES[name].items():
         (tmp_path / file).write_text(text)
-    return Source(tmp_path / next(iter(files)), name)
+    return Source(tmp_path if name == "wordnet" else tmp_path / next(iter(SAMPLES[name])), name)
 
 
 def test_records(source: Source) -> None:
@@ -103,14 +97,12 @@ def test_missing_file(source: Source, tmp_path: Path) -> None:
 
 
 def test_damage_is_named_and_counted(source: Source) -> None:
-    if source.path.is_dir():
-        pytest.skip("a folder: its reader has damage tests of its own")
     good, _ = load([source])
-    whole = source.path.read_bytes()
-    source.path.write_bytes(whole + GARBAGE)
-    with pytest.raises(KgError, match=source.path.name):
+    damaged = source.path / "data.noun" if source.path.is_dir() else source.path
+    damaged.write_bytes(damaged.read_bytes() + GARBAGE)
+    with pytest.raises(KgError, match=damaged.name):
         load([source])
     graph, report = load([source], policy="skip")
     assert graph.content_hash == good.content_hash
     assert report.n_rejected >= 1
-    assert report.rejections[-1].file == str(source.path)
+    assert report.rejections[-1].file == str(damaged)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,7 @@ def test_save_where_one_may_not(small_graph: KnowledgeGraph, tmp_path: Path) -> 
 
 SAVER = """
 import os, signal, sys
+from multiprocessing import get_context
 from pathlib import Path
 import kg_loaders.folder as folder
 from kg_loaders import Triple, graph_from_records
@@ -286,3 +288,14 @@ def test_few_and_many_ids_agree() -> None:
         vocabulary.id("x")
     with pytest.raises(IndexError, match="3000"):
         vocabulary.name(3000)
+
+
+def _label_of_first(graph: KnowledgeGraph) -> str:
+    return graph.label(0)
+
+
+def test_spawned_workers_open_the_folder(small_graph: KnowledgeGraph, saved: Path) -> None:
+    opened = KnowledgeGraph.open(saved)
+    with get_context("spawn").Pool(1) as pool:
+        labels = pool.map(_label_of_first, [opened, small_graph])
+    assert labels == [small_graph.label(0)] * 2
