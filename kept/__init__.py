@@ -1,1 +1,65 @@
-"""Knowledge-Enriched Pre-Trained language models."""
+"""Knowledge-Enriched Pre-Trained: your knowledge graph in your language model.
+
+The everyday names; each is imported when it is first used, so `import kept` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from entity_linking import DictionaryLinker, LinkedText
+    from kept.batches import KnowledgeBatch
+    from kept.encoders.colake import CoLAKE
+    from kept.graphs.builder import BuilderConfig, build
+    from kept.graphs.draw import draw_html
+    from kept.graphs.views import colake_view
+    from kept.hosts import load_host, load_tokenizer
+    from kept.objectives.masked_nodes import CoLAKEForPreTraining
+    from kept.outputs import KnowledgeOutput
+    from kept.training.randomness import generator
+    from kg_loaders import KnowledgeGraph, atlas
+
+_PLACES = {
+    "BuilderConfig": "kept.graphs.builder",
+    "CoLAKE": "kept.encoders.colake",
+    "CoLAKEForPreTraining": "kept.objectives.masked_nodes",
+    "DictionaryLinker": "entity_linking",
+    "KnowledgeBatch": "kept.batches",
+    "KnowledgeGraph": "kg_loaders",
+    "KnowledgeOutput": "kept.outputs",
+    "LinkedText": "entity_linking",
+    "atlas": "kg_loaders",
+    "build": "kept.graphs.builder",
+    "colake_view": "kept.graphs.views",
+    "draw_html": "kept.graphs.draw",
+    "generator": "kept.training.randomness",
+    "load_host": "kept.hosts",
+    "load_tokenizer": "kept.hosts",
+}
+
+__all__ = [
+    "BuilderConfig",
+    "CoLAKE",
+    "CoLAKEForPreTraining",
+    "DictionaryLinker",
+    "KnowledgeBatch",
+    "KnowledgeGraph",
+    "KnowledgeOutput",
+    "LinkedText",
+    "atlas",
+    "build",
+    "colake_view",
+    "draw_html",
+    "generator",
+    "load_host",
+    "load_tokenizer",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'kept' has no attribute {name!r}")
+    place = import_module(_PLACES[name])
+    return import_module("kg_loaders.atlas") if name == "atlas" else getattr(place, name)

@@ -196,8 +196,8 @@ def _training_section(folder: Path, config: CompletionConfig) -> Section:
         (
             prose(
                 f"CoLAKE on {config.host}: {training.steps} steps of {training.batch_size} "
-                f"sentences, seed {training.seed}. The controls were trained the same way on the same "
-                "sentences; only the injected neighbours differ."
+                f"sentences, seed {training.seed}. The controls were trained the same way on the "
+                "same sentences; only the injected neighbours differ."
             ),
             picture(folder / "colake-true" / "curves.png", "Loss curves of the CoLAKE run"),
         ),
