@@ -10,19 +10,20 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from random import Random
 
-from kg_loaders.atlas.describe import describe
-from kg_loaders.atlas.tables import Item, World, load, rows
+from kg_loaders.atlas.describe import describe, nameable
+from kg_loaders.atlas.tables import World, load, rows
 from kg_loaders.atlas.wording import Draft, Surfaces, Writer
 from kg_loaders.records import Triple
 
 SENTENCES = {
     "country": 6, "city": 1, "river": 3, "mountain": 3, "person": 3, "literary work": 4,
-    "film": 3, "painting": 4, "opera": 4, "language": 2, "currency": 1, "organisation": 2,
-    "continent": 2,
+    "film": 3, "painting": 4, "opera": 4, "language": 2, "currency": 1, "state": 2,
+    "organisation": 2, "continent": 2,
 }  # fmt: skip
 CAPITAL_SENTENCES = 2
 RESERVED_SHARE = {"person": 0.06, "film": 0.06, "literary work": 0.06, "city": 0.05, "river": 0.06,
@@ -42,6 +43,12 @@ class Split:
     inductive: tuple[Triple, ...]
     reserved: tuple[str, ...]
 
+    @cached_property
+    def held_pairs(self) -> dict[tuple[str, str], str]:
+        """Pair of entities -> "valid" or "test"."""
+        held = {pair(t.head, t.tail): "valid" for t in self.valid}
+        return held | {pair(t.head, t.tail): "test" for t in self.test}
+
 
 def _rank(key: str) -> str:
     return sha256(f"atlas:{key}".encode()).hexdigest()
@@ -55,19 +62,18 @@ def pair(head: str, tail: str) -> tuple[str, str]:
 def reserve(world: World) -> tuple[str, ...]:
     """Entities of the inductive split: little-mentioned ones, a share of each kind."""
     degree_in = Counter(tail for _, _, tail in world.triples)
+    capitals = {tail: None for _, relation, tail in world.triples if relation == "P36"}
     chosen: list[str] = []
     for kind, share in RESERVED_SHARE.items():
-        pool = [item.id for item in world.items.values() if item.kind == kind]
         pool = [
-            e for e in pool
-            if degree_in[e] <= RESERVED_MAX_DEGREE_IN and "P36" not in _inverse(world, e)
-        ]  # fmt: skip
+            item.id
+            for item in world.items.values()
+            if item.kind == kind
+            and degree_in[item.id] <= RESERVED_MAX_DEGREE_IN
+            and item.id not in capitals
+        ]
         chosen += sorted(pool, key=_rank)[: round(share * len(pool))]
     return tuple(sorted(chosen))
-
-
-def _inverse(world: World, entity: str) -> Iterable[str]:
-    return [relation for _, relation, tail in world.triples if tail == entity]
 
 
 def split(world: World) -> Split:
@@ -148,11 +154,9 @@ def place(draft: Draft, parts: Split) -> str:
     if any(entity in parts.reserved for entity in entities):
         return "test"
     pairs = [pair(a, b) for i, a in enumerate(entities) for b in entities[i + 1 :]]
-    for name, triples in (("test", parts.test), ("valid", parts.valid)):
-        ends = {pair(t.head, t.tail): None for t in triples}
-        if any(p in ends for p in pairs):
-            return name
-    return "train"
+    ends = parts.held_pairs
+    found = [ends[p] for p in pairs if p in ends]
+    return "test" if "test" in found else "valid" if found else "train"
 
 
 def probes(world: World, parts: Split) -> list[dict[str, str]]:
@@ -172,16 +176,25 @@ def probes(world: World, parts: Split) -> list[dict[str, str]]:
     return out
 
 
-def entity_row(item: Item, world: World, parts: Split) -> dict[str, object]:
-    """One line of entities.jsonl."""
-    aliases = dict.fromkeys(name.text for name in item.names[1:] if name.text != item.label)
-    return {
-        "id": item.id,
-        "label": item.label,
-        "aliases": list(aliases),
-        "types": [t.tail for t in world.triples if t.head == item.id and t.relation == "P31"],
-        "description": describe(item, world, parts.train, parts.reserved),
-    }
+def entity_rows(world: World, parts: Split) -> list[dict[str, object]]:
+    """The lines of entities.jsonl, in table order."""
+    known = nameable(world, parts.train, parts.reserved)
+    types: dict[str, list[str]] = defaultdict(list)
+    for head, relation, tail in world.triples:
+        if relation == "P31":
+            types[head].append(tail)
+    return [
+        {
+            "id": item.id,
+            "label": item.label,
+            "aliases": [
+                text for text in dict.fromkeys(n.text for n in item.names) if text != item.label
+            ],
+            "types": types[item.id],
+            "description": describe(item, world, known),
+        }
+        for item in world.items.values()
+    ]
 
 
 def compose(folder: Path) -> None:
@@ -190,9 +203,7 @@ def compose(folder: Path) -> None:
     parts = split(world)
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "triples.tsv", ["head\trelation\ttail", *("\t".join(t) for t in world.triples)])
-    _write_json(
-        folder / "entities.jsonl", (entity_row(i, world, parts) for i in world.items.values())
-    )
+    _write_json(folder / "entities.jsonl", entity_rows(world, parts))
     _write_json(
         folder / "sentences.jsonl",
         (

@@ -23,10 +23,14 @@ DERIVED = {"P36": "P1376", "P47": "P47", "P50": "P800", "P170": "P800", "P86": "
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A label or alias; `article` ("the " or "") stands before it in running text."""
+    """A label or alias; `article` ("the " or "") stands before it in running text.
+
+    A former name (`~` in the tables) is an alias, but no phrase is filled with it.
+    """
 
     article: str
     text: str
+    is_former: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Item:
         return self.names[0].text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
     """All items by id in table order, and every triple, sorted."""
 
@@ -110,4 +114,6 @@ def _item(row: dict[str, str]) -> Item:
 
 
 def _name(text: str) -> Name:
-    return Name("the ", text[4:]) if text.startswith("the ") else Name("", text)
+    is_former, text = text.startswith("~"), text.removeprefix("~")
+    article = "the " if text.startswith("the ") else ""
+    return Name(article, text.removeprefix(article), is_former)

@@ -72,7 +72,7 @@ class Writer:
             entity = self._bind(slot.removeprefix("a:"), bound, draft.facts, random)
             if entity is None:
                 return None
-            names = self.items[entity].names
+            names = [name for name in self.items[entity].names if not name.is_former]
             first = indefinite or len(names) == 1 or random.random() >= ALIAS_SHARE
             name = names[0] if first else random.choice(names[1:])
             draft.mention(name, entity, indefinite=indefinite)
