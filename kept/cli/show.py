@@ -7,16 +7,6 @@ from pathlib import Path
 from typing import Annotated, Literal, cast
 
 import typer
-from rich.console import Console
-
-from entity_linking.dictionary import DictionaryLinker
-from entity_linking.errors import LinkingError
-from kept.errors import KeptError
-from kept.graphs.builder import BuilderConfig, build, sample_generator
-from kept.graphs.draw import draw_html, draw_svg
-from kept.graphs.views import is_anchor
-from kept.hosts import load_tokenizer
-from kg_loaders import KgError, KnowledgeGraph
 
 
 def show(
@@ -43,25 +33,28 @@ def show(
     seed: Annotated[int, typer.Option(help="Seed of the policy `random`.")] = 0,
 ) -> None:
     """Draw the word-knowledge graph of a text: links, the facts they bring, and why."""
-    errors = Console(stderr=True)
-    try:
-        config = BuilderConfig(
-            policy=policy,
-            max_neighbours=max_neighbours,
-            directions=cast(Literal["head", "both"], directions),
-            replace_mentions=not keep_mentions,
-        )
-        graph = KnowledgeGraph.open(kg)
-        pieces = load_tokenizer(tokenizer)
-        (linked,) = DictionaryLinker(graph).link([text])
-        built = build(linked, pieces, graph, generator=sample_generator(seed, 0, 0), config=config)
-        draw = draw_svg if output.suffix == ".svg" else draw_html
-        output.write_text(draw(built, graph, pieces), encoding="utf-8")
-    except (KeptError, KgError, LinkingError, OSError) as error:
-        errors.print(f"kept show: {error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
+    from entity_linking.dictionary import DictionaryLinker
+    from kept.graphs.builder import BuilderConfig, build
+    from kept.graphs.draw import draw_html, draw_svg
+    from kept.graphs.views import is_anchor
+    from kept.hosts import load_tokenizer
+    from kept.training.randomness import generator
+    from kg_loaders import KnowledgeGraph
+
+    config = BuilderConfig(
+        policy=policy,
+        max_neighbours=max_neighbours,
+        directions=cast(Literal["head", "both"], directions),
+        replace_mentions=not keep_mentions,
+    )
+    graph = KnowledgeGraph.open(kg)
+    pieces = load_tokenizer(tokenizer)
+    (linked,) = DictionaryLinker(graph).link([text])
+    built = build(linked, pieces, graph, generator=generator(seed, "show"), config=config)
+    draw = draw_svg if output.suffix == ".svg" else draw_html
+    output.write_text(draw(built, graph, pieces), encoding="utf-8")
     if not is_anchor(built).any():
-        errors.print("no entity of this graph was found in the text", style="yellow")
+        typer.secho("no entity of this graph was found in the text", fg="yellow", err=True)
     typer.echo(f"{built} in {output}")
     if open_page:
         webbrowser.open(output.resolve().as_uri())
