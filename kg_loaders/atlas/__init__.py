@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal
 
+from kg_loaders.build import graph_from_records
 from kg_loaders.records import Record, Text, TextKind, Triple
-from kg_loaders.store import KnowledgeGraph, graph_from_records
+from kg_loaders.store import KnowledgeGraph
 
 SplitName = Literal["train", "valid", "test"]
 
