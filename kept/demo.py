@@ -176,7 +176,7 @@ def _link_section(links: dict[str, str]) -> Section:
         (
             prose(
                 "The dictionary linker finds labels and aliases in the atlas's test sentences. It "
-                "is not trained; its confidence is a prior and not calibrated. The atlas's sentences "
+                "is not trained; its confidence is a prior, not calibrated. The atlas's sentences "
                 "use the graph's own names, so this is an upper bound: real text is far harder."
             ),
             table(("scored", "result"), list(links.items()), "Against the gold annotations"),

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from kept.errors import CheckpointError
@@ -232,9 +233,18 @@ def summarise(
             "entities": split.full_graph.n_entities,
             "relations": split.full_graph.n_relations,
             **{f"{name} facts": len(part) for name, part in split.tests.items()},
+            **{
+                f"{name} facts whose head brings no neighbour": _n_bare(split, triples)
+                for name, triples in asked.triples.items()
+            },
             **{f"left out: {why}": n for why, n in split.dropped.items()},
         },
     )
+
+
+def _n_bare(split: CompletionSplit, triples: NDArray[np.int64]) -> int:
+    degrees = np.diff(split.context_graph.out_offsets)
+    return int((degrees[triples[:, 0]] == 0).sum())
 
 
 def audit(split: CompletionSplit, asked: Asked) -> Iterator[LeakCheck]:

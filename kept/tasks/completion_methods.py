@@ -222,11 +222,11 @@ class CoLAKERun:
             graph=graph,
             tokenizer=tokenizer,
             builder=self.builder,
-            masking=self._masking(graph, tokenizer),
+            masking=self.masking_config(graph, tokenizer),
             sampler=entity_sampler(split.train, graph),
             n_negatives=self.n_negatives,
         )
-        model = self._fresh(graph, tokenizer, seed)
+        model = self.fresh_model(graph, tokenizer)
         train_model(model, data, self.training, folder, reporter=reporter, resume=Resume.LATEST)
         return model
 
@@ -250,14 +250,14 @@ class CoLAKERun:
         }
         return asked.answers(method, scores, {})
 
-    def _fresh(self, graph: KnowledgeGraph, tokenizer: Any, seed: int) -> CoLAKEForPreTraining:
+    def fresh_model(self, graph: KnowledgeGraph, tokenizer: Any) -> CoLAKEForPreTraining:
         with torch.random.fork_rng():
-            torch.manual_seed(torch_seed(seed, "fresh model"))
+            torch.manual_seed(torch_seed(self.training.seed, "fresh model"))
             model = CoLAKEForPreTraining.from_host(load_host(self.host), graph)
             model.encoder.initialise_from_labels(graph, tokenizer)
         return model
 
-    def _masking(self, graph: KnowledgeGraph, tokenizer: Any) -> MaskingConfig:
+    def masking_config(self, graph: KnowledgeGraph, tokenizer: Any) -> MaskingConfig:
         return MaskingConfig(
             word_mask_id=tokenizer.mask_token_id,
             n_words=len(tokenizer),
