@@ -23,7 +23,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from entity_linking.mentions import Link, LinkedText, Mention
-from kept.graphs.builder import BuilderConfig, build_many, encode_words, sample_generator
+from kept.graphs.builder import BuilderConfig, build_many, encode_words
 from kept.graphs.views import adjacency, colake_batch, colake_view
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 
@@ -89,7 +89,7 @@ def main() -> None:
 
     def loops() -> list[dict[str, Any]]:
         return [
-            oracle(text, tokenizer, graph, sample_generator(0, 0, i), CONFIG, outgoing=outgoing)
+            oracle(text, tokenizer, graph, generator(0, "graph", 0, i), CONFIG, outgoing=outgoing)
             for i, text in enumerate(texts[:n_slow])
         ]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kept.hosts import load_host, load_tokenizer
     from kept.objectives.masked_nodes import CoLAKEForPreTraining
     from kept.outputs import KnowledgeOutput
-    from kept.training.randomness import generator
+    from kept.randomness import generator
     from kg_loaders import KnowledgeGraph, atlas
 
 _PLACES = {
@@ -34,7 +34,7 @@ _PLACES = {
     "build": "kept.graphs.builder",
     "colake_view": "kept.graphs.views",
     "draw_html": "kept.graphs.draw",
-    "generator": "kept.training.randomness",
+    "generator": "kept.randomness",
     "load_host": "kept.hosts",
     "load_tokenizer": "kept.hosts",
 }

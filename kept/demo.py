@@ -14,24 +14,22 @@ from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.draw import draw_html
 from kept.hosts import load_tokenizer
+from kept.randomness import generator
 from kept.report.page import Section, embedded_page, page, picture, prose, table, verdict
 from kept.tasks.atlas import atlas_examples, atlas_split, linked_texts
 from kept.tasks.completion_batches import usable_examples
-from kept.tasks.completion_comparison import (
+from kept.tasks.completion_comparison import Comparison, CompletionConfig, compare
+from kept.tasks.completion_tables import (
     AUDIT,
     COLUMNS,
     DIFFERENCES,
-    Comparison,
-    CompletionConfig,
     audit_cells,
-    compare,
     describe,
     difference_cells,
     score_cells,
     to_json,
 )
 from kept.training.log import Reporter
-from kept.training.randomness import generator
 from kg_loaders import KnowledgeGraph, StoreError, atlas
 from kg_loaders.checks import Finding, check
 

@@ -32,7 +32,7 @@ def read(
     *,
     order: str = "hrt",
     max_line_bytes: int = MAX_LINE_BYTES,
-) -> Iterator[Record]:
+) -> Iterator[Triple]:
     """Triples, one a line; `order` names the columns (OpenKE "htr", ConceptNet "rht")."""
     if order not in ORDERS:
         raise KgError(f"order {order!r} is none of {', '.join(ORDERS)}")

@@ -14,11 +14,12 @@ import yaml
 
 from experiments.wk_completion.data import read_world
 from kept.hosts import load_tokenizer
+from kept.randomness import generator
 from kept.tasks.completion_batches import usable_examples
-from kept.tasks.completion_comparison import CompletionConfig, compare, to_json, to_markdown
+from kept.tasks.completion_comparison import CompletionConfig, compare
+from kept.tasks.completion_tables import to_json, to_markdown
 from kept.tasks.wk_completion import split_examples
 from kept.training.log import StepRecord
-from kept.training.randomness import generator
 
 
 class Printer:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc
@@ -15,8 +16,21 @@ from kept.cli.show import show
 from kept.errors import KeptError
 from kg_loaders.errors import KgError
 
+
+class _TellsErrors(TyperGroup):
+    """An error of ours, or of the file system, is one message and exit code 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (KgError, LinkingError, KeptError, OSError) as error:
+            typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
+            raise typer.Exit(1) from error
+
+
 app = typer.Typer(
     name="kept",
+    cls=_TellsErrors,
     help="Put your knowledge graph into your language model, and see honestly whether it helped.",
     no_args_is_help=True,
     add_completion=False,
@@ -38,9 +52,5 @@ app.add_typer(kgc.app, name="kgc")
 
 
 def main() -> None:
-    """Entry point of the console script: an error of ours is one message and exit code 1."""
-    try:
-        app()
-    except (KgError, LinkingError, KeptError) as error:
-        typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
-        sys.exit(1)
+    """Entry point of the console script."""
+    app()

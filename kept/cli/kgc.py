@@ -5,15 +5,10 @@ The work is in `kept.cli.kgc_runs`, imported when a command runs: `kept --help` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from kept.errors import KeptError
-from kg_loaders.errors import KgError
 
 app = typer.Typer(
     help="Complete a knowledge graph: train, evaluate and ask triple scorers.",
@@ -38,12 +33,11 @@ def train_command(
     ] = 0.05,
 ) -> None:
     """Train a scorer and keep the epoch with the best validation MRR."""
-    with _told_errors():
-        from kept.cli import kgc_runs
+    from kept.cli import kgc_runs
 
-        kgc_runs.train_scorer(
-            source, output, name=scorer, epochs=epochs, width=width, seed=seed, holdout=holdout
-        )
+    kgc_runs.train_scorer(
+        source, output, name=scorer, epochs=epochs, width=width, seed=seed, holdout=holdout
+    )
 
 
 @app.command("eval")
@@ -56,12 +50,11 @@ def eval_command(
     as_json: AsJson = False,
 ) -> None:
     """Filtered ranks of a split, with their conditions."""
-    with _told_errors():
-        from kept.cli import kgc_runs
+    from kept.cli import kgc_runs
 
-        kgc_runs.evaluate(
-            source, model, split=split, ties=ties, directions=directions.split(","), as_json=as_json
-        )
+    kgc_runs.evaluate(
+        source, model, split=split, ties=ties, directions=directions.split(","), as_json=as_json
+    )
 
 
 @app.command("predict")
@@ -75,17 +68,6 @@ def predict_command(
     as_json: AsJson = False,
 ) -> None:
     """Best answers for the one slot that is "?"; known ones are marked."""
-    with _told_errors():
-        from kept.cli import kgc_runs
+    from kept.cli import kgc_runs
 
-        kgc_runs.predict(source, model, (head, relation, tail), top=top, as_json=as_json)
-
-
-@contextmanager
-def _told_errors() -> Iterator[None]:
-    """Known errors become one line and exit code 2; others are our faults and stay tracebacks."""
-    try:
-        yield
-    except (KeptError, KgError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
+    kgc_runs.predict(source, model, (head, relation, tail), top=top, as_json=as_json)

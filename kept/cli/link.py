@@ -16,7 +16,7 @@ from entity_linking.annotations import to_json, write_jsonl
 from entity_linking.dictionary import Case, DictionaryLinker
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText
-from kg_loaders import KgError, KnowledgeGraph
+from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 from kg_loaders.lines import read_lines
 
@@ -43,31 +43,25 @@ def link(
 ) -> None:
     """Link text by the labels and aliases of a graph: no training, no network."""
     errors = Console(stderr=True)
-    try:
-        if case not in get_args(Case):
-            raise LinkingError(f"--case is {case!r}; choose one of {', '.join(get_args(Case))}")
-        graph = KnowledgeGraph.open(kg)
-        linker = DictionaryLinker(
-            graph,
-            case=cast(Case, case),
-            min_prior=min_prior,
-            nil_below=nil_below,
-            min_length=min_length,
-            languages=language,
-        )
-        linked = _link(linker, source, errors)
-        if output is not None:
-            typer.echo(f"{write_jsonl(linked, output)} texts in {output}")
-        elif as_json:
-            for text in linked:
-                typer.echo(to_json(text).decode())
-        else:
-            _print(list(linked), graph, linker if explain else None)
-    except (KgError, LinkingError, OSError) as error:
-        errors.print(
-            f"kept link: {error}", style="red", markup=False, highlight=False, soft_wrap=True
-        )
-        raise typer.Exit(1) from error
+    if case not in get_args(Case):
+        raise LinkingError(f"--case is {case!r}; choose one of {', '.join(get_args(Case))}")
+    graph = KnowledgeGraph.open(kg)
+    linker = DictionaryLinker(
+        graph,
+        case=cast(Case, case),
+        min_prior=min_prior,
+        nil_below=nil_below,
+        min_length=min_length,
+        languages=language,
+    )
+    linked = _link(linker, source, errors)
+    if output is not None:
+        typer.echo(f"{write_jsonl(linked, output)} texts in {output}")
+    elif as_json:
+        for text in linked:
+            typer.echo(to_json(text).decode())
+    else:
+        _print(list(linked), graph, linker if explain else None)
 
 
 def _link(linker: DictionaryLinker, source: str, console: Console) -> Iterator[LinkedText]:

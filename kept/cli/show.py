@@ -38,7 +38,7 @@ def show(
     from kept.graphs.draw import draw_html, draw_svg
     from kept.graphs.views import is_anchor
     from kept.hosts import load_tokenizer
-    from kept.training.randomness import generator
+    from kept.randomness import generator
     from kg_loaders import KnowledgeGraph
 
     config = BuilderConfig(

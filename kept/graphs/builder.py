@@ -2,7 +2,7 @@
 
 Follows CoLAKE (Sun et al., COLING 2020, section 3.1): mentions become anchors, anchors bring facts,
 and a fact stands at soft positions just after its anchor. Where we differ from the released code:
-every draw comes from a generator of the sample's own (`sample_generator`), nothing is remembered
+every draw comes from a generator of the sample's own, nothing is remembered
 from one text to the next, facts are dropped one by one instead of all or none, every mention of
 an entity becomes an anchor (the first one carries its facts), a fact between two anchors is shown
 once, and a text that grows too large loses its lowest-ranked facts instead of being thrown away.
@@ -24,6 +24,7 @@ from entity_linking.mentions import LinkedText
 from kept.errors import BatchError, ConfigError, HostError
 from kept.graphs.assembly import Anchors, Facts, Ids, Words, connect, far_ends
 from kept.graphs.graph import WordKnowledgeGraph
+from kept.randomness import generator
 from kg_loaders.neighbours import POLICIES, Policy
 from kg_loaders.store import KnowledgeGraph
 
@@ -113,11 +114,6 @@ def _matches(rows: Ids, wanted: Ids) -> NDArray[np.bool_]:
     return found
 
 
-def sample_generator(seed: int, epoch: int, sample: int) -> np.random.Generator:
-    """The generator of one sample in one epoch, whatever worker asks for it."""
-    return np.random.default_rng((seed, epoch, sample))
-
-
 def encode_words(texts: Sequence[str], tokenizer: Any, *, max_words: int) -> list[Words]:
     """Word pieces of every text by a fast tokenizer, cut to `max_words`."""
     if not getattr(tokenizer, "is_fast", False):
@@ -192,7 +188,7 @@ def build_many(
             item,
             words,
             graph,
-            generator=sample_generator(seed, epoch, sample),
+            generator=generator(seed, "graph", epoch, sample),
             config=config,
             exclude=exclusion,
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.errors import ConfigError
-from kg_loaders import DamageError, KnowledgeGraph, SourceError, Triple, graph_from_records
+from kg_loaders import KnowledgeGraph, SourceError, graph_from_records, tsv
+from kg_loaders.damage import DamageReport
 
 SPLITS = ("train", "valid", "test")
 
@@ -45,7 +44,7 @@ def read_splits(path: Path, *, holdout: float, seed: int) -> Splits:
     """
     if (path / "manifest.json").is_file():
         return _cut(KnowledgeGraph.open(path), holdout, seed)
-    parts = [list(_read(_find(path, name))) for name in SPLITS]
+    parts = [list(tsv.read(_find(path, name), DamageReport())) for name in SPLITS]
     graph = graph_from_records([triple for part in parts for triple in part], sources=[path.name])
     entities = {name: i for i, name in enumerate(graph.entities)}
     relations = {name: i for i, name in enumerate(graph.relations)}
@@ -77,21 +76,3 @@ def _find(folder: Path, name: str) -> Path:
         f"{folder} is neither a graph folder (manifest.json) nor a benchmark folder: "
         f"{name}{{{','.join(endings)}}} is missing"
     )
-
-
-def _read(path: Path) -> Iterator[Triple]:
-    try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        text = raw.decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path} cannot be read: {error}") from error
-    for number, line in enumerate(text.split("\n"), 1):
-        fields = line.removesuffix("\r").split("\t")
-        if fields == [""]:
-            continue
-        if len(fields) != 3 or not all(fields):
-            raise DamageError(
-                f"{path}, line {number}: {len(fields)} fields where head, relation, tail are "
-                f"expected: {line[:80]!r}"
-            )
-        yield Triple(*fields)

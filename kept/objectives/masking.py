@@ -77,7 +77,7 @@ def mask_nodes(
 ) -> KnowledgeBatch:
     """`batch` with hidden nodes and `node_labels` (rows or word-piece ids, IGNORE elsewhere).
 
-    One generator a sample (`kept.graphs.builder.sample_generator`); the draws of a sample do not
+    One generator a sample (`kept.randomness.generator`); the draws of a sample do not
     depend on its neighbours in the batch or on padding. Mask first, pack afterwards.
     """
     if len(generators) != len(batch):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from entity_linking import LinkedText, Mention, RelationExample, gold_link
+from kept.randomness import generator
 from kept.tasks.completion_comparison import CompletionConfig
 from kept.tasks.wk_completion import CompletionSplit, split_examples
-from kept.training.randomness import generator
 from kg_loaders import KnowledgeGraph, atlas
 
 

@@ -25,7 +25,7 @@ from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import colake_view
 from kept.objectives.masked_nodes import CoLAKEForPreTraining
 from kept.objectives.masking import EntitySampler, MaskingConfig, mask_nodes
-from kept.training.randomness import generator
+from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 
 

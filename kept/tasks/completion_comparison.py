@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
@@ -38,6 +37,7 @@ from kept.evaluation.statistics import (
     sign_flip_test,
 )
 from kept.graphs.builder import BuilderConfig
+from kept.randomness import generator
 from kept.tasks.completion_batches import relation_result
 from kept.tasks.completion_methods import (
     KNOWLEDGE,
@@ -52,7 +52,6 @@ from kept.tasks.completion_methods import (
 from kept.tasks.wk_completion import CompletionSplit
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter
-from kept.training.randomness import generator
 
 KNOWLEDGE_NAMES: dict[Knowledge, str] = {
     "true": "CoLAKE",
@@ -146,13 +145,14 @@ def compare(
     `only` names the methods to run (to share them among processes); then there is no comparison.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    key = _fingerprint(split, config)
     asked = Asked.of(split)
     answers: dict[str, Answers] = {}
-    for name, run in _methods(split, asked, config, folder, reporter):
+    data = _data_fingerprint(split)
+    for name, options, run in _methods(split, asked, config, folder, reporter):
         if only is not None and name not in only:
             continue
         path = folder / f"ranks-{_slug(name)}.json"
+        key = _fingerprint(data, options)
         if path.is_file():
             stored = _read(path, key)
             announce(f"{name}: read from {path.name}")
@@ -170,21 +170,25 @@ def _methods(
     config: CompletionConfig,
     folder: Path,
     reporter: Reporter | None,
-) -> Iterator[tuple[str, Callable[[], Answers]]]:
-    yield "most frequent relation", partial(most_frequent, split, asked)
+) -> Iterator[tuple[str, object, Callable[[], Answers]]]:
+    """Name, the options that its ranks depend on, and how to make them."""
+    yield "most frequent relation", None, partial(most_frequent, split, asked)
     for name in config.scorers:
         changes = config.recipes.get(name, {})
-        yield name, partial(triple_scorer, name, split, asked, changes=changes, seed=config.seed)
+        scorer = partial(triple_scorer, name, split, asked, changes=changes, seed=config.seed)
+        yield name, (changes, config.seed), scorer
     changes = config.recipes.get("dkrl", {})
-    yield (
-        "dkrl",
-        partial(dkrl, split, asked, host=config.host, changes=changes, seed=config.seed),
+    described = partial(dkrl, split, asked, host=config.host, changes=changes, seed=config.seed)
+    yield "dkrl", (changes, config.seed, config.host), described
+    options = config.model_dump(
+        mode="json", include={"host", "builder", "masking", "n_negatives", "training"}
     )
     for knowledge in KNOWLEDGE:
-        yield knowledge, partial(_colake, split, asked, config, folder, reporter, knowledge)
+        trained = partial(_colake, split, asked, config, folder, reporter, knowledge)
+        yield knowledge, options, trained
     for asked_with in KNOWLEDGE[1:]:
-        name = f"{asked_with} at test"
-        yield name, partial(_colake, split, asked, config, folder, reporter, "true", asked_with)
+        hidden = partial(_colake, split, asked, config, folder, reporter, "true", asked_with)
+        yield f"{asked_with} at test", options, hidden
 
 
 def _colake(
@@ -292,14 +296,18 @@ def _slug(name: str) -> str:
     return "-".join(name.replace(",", "").lower().split())
 
 
-def _fingerprint(split: CompletionSplit, config: CompletionConfig) -> str:
-    state = hashlib.sha256(config.model_dump_json().encode())
+def _data_fingerprint(split: CompletionSplit) -> str:
+    state = hashlib.sha256()
     for graph in (split.train_graph, split.context_graph):
         state.update(graph.content_hash.encode())
     for part in (split.train, *split.tests.values()):
         for example in part:
             state.update(f"{example.linked.text}\0{example.head}\0{example.tail}\n".encode())
     return state.hexdigest()
+
+
+def _fingerprint(data: str, options: object) -> str:
+    return hashlib.sha256(f"{data}\n{json.dumps(options, sort_keys=True)}".encode()).hexdigest()
 
 
 def _write(path: Path, key: str, answers: Answers) -> None:
@@ -340,78 +348,3 @@ def _read(path: Path, key: str) -> Answers:
         for setting, part in content["results"].items()
     }
     return Answers(content["method"], results, content["skipped"])
-
-
-# ---- tables ------------------------------------------------------------------
-COLUMNS = ("method", "MR", "MRR", "95 % interval", "Hits@1", "Hits@3", "Hits@10")
-DIFFERENCES = ("CoLAKE against", "MRR difference", "95 % interval", "p", "verdict")
-AUDIT = ("check", "checked", "found", "examples")
-
-
-def score_cells(rows: Sequence[Row]) -> list[list[str]]:
-    """Cells of the score table, one list a row, as in `COLUMNS`."""
-    cells = []
-    for row in rows:
-        if row.metrics is None or row.mrr is None:
-            cells.append([row.method, "—", "—", row.skipped or "", "—", "—", "—"])
-            continue
-        m = row.metrics
-        interval = f"{row.mrr.low:.3f} to {row.mrr.high:.3f}"
-        hits = [f"{m[f'hits@{k}']:.3f}" for k in (1, 3, 10)]
-        cells.append([row.method, f"{m['mr']:.2f}", f"{m['mrr']:.3f}", interval, *hits])
-    return cells
-
-
-def difference_cells(differences: Sequence[Difference]) -> list[list[str]]:
-    """Cells of the table of paired differences, as in `DIFFERENCES`."""
-    return [
-        [
-            d.theirs,
-            f"{d.mrr.estimate:+.3f}",
-            f"{d.mrr.low:+.3f} to {d.mrr.high:+.3f}",
-            f"{d.p:.4f}",
-            d.verdict,
-        ]
-        for d in differences
-    ]
-
-
-def audit_cells(checks: Sequence[LeakCheck]) -> list[list[str]]:
-    """Cells of the audit, as in `AUDIT`."""
-    return [[c.check, str(c.n_checked), str(c.n_found), "; ".join(c.examples)] for c in checks]
-
-
-def to_markdown(comparison: Comparison) -> str:
-    """The whole comparison as Markdown."""
-    parts = []
-    for setting, conditions in comparison.conditions.items():
-        scores = [row for row in comparison.rows if row.setting == setting]
-        differences = [d for d in comparison.differences if d.setting == setting]
-        parts.append(f"## {setting.capitalize()}\n\n{describe(conditions)}\n")
-        parts.append(_markdown(COLUMNS, score_cells(scores)))
-        parts.append(_markdown(DIFFERENCES, difference_cells(differences)))
-    parts.append("## Leak audit\n")
-    parts.append(_markdown(AUDIT, audit_cells(comparison.audit)))
-    parts.append("## Counts\n")
-    parts.append(_markdown(("what", "n"), [[k, str(v)] for k, v in comparison.counts.items()]))
-    return "\n".join(parts)
-
-
-def describe(conditions: Mapping[str, Any]) -> str:
-    """The conditions of a ranking in one sentence."""
-    return (
-        f"{conditions['n_scored']} of {conditions['n_asked']} facts scored, all relations of the "
-        f"graph as candidates, filter: {conditions['filter']}, ties: {conditions['ties']}."
-    )
-
-
-def to_json(comparison: Comparison) -> dict[str, Any]:
-    """The whole comparison as JSON values."""
-    values = msgspec.to_builtins(comparison)
-    assert isinstance(values, dict)
-    return values
-
-
-def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

@@ -26,6 +26,7 @@ from kept.kge import RECIPES, make_scorer, train
 from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
 from kept.objectives.masked_nodes import CoLAKEForPreTraining
 from kept.objectives.masking import MaskingConfig
+from kept.randomness import generator, torch_generator, torch_seed
 from kept.tasks.completion_batches import (
     CompletionData,
     completion_scores,
@@ -38,7 +39,6 @@ from kept.training.config import TrainConfig
 from kept.training.log import Reporter
 from kept.training.loop import Resume
 from kept.training.loop import train as train_model
-from kept.training.randomness import generator, torch_generator, torch_seed
 from kg_loaders import KnowledgeGraph
 
 Knowledge = Literal["true", "off", "shuffled"]

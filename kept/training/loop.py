@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from kept.batches import KnowledgeBatch
 from kept.errors import CheckpointError, ConfigError, TrainingError
+from kept.randomness import torch_seed
 from kept.training.checkpoint import (
     TrainState,
     list_checkpoints,
@@ -39,7 +40,6 @@ from kept.training.optimisers import (
     set_rates,
     sparse_parameters,
 )
-from kept.training.randomness import torch_seed
 from kept.training.stream import BatchStream, PretrainingData, read_batches
 
 Evaluate = Callable[[nn.Module, int], dict[str, float]]

@@ -14,8 +14,8 @@ from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.errors import HostError
 from kept.objectives.masked_nodes import CoLAKEForPreTraining
+from kept.randomness import torch_seed
 from kept.training.config import PretrainConfig
-from kept.training.randomness import torch_seed
 from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from kept.batches import KnowledgeBatch
 from kept.errors import ConfigError
-from kept.training.randomness import generator
+from kept.randomness import generator
 
 
 class PretrainingData(Protocol):

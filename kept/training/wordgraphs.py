@@ -23,7 +23,7 @@ from kept.graphs.builder import BuilderConfig, encode_words, join_words
 from kept.graphs.graph import NodeKind
 from kept.graphs.views import colake_view
 from kept.objectives.masking import EntitySampler, MaskingConfig, mask_nodes
-from kept.training.randomness import generator
+from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 
 TEXTS_PER_CALL = 4096

@@ -77,7 +77,7 @@ def test_a_graph_folder_is_cut_the_same_way_each_time(tmp_path: Path, small_grap
     assert "France" in labels
 
 
-def test_refusals_are_one_line_and_exit_code_2(
+def test_refusals_are_one_line_and_exit_code_1(
     tmp_path: Path, benchmark_folder: Path, model: Path, small_graph: KnowledgeGraph
 ):
     small_graph.save(tmp_path / "kg")
@@ -95,6 +95,6 @@ def test_refusals_are_one_line_and_exit_code_2(
         (("predict", "e99", "next", "--kg", benchmark_folder, "-m", model), "'e99' is not among"),
     ):
         result = kept(*arguments)
-        assert result.exit_code == 2
+        assert result.exit_code == 1
         assert message in result.stderr
         assert result.stderr.count("\n") == 1

@@ -6,27 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
+from kept.cli import app
 from kg_loaders import KnowledgeGraph
-
-pytest.importorskip("entity_linking.dictionary", reason="the dictionary linker is not here")
-pytest.importorskip("kept.hosts", reason="hosts are not here")
 
 
 @pytest.fixture
 def run(tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: Any) -> Any:
-    from kept.cli.show import show
-
     small_graph.save(tmp_path / "kg")
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    app = typer.Typer()
-    app.command()(show)
 
     def invoke(text: str, *more: str) -> Any:
         paths = ("--kg", str(tmp_path / "kg"), "--tokenizer", str(tmp_path / "tokenizer"))
-        return CliRunner().invoke(app, [text, *paths, *more])
+        return CliRunner().invoke(app, ["show", text, *paths, *more])
 
     return invoke
 

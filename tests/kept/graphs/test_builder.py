@@ -18,11 +18,11 @@ from kept.graphs.builder import (
     build,
     build_many,
     encode_words,
-    sample_generator,
 )
 from kept.graphs.checks import check
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views import adjacency, is_anchor
+from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 
 PARIS = LinkedText("Paris lies near Berlin", (
@@ -43,7 +43,7 @@ def make(
         linked,
         tokenizer,
         graph,
-        generator=sample_generator(seed, 0, 0),
+        generator=generator(seed, "graph", 0, 0),
         config=BuilderConfig(**options),
         exclude=exclude,
     )
@@ -103,7 +103,7 @@ def test_a_small_budget_keeps_the_best_facts_of_each_anchor(
         options = {"policy": "file", "max_words": n_fixed, "max_nodes": n_nodes}
         ours = make(text, tokenizer, small_graph, **options)
         theirs = oracle(
-            text, tokenizer, small_graph, sample_generator(0, 0, 0), BuilderConfig(**options)
+            text, tokenizer, small_graph, generator(0, "graph", 0, 0), BuilderConfig(**options)
         )
         assert plain(ours, adjacency(ours)) == theirs
         sizes.append(ours.n_nodes)

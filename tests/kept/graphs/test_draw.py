@@ -17,12 +17,13 @@ import pytest
 
 import kept.graphs
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
-from kept.graphs.builder import BuilderConfig, build, build_many, sample_generator
+from kept.graphs.builder import BuilderConfig, build, build_many
 from kept.graphs.draw import draw_html, draw_svg
 from kept.graphs.explain import explain
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.layout import BOX, WIDTH, lay_out
 from kept.graphs.views import adjacency
+from kept.randomness import generator
 from kg_loaders import (
     GraphMismatchError,
     KnowledgeGraph,
@@ -54,8 +55,8 @@ def nasty(tokenizer: Any) -> tuple[WordKnowledgeGraph, KnowledgeGraph]:
     graph = graph_from_records([*records, Text("r", TextKind.LABEL, names[0], is_relation=True)])
     link = Link(Mention(0, 5), (Candidate(names[1], 0.1, 0.1),), names[0], 1.0)
     text = LinkedText(f"river {NASTY}".replace("\ud800", ""), (link,))
-    generator = sample_generator(0, 0, 0)
-    return build(text, tokenizer, graph, generator=generator), graph
+    draws = generator(0, "graph", 0, 0)
+    return build(text, tokenizer, graph, generator=draws), graph
 
 
 def test_every_node_has_one_home_and_none_overlap(
@@ -97,9 +98,9 @@ def test_reasons(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
         Mention(0, 5), (Candidate("Q90", 0.8, 1.0), Candidate("Q830149", 0.2, 0.1)), "Q90", 0.75
     )
     config = BuilderConfig(policy="file")
-    generator = sample_generator(0, 0, 0)
+    draws = generator(0, "graph", 0, 0)
     text = LinkedText("Paris river", (link,))
-    built = build(text, tokenizer, small_graph, generator=generator, config=config)
+    built = build(text, tokenizer, small_graph, generator=draws, config=config)
     nodes = explain(built, small_graph, tokenizer)
     why = {node.role: " ".join(node.why) for node in nodes}
     assert "“Paris” (characters 0 to 5), linked to Paris [Q90]" in why["anchor"]
@@ -191,7 +192,7 @@ def test_page_works_in_a_browser(
     tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     text = LinkedText("Paris river", (Link(Mention(0, 5), (), "Q90", 0.75),))
-    built = build(text, tokenizer, small_graph, generator=sample_generator(0, 0, 0))
+    built = build(text, tokenizer, small_graph, generator=generator(0, "graph", 0, 0))
     page = draw_html(built, small_graph, tokenizer)
     anchor = int(np.flatnonzero(built.kinds == NodeKind.ENTITY)[0])
     act = (
@@ -223,7 +224,7 @@ def test_long_labels_are_cut_and_named_in_full(tokenizer: Any) -> None:
     long = "W" * 90
     graph = graph_from_records([Triple("A", long, "B" + long)])
     link = Link(Mention(0, 1), (), "A", 1.0)
-    built = build(LinkedText("a", (link,)), tokenizer, graph, generator=sample_generator(0, 0, 0))
+    built = build(LinkedText("a", (link,)), tokenizer, graph, generator=generator(0, "graph", 0, 0))
     svg = draw_svg(built, graph, tokenizer)
     labels = re.findall(r'class="label"[^>]*>([^<]*)<', svg)
     assert all(label.endswith("…") and len(label) < 30 for label in labels)
@@ -233,7 +234,7 @@ def test_long_labels_are_cut_and_named_in_full(tokenizer: Any) -> None:
 
 def test_a_relation_that_is_asked_for_is_drawn(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     text = LinkedText("Paris river", (Link(Mention(0, 5), (), "Q90", 0.75),))
-    built = build(text, tokenizer, small_graph, generator=sample_generator(0, 0, 0))
+    built = build(text, tokenizer, small_graph, generator=generator(0, "graph", 0, 0))
     asked = int(np.flatnonzero(built.kinds == NodeKind.RELATION)[0])
     origins = built.origins.copy()
     origins[asked, 1:] = -1

@@ -11,9 +11,9 @@ import torch
 
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import BatchError, ConfigError
-from kept.graphs.builder import sample_generator
 from kept.graphs.graph import NodeKind
 from kept.objectives.masking import EntitySampler, MaskingConfig, anchor_mask, mask_nodes
+from kept.randomness import generator
 
 N = 4000
 CONFIG = MaskingConfig(
@@ -115,10 +115,10 @@ def test_a_sample_does_not_feel_batch_or_padding() -> None:
     ones = [sample(n, seed=n) for n in (3, 9, 5)]
     for layout in ("joined", "grouped"):
         batch = KnowledgeBatch.stack(ones, layout=layout)  # type: ignore[arg-type]
-        generators = [sample_generator(7, 1, i) for i in range(3)]
+        generators = [generator(7, "graph", 1, i) for i in range(3)]
         whole = mask_nodes(batch, generators=generators, config=CONFIG)
         singles = [
-            mask_nodes(one, generators=[sample_generator(7, 1, i)], config=CONFIG)
+            mask_nodes(one, generators=[generator(7, "graph", 1, i)], config=CONFIG)
             for i, one in enumerate(ones)
         ]
         again = KnowledgeBatch.stack(singles, layout=layout)  # type: ignore[arg-type]
@@ -132,7 +132,7 @@ def test_a_sample_does_not_feel_batch_or_padding() -> None:
 def test_masks_change_with_the_epoch() -> None:
     batch = sample(50)
     labels = [
-        mask_nodes(batch, generators=[sample_generator(0, epoch, 0)], config=CONFIG).node_labels
+        mask_nodes(batch, generators=[generator(0, "graph", epoch, 0)], config=CONFIG).node_labels
         for epoch in (0, 0, 1)
     ]
     assert torch.equal(labels[0], labels[1])  # type: ignore[arg-type]

@@ -29,8 +29,9 @@ from kept.tasks.completion_batches import (
     rank_relations,
     usable_examples,
 )
-from kept.tasks.completion_comparison import CompletionConfig, compare, to_json, to_markdown
+from kept.tasks.completion_comparison import CompletionConfig, compare
 from kept.tasks.completion_methods import CoLAKERun, with_knowledge
+from kept.tasks.completion_tables import to_json, to_markdown
 from kept.tasks.wk_completion import CompletionSplit, split_examples
 from kg_loaders import KnowledgeGraph
 
@@ -206,7 +207,7 @@ def test_compare_runs_resumes_and_refuses(
     markdown = to_markdown(comparison)
     assert "## Inductive" in markdown
     assert "| TransE | — | — | an entity has no trained vector |" in markdown
-    other = config.model_copy(update={"seed": 1})
+    other = config.model_copy(update={"n_negatives": 9})
     with pytest.raises(CheckpointError, match="belongs to another run"):
         compare(split, other, tmp_path)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from kept.batches import IGNORE, KnowledgeBatch
-from kept.training.randomness import generator
+from kept.randomness import generator
 from kept.training.stream import BatchStream, read_batches
 
 N_WORDS, N_ENTITIES, MASK = 20, 30, 1

@@ -15,8 +15,8 @@ from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.graph import NodeKind
 from kept.graphs.views import colake_view
+from kept.randomness import generator
 from kept.training.config import MaskingOptions
-from kept.training.randomness import generator
 from kept.training.stream import BatchStream, NodeCounted
 from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from kept.training.randomness import generator, torch_generator, torch_seed
+from kept.randomness import generator, torch_generator, torch_seed
 
 
 def test_same_key_same_draws_other_key_other_draws() -> None:
