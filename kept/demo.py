@@ -18,7 +18,7 @@ from kept.randomness import generator
 from kept.report.page import Section, embedded_page, page, picture, prose, table, verdict
 from kept.tasks.atlas import atlas_examples, atlas_split, linked_texts
 from kept.tasks.completion_batches import usable_examples
-from kept.tasks.completion_comparison import Comparison, CompletionConfig, compare
+from kept.tasks.completion_comparison import INFORMED, Comparison, CompletionConfig, compare
 from kept.tasks.completion_tables import (
     AUDIT,
     COLUMNS,
@@ -219,7 +219,7 @@ def _completion_sections(comparison: Comparison) -> list[Section]:
             Section(
                 f"{setting.capitalize()} completion",
                 (
-                    prose(_SETTINGS[setting]),
+                    prose(_SETTINGS[setting.removesuffix(INFORMED)] + _informed(setting)),
                     table(COLUMNS, score_cells(scores), describe(conditions)),
                     *(verdict(f"CoLAKE against {d.theirs}: {d.verdict}.") for d in findings),
                     table(
@@ -232,6 +232,12 @@ def _completion_sections(comparison: Comparison) -> list[Section]:
             )
         )
     return sections
+
+
+def _informed(setting: str) -> str:
+    if not setting.endswith(INFORMED):
+        return ""
+    return " Here only the facts whose head brings a neighbour: elsewhere it has none to use."
 
 
 _SETTINGS = {

@@ -7,6 +7,7 @@ baseline.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -114,10 +115,12 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """In words, by the interval."""
-        if self.mrr.low > 0:
+        """In words: a difference counts when interval and test agree, at 5 %."""
+        if self.p < 0.05 and self.mrr.low > 0:
             return f"{self.ours} is better"
-        return f"{self.theirs} is better" if self.mrr.high < 0 else "no difference is shown"
+        if self.p < 0.05 and self.mrr.high < 0:
+            return f"{self.theirs} is better"
+        return "no difference is shown"
 
 
 @dataclass(frozen=True)
@@ -215,21 +218,21 @@ def summarise(
     config: CompletionConfig,
 ) -> Comparison:
     """Rows with bootstrap intervals over facts, paired differences to CoLAKE, and the audit."""
+    parts = {name: _with_informed(found, split) for name, found in answers.items()}
     rows, differences = [], []
-    for setting in asked.triples:
-        for found in answers.values():
+    ours = parts["true"]
+    for setting in ours.results:
+        for found in parts.values():
             rows.append(_row(setting, found, config))
-        ours = answers["true"].results[setting]
-        for found in answers.values():
             theirs = found.results.get(setting)
-            if theirs is not None and found.method != KNOWLEDGE_NAMES["true"]:
-                differences.append(_difference(setting, ours, found.method, theirs, config))
-    any_result = next(iter(answers.values())).results
+            if theirs is not None and found is not ours:
+                left = ours.results[setting]
+                differences.append(_difference(setting, left, found.method, theirs, config))
     return Comparison(
         rows=tuple(rows),
         differences=tuple(differences),
         audit=tuple(audit(split, asked)),
-        conditions={name: result.conditions() for name, result in any_result.items()},
+        conditions={name: result.conditions() for name, result in ours.results.items()},
         counts={
             "train examples": len(split.train),
             "train triples": split.train_graph.n_triples,
@@ -246,6 +249,23 @@ def summarise(
     )
 
 
+INFORMED = ", head with neighbours"
+
+
+def _with_informed(found: Answers, split: CompletionSplit) -> Answers:
+    """The answers, and beside each setting those about heads that bring a neighbour at all."""
+    results, skipped = dict(found.results), dict(found.skipped)
+    for setting, result in found.results.items():
+        keep = np.diff(split.context_graph.out_offsets)[result.triples[:, 0]] > 0
+        if 1 < keep.sum() < len(keep):
+            counts = RankCounts(result.counts.n_greater[keep], result.counts.n_equal[keep])
+            results[setting + INFORMED] = relation_result(
+                result.triples[keep], counts, filter=result.filter, ties=result.ties
+            )
+    skipped |= {setting + INFORMED: why for setting, why in found.skipped.items()}
+    return Answers(found.method, results, skipped)
+
+
 def _n_bare(split: CompletionSplit, triples: NDArray[np.int64]) -> int:
     degrees = np.diff(split.context_graph.out_offsets)
     return int((degrees[triples[:, 0]] == 0).sum())
@@ -258,8 +278,9 @@ def audit(split: CompletionSplit, asked: Asked) -> Iterator[LeakCheck]:
     texts = [example.linked.text for example in examples]
     label = split.full_graph.label
     ids = split.full_graph.entities.id
-    yield triples_in_graph(tested, split.train_graph)
-    yield triples_in_graph(tested, split.context_graph)
+    for name, graph in (("training", split.train_graph), ("context", split.context_graph)):
+        found = triples_in_graph(tested, graph)
+        yield dataclasses.replace(found, check=f"tested triple in the {name} graph")
     yield inverses_in_graph(tested, split.context_graph)
     yield pairs_in_graph(tested, split.context_graph)
     yield sentences_in_training(texts, (e.linked.text for e in split.train))
