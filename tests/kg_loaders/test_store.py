@@ -136,6 +136,7 @@ from multiprocessing import get_context
 from pathlib import Path
 import kg_loaders.folder as folder
 from kg_loaders import Triple, graph_from_records
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 real = folder._checksum
 def dying(file):
     if file.name == "triples.npy":

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.randomness import generator
-from kept.training.stream import BatchStream, read_batches
+from kept.training.stream import BatchStream, PretrainingData, read_batches
 
 N_WORDS, N_ENTITIES, MASK = 20, 30, 1
 
@@ -75,8 +75,8 @@ class ToyData:
         )
 
 
-def stream_hash(workers: int, **how: int) -> str:
-    stream = BatchStream(ToyData(), seed=5, **(how or {"batch_size": 5}))
+def stream_hash(workers: int, data: PretrainingData | None = None, **how: int) -> str:
+    stream = BatchStream(data or ToyData(), seed=5, **(how or {"batch_size": 5}))
     digest = hashlib.sha256()
     for batch in read_batches(stream, 3, 14, workers=workers, prefetch=2):
         for field in dataclasses.fields(batch):

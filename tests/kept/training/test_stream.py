@@ -19,6 +19,17 @@ def test_one_stream_under_any_hash_seed_and_worker_count(start: Any) -> None:
     assert hashes == [stream_hash(0)] * 3
 
 
+@pytest.mark.slow
+@pytest.mark.minilm
+def test_real_batches_under_any_hash_seed_and_worker_count(start: Any) -> None:
+    hashes = [
+        start("atlas_stream.py", workers, hash_seed=workers).communicate()[0].strip()
+        for workers in (0, 1, 2)
+    ]
+    assert len(hashes[0]) == 64
+    assert hashes == [hashes[0]] * 3
+
+
 def test_another_order_or_mask_changes_the_hash() -> None:
     assert stream_hash(0) != stream_hash(0, batch_size=6)
 
