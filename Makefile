@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: venv demo test check bench wordnet clean
+.PHONY: venv demo test check bench wheel-test clean
 
 venv: .venv/installed
 
@@ -26,5 +26,16 @@ check: venv
 bench: venv
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
 
+# The tests against the built wheel, in a folder and an environment without the sources.
+wheel-test: venv
+	rm -rf build dist .wheel-test
+	$(BIN)/python -m build
+	mkdir .wheel-test
+	cp -r tests docs experiments README.md pyproject.toml .wheel-test
+	$(PYTHON) -m venv .wheel-test/.venv
+	.wheel-test/.venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt \
+		"$$(ls dist/*.whl)[dev]"
+	cd .wheel-test && .venv/bin/pytest -q
+
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv .wheel-test build dist *.egg-info
