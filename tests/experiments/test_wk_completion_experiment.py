@@ -1,4 +1,4 @@
-"""The committed experiment: its configuration loads, its results are those of that configuration."""
+"""The committed experiment: its configuration loads, and its results belong to it."""
 
 from __future__ import annotations
 
