@@ -42,11 +42,16 @@ class _Kind(Enum):
 
 
 def read_lines(
-    path: str | Path, report: DamageReport, *, max_line_bytes: int = MAX_LINE_BYTES
+    path: str | Path,
+    report: DamageReport,
+    *,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    nul_is_text: bool = False,
 ) -> Iterator[tuple[int, int, bytes]]:
     """Yield `(line number from 1, offset of its first byte, line without its end)`.
 
-    Counts `report.n_lines` and rejects lines that are too long, are not UTF-8 or hold a NUL byte.
+    Counts `report.n_lines` and rejects lines that are too long, are not UTF-8 or hold a NUL byte
+    (unless `nul_is_text`).
     Offsets count the decompressed bytes. Yielded lines decode as UTF-8.
     """
     file, line_no, offset, broken = str(path), 0, 0, ""
@@ -61,7 +66,7 @@ def read_lines(
             lines = data.split(b"\n")
             if not lines[-1]:
                 lines.pop()
-            suspect, crlf = not _is_clean(data), b"\r\n" in data
+            suspect, crlf = bool(_fault(data, nul_is_text)), b"\r\n" in data
             for line in lines:
                 line_no += 1
                 report.n_lines += 1
@@ -71,7 +76,7 @@ def read_lines(
                 if len(line) > max_line_bytes:
                     broken = _too_long(max_line_bytes)
                 elif suspect:
-                    broken = _fault(line)
+                    broken = _fault(line, nul_is_text)
                 if broken:
                     report.reject(file, line_no, start, broken, line)
                     broken = ""
@@ -93,12 +98,8 @@ def _too_long(limit: int) -> str:
     return f"longer than {limit} bytes"
 
 
-def _is_clean(data: bytes) -> bool:
-    return not _fault(data)
-
-
-def _fault(line: bytes) -> str:
-    if b"\0" in line:
+def _fault(line: bytes, nul_is_text: bool) -> str:
+    if not nul_is_text and b"\0" in line:
         return "NUL byte"
     if line.isascii():
         return ""

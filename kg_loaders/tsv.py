@@ -38,7 +38,9 @@ def read(
         raise KgError(f"order {order!r} is none of {', '.join(ORDERS)}")
     head, relation, tail = (order.index(letter) for letter in "hrt")
     file = str(path)
-    for line_no, offset, line in read_lines(path, report, max_line_bytes=max_line_bytes):
+    for line_no, offset, line in read_lines(
+        path, report, max_line_bytes=max_line_bytes, nul_is_text=True
+    ):
         fields = line.decode().split("\t")
         if len(fields) == 3 and fields[0] and fields[1] and fields[2]:
             yield Triple(fields[head], fields[relation], fields[tail])
@@ -68,7 +70,9 @@ def read_texts(
         known = ", ".join((*COLUMNS, "count", "-"))
         raise KgError(f"columns {list(columns)!r}: each must be one of {known}")
     file = str(path)
-    for line_no, offset, line in read_lines(path, report, max_line_bytes=max_line_bytes):
+    for line_no, offset, line in read_lines(
+        path, report, max_line_bytes=max_line_bytes, nul_is_text=True
+    ):
         if header:
             header = False
             report.n_comment += 1
@@ -128,16 +132,16 @@ def _field_fault(n_fields: int, wanted: str) -> str:
 def write(graph: KnowledgeGraph, path: str | Path) -> int:
     """Write the triples, sorted, so that `read` gives them back; returns how many.
 
-    `SourceError` when a name cannot stand in such a line: it is empty or holds TAB, LF, CR or NUL.
+    `SourceError` when a name cannot stand in such a line: it is empty or holds TAB, LF or CR.
     """
     names = []
     for vocabulary in (graph.entities, graph.relations):
         rows = vocabulary.array.to_pylist()
-        bad = next((name for name in rows if not name or not {*"\t\n\r\0"}.isdisjoint(name)), None)
+        bad = next((name for name in rows if not name or not {*"\t\n\r"}.isdisjoint(name)), None)
         if bad is not None:
             raise SourceError(
-                f"the name {bad!r} cannot stand in a TSV file (empty, or TAB, LF, CR or NUL in "
-                "it); export to N-Triples"
+                f"the name {bad!r} cannot stand in a TSV file (empty, or TAB, LF or CR in it); "
+                "export to N-Triples"
             )
         names.append([name.encode() for name in rows])
     with Path(path).open("wb") as sink:

@@ -20,7 +20,7 @@ from kg_loaders import (
 from kg_loaders.damage import DamagePolicy
 from kg_loaders.tsv import ORDERS, read, read_texts, write
 
-NAMES = st.text(st.characters(exclude_characters="\t\n\r\0", exclude_categories=["Cs"]), min_size=1)
+NAMES = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), min_size=1)
 
 
 @settings(deadline=None, max_examples=60)
@@ -28,6 +28,7 @@ NAMES = st.text(st.characters(exclude_characters="\t\n\r\0", exclude_categories=
 @example([("\ufeffa", "\ufeff", "\ufeff")])
 @example([("#", " ", "\u2028\x85\x1c")])
 @example([('"a', "'", '""')])
+@example([("\0", "a\0b", "\0\0")])
 def test_write_then_read_is_the_identity(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, str]]
 ) -> None:
@@ -38,7 +39,7 @@ def test_write_then_read_is_the_identity(
     assert load([path])[0].content_hash == graph.content_hash
 
 
-@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\rb", "a\0", ""])
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\rb", ""])
 def test_names_that_no_line_can_hold(tmp_path: Path, name: str) -> None:
     with pytest.raises(SourceError, match="cannot stand in a TSV file"):
         write(graph_from_records([Triple("a", name, "b")]), tmp_path / "x.tsv")
