@@ -25,6 +25,7 @@ from transformers import PreTrainedTokenizerFast
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.graphs.builder import BuilderConfig, build_many, encode_words
 from kept.graphs.views import adjacency, colake_batch, colake_view
+from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "kept" / "graphs"))
@@ -48,15 +49,15 @@ def make_tokenizer() -> Any:
 
 def make_texts(n: int, graph: KnowledgeGraph) -> list[LinkedText]:
     """Texts of two-letter words, five of them linked."""
-    generator = np.random.default_rng(0)
+    draws = np.random.default_rng(0)
     texts = []
     for _ in range(n):
-        letters = generator.integers(97, 123, (N_WORDS, 2)).astype(np.uint8)
+        letters = draws.integers(97, 123, (N_WORDS, 2)).astype(np.uint8)
         words = [bytes(pair).decode() for pair in letters]
-        places = sorted(generator.choice(N_WORDS, 5, replace=False).tolist())
+        places = sorted(draws.choice(N_WORDS, 5, replace=False).tolist())
         links = tuple(
             Link(Mention(3 * i, 3 * i + 2), (), graph.entities.name(int(e)), 1.0)
-            for i, e in zip(places, generator.integers(graph.n_entities, size=5), strict=True)
+            for i, e in zip(places, draws.integers(graph.n_entities, size=5), strict=True)
         )
         texts.append(LinkedText(" ".join(words), links))
     return texts
@@ -78,8 +79,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    generator = np.random.default_rng(1)
-    rows = generator.integers([N_ENTITIES, N_RELATIONS, N_ENTITIES], size=(N_TRIPLES, 3))
+    draws = np.random.default_rng(1)
+    rows = draws.integers([N_ENTITIES, N_RELATIONS, N_ENTITIES], size=(N_TRIPLES, 3))
     graph = graph_from_records(Triple(f"Q{h}", f"P{r}", f"Q{t}") for h, r, t in rows.tolist())
     tokenizer, texts = make_tokenizer(), make_texts(options.graphs, graph)
     n_slow = min(64, options.graphs)

@@ -78,7 +78,8 @@ def test_a_batch_equals_batches_of_one(encoder: CoLAKE) -> None:
 
 
 def test_packing_changes_nothing(encoder: CoLAKE) -> None:
-    samples = [one_of(small_batch(), index) for index in (0, 1, 0)]
+    batch = dataclasses.replace(small_batch(), sampled_entities=None)
+    samples = [one_of(batch, index) for index in (0, 1, 0)]
     packed = pack(samples, 20)  # two samples in the first row, padding after them
     assert packed.rows == (0, 0, 1)
     parts = packed.unpack(encoder(packed.batch).node_states)
