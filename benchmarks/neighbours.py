@@ -24,7 +24,8 @@ N_BEST, N_ASKED = 15, 20_000
 
 def synthetic() -> KnowledgeGraph:
     generator = np.random.default_rng(0)
-    heads = generator.zipf(1.4, 186_000) % 17_000
+    weights = generator.lognormal(size=17_000)
+    heads = generator.choice(17_000, 186_000, p=weights / weights.sum())
     relations = generator.zipf(1.5, 186_000) % 51
     tails = generator.integers(0, 17_000, 186_000)
     rows = np.stack([heads, relations, tails], axis=1).tolist()
