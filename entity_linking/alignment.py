@@ -12,6 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from entity_linking.errors import AlignmentError, LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 
@@ -57,6 +60,20 @@ def pieces_of(offsets: Sequence[Span], mention: Mention) -> Span:
             "drops them, or the text was cut before them"
         )
     return span
+
+
+def pieces_of_all(offsets: NDArray[np.integer], mentions: NDArray[np.integer]) -> NDArray[np.int64]:
+    """`pieces_of` for many mentions at once: `[mention 2]` (first, last + 1).
+
+    `offsets [piece 2]` rise, special pieces are -1 and stand outside. A mention that no piece
+    touches (cut off with the text) has first >= last + 1.
+    """
+    real = np.flatnonzero(offsets[:, 0] >= 0)
+    first = np.searchsorted(offsets[real, 1], mentions[:, 0], side="right")
+    last = np.searchsorted(offsets[real, 0], mentions[:, 1], side="left")
+    start = real[0] if len(real) else 0
+    pieces: NDArray[np.int64] = np.stack([first, last], axis=1) + start
+    return pieces
 
 
 def align(text: str, mentions: Iterable[Mention], tokenizer: Any) -> list[Span]:

@@ -172,7 +172,7 @@ def write(folder: Path, manifest: Manifest, columns: Mapping[str, Any], *, force
             _exchange(partial, folder)
         else:
             partial.rename(folder)
-        _sync(folder.parent)
+        sync(folder.parent)
     except OSError as error:
         raise StoreError(f"{folder} cannot be written: {error}; free or choose a place") from error
     finally:
@@ -208,7 +208,7 @@ def _fill(partial: Path, manifest: Manifest, columns: Mapping[str, Any]) -> None
     text = json.dumps(msgspec.to_builtins(manifest), indent=2, ensure_ascii=False)
     (partial / "manifest.json").write_text(text + "\n", encoding="utf-8")
     for path in (*files, partial / "manifest.json", *{f.parent: None for f in files}):
-        _sync(path)
+        sync(path)
 
 
 def _save_strings(path: Path, values: pa.LargeStringArray) -> None:
@@ -223,7 +223,8 @@ def _checksum(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until the file or folder is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText
 from kept.errors import BatchError, ConfigError, HostError
 from kept.graphs.assembly import Anchors, Facts, Ids, Words, connect, far_ends
@@ -235,26 +236,13 @@ def join_words(
     )
 
 
-def _pieces(words: Words, mentions: Ids) -> NDArray[np.int64]:
-    """Word pieces that `mentions [link 2]` touch, as `[link 2]` (first, last + 1).
-
-    A mention that no piece touches (cut off with the text) has first >= last + 1.
-    """
-    real = np.flatnonzero(words.spans[:, 0] >= 0)
-    first = np.searchsorted(words.spans[real, 1], mentions[:, 0], side="right")
-    last = np.searchsorted(words.spans[real, 0], mentions[:, 1], side="left")
-    offset = real[0] if len(real) else 0
-    pieces: NDArray[np.int64] = np.stack([first, last], axis=1) + offset
-    return pieces
-
-
 def _anchored(
     linked: LinkedText, words: Words, graph: KnowledgeGraph, config: BuilderConfig
 ) -> tuple[NDArray[np.int64], list[int], list[int]]:
     """Pieces `[anchor 2]`, link indices and entity ids of the links that become anchors."""
     mentions = [(link.mention.start, link.mention.end) for link in linked.links]
     cut = int(words.spans[:, 1].max()) if len(words.ids) >= config.max_words else len(linked.text)
-    pieces = _pieces(words, np.array(mentions, np.int32).reshape(-1, 2)).tolist()
+    pieces = pieces_of_all(words.spans, np.array(mentions, np.int32).reshape(-1, 2)).tolist()
     chosen: list[list[int]] = []
     links: list[int] = []
     entities: list[int] = []

@@ -13,7 +13,6 @@ byte) fails its checksum. Only listed files are read; nothing is ever unpickled.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,6 +26,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from kept.errors import CheckpointError
+from kg_loaders.folder import sync
 
 FORMAT_VERSION = 1
 STATE, OPTIMISER, CHECKSUMS = "state.json", "optimiser.safetensors", "checksums.json"
@@ -86,7 +86,7 @@ def save_checkpoint(
         if target.exists():
             _discard(target)
         partial.rename(target)
-        _sync(folder)
+        sync(folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(partial, ignore_errors=True)  # the error below tells; this only frees room
         raise CheckpointError(
@@ -105,12 +105,12 @@ def publish_model(run_dir: Path, model: nn.Module) -> None:
         _discard(partial)
         model.save_pretrained(partial)  # type: ignore[operator]  # every encoder has it
         for file in sorted(p for p in partial.rglob("*") if p.is_file()):
-            _sync(file)
+            sync(file)
             target = run_dir / file.relative_to(partial)
             target.parent.mkdir(parents=True, exist_ok=True)
             file.replace(target)
         shutil.rmtree(partial)
-        _sync(run_dir)
+        sync(run_dir)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"the model could not be written to {run_dir}: {error}") from error
 
@@ -185,7 +185,7 @@ def _write(
     listed = _Checksums(format_version=FORMAT_VERSION, files=entries)
     (folder / CHECKSUMS).write_text(listed.model_dump_json(), encoding="utf-8")
     for path in (*files, folder / CHECKSUMS, folder):
-        _sync(path)
+        sync(path)
 
 
 def _flatten(
@@ -206,14 +206,6 @@ def _flatten(
 def _parameters(model: nn.Module, optimiser: Optimizer) -> dict[str, nn.Parameter]:
     names = {id(p): name for name, p in model.named_parameters()}
     return {names[id(p)]: p for group in optimiser.param_groups for p in group["params"]}
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _discard(folder: Path) -> None:
