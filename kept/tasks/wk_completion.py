@@ -1,13 +1,13 @@
 """Word-knowledge graph completion: which relation joins two entities that a sentence mentions?
 
-The task of that name in CoLAKE (Sun et al., COLING 2020): a relation node between two mentioned entities is
-masked, and every relation of the graph is ranked, given the words and the neighbours of both.
+The task of that name in CoLAKE (Sun et al., COLING 2020): a relation node between two mentioned
+entities is masked, and every relation of the graph is ranked, given words and neighbours.
 *Transductive*: both entities and the relation were seen in training, the triple was not.
 *Inductive*: the head was never seen in training, neither in a triple nor in a sentence.
 
-Where we differ from the paper: any list of `RelationExample` is split here, the paper's own data are
-not at hand, so numbers are not comparable with its table.
-The tested pair's own triples are never shown as neighbours, in either direction.
+Where we differ from the paper: its own data are not at hand, so any list of `RelationExample` is
+split here, and numbers are not comparable with its table. The tested pair's own triples are never
+shown as neighbours, in either direction.
 """
 
 from __future__ import annotations
