@@ -38,7 +38,7 @@ if __name__ == "__main__":
             if next(calls) == number:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        checkpoint._sync = sync
+        checkpoint.sync = sync
 
     def main() -> None:
         parser = argparse.ArgumentParser()
