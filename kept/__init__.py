@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kept.graphs.draw import draw_html
     from kept.graphs.views import colake_view
     from kept.hosts import load_host, load_tokenizer
-    from kept.objectives.masked_nodes import CoLAKEForPreTraining
+    from kept.objectives.model import KnowledgeForPreTraining
     from kept.outputs import KnowledgeOutput
     from kept.randomness import generator
     from kg_loaders import KnowledgeGraph, atlas
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _PLACES = {
     "BuilderConfig": "kept.graphs.builder",
     "CoLAKE": "kept.encoders.colake",
-    "CoLAKEForPreTraining": "kept.objectives.masked_nodes",
     "DictionaryLinker": "entity_linking",
     "KnowledgeBatch": "kept.batches",
+    "KnowledgeForPreTraining": "kept.objectives.model",
     "KnowledgeGraph": "kg_loaders",
     "KnowledgeOutput": "kept.outputs",
     "LinkedText": "entity_linking",
@@ -42,9 +42,9 @@ _PLACES = {
 __all__ = [
     "BuilderConfig",
     "CoLAKE",
-    "CoLAKEForPreTraining",
     "DictionaryLinker",
     "KnowledgeBatch",
+    "KnowledgeForPreTraining",
     "KnowledgeGraph",
     "KnowledgeOutput",
     "LinkedText",

@@ -3,7 +3,7 @@
 Ids in `node_ids`: word-piece ids for words; for entities and relations the *row* of the model's
 table: `UNKNOWN_ROW`, `PAD_ROW`, `MASK_ROW`, then graph id + `N_SPECIAL_ROWS`.
 
-Axis legend: batch, node, mention, candidate, sampled.
+Axis legend: batch, node, mention, candidate, target (mentions that a task asks about), sampled.
 """
 
 from __future__ import annotations
@@ -11,22 +11,34 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from kept.errors import BatchError
+from kept.triple_batch import TripleBatch
 
 UNKNOWN_ROW, PAD_ROW, MASK_ROW, N_SPECIAL_ROWS = 0, 1, 2, 3
 IGNORE = -100
 N_KINDS = 3
 
 Layout = Literal["joined", "grouped"]
-_NODE_FIELDS = ("node_ids", "node_kinds", "positions", "segment_ids", "entity_ids", "node_labels")
-_MENTION_FIELDS = ("mention_spans", "candidate_ids", "candidate_priors")
+_NODE_FIELDS = (
+    "node_ids", "node_kinds", "positions", "segment_ids", "entity_ids", "node_labels",
+    "entity_labels",
+)  # fmt: skip
+_SPAN_FIELDS = ("mention_spans", "target_spans")
+_MENTION_FILLS = {
+    "mention_spans": 0, "mention_graphs": -1, "mention_labels": IGNORE, "candidate_ids": PAD_ROW,
+    "candidate_priors": 0, "target_spans": 0,
+}  # fmt: skip
+"""Fields of mentions and targets, `[batch mention ...]`, each with what pads it."""
+_WHOLE_FIELDS = ("sampled_entities", "triples")
+"""Fields that belong to the batch, not to a sample."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +46,17 @@ class KnowledgeBatch:
     """One batch. Absent fields are None; masks are boolean with True = keep.
 
     `visible_mask[b, i, j]`: query node i may see node j. Padded nodes see (only) themselves.
-    `mention_spans`: node indices, end exclusive; an empty span (start = end) is padding.
-    `node_labels`: the row or word-piece id to predict at a node, IGNORE elsewhere.
-    `sampled_entities`: entity rows that the masked-entity loss ranks (golds and negatives), shared
-    by the batch. `labels`: the task's own.
+    `entity_ids`: row of the entity aligned with a word (PAD_ROW: none), where entities are no
+    nodes. `mention_spans`: node indices, end exclusive; an empty span (start = end) is padding.
+    `mention_graphs`: which of several graphs a mention's candidates are rows of (-1: padding);
+    absent means one graph. `mention_labels`: the gold row of a mention, UNKNOWN_ROW where it means
+    none of the graph's entities (NIL), IGNORE where it is not asked.
+    `node_labels`: the row, word-piece id or class to predict at a node, IGNORE elsewhere;
+    `entity_labels`: the entity row to predict at a word, IGNORE elsewhere.
+    `pair_labels`: class of the two segments together (next sentence, sentence order).
+    `target_spans`: the mentions that a task asks about, in the task's order (head, tail).
+    `labels`: the task's own. `sampled_entities`: entity rows that a loss ranks (golds and
+    negatives), shared by the batch. `triples`: triples to score, whose entities are texts.
     """
 
     node_ids: Int[Tensor, "batch node"]
@@ -50,9 +69,15 @@ class KnowledgeBatch:
     mention_spans: Int[Tensor, "batch mention 2"] | None = None
     candidate_ids: Int[Tensor, "batch mention candidate"] | None = None
     candidate_priors: Float[Tensor, "batch mention candidate"] | None = None
+    mention_graphs: Int[Tensor, "batch mention"] | None = None
+    mention_labels: Int[Tensor, "batch mention"] | None = None
     node_labels: Int[Tensor, "batch node"] | None = None
-    sampled_entities: Int[Tensor, " sampled"] | None = None
+    entity_labels: Int[Tensor, "batch node"] | None = None
+    pair_labels: Int[Tensor, " batch"] | None = None
+    target_spans: Int[Tensor, "batch target 2"] | None = None
     labels: Tensor | None = None
+    sampled_entities: Int[Tensor, " sampled"] | None = None
+    triples: TripleBatch | None = None
 
     def __post_init__(self) -> None:
         _check_nodes(self)
@@ -68,19 +93,18 @@ class KnowledgeBatch:
 
     def to(self, device: torch.device | str) -> KnowledgeBatch:
         """The same batch on `device`."""
-        moved = {
-            f.name: value.to(device)
-            if isinstance(value := getattr(self, f.name), Tensor)
-            else value
+        moved: dict[str, Any] = {
+            f.name: None if value is None else value.to(device)
             for f in dataclasses.fields(self)
+            for value in (getattr(self, f.name),)
         }
         return KnowledgeBatch(**moved)
 
     def take(self, rows: Tensor | slice) -> KnowledgeBatch:
         """The samples at `rows`, padding included."""
-        taken = {
+        taken: dict[str, Any] = {
             f.name: value[rows]
-            if isinstance(value, Tensor) and f.name != "sampled_entities"
+            if isinstance(value, Tensor) and f.name not in _WHOLE_FIELDS
             else value
             for f in dataclasses.fields(self)
             for value in (getattr(self, f.name),)
@@ -92,9 +116,9 @@ class KnowledgeBatch:
         n_old = self.node_ids.shape[1]
         if n_nodes < n_old:
             raise BatchError(f"a batch of {n_old} nodes cannot be padded to {n_nodes}")
-        alone = dataclasses.replace(self, sampled_entities=None)
-        padded = _fill([alone], None, _words(n_nodes, self), word_pad_id)
-        return dataclasses.replace(padded, sampled_entities=self.sampled_entities)
+        padded = _fill([self], None, _words(n_nodes, self), word_pad_id)
+        whole = {name: getattr(self, name) for name in _WHOLE_FIELDS}
+        return dataclasses.replace(padded, **whole)
 
     @staticmethod
     def stack(
@@ -109,8 +133,9 @@ class KnowledgeBatch:
         """
         if not batches:
             raise BatchError("there is nothing to stack")
-        if any(batch.sampled_entities is not None for batch in batches):
-            raise BatchError("sampled_entities belong to one batch: sample them after stacking")
+        for name in _WHOLE_FIELDS:
+            if any(getattr(batch, name) is not None for batch in batches):
+                raise BatchError(f"{name} belong to one batch: add them after stacking")
         if layout == "grouped":
             places, kinds = _group(batches)
             return _fill(batches, places, kinds, word_pad_id)
@@ -146,8 +171,9 @@ def pack(batches: Sequence[KnowledgeBatch], n_nodes: int, *, word_pad_id: int = 
     places: list[tuple[int, int, int]] = []
     for i, batch in enumerate(batches):
         length = batch.node_ids.shape[1]
-        if len(batch) != 1 or batch.labels is not None or batch.sampled_entities is not None:
-            raise BatchError(f"batch {i} to pack: one sample, no labels and no sampled_entities")
+        unpacked = ("labels", "pair_labels", *_WHOLE_FIELDS)
+        if len(batch) != 1 or any(getattr(batch, name) is not None for name in unpacked):
+            raise BatchError(f"batch {i} to pack: one sample, none of {', '.join(unpacked)}")
         if length > n_nodes:
             raise BatchError(f"batch {i} has {length} nodes, a packed row {n_nodes}")
         row = next((r for r, used in enumerate(filled) if used + length <= n_nodes), len(rows))
@@ -166,26 +192,23 @@ def pack(batches: Sequence[KnowledgeBatch], n_nodes: int, *, word_pad_id: int = 
 
 def _concatenate(samples: Sequence[KnowledgeBatch]) -> KnowledgeBatch:
     """One row that holds `samples` side by side."""
-    values: dict[str, Tensor] = {
+    values: dict[str, Any] = {
         name: torch.cat(_all_or_none(samples, name), dim=1)
         for name in (*_NODE_FIELDS, "node_mask")
         if getattr(samples[0], name) is not None
     }
     values["visible_mask"] = _block_diagonal([s.visible_mask[0] for s in samples])[None]
-    if samples[0].mention_spans is not None:
-        shifted, start = [], 0
-        for sample, spans in zip(samples, _all_or_none(samples, "mention_spans"), strict=True):
-            shifted.append(spans + start)
-            start += sample.node_ids.shape[1]
-        values["mention_spans"] = torch.cat(shifted, dim=1)
-    for name in ("candidate_ids", "candidate_priors"):
-        if getattr(samples[0], name) is not None:
-            parts = _all_or_none(samples, name)
+    starts = np.cumsum([0, *(sample.node_ids.shape[1] for sample in samples)])
+    for name, fill in _MENTION_FILLS.items():
+        if getattr(samples[0], name) is None:
+            continue
+        parts = _all_or_none(samples, name)
+        if name in _SPAN_FIELDS:
+            parts = [p + int(start) for p, start in zip(parts, starts[:-1], strict=True)]
+        if parts[0].ndim == 3:
             width = max(part.shape[2] for part in parts)
-            fill = PAD_ROW if name == "candidate_ids" else 0
-            values[name] = torch.cat(
-                [F.pad(p, (0, width - p.shape[2]), value=fill) for p in parts], dim=1
-            )
+            parts = [F.pad(p, (0, width - p.shape[2]), value=fill) for p in parts]
+        values[name] = torch.cat(parts, dim=1)
     return KnowledgeBatch(**values)
 
 
@@ -209,7 +232,10 @@ def _all_or_none(batches: Sequence[KnowledgeBatch], name: str) -> list[Tensor]:
 
 
 def _pad_mentions(parts: list[Tensor], fill: int) -> list[Tensor]:
+    """Parts `[batch mention ...]`, all as long (and as wide) as the largest."""
     n_mentions = max(part.shape[1] for part in parts)
+    if parts[0].ndim == 2:
+        return [F.pad(p, (0, n_mentions - p.shape[1]), value=fill) for p in parts]
     width = max(part.shape[2] for part in parts)
     return [
         F.pad(p, (0, width - p.shape[2], 0, n_mentions - p.shape[1]), value=fill) for p in parts
@@ -251,9 +277,9 @@ def _fill(
     fills: dict[str, Tensor | int | bool] = {
         "node_ids": torch.where(kinds == 0, word_pad_id, PAD_ROW), "node_kinds": kinds,
         "positions": 0, "segment_ids": 0, "entity_ids": PAD_ROW, "node_labels": IGNORE,
-        "node_mask": False,
+        "entity_labels": IGNORE, "node_mask": False,
     }  # fmt: skip
-    values: dict[str, Tensor] = {}
+    values: dict[str, Any] = {}
     for name, fill in fills.items():
         if all(getattr(batch, name) is None for batch in batches):
             continue
@@ -263,14 +289,14 @@ def _fill(
         values[name] = _put(whole, parts, places)
     visible = torch.eye(n_new, dtype=torch.bool, device=device).repeat(n_batch, 1, 1)
     values["visible_mask"] = _put(visible, [batch.visible_mask for batch in batches], places)
-    for name in (*_MENTION_FIELDS, "labels"):
+    for name in (*_MENTION_FILLS, "labels", "pair_labels"):
         if all(getattr(batch, name) is None for batch in batches):
             continue
         parts = _all_or_none(batches, name)
-        if name == "mention_spans" and places is not None:
+        if name in _SPAN_FIELDS and places is not None:
             parts = [_move_spans(*pair) for pair in zip(parts, places, strict=True)]
-        if name in _MENTION_FIELDS:
-            parts = _pad_mentions(parts, PAD_ROW if name == "candidate_ids" else 0)
+        if name in _MENTION_FILLS:
+            parts = _pad_mentions(parts, _MENTION_FILLS[name])
         values[name] = torch.cat(parts)
     return KnowledgeBatch(**values)
 
@@ -329,21 +355,31 @@ def _check_nodes(batch: KnowledgeBatch) -> None:
 
 
 def _check_mentions(batch: KnowledgeBatch) -> None:
-    n_batch, n_node = batch.node_ids.shape
+    for name in _SPAN_FIELDS:
+        if getattr(batch, name) is not None:
+            _check_spans(batch, name)
     spans, ids, priors = batch.mention_spans, batch.candidate_ids, batch.candidate_priors
-    if spans is not None:
-        if spans.ndim != 3 or spans.shape[0] != n_batch or spans.shape[2] != 2:
-            raise BatchError(f"mention_spans need shape [{n_batch} mention 2], not {spans.shape}")
-        wrong = (spans[..., 0] < 0) | (spans[..., 1] < spans[..., 0]) | (spans[..., 1] > n_node)
-        if bool(wrong.any()):
-            sample, mention = wrong.nonzero()[0].tolist()
-            raise BatchError(
-                f"sample {sample}: mention {mention} is {spans[sample, mention].tolist()}, "
-                f"outside 0 <= start <= end <= {n_node}"
-            )
-    if ids is not None and (spans is None or ids.shape[:2] != spans.shape[:2]):
-        raise BatchError(f"candidate_ids {tuple(ids.shape)} need mention_spans of as many mentions")
+    for name in ("mention_graphs", "mention_labels", "candidate_ids"):
+        value = getattr(batch, name)
+        if value is not None and (spans is None or value.shape[:2] != spans.shape[:2]):
+            raise BatchError(f"{name} {tuple(value.shape)} need mention_spans of as many mentions")
     if priors is not None and (ids is None or priors.shape != ids.shape):
         raise BatchError(f"candidate_priors {tuple(priors.shape)} need candidate_ids of that shape")
+    if batch.pair_labels is not None and batch.pair_labels.shape != (len(batch),):
+        raise BatchError(f"pair_labels need shape [{len(batch)}], not {batch.pair_labels.shape}")
     if batch.sampled_entities is not None and batch.sampled_entities.ndim != 1:
         raise BatchError(f"sampled_entities need one axis, not {batch.sampled_entities.shape}")
+
+
+def _check_spans(batch: KnowledgeBatch, name: str) -> None:
+    n_batch, n_node = batch.node_ids.shape
+    spans = getattr(batch, name)
+    if spans.ndim != 3 or spans.shape[0] != n_batch or spans.shape[2] != 2:
+        raise BatchError(f"{name} need shape [{n_batch} mention 2], not {spans.shape}")
+    wrong = (spans[..., 0] < 0) | (spans[..., 1] < spans[..., 0]) | (spans[..., 1] > n_node)
+    if bool(wrong.any()):
+        sample, mention = wrong.nonzero()[0].tolist()
+        raise BatchError(
+            f"sample {sample}: {name} {mention} is {spans[sample, mention].tolist()}, "
+            f"outside 0 <= start <= end <= {n_node}"
+        )

@@ -124,6 +124,15 @@ def embed(
     return hidden
 
 
+def pooled(
+    host: PreTrainedModel, states: Float[Tensor, "batch node width"]
+) -> Float[Tensor, "batch width"]:
+    """The host's pooler over the first node; its bare state where the family has no pooler."""
+    pooler = getattr(host, "pooler", None)
+    found: Tensor = states[:, 0] if pooler is None else pooler(states)
+    return found
+
+
 def layers(host: PreTrainedModel) -> nn.ModuleList:
     """The host's layers; each is called `layer(hidden, attention_mask(host, ...))`."""
     found: nn.ModuleList = host.encoder.layer

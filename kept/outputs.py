@@ -25,5 +25,5 @@ class KnowledgeOutput:
     entity_states: Float[Tensor, "batch node width"] | None = None
     mention_states: Float[Tensor, "batch mention width"] | None = None
     linking_scores: Float[Tensor, "batch mention candidate"] | None = None
-    class_logits: Float[Tensor, "batch class"] | None = None
+    class_logits: Float[Tensor, "batch class"] | Float[Tensor, "batch node class"] | None = None
     losses: dict[str, Float[Tensor, ""]] = field(default_factory=dict)

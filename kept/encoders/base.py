@@ -1,24 +1,84 @@
-"""What every saved model of `kept` shares: it knows the graph whose ids it was made with."""
+"""What every encoder shares: a host inside, a graph whose ids its rows follow, strict loading.
+
+A new encoder is a `KnowledgeConfig`, a `KnowledgeEncoder` and a view, in that order; everything
+else (objectives, heads, training, saving) takes any of them.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
 
-from transformers import PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
-from kept.errors import CheckpointError
+from kept import hosts
+from kept.batches import KnowledgeBatch
+from kept.errors import CheckpointError, ConfigError, HostError
+from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
 
+Config = TypeVar("Config", bound="KnowledgeConfig")
 Model = TypeVar("Model", bound="KnowledgeModel")
+Encoder = TypeVar("Encoder", bound="KnowledgeEncoder")
+
+
+class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
+    """Abstract: the host's configuration, the graph's sizes and hashes, what is asked of the model.
+
+    `n_entities`, `n_relations`: of the graph, special rows not counted. `id_space_hash` is the hash
+    of the vocabularies that the tables' rows follow, `content_hash` that of the whole graph.
+    `objectives`: name to options, of the objectives that were trained on top (see
+    `kept.objectives.model`). `head`: name and options of a task's head (see `kept.heads.model`).
+    """
+
+    sub_configs = {"host": AutoConfig}  # noqa: RUF012 - the form Hugging Face reads
+
+    def __init__(
+        self,
+        *,
+        host: Any = None,
+        n_entities: int = 0,
+        n_relations: int = 0,
+        id_space_hash: str = "",
+        content_hash: str = "",
+        objectives: Mapping[str, Mapping[str, Any]] | None = None,
+        head: Mapping[str, Any] | None = None,
+        initializer_range: float = 0.02,
+        **options: Any,
+    ) -> None:
+        host = {"model_type": "bert"} if host is None else host
+        self.host = AutoConfig.for_model(**host) if isinstance(host, dict) else host
+        self.n_entities, self.n_relations = n_entities, n_relations
+        self.id_space_hash, self.content_hash = id_space_hash, content_hash
+        self.objectives = {name: dict(value) for name, value in (objectives or {}).items()}
+        self.head = dict(head or {})
+        self.initializer_range = initializer_range
+        super().__init__(**options)
+
+    @classmethod
+    def of(
+        cls: type[Config], host: PreTrainedModel, graph: KnowledgeGraph, **options: Any
+    ) -> Config:
+        """The configuration of an encoder on `host` for `graph`."""
+        return cls(
+            host=host.config.to_dict(),
+            n_entities=graph.n_entities,
+            n_relations=graph.n_relations,
+            id_space_hash=graph.id_space_hash,
+            content_hash=graph.content_hash,
+            **options,
+        )
 
 
 class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
-    """Abstract: a Hugging Face model whose config names a graph.
-
-    `config.id_space_hash` is the hash of the vocabularies that the tables' rows follow,
-    `config.content_hash` that of the whole graph.
-    """
+    """Abstract: a Hugging Face model with a `KnowledgeConfig`."""
 
     base_model_prefix = "encoder"
     supports_gradient_checkpointing = True
@@ -65,3 +125,73 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
             model.require_graph(graph)
         loaded: Model = model
         return loaded
+
+
+class KnowledgeEncoder(KnowledgeModel):
+    """Abstract: a `KnowledgeBatch` in, a `KnowledgeOutput` out, a Hugging Face encoder inside.
+
+    `host` is that encoder. `parts` names groups of parameters, so that a stage of training can be
+    told to train some of them only.
+    """
+
+    parts: ClassVar[Mapping[str, tuple[str, ...]]] = {"host": ("host.",)}
+    """Name of a part to the prefixes of its parameters."""
+    unused: ClassVar[tuple[str, ...]] = ("host.pooler.",)
+    """Prefixes of parameters that no output depends on: they never get a gradient."""
+
+    def __init__(self, config: KnowledgeConfig, *, host: PreTrainedModel | None = None) -> None:
+        super().__init__(config)
+        if host is None:
+            self.host = AutoModel.from_config(self.config.host)
+        else:
+            self.host = host
+            for module in host.modules():
+                module._is_hf_initialized = True
+        hosts.check_host(self.host)
+        self.config.host = self.host.config  # one object: a grown vocabulary is saved
+
+    @classmethod
+    def from_host(
+        cls: type[Encoder], host: PreTrainedModel, graph: KnowledgeGraph, **options: Any
+    ) -> Encoder:
+        """A new encoder around a trained `host`; `options` are those of its configuration."""
+        config_class: type[KnowledgeConfig] = cls.config_class
+        model: Encoder = cls(config_class.of(host, graph, **options), host=host).to(host.dtype)
+        return model
+
+    @classmethod
+    def for_graph(
+        cls: type[Encoder],
+        host: PreTrainedModel,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        seed: int,
+        **options: Any,
+    ) -> Encoder:
+        """`from_host`, with what can be learned from the graph alone already in its tables."""
+        return cls.from_host(host, graph, **options)
+
+    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
+        """States of every node; padded nodes have states that mean nothing."""
+        raise NotImplementedError
+
+    def train_only(self, names: tuple[str, ...]) -> None:
+        """Freeze every parameter outside the named `parts`; raises `ConfigError` on other names."""
+        unknown = [name for name in names if name not in self.parts]
+        if unknown:
+            raise ConfigError(
+                f"{type(self).__name__} has no part {unknown[0]!r}; it has {sorted(self.parts)}"
+            )
+        prefixes = tuple(prefix for name in names for prefix in self.parts[name])
+        for name, parameter in self.named_parameters():
+            if not name.startswith(prefixes):
+                parameter.requires_grad_(False)
+
+
+def require_family(host: PreTrainedModel, families: tuple[str, ...], method: str) -> None:
+    """Raise `HostError` unless `host` is of one of `families`, and name those that are."""
+    if host.config.model_type not in families:
+        raise HostError(
+            f"{method} cannot take a {host.config.model_type} host; it takes {', '.join(families)}"
+        )

@@ -16,17 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
-from kept.encoders.base import KnowledgeModel
+from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.outputs import KnowledgeOutput
@@ -35,64 +29,35 @@ from kg_loaders import KnowledgeGraph
 LABELS_AT_ONCE = 50_000
 
 
-class CoLAKEConfig(PreTrainedConfig):  # type: ignore[misc]
-    """Sizes, the host's configuration, and the graph's hashes.
+class CoLAKEConfig(KnowledgeConfig):
+    """How soft positions and kinds of nodes enter the host.
 
-    `n_entities`, `n_relations`: of the graph, special rows not counted.
     `position_offset`: row of the host's position table where soft positions start; None = the
     host's own start. The released code uses 0 with RoBERTa, whose own start is 2.
     `kind_table`: "added" keeps the host's segment embeddings and adds a table of three kinds;
     "host" makes the host's own segment table that of the kinds (the released code).
-    `empty_loss`: value of a loss without any label, "zero" or "nan" (the released code).
     `sparse_entities`: gradients of the entity table are sparse (for `RowAdam`).
     """
 
     model_type = "kept-colake"
-    sub_configs = {"host": AutoConfig}  # noqa: RUF012 - the form Hugging Face reads
 
     def __init__(
         self,
         *,
-        host: Any = None,
-        n_entities: int = 0,
-        n_relations: int = 0,
-        id_space_hash: str = "",
-        content_hash: str = "",
         position_offset: int | None = None,
         kind_table: str = "added",
-        empty_loss: str = "zero",
         sparse_entities: bool = True,
-        initializer_range: float = 0.02,
         head_dropout: float = 0.3,
         **options: Any,
     ) -> None:
         if kind_table not in ("added", "host"):
             raise ConfigError(f"kind_table is {kind_table!r}; use 'added' or 'host'")
-        if empty_loss not in ("zero", "nan"):
-            raise ConfigError(f"empty_loss is {empty_loss!r}; use 'zero' or 'nan'")
-        host = {"model_type": "bert"} if host is None else host
-        self.host = AutoConfig.for_model(**host) if isinstance(host, dict) else host
-        self.n_entities, self.n_relations = n_entities, n_relations
-        self.id_space_hash, self.content_hash = id_space_hash, content_hash
         self.position_offset, self.kind_table = position_offset, kind_table
-        self.empty_loss, self.sparse_entities = empty_loss, sparse_entities
-        self.initializer_range, self.head_dropout = initializer_range, head_dropout
+        self.sparse_entities, self.head_dropout = sparse_entities, head_dropout
         super().__init__(**options)
 
-    @classmethod
-    def of(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> CoLAKEConfig:
-        """The configuration of an encoder on `host` for `graph`."""
-        return cls(
-            host=host.config.to_dict(),
-            n_entities=graph.n_entities,
-            n_relations=graph.n_relations,
-            id_space_hash=graph.id_space_hash,
-            content_hash=graph.content_hash,
-            **options,
-        )
 
-
-class CoLAKE(KnowledgeModel):
+class CoLAKE(KnowledgeEncoder):
     """The encoder: three tables in front of a host.
 
     Where we differ from the released code: the entity table is a parameter here (there it lives in
@@ -101,17 +66,13 @@ class CoLAKE(KnowledgeModel):
     """
 
     config_class = CoLAKEConfig
+    parts = {  # noqa: RUF012 - a class variable of the base
+        "host": ("host.",),
+        "tables": ("entity_embeddings.", "relation_embeddings.", "kind_embeddings."),
+    }
 
     def __init__(self, config: CoLAKEConfig, *, host: PreTrainedModel | None = None) -> None:
-        super().__init__(config)
-        if host is None:
-            self.host = AutoModel.from_config(self.config.host)
-        else:
-            self.host = host
-            for module in host.modules():
-                module._is_hf_initialized = True
-        hosts.check_host(self.host)
-        self.config.host = self.host.config  # one object: a grown vocabulary is saved
+        super().__init__(config, host=host)
         embedding = hosts.word_table(self.host).embedding_dim
         self.entity_embeddings = nn.Embedding(
             config.n_entities + N_SPECIAL_ROWS, embedding, sparse=config.sparse_entities
@@ -129,9 +90,18 @@ class CoLAKE(KnowledgeModel):
         self.post_init()
 
     @classmethod
-    def from_host(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> CoLAKE:
-        """A new encoder around a trained `host`; `options` are those of `CoLAKEConfig`."""
-        model: CoLAKE = cls(CoLAKEConfig.of(host, graph, **options), host=host).to(host.dtype)
+    def for_graph(
+        cls,
+        host: PreTrainedModel,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        seed: int,
+        **options: Any,
+    ) -> CoLAKE:
+        """A new encoder whose entity and relation rows start from their labels."""
+        model = cls.from_host(host, graph, **options)
+        model.initialise_from_labels(graph, tokenizer)
         return model
 
     def _init_weights(self, module: nn.Module) -> None:

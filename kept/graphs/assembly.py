@@ -100,6 +100,7 @@ def connect(
         positions=np.concatenate(
             [positions, anchors.positions, fact_positions[new] + 2, fact_positions + 1]
         ).astype(np.int32),
+        segments=np.zeros(len(origins), np.uint8),
         spans=spans,
         origins=origins,
         edges=np.concatenate([mention_edges, edges.reshape(-1, 2)]),

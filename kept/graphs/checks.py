@@ -19,7 +19,7 @@ from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kg_loaders.store import KnowledgeGraph
 
 _SHAPES = {
-    "kinds": (), "ids": (), "positions": (), "spans": (2,), "origins": (3,)
+    "kinds": (), "ids": (), "positions": (), "segments": (), "spans": (2,), "origins": (3,)
 }  # fmt: skip
 
 

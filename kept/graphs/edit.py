@@ -32,6 +32,7 @@ def add_relation(
         kinds=np.append(graph.kinds, np.uint8(NodeKind.RELATION)),
         ids=np.append(graph.ids, np.int32(relation)),
         positions=np.append(graph.positions, graph.positions[head] + 1).astype(np.int32),
+        segments=np.append(graph.segments, graph.segments[head]),
         spans=np.vstack([graph.spans, np.full((1, 2), -1, np.int32)]),
         origins=np.vstack([graph.origins, np.array([[graph.origins[head, 0], -1, -1]], np.int32)]),
         edges=np.vstack([graph.edges, edges]),

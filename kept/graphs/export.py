@@ -21,8 +21,10 @@ from kept.errors import BatchError, MissingExtraError
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views import is_anchor
 
-JSON_VERSION = 1
-_NODE_ARRAYS = {"kinds": "u1", "ids": "i4", "positions": "i4", "spans": "i4", "origins": "i4"}
+JSON_VERSION = 2
+_NODE_ARRAYS = {
+    "kinds": "u1", "ids": "i4", "positions": "i4", "segments": "u1", "spans": "i4", "origins": "i4"
+}  # fmt: skip
 _EDGE_ARRAYS = {"edges": "i4", "edge_kinds": "u1", "edge_weights": "f4"}
 _WIDTHS = {"spans": 2, "origins": 3, "edges": 2}
 
@@ -30,8 +32,8 @@ _WIDTHS = {"spans": 2, "origins": 3, "edges": 2}
 def to_pyg(graph: WordKnowledgeGraph, *, complete: bool = False) -> Any:
     """`torch_geometric.data.HeteroData` with node types word, entity, relation.
 
-    Nodes carry `ids`, `positions`, `spans`, `origins` and `nodes` (their index in `graph`); edges
-    `edge_index` and `weights`. An edge type without edges is absent.
+    Nodes carry `ids`, `positions`, `segments`, `spans`, `origins` and `nodes` (their index in
+    `graph`); edges `edge_index` and `weights`. An edge type without edges is absent.
     """
     from torch_geometric.data import HeteroData  # slow to import, and few need it
 
@@ -41,7 +43,7 @@ def to_pyg(graph: WordKnowledgeGraph, *, complete: bool = False) -> Any:
         store = data[kind.name.lower()]
         store.num_nodes = len(nodes)
         store.nodes = torch.from_numpy(nodes)
-        for name in ("ids", "positions", "spans", "origins"):
+        for name in ("ids", "positions", "segments", "spans", "origins"):
             store[name] = torch.from_numpy(getattr(graph, name)[nodes].astype(np.int64))
     for edge_type, edges, weights in _typed_edges(graph, complete):
         data[edge_type].edge_index = torch.from_numpy(edges.T.copy())
@@ -66,7 +68,7 @@ def to_dgl(graph: WordKnowledgeGraph, *, complete: bool = False) -> Any:
         nodes = np.flatnonzero(graph.kinds == kind)
         features = data.nodes[kind.name.lower()].data
         features["nodes"] = torch.from_numpy(nodes)
-        for name in ("ids", "positions", "spans", "origins"):
+        for name in ("ids", "positions", "segments", "spans", "origins"):
             features[name] = torch.from_numpy(getattr(graph, name)[nodes].astype(np.int64))
     for edge_type, _, weights in typed:
         data.edges[edge_type].data["weights"] = torch.from_numpy(weights)

@@ -36,13 +36,15 @@ class EdgeKind(IntEnum):
 class WordKnowledgeGraph:
     """One text joined with its neighbourhood in a knowledge graph.
 
-    Shapes: `kinds` uint8, `ids` int32, `positions` int32 `[node]`; `spans` int32 `[node 2]`
-    (character offsets, -1 for injected nodes); `origins` int32 `[node 3]` = (index into `links`,
-    graph triple row, rank of that triple among the entity's candidates), -1 where none applies;
+    Shapes: `kinds` uint8, `ids` int32, `positions` int32, `segments` uint8 `[node]`; `spans` int32
+    `[node 2]` (character offsets, -1 for injected nodes); `origins` int32 `[node 3]` =
+    (index into `links`, graph triple row, rank of that triple among the entity's candidates), -1
+    where none applies;
     `edges` int32 `[edge 2]` (source, target), `edge_kinds` uint8, `edge_weights` float32 `[edge]`.
 
     `ids` are word-piece ids for words (special tokens included), graph entity ids for entities,
-    graph relation ids for relations. An *anchor* is an entity node with a span: it stands for a
+    graph relation ids for relations. `segments` are 0, and 1 for the words of a second text (and
+    anchors in it). An *anchor* is an entity node with a span: it stands for a
     mention. Word-word edges are implied (words and anchors form one complete block), not stored.
     """
 
@@ -51,6 +53,7 @@ class WordKnowledgeGraph:
     kinds: NDArray[np.uint8]
     ids: NDArray[np.int32]
     positions: NDArray[np.int32]
+    segments: NDArray[np.uint8]
     spans: NDArray[np.int32]
     origins: NDArray[np.int32]
     edges: NDArray[np.int32]

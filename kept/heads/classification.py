@@ -21,7 +21,7 @@ from kept.encoders.base import KnowledgeModel
 from kept.encoders.colake import CoLAKE, CoLAKEConfig
 from kept.errors import BatchError, ConfigError
 from kept.layers.transform import Transform
-from kept.objectives.masked_nodes import CoLAKEForPreTraining
+from kept.objectives.model import KnowledgeForPreTraining
 from kept.outputs import KnowledgeOutput
 
 SINGLE, MULTI = "single_label_classification", "multi_label_classification"
@@ -101,7 +101,7 @@ class CoLAKEForClassification(KnowledgeModel):
 
 
 def for_classification(
-    pretrained: CoLAKEForPreTraining,
+    pretrained: KnowledgeForPreTraining,
     *,
     labels: Sequence[str],
     transform_from: Literal["relation", "entity"],
@@ -132,7 +132,7 @@ def for_classification(
     model.to(pretrained.dtype).encoder.load_state_dict(
         {k.removeprefix("encoder."): v for k, v in source.items()}
     )
-    transform = getattr(pretrained.objective, f"{transform_from}_transform")
+    transform = getattr(pretrained.objectives["masked_nodes"], f"{transform_from}_transform")
     model.head.transform.load_state_dict(transform.state_dict())
     if relation_rows is not None:
         if len(relation_rows) != len(labels):

@@ -7,26 +7,99 @@ relation (rows of the relation table, special rows first).
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Self
+import hashlib
+from dataclasses import dataclass
+from typing import Self
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import PreTrainedModel
 
 from kept import hosts
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
-from kept.encoders.base import KnowledgeModel
-from kept.encoders.colake import CoLAKE, CoLAKEConfig
-from kept.errors import BatchError
+from kept.encoders.base import KnowledgeEncoder
+from kept.encoders.colake import CoLAKE
+from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.layers.transform import Transform
+from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.masking import EntitySampler, MaskingConfig, mask_nodes
 from kept.outputs import KnowledgeOutput
-from kg_loaders import KnowledgeGraph
 
 
-class MaskedNodes(nn.Module):
+@dataclass(frozen=True, kw_only=True)
+class MaskedNodesOptions:
+    """Shares of `MaskingConfig`, `n_negatives` for each gold entity, and `empty_loss`.
+
+    `empty_loss` is the value of a loss without any label: "zero", or "nan" as the released code.
+    """
+
+    probability: float = 0.15
+    mask_share: float = 0.8
+    random_share: float = 0.1
+    anchors: bool = True
+    n_negatives: int = 10
+    empty_loss: str = "zero"
+
+    def __post_init__(self) -> None:
+        if self.empty_loss not in ("zero", "nan"):
+            raise ConfigError(f"empty_loss is {self.empty_loss!r}; use 'zero' or 'nan'")
+        if self.n_negatives < 1:
+            raise ConfigError(f"n_negatives is {self.n_negatives}; use 1 or more")
+
+    def masking(self, world: World) -> MaskingConfig:
+        """The whole `MaskingConfig` over the world's vocabularies."""
+        tokenizer = world.tokenizer
+        if tokenizer.mask_token_id is None or tokenizer.pad_token_id is None:
+            raise ConfigError("masked nodes need a tokenizer with a mask and a padding token")
+        return MaskingConfig(
+            word_mask_id=tokenizer.mask_token_id,
+            n_words=len(tokenizer),
+            n_entities=world.graph.n_entities + N_SPECIAL_ROWS,
+            n_relations=world.graph.n_relations + N_SPECIAL_ROWS,
+            special_word_ids=tuple(sorted(tokenizer.all_special_ids)),
+            probability=self.probability,
+            mask_share=self.mask_share,
+            random_share=self.random_share,
+            anchors=self.anchors,
+        )
+
+
+class MaskedNodesPreparation(Preparation):
+    """Masks nodes of a sample; draws the entities that a batch's masked-entity loss ranks."""
+
+    def __init__(
+        self, masking: MaskingConfig, sampler: EntitySampler, *, n_negatives: int = 10
+    ) -> None:
+        self.masking, self.sampler, self.n_negatives = masking, sampler, n_negatives
+
+    @classmethod
+    def of(cls, options: MaskedNodesOptions, world: World) -> Self:
+        return cls(
+            options.masking(world),
+            EntitySampler(world.entity_counts),
+            n_negatives=options.n_negatives,
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        probabilities = self.sampler.probabilities.numpy().tobytes()
+        digest = hashlib.sha256(probabilities).hexdigest()
+        return f"{self.masking} {self.n_negatives} {digest}"
+
+    def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
+        return mask_nodes(batch, generators=[draws], config=self.masking)
+
+    def complete(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
+        assert batch.node_labels is not None
+        golds = batch.node_labels[batch.node_kinds == NodeKind.ENTITY]
+        sampled = self.sampler.sample(golds, self.n_negatives, draws)
+        return dataclasses.replace(batch, sampled_entities=sampled)
+
+
+class MaskedNodes(Objective):
     """Three heads: words and relations against tied tables with a bias, entities without one.
 
     Entities are ranked among `batch.sampled_entities` only. The released code divides by the number
@@ -55,6 +128,23 @@ class MaskedNodes(nn.Module):
         self.relation_bias = nn.Parameter(torch.zeros(n_relation_rows))
         self.empty_loss = empty_loss
 
+    @classmethod
+    def for_encoder(cls, encoder: KnowledgeEncoder, options: MaskedNodesOptions) -> Self:
+        """Heads of the encoder's sizes; raises `ConfigError` unless it has the three tables."""
+        if not isinstance(encoder, CoLAKE):
+            raise ConfigError(
+                f"masked_nodes asks for entity nodes; {type(encoder).__name__} has none"
+            )
+        words, host = hosts.word_table(encoder.host), encoder.host.config
+        return cls(
+            width=host.hidden_size,
+            embedding=words.embedding_dim,
+            n_words=words.num_embeddings,
+            n_relation_rows=encoder.relation_embeddings.num_embeddings,
+            epsilon=host.layer_norm_eps,
+            empty_loss=options.empty_loss,
+        )
+
     def word_logits(
         self,
         states: Float[Tensor, "*chosen width"],
@@ -80,26 +170,21 @@ class MaskedNodes(nn.Module):
         return F.linear(self.relation_transform(states), relations, self.relation_bias)
 
     def forward(
-        self,
-        node_states: Float[Tensor, "batch node width"],
-        batch: KnowledgeBatch,
-        *,
-        words: Float[Tensor, "word embedding"],
-        candidates: Float[Tensor, "candidate embedding"] | None,
-        relations: Float[Tensor, "relation embedding"],
+        self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> dict[str, Tensor]:
         """Mean cross entropy per kind, under the names word, entity, relation.
 
-        `candidates` are the vectors of `batch.sampled_entities`. Raises `BatchError` when labels
-        are absent, or an entity label is not among the sampled ones.
+        Raises `BatchError` when an entity label is not among the sampled ones.
         """
         if batch.node_labels is None:
-            raise BatchError("masked-node losses need node_labels; mask the batch first")
+            return {}
+        assert isinstance(encoder, CoLAKE)
+        words, sampled = hosts.word_table(encoder.host).weight, batch.sampled_entities
+        candidates = words[:1] if sampled is None else encoder.entity_embeddings(sampled)
+        relations, node_states = encoder.relation_embeddings.weight, output.node_states
         labels = {kind: batch.node_labels[_labelled(batch, kind)] for kind in NodeKind}
         states = {kind: node_states[_labelled(batch, kind)] for kind in NodeKind}
-        slots = entity_slots(labels[NodeKind.ENTITY], batch.sampled_entities)
-        if candidates is None:
-            candidates = words[:1]  # no entity label: the loss is that of no label at all
+        slots = entity_slots(labels[NodeKind.ENTITY], sampled)
         word, entity, relation = NodeKind
         return {
             "word": self._mean(self.word_logits(states[word], words), labels[word]),
@@ -139,61 +224,20 @@ def entity_slots(
     return order[places]
 
 
-class CoLAKEForPreTraining(KnowledgeModel):
-    """CoLAKE's encoder with its masked-node objective."""
+def relation_scores(
+    objective: MaskedNodes,
+    encoder: CoLAKE,
+    output: KnowledgeOutput,
+    batch: KnowledgeBatch,
+    nodes: Bool[Tensor, "batch node"] | None = None,
+) -> Float[Tensor, "chosen relation"]:
+    """Scores of every relation of the graph, by relation id, at some relation nodes.
 
-    config_class = CoLAKEConfig
-
-    def __init__(self, config: CoLAKEConfig, *, host: PreTrainedModel | None = None) -> None:
-        super().__init__(config)
-        self.encoder = CoLAKE(self.config, host=host)
-        host_config = self.encoder.host.config
-        self.config.host = host_config
-        words = hosts.word_table(self.encoder.host)
-        self.objective = MaskedNodes(
-            width=host_config.hidden_size,
-            embedding=words.embedding_dim,
-            n_words=words.num_embeddings,
-            n_relation_rows=config.n_relations + N_SPECIAL_ROWS,
-            epsilon=host_config.layer_norm_eps,
-            empty_loss=config.empty_loss,
-        )
-        self.post_init()
-
-    @classmethod
-    def from_host(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> Self:
-        """A new model around a trained `host`; `options` are those of `CoLAKEConfig`."""
-        model: Self = cls(CoLAKEConfig.of(host, graph, **options), host=host).to(host.dtype)
-        return model
-
-    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """The encoder's output; with `losses` when the batch has `node_labels`."""
-        output: KnowledgeOutput = self.encoder(batch)
-        if batch.node_labels is None:
-            return output
-        sampled = batch.sampled_entities
-        losses = self.objective(
-            output.node_states,
-            batch,
-            words=hosts.word_table(self.encoder.host).weight,
-            candidates=None if sampled is None else self.encoder.entity_embeddings(sampled),
-            relations=self.encoder.relation_embeddings.weight,
-        )
-        return dataclasses.replace(output, losses=losses)
-
-    def relation_scores(
-        self,
-        output: KnowledgeOutput,
-        batch: KnowledgeBatch,
-        nodes: Bool[Tensor, "batch node"] | None = None,
-    ) -> Float[Tensor, "chosen relation"]:
-        """Scores of every relation of the graph, by relation id, at some relation nodes.
-
-        `nodes` chooses them; None means the masked ones. Rows come in order of batch, then node.
-        """
-        if nodes is None:
-            nodes = (batch.node_kinds == NodeKind.RELATION.value) & (batch.node_ids == MASK_ROW)
-        logits = self.objective.relation_logits(
-            output.node_states[nodes], self.encoder.relation_embeddings.weight
-        )
-        return logits[:, N_SPECIAL_ROWS:]
+    `nodes` chooses them; None means the masked ones. Rows come in order of batch, then node.
+    """
+    if nodes is None:
+        nodes = (batch.node_kinds == NodeKind.RELATION.value) & (batch.node_ids == MASK_ROW)
+    logits = objective.relation_logits(
+        output.node_states[nodes], encoder.relation_embeddings.weight
+    )
+    return logits[:, N_SPECIAL_ROWS:]

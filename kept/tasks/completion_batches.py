@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 
 from entity_linking.relations import RelationExample
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
+from kept.encoders.colake import CoLAKE
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Filter, RankCounts, RankingResult, Ties, rank_scores
 from kept.graphs.builder import BuilderConfig, Exclusion, build
 from kept.graphs.edit import add_relation
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import colake_view
-from kept.objectives.masked_nodes import CoLAKEForPreTraining
+from kept.objectives.masked_nodes import MaskedNodes, relation_scores
 from kept.objectives.masking import EntitySampler, MaskingConfig, mask_nodes
+from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 
@@ -159,7 +161,7 @@ def entity_sampler(examples: Sequence[RelationExample], graph: KnowledgeGraph) -
 
 @torch.no_grad()
 def completion_scores(
-    model: CoLAKEForPreTraining,
+    model: KnowledgeForPreTraining,
     examples: Sequence[RelationExample],
     graph: KnowledgeGraph,
     tokenizer: Any,
@@ -170,6 +172,9 @@ def completion_scores(
 ) -> NDArray[np.float32]:
     """Scores `[example relation]` of every relation at the asked node; no other node is masked."""
     model.eval()
+    encoder, objective = model.encoder, model.objectives["masked_nodes"]
+    assert isinstance(encoder, CoLAKE)
+    assert isinstance(objective, MaskedNodes)
     rows = []
     for start in range(0, len(examples), batch_size):
         samples = []
@@ -181,7 +186,8 @@ def completion_scores(
             samples.append(dataclasses.replace(mask_last_relation(view, 0), node_labels=None))
         batch = KnowledgeBatch.stack(samples, word_pad_id=tokenizer.pad_token_id)
         batch = batch.to(next(model.parameters()).device)
-        rows.append(model.relation_scores(model(batch), batch).cpu().numpy())
+        scores = relation_scores(objective, encoder, encoder(batch), batch)
+        rows.append(scores.cpu().numpy())
     return np.concatenate(rows)
 
 

@@ -19,13 +19,14 @@ import torch
 from numpy.typing import NDArray
 
 from kept.batches import N_SPECIAL_ROWS
+from kept.encoders.colake import CoLAKE
 from kept.evaluation.ranking import Filter, RankingResult
 from kept.graphs.builder import BuilderConfig
 from kept.hosts import load_host, load_tokenizer, word_table
 from kept.kge import RECIPES, make_scorer, train
 from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
-from kept.objectives.masked_nodes import CoLAKEForPreTraining
 from kept.objectives.masking import MaskingConfig
+from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import generator, torch_generator, torch_seed
 from kept.tasks.completion_batches import (
     CompletionData,
@@ -212,7 +213,7 @@ class CoLAKERun:
         knowledge: Knowledge,
         folder: Path,
         reporter: Reporter | None,
-    ) -> CoLAKEForPreTraining:
+    ) -> KnowledgeForPreTraining:
         """A trained model; a run that was cut goes on from its last checkpoint."""
         seed = self.training.seed
         graph, _ = with_knowledge(split, knowledge, seed)
@@ -232,7 +233,7 @@ class CoLAKERun:
 
     def ask(
         self,
-        model: CoLAKEForPreTraining,
+        model: KnowledgeForPreTraining,
         split: CompletionSplit,
         asked: Asked,
         *,
@@ -250,12 +251,13 @@ class CoLAKERun:
         }
         return asked.answers(method, scores, {})
 
-    def fresh_model(self, graph: KnowledgeGraph, tokenizer: Any) -> CoLAKEForPreTraining:
+    def fresh_model(self, graph: KnowledgeGraph, tokenizer: Any) -> KnowledgeForPreTraining:
         with torch.random.fork_rng():
             torch.manual_seed(torch_seed(self.training.seed, "fresh model"))
-            model = CoLAKEForPreTraining.from_host(load_host(self.host), graph)
-            model.encoder.initialise_from_labels(graph, tokenizer)
-        return model
+            encoder = CoLAKE.for_graph(
+                load_host(self.host), graph, tokenizer, seed=self.training.seed
+            )
+            return KnowledgeForPreTraining.of(encoder, {"masked_nodes": dict(self.masking)})
 
     def masking_config(self, graph: KnowledgeGraph, tokenizer: Any) -> MaskingConfig:
         return MaskingConfig(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -21,10 +20,9 @@ from pydantic import (
     field_validator,
 )
 
-from kept.batches import N_SPECIAL_ROWS
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
-from kept.objectives.masking import MaskingConfig
+from kept.methods import method
 
 OPERATIONAL = frozenset(
     {
@@ -80,54 +78,34 @@ class TrainConfig(BaseModel):
         return _exactly_one(node_budget, info, "batch_size")
 
 
-@dataclass(frozen=True, kw_only=True)
-class MaskingOptions:
-    """The free fields of `kept.objectives.masking.MaskingConfig`."""
-
-    probability: float = 0.15
-    mask_share: float = 0.8
-    random_share: float = 0.1
-    anchors: bool = True
-
-    def __post_init__(self) -> None:
-        self.over(word_mask_id=0, n_words=1, n_entities=1, n_relations=1, special_word_ids=())
-
-    def over(
-        self,
-        *,
-        word_mask_id: int,
-        n_words: int,
-        n_entities: int,
-        n_relations: int,
-        special_word_ids: tuple[int, ...],
-    ) -> MaskingConfig:
-        """The whole `MaskingConfig` over these vocabularies (special rows not counted)."""
-        return MaskingConfig(
-            word_mask_id=word_mask_id,
-            n_words=n_words,
-            n_entities=n_entities + N_SPECIAL_ROWS,
-            n_relations=n_relations + N_SPECIAL_ROWS,
-            special_word_ids=special_word_ids,
-            **asdict(self),
-        )
-
-
 class PretrainConfig(BaseModel):
-    """One pre-training run: host, method, data, how to build graphs and masks, how to train.
+    """One pre-training run: host, method, data, how to build graphs, what to ask, how to train.
 
-    `text` are files of linked texts. `n_negatives` are drawn for each gold entity of a batch.
+    `text` are files of linked texts. `objectives` maps names to options that differ from their
+    defaults; without it the method's own are trained (`kept.methods`). `options` are those of the
+    encoder's configuration. `start_from` is the folder of an earlier run, whose weights are the
+    first ones here; `train_only` names the encoder's parts that move (all, if empty), so that
+    schedules of several stages are several runs.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "minilm"
-    method: Literal["colake"] = "colake"
+    method: str = "colake"
     kg: Path
     text: tuple[Path, ...] = Field(min_length=1)
     graph: BuilderConfig = BuilderConfig()
-    masking: MaskingOptions = MaskingOptions()
-    n_negatives: PositiveInt = 10
+    objectives: dict[str, dict[str, Any]] = {}
+    options: dict[str, Any] = {}
+    start_from: Path | None = None
+    train_only: tuple[str, ...] = ()
     training: TrainConfig = Field(default_factory=dict, validate_default=True)
+
+    @field_validator("method")
+    @classmethod
+    def _known_method(cls, name: str) -> str:
+        method(name)
+        return name
 
     @classmethod
     def read(cls, path: Path | None, overrides: Mapping[str, Any] | None = None) -> Self:
@@ -150,6 +128,8 @@ class PretrainConfig(BaseModel):
             "kg": self.kg.resolve(),
             "text": tuple(map(Path.resolve, self.text)),
         }
+        if self.start_from is not None:
+            paths["start_from"] = self.start_from.resolve()
         if Path(self.host).is_dir():
             paths["host"] = str(Path(self.host).resolve())
         return self.model_copy(update=paths)

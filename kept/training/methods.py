@@ -1,19 +1,23 @@
-"""From a `PretrainConfig` to a model and its data; a new method is one function and one line."""
+"""From a `PretrainConfig` to a model and its data, whatever the method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import dataclasses
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from entity_linking.annotations import read_jsonl
 from entity_linking.mentions import LinkedText
 from kept import hosts
-from kept.errors import HostError
-from kept.objectives.masked_nodes import CoLAKEForPreTraining
+from kept.encoders.base import KnowledgeEncoder
+from kept.errors import CheckpointError, ConfigError
+from kept.graphs.builder import BuilderConfig
+from kept.methods import Method, method
+from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import torch_seed
 from kept.training.config import PretrainConfig
 from kept.training.wordgraphs import WordGraphData
@@ -21,16 +25,33 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
 
-def assemble(config: PretrainConfig) -> tuple[PreTrainedModel, WordGraphData]:
+def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, WordGraphData]:
     """The untrained model on its host, and the data; same configuration, same weights."""
+    chosen = method(config.method)
     graph = KnowledgeGraph.open(config.kg)
-    texts = read_texts(config.text)
     tokenizer = hosts.load_tokenizer(config.host)
-    data = word_graph_data(texts, graph, tokenizer, config)
+    objectives = config.objectives or chosen.objectives
+    data = WordGraphData(
+        read_texts(config.text),
+        graph,
+        tokenizer,
+        builder=builder_for(chosen, config.graph),
+        view=chosen.view.of(graph, tokenizer),
+        objectives=objectives,
+    )
     with torch.random.fork_rng():
         torch.manual_seed(torch_seed(config.training.seed, "initial weights"))
-        model = METHODS[config.method](config, graph, tokenizer)
+        encoder = _encoder(config, chosen, graph, tokenizer)
+        model = KnowledgeForPreTraining.of(encoder, objectives)
+    if config.train_only:
+        encoder.train_only(config.train_only)
     return model, data
+
+
+def builder_for(chosen: Method, config: BuilderConfig) -> BuilderConfig:
+    """`config` with the fields that the method's view needs."""
+    needed: Mapping[str, Any] = chosen.builder
+    return dataclasses.replace(config, **needed)
 
 
 def read_texts(paths: Iterable[Path]) -> list[LinkedText]:
@@ -38,40 +59,24 @@ def read_texts(paths: Iterable[Path]) -> list[LinkedText]:
     return [text for path in paths for text in read_jsonl(path, DamageReport())]
 
 
-def word_graph_data(
-    texts: list[LinkedText],
+def _encoder(
+    config: PretrainConfig,
+    chosen: Method,
     graph: KnowledgeGraph,
     tokenizer: PreTrainedTokenizerBase,
-    config: PretrainConfig,
-) -> WordGraphData:
-    """`WordGraphData` with the configuration's options; negatives follow the links of `texts`."""
-    if tokenizer.mask_token_id is None or tokenizer.pad_token_id is None:
-        raise HostError(f"the tokenizer of {config.host} has no mask or no padding token")
-    masking = config.masking.over(
-        word_mask_id=tokenizer.mask_token_id,
-        n_words=len(tokenizer),
-        n_entities=graph.n_entities,
-        n_relations=graph.n_relations,
-        special_word_ids=tuple(sorted(tokenizer.all_special_ids)),
-    )
-    return WordGraphData(
-        texts,
-        graph,
-        tokenizer,
-        builder=config.graph,
-        masking=masking,
-        n_negatives=config.n_negatives,
-    )
-
-
-def _colake(
-    config: PretrainConfig, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase
-) -> PreTrainedModel:
-    model = CoLAKEForPreTraining.from_host(hosts.load_host(config.host), graph)
-    model.encoder.initialise_from_labels(graph, tokenizer)
-    return model
-
-
-METHODS: dict[str, Callable[[PretrainConfig, KnowledgeGraph, Any], PreTrainedModel]] = {
-    "colake": _colake
-}
+) -> KnowledgeEncoder:
+    if config.start_from is None:
+        host = hosts.load_host(config.host)
+        return chosen.encoder.for_graph(
+            host, graph, tokenizer, seed=config.training.seed, **config.options
+        )
+    if config.options:
+        raise ConfigError("options belong to a new encoder; start_from brings its own")
+    encoder: KnowledgeEncoder = chosen.encoder.from_pretrained(config.start_from, graph=graph)
+    words = hosts.word_table(encoder.host).num_embeddings
+    if len(tokenizer) > words:
+        raise CheckpointError(
+            f"the tokenizer of {config.host} has {len(tokenizer)} pieces, the model in "
+            f"{config.start_from} {words}; give the host that it was trained on"
+        )
+    return encoder

@@ -1,6 +1,6 @@
-"""Linked texts and a graph as `PretrainingData`: CoLAKE's masked word-knowledge graphs.
+"""Linked texts and a graph as `PretrainingData`: word-knowledge graphs in a method's view.
 
-Every epoch draws a text's neighbours and masks anew, by (seed, epoch, text).
+Every epoch draws a text's neighbours and marks anew, by (seed, epoch, text).
 Axis legend: word (word pieces), link, node, entity row.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError
 from kept.graphs.assembly import Words
 from kept.graphs.builder import BuilderConfig, encode_words, join_words
-from kept.graphs.graph import NodeKind
-from kept.graphs.views import colake_view
-from kept.objectives.masking import EntitySampler, MaskingConfig, mask_nodes
+from kept.graphs.views import View
+from kept.objectives.base import Preparation, World
+from kept.objectives.model import objective_kind
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 
@@ -30,10 +30,11 @@ TEXTS_PER_CALL = 4096
 
 
 class WordGraphData:
-    """Masked word-knowledge graphs of `texts`, with sampled negatives.
+    """Word-knowledge graphs of `texts` as a method's `view` shows them, marked by `objectives`.
 
-    Word pieces are computed once, here. `n_negatives` negatives are drawn for each gold entity of a
-    batch. Raises `ConfigError` when no link leads into `graph`, `HostError` for a slow tokenizer.
+    Word pieces are computed once, here. `objectives` maps a name to its options; their preparations
+    mark each sample and complete each batch, in this order.
+    Raises `ConfigError` when no link leads into `graph`, `HostError` for a slow tokenizer.
     """
 
     def __init__(
@@ -43,20 +44,25 @@ class WordGraphData:
         tokenizer: Any,
         *,
         builder: BuilderConfig,
-        masking: MaskingConfig,
-        sampler: EntitySampler | None = None,
-        n_negatives: int = 10,
+        view: View,
+        objectives: Mapping[str, Mapping[str, Any]],
     ) -> None:
-        self.graph, self.builder, self.masking = graph, builder, masking
-        self.n_negatives, self._word_pad_id = n_negatives, int(tokenizer.pad_token_id)
-        self._texts = [_without_candidates(text) for text in texts]
+        self.graph, self.builder, self.view = graph, builder, view
+        self._word_pad_id = int(tokenizer.pad_token_id)
+        self._texts = list(texts)
+        if not view.reads_candidates:
+            self._texts = [_without_candidates(text) for text in texts]
         self._entities, self._link_offsets = _linked_entities(texts, graph)
         if not (self._entities >= 0).any():
             raise ConfigError(
                 f"none of the {len(self._entities)} links of {len(texts)} texts leads into "
                 f"{graph}; link the texts with this graph (`kept link`)"
             )
-        self.sampler = sampler or EntitySampler(self.frequencies())
+        world = World(graph, tokenizer, self.frequencies())
+        self.preparations: dict[str, Preparation] = {}
+        for name, values in objectives.items():
+            kind = objective_kind(name)
+            self.preparations[name] = kind.preparation.of(kind.read(name, values), world)
         self._word_ids, self._word_spans, self._word_offsets = _encode(
             texts, tokenizer, builder.max_words
         )
@@ -75,7 +81,7 @@ class WordGraphData:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over graph, word pieces, links and every option."""
+        """SHA-256 over graph, word pieces, links, view and every option."""
         return self._fingerprint
 
     def frequencies(self) -> NDArray[np.float64]:
@@ -89,7 +95,7 @@ class WordGraphData:
         return int(self._bounds[index])
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
-        """The graph of text `index` as drawn and masked in `epoch`."""
+        """The graph of text `index` as drawn and marked in `epoch`."""
         words = slice(self._word_offsets[index], self._word_offsets[index + 1])
         drawn = join_words(
             self._texts[index],
@@ -98,18 +104,19 @@ class WordGraphData:
             generator=generator(seed, "graph", epoch, index),
             config=self.builder,
         )
-        masks = [generator(seed, "mask", epoch, index)]
-        return mask_nodes(colake_view(drawn), generators=masks, config=self.masking)
+        batch = self.view(drawn)
+        for name, preparation in self.preparations.items():
+            batch = preparation.mark(batch, generator(seed, name, epoch, index))
+        return batch
 
     def collate(
         self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int
     ) -> KnowledgeBatch:
-        """Stacked samples with the entities that the masked-entity loss ranks."""
+        """Stacked samples, completed by every objective's preparation."""
         batch = KnowledgeBatch.stack(samples, word_pad_id=self._word_pad_id)
-        assert batch.node_labels is not None
-        golds = batch.node_labels[batch.node_kinds == NodeKind.ENTITY]
-        sampled = self.sampler.sample(golds, self.n_negatives, generator(seed, "negatives", step))
-        return dataclasses.replace(batch, sampled_entities=sampled)
+        for name, preparation in self.preparations.items():
+            batch = preparation.complete(batch, generator(seed, name, "batch", step))
+        return batch
 
     def _node_bounds(self) -> NDArray[np.int64]:
         known = self._entities >= 0
@@ -118,11 +125,14 @@ class WordGraphData:
         if self.builder.directions == "both":
             degrees = degrees + np.diff(self.graph.in_offsets)[entities]
         facts = np.minimum(degrees, self.builder.max_neighbours)
-        per_link = np.where(known, 1 + 2 * facts, 0)
-        summed = np.concatenate([[0], np.cumsum(per_link)])
-        injected = summed[self._link_offsets[1:]] - summed[self._link_offsets[:-1]]
-        bounds: NDArray[np.int64] = np.diff(self._word_offsets) + injected
-        return bounds.clip(max=self.builder.max_nodes)
+        n_links, n_facts = (
+            summed[self._link_offsets[1:]] - summed[self._link_offsets[:-1]]
+            for counts in (known.astype(np.int64), np.where(known, facts, 0))
+            for summed in (np.concatenate([[0], np.cumsum(counts)]),)
+        )
+        most = self.builder.max_nodes
+        n_facts = n_facts.clip(max=most)
+        return self.view.n_nodes(np.diff(self._word_offsets), n_links, n_facts)
 
     def _hash(self) -> str:
         digest = hashlib.sha256(self.graph.content_hash.encode())
@@ -130,11 +140,15 @@ class WordGraphData:
         spans = np.array([(m.start, m.end) for m in mentions], np.int64)
         for array in (
             self._word_ids, self._word_spans, self._word_offsets, self._entities,
-            self._link_offsets, spans, self.sampler.probabilities.numpy(),
+            self._link_offsets, spans,
         ):  # fmt: skip
             digest.update(np.ascontiguousarray(array).tobytes())
-        options = [dataclasses.asdict(self.builder), dataclasses.asdict(self.masking)]
-        written = json.dumps([*options, self.n_negatives, self._word_pad_id], default=_name)
+        if self.view.reads_candidates:
+            links = [link.candidates for text in self._texts for link in text.links]
+            digest.update(repr(links).encode())
+        marks = {name: p.fingerprint for name, p in self.preparations.items()}
+        options = [dataclasses.asdict(self.builder), self.view.fingerprint, marks]
+        written = json.dumps([*options, self._word_pad_id], default=_name)
         digest.update(written.encode())
         return digest.hexdigest()
 
@@ -144,7 +158,7 @@ def _name(policy: Any) -> str:
 
 
 def _without_candidates(text: LinkedText) -> LinkedText:
-    """Graphs need the chosen entities alone; candidates would travel to every worker."""
+    """Candidates would travel to every worker; drop them where the view reads none."""
     links = tuple(dataclasses.replace(link, candidates=()) for link in text.links)
     return LinkedText(text.text, links, text.id)
 

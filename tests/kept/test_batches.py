@@ -174,8 +174,8 @@ def _unchecked_shapes() -> Iterator[None]:
         ("visible_mask", torch.ones(1, 4, 4), "visible_mask must be bool"),
         ("visible_mask", torch.zeros(1, 4, 4, dtype=torch.bool), "must see itself"),
         ("node_mask", torch.tensor([[True, True, True, False]]), "is padding"),
-        ("mention_spans", torch.tensor([[[1, 5]]]), r"mention 0 is \[1, 5\]"),
-        ("mention_spans", torch.tensor([[[2, 1]]]), r"mention 0 is \[2, 1\]"),
+        ("mention_spans", torch.tensor([[[1, 5]]]), r"mention_spans 0 is \[1, 5\]"),
+        ("mention_spans", torch.tensor([[[2, 1]]]), r"mention_spans 0 is \[2, 1\]"),
         ("mention_spans", torch.tensor([[1, 2]]), "mention_spans need shape"),
         ("candidate_ids", torch.zeros(1, 7, 2, dtype=torch.int64), "as many mentions"),
         ("candidate_priors", torch.zeros(1, 2, 9), "candidate_ids of that shape"),
@@ -200,7 +200,7 @@ def test_what_cannot_be_joined_is_refused() -> None:
         KnowledgeBatch.stack([dataclasses.replace(one, sampled_entities=torch.tensor([3]))])
     with pytest.raises(BatchError, match="4 nodes, a packed row 3"):
         pack([one], 3)
-    with pytest.raises(BatchError, match="no labels"):
+    with pytest.raises(BatchError, match="none of labels"):
         pack([dataclasses.replace(one, labels=torch.tensor([1]))], 8)
     with pytest.raises(BatchError, match="cannot be padded to 3"):
         one.pad_to(3)

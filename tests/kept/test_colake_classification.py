@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_hosts import N_WORDS, small_batch, tiny_host
+from tiny_hosts import N_WORDS, pretraining_model, small_batch, tiny_host
 
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW, KnowledgeBatch
@@ -21,15 +21,15 @@ from kept.heads.samples import (
     entity_vocabulary,
     label_vocabulary,
 )
-from kept.objectives.masked_nodes import CoLAKEForPreTraining
+from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
 
 
 @pytest.fixture
-def pretrained(small_graph: KnowledgeGraph) -> CoLAKEForPreTraining:
+def pretrained(small_graph: KnowledgeGraph) -> KnowledgeForPreTraining:
     torch.manual_seed(0)
-    return CoLAKEForPreTraining.from_host(tiny_host(), small_graph, initializer_range=0.2)
+    return pretraining_model(tiny_host(), small_graph, initializer_range=0.2)
 
 
 def labelled(labels: torch.Tensor) -> KnowledgeBatch:
@@ -37,7 +37,7 @@ def labelled(labels: torch.Tensor) -> KnowledgeBatch:
 
 
 def test_keeps_the_graph_and_the_encoder(
-    pretrained: CoLAKEForPreTraining, small_graph: KnowledgeGraph, tmp_path: Path
+    pretrained: KnowledgeForPreTraining, small_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     model = for_classification(pretrained, labels=["a", "b", "c"], transform_from="entity").eval()
     pretrained.eval()
@@ -54,7 +54,7 @@ def test_keeps_the_graph_and_the_encoder(
 
 
 def test_a_temporary_vocabulary_leaves_the_graph(
-    pretrained: CoLAKEForPreTraining, small_graph: KnowledgeGraph, tmp_path: Path
+    pretrained: KnowledgeForPreTraining, small_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     model = for_classification(
         pretrained,
@@ -80,7 +80,7 @@ def test_a_temporary_vocabulary_leaves_the_graph(
         )
 
 
-def test_label_shapes_and_problem_type(pretrained: CoLAKEForPreTraining) -> None:
+def test_label_shapes_and_problem_type(pretrained: KnowledgeForPreTraining) -> None:
     model = for_classification(
         pretrained, labels=["a", "b"], transform_from="entity", multi_label=True
     )
@@ -92,7 +92,7 @@ def test_label_shapes_and_problem_type(pretrained: CoLAKEForPreTraining) -> None
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
-def test_overfits_one_batch(pretrained: CoLAKEForPreTraining, multi_label: bool) -> None:
+def test_overfits_one_batch(pretrained: KnowledgeForPreTraining, multi_label: bool) -> None:
     labels = torch.tensor([[0, 1], [1, 1]]) if multi_label else torch.tensor([1, 0])
     model = for_classification(
         pretrained, labels=["a", "b"], transform_from="entity", multi_label=multi_label

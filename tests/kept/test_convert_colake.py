@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from kept.convert import colake as keys
+from kept.convert.tables import to_original
 from kept.encoders.colake import CoLAKEConfig
 from kept.errors import CheckpointError
-from kept.objectives.masked_nodes import CoLAKEForPreTraining
+from kept.objectives.model import KnowledgeForPreTraining
 
 SIZES = {
     "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
@@ -23,15 +24,20 @@ def config() -> CoLAKEConfig:
 
 @pytest.fixture
 def original(config: CoLAKEConfig) -> dict[str, torch.Tensor]:
-    state = keys.to_original(CoLAKEForPreTraining(config).state_dict())
+    state = to_original(
+        KnowledgeForPreTraining(config).state_dict(), keys.PRETRAINING, keys.PRETRAINING_TIED
+    )
     return {name: value.clone() for name, value in state.items()}
 
 
 def test_round_trip(config: CoLAKEConfig, original: dict[str, torch.Tensor]) -> None:
     assert "lm_head.decoder.weight" in original
     model = keys.from_original(original, config)
-    assert (model.encoder.position_offset, model.objective.empty_loss) == (0, "nan")
-    back = keys.to_original(model.state_dict())
+    assert (model.encoder.position_offset, model.objectives["masked_nodes"].empty_loss) == (
+        0,
+        "nan",
+    )
+    back = to_original(model.state_dict(), keys.PRETRAINING, keys.PRETRAINING_TIED)
     assert back.keys() == original.keys()
     assert all(torch.equal(back[name], original[name]) for name in original)
 

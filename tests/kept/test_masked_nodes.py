@@ -6,28 +6,29 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_hosts import one_of, padded, small_batch, tiny_host
+from tiny_hosts import one_of, padded, pretraining_model, small_batch, tiny_host
 from torch.nn import functional as F
 
 from kept import hosts
 from kept.batches import IGNORE, N_SPECIAL_ROWS
 from kept.errors import BatchError
 from kept.graphs.graph import NodeKind
-from kept.objectives.masked_nodes import CoLAKEForPreTraining, entity_slots
+from kept.objectives.masked_nodes import entity_slots, relation_scores
+from kept.objectives.model import KnowledgeForPreTraining
 from kept.training.row_adam import RowAdam
 from kg_loaders import KnowledgeGraph
 
 
 @pytest.fixture
-def model(small_graph: KnowledgeGraph) -> CoLAKEForPreTraining:
+def model(small_graph: KnowledgeGraph) -> KnowledgeForPreTraining:
     torch.manual_seed(0)
-    return CoLAKEForPreTraining.from_host(tiny_host(), small_graph, initializer_range=0.2).eval()
+    return pretraining_model(tiny_host(), small_graph, initializer_range=0.2).eval()
 
 
-def test_losses_are_those_of_a_loop(model: CoLAKEForPreTraining) -> None:
+def test_losses_are_those_of_a_loop(model: KnowledgeForPreTraining) -> None:
     batch = small_batch(n_pads=1)
     output = model(batch)
-    encoder, objective = model.encoder, model.objective
+    encoder, objective = model.encoder, model.objectives["masked_nodes"]
     sampled = batch.sampled_entities.tolist()
     tables = {
         NodeKind.WORD: ("word", hosts.word_table(encoder.host).weight, objective.word_bias),
@@ -53,23 +54,23 @@ def test_losses_are_those_of_a_loop(model: CoLAKEForPreTraining) -> None:
         torch.testing.assert_close(output.losses[name], torch.stack(values).mean())
 
 
-def test_padding_does_not_change_losses(model: CoLAKEForPreTraining) -> None:
+def test_padding_does_not_change_losses(model: KnowledgeForPreTraining) -> None:
     plain, longer = model(small_batch()).losses, model(padded(small_batch(), 4)).losses
     for name in plain:
         torch.testing.assert_close(plain[name], longer[name])
 
 
-def test_only_labelled_kinds_count(model: CoLAKEForPreTraining) -> None:
+def test_only_labelled_kinds_count(model: KnowledgeForPreTraining) -> None:
     batch = one_of(small_batch(), 0)  # no relation label
     losses = model(batch).losses
     assert losses["relation"].item() == 0
     sum(losses.values()).backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in dense(model))
-    model.objective.empty_loss = "nan"
+    model.objectives["masked_nodes"].empty_loss = "nan"
     assert model(batch).losses["relation"].isnan()
 
 
-def test_a_batch_without_labels_can_go_backward(model: CoLAKEForPreTraining) -> None:
+def test_a_batch_without_labels_can_go_backward(model: KnowledgeForPreTraining) -> None:
     batch = small_batch()
     empty = dataclasses.replace(
         batch, node_labels=torch.full_like(batch.node_ids, IGNORE), sampled_entities=None
@@ -80,7 +81,7 @@ def test_a_batch_without_labels_can_go_backward(model: CoLAKEForPreTraining) -> 
     assert model(dataclasses.replace(batch, node_labels=None)).losses == {}
 
 
-def test_entity_labels_must_be_sampled(model: CoLAKEForPreTraining) -> None:
+def test_entity_labels_must_be_sampled(model: KnowledgeForPreTraining) -> None:
     batch = small_batch()
     with pytest.raises(BatchError, match="entity label 5 is not among"):
         model(dataclasses.replace(batch, sampled_entities=torch.tensor([9, 3, 11])))
@@ -90,27 +91,28 @@ def test_entity_labels_must_be_sampled(model: CoLAKEForPreTraining) -> None:
     assert slots.tolist() == [2, 0, 2]
 
 
-def test_relation_scores(model: CoLAKEForPreTraining, small_graph: KnowledgeGraph) -> None:
+def test_relation_scores(model: KnowledgeForPreTraining, small_graph: KnowledgeGraph) -> None:
     """By default the masked relation node (text 1, node 7); columns are relation ids."""
     batch = small_batch()
     output = model(batch)
-    scores = model.relation_scores(output, batch)
+    parts = (model.objectives["masked_nodes"], model.encoder, output, batch)
+    scores = relation_scores(*parts)
     assert scores.shape == (1, small_graph.n_relations)
-    whole = model.objective.relation_logits(
+    whole = model.objectives["masked_nodes"].relation_logits(
         output.node_states[1, 7], model.encoder.relation_embeddings.weight
     )
     torch.testing.assert_close(scores[0], whole[N_SPECIAL_ROWS:])
-    both = model.relation_scores(output, batch, batch.node_kinds == NodeKind.RELATION)
+    both = relation_scores(*parts, batch.node_kinds == NodeKind.RELATION)
     torch.testing.assert_close(both[1], scores[0])
     gold = batch.node_labels[1, 7]
     torch.testing.assert_close(F.cross_entropy(whole, gold), output.losses["relation"])
 
 
-def dense(model: CoLAKEForPreTraining) -> list[torch.nn.Parameter]:
+def dense(model: KnowledgeForPreTraining) -> list[torch.nn.Parameter]:
     return [p for p in model.parameters() if p is not model.encoder.entity_embeddings.weight]
 
 
-def test_overfits_one_batch(model: CoLAKEForPreTraining) -> None:
+def test_overfits_one_batch(model: KnowledgeForPreTraining) -> None:
     batch = small_batch()
     optimizers = (
         torch.optim.Adam(dense(model), lr=3e-3),

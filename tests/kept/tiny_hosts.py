@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from kept.batches import IGNORE, MASK_ROW, PAD_ROW, KnowledgeBatch
+from kept.encoders.colake import CoLAKE
 from kept.graphs.graph import NodeKind
+from kept.objectives.model import KnowledgeForPreTraining
+from kg_loaders import KnowledgeGraph
 
 N_WORDS = 30
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
 
 
-def tiny_host(family: str = "bert", attention: str = "sdpa", seed: int = 0) -> PreTrainedModel:
+def tiny_host(
+    family: str = "bert",
+    attention: str = "sdpa",
+    seed: int = 0,
+    n_words: int = N_WORDS,
+    n_positions: int = 32,
+) -> PreTrainedModel:
     """Two layers, 16 wide; ELECTRA's word table is 8 wide, so that it projects."""
     torch.manual_seed(seed)
     config = AutoConfig.for_model(
         family,
-        vocab_size=N_WORDS,
+        vocab_size=n_words,
         hidden_size=16,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=32,
-        max_position_embeddings=32,
+        max_position_embeddings=n_positions,
         pad_token_id=1,
         initializer_range=0.3,
         **({"embedding_size": 8} if family == "electra" else {}),
     )
     return AutoModel.from_config(config, attn_implementation=attention).eval()
+
+
+def pretraining_model(
+    host: PreTrainedModel, graph: KnowledgeGraph, *, empty_loss: str = "zero", **options: Any
+) -> KnowledgeForPreTraining:
+    """CoLAKE on `host` under its own objective."""
+    encoder = CoLAKE.from_host(host, graph, **options)
+    return KnowledgeForPreTraining.of(encoder, {"masked_nodes": {"empty_loss": empty_loss}})
 
 
 def small_batch(n_pads: int = 0) -> KnowledgeBatch:

@@ -14,6 +14,7 @@ from torch import Tensor
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.convert import colake as keys
+from kept.convert.tables import load_strictly, to_original, to_ours
 from kept.evaluation.classification import (
     macro_scores,
     masked_accuracy,
@@ -37,7 +38,7 @@ from kept.heads.samples import (
     entity_vocabulary,
     label_vocabulary,
 )
-from kept.objectives.masked_nodes import CoLAKEForPreTraining
+from kept.objectives.model import KnowledgeForPreTraining
 
 ATOL = 2e-5
 RULES = {
@@ -59,7 +60,7 @@ def read(folder: Path, name: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def pretrained(folder: Path) -> CoLAKEForPreTraining:
+def pretrained(folder: Path) -> KnowledgeForPreTraining:
     config = read(folder, "config.json")
     ours = keys.original_config(
         host=config["model"],
@@ -105,7 +106,7 @@ def task(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path, pretrained: CoLAKEForPreTraining, task: str) -> CoLAKEForClassification:
+def model(folder: Path, pretrained: KnowledgeForPreTraining, task: str) -> CoLAKEForClassification:
     facts = read(folder, "finetune.json")[task]
     made = for_classification(
         pretrained,
@@ -147,7 +148,7 @@ def test_start_of_fine_tuning(
         rows = whole["rel_embeddings.weight"][facts["rel_rows_for_head"]]
         compared.close("classes", model.head.classes.weight.detach(), rows, atol=0)
     frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
-    theirs = keys.to_ours(dict.fromkeys(facts["requires_grad_false"]), *RULES[task])
+    theirs = to_ours(dict.fromkeys(facts["requires_grad_false"]), *RULES[task])
     compared.equal("frozen", frozen, list(theirs))
 
 
@@ -185,10 +186,10 @@ def test_outputs_and_gradients(
     facts = read(folder, "finetune.json")[task]
     rules = RULES[task]
     state = stored_state(folder, facts, task)
-    renamed = keys.to_ours(state, *rules)
+    renamed = to_ours(state, *rules)
     relations = {"encoder.relation_embeddings.weight": model.encoder.relation_embeddings.weight}
-    keys.load_strictly(model, renamed | relations)  # the original has no relation table here
-    back = keys.to_original({k: v for k, v in model.state_dict().items() if k in renamed}, *rules)
+    load_strictly(model, renamed | relations)  # the original has no relation table here
+    back = to_original({k: v for k, v in model.state_dict().items() if k in renamed}, *rules)
     compared.equal("names", sorted(back), sorted(state))
     assert save({k: v.clone() for k, v in back.items()}) == save(state)
 
@@ -212,9 +213,9 @@ def test_outputs_and_gradients(
     output.losses["class"].backward()
     grads = {k.removeprefix("grad."): v for k, v in expected.items() if k.startswith("grad.")}
     ours = dict(model.named_parameters())
-    for name, value in keys.to_ours(grads, *rules).items():
+    for name, value in to_ours(grads, *rules).items():
         compared.close(f"{task} gradient of {name}", ours[name].grad, value, atol=ATOL)
-    silent = keys.to_ours(dict.fromkeys(facts["no_grad_received"]), *rules)
+    silent = to_ours(dict.fromkeys(facts["no_grad_received"]), *rules)
     compared.equal(
         "no gradient", [ours[name].grad is None for name in silent], [True] * len(silent)
     )

@@ -20,8 +20,10 @@ from torch import Tensor
 from kept import hosts
 from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.convert import colake as keys
+from kept.convert.tables import to_original, to_ours
 from kept.graphs.graph import NodeKind
-from kept.objectives.masked_nodes import CoLAKEForPreTraining
+from kept.objectives.model import KnowledgeForPreTraining
+from kept.outputs import KnowledgeOutput
 from kept.training.row_adam import RowAdam
 
 ATOL = 2e-5
@@ -40,7 +42,7 @@ def load(folder: Path, name: str) -> dict[str, Tensor]:
 
 
 @pytest.fixture(scope="module", params=["eager", "sdpa"])
-def model(folder: Path, request: pytest.FixtureRequest) -> CoLAKEForPreTraining:
+def model(folder: Path, request: pytest.FixtureRequest) -> KnowledgeForPreTraining:
     config = json.loads((folder / "config.json").read_text())
     ours = keys.original_config(
         host=config["model"],
@@ -92,7 +94,9 @@ def part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
-def test_states_logits_and_losses(folder: Path, model: CoLAKEForPreTraining, compared: Any) -> None:
+def test_states_logits_and_losses(
+    folder: Path, model: KnowledgeForPreTraining, compared: Any
+) -> None:
     inputs, expected = load(folder, "inputs"), load(folder, "outputs")
     batch = batch_of(inputs)
     with torch.no_grad():
@@ -118,10 +122,10 @@ def test_states_logits_and_losses(folder: Path, model: CoLAKEForPreTraining, com
 
 
 def logits_of(
-    model: CoLAKEForPreTraining, states: Tensor, batch: KnowledgeBatch
+    model: KnowledgeForPreTraining, states: Tensor, batch: KnowledgeBatch
 ) -> dict[str, Tensor]:
     """The three heads over their whole blocks."""
-    encoder, objective = model.encoder, model.objective
+    encoder, objective = model.encoder, model.objectives["masked_nodes"]
     blocks = {
         kind: states[batch.node_kinds == kind].view(len(states), -1, states.shape[-1])
         for kind in NodeKind
@@ -139,7 +143,7 @@ def logits_of(
     }
 
 
-def test_extended_mask(folder: Path, model: CoLAKEForPreTraining, compared: Any) -> None:
+def test_extended_mask(folder: Path, model: KnowledgeForPreTraining, compared: Any) -> None:
     """Our mask keeps what the original adds 0 to; it adds -10000 to the rest."""
     visible = load(folder, "inputs")["attention_mask"].bool()
     expected = load(folder, "outputs")["extended_attention_mask"]
@@ -151,18 +155,20 @@ def test_extended_mask(folder: Path, model: CoLAKEForPreTraining, compared: Any)
     compared.equal("extended_attention_mask", kept.tolist(), (expected == 0).tolist())
 
 
-def test_batch_without_relations(folder: Path, model: CoLAKEForPreTraining, compared: Any) -> None:
+def test_batch_without_relations(
+    folder: Path, model: KnowledgeForPreTraining, compared: Any
+) -> None:
     inputs = part(load(folder, "inputs"), "no_relation_batch.")
     expected = part(load(folder, "outputs"), "no_relation_batch.")
     batch = batch_of(inputs)
     with torch.no_grad():
         output = model(batch)
         compared.close("NaN", sum(output.losses.values()), expected["loss"], atol=ATOL)
-        model.objective.empty_loss = "zero"
+        model.objectives["masked_nodes"].empty_loss = "zero"
         try:
             zero = model(batch).losses
         finally:
-            model.objective.empty_loss = "nan"
+            model.objectives["masked_nodes"].empty_loss = "nan"
         logits = logits_of(model, output.node_states, batch)
     assert torch.isnan(expected["loss"])
     assert float(zero["relation"]) == 0.0
@@ -174,7 +180,7 @@ def test_batch_without_relations(folder: Path, model: CoLAKEForPreTraining, comp
         compared.close(f"no relation {name}", value[real], expected[name][real], atol=ATOL)
 
 
-def test_gradients(folder: Path, model: CoLAKEForPreTraining, compared: Any) -> None:
+def test_gradients(folder: Path, model: KnowledgeForPreTraining, compared: Any) -> None:
     expected = load(folder, "grads")
     batch = batch_of(load(folder, "inputs"))
     table = model.encoder.entity_embeddings.weight
@@ -185,21 +191,19 @@ def test_gradients(folder: Path, model: CoLAKEForPreTraining, compared: Any) -> 
         for name, value in model.named_parameters()
         if value.grad is not None
     }
-    theirs = keys.to_ours({k: v for k, v in expected.items() if ".pull" not in k})
+    theirs = to_ours(
+        {k: v for k, v in expected.items() if ".pull" not in k},
+        keys.PRETRAINING,
+        keys.PRETRAINING_TIED,
+    )
     assert ours.keys() == theirs.keys()
     for name, value in ours.items():
         compared.close(f"gradient of {name}", value, theirs[name], atol=ATOL)
     assert (ours["encoder.host.embeddings.position_embeddings.weight"][1] == 0).all()
 
     # The original pulls entity rows twice: as input, then as candidates.
-    states = model.encoder(batch).node_states.detach()
-    losses = model.objective(
-        states,
-        batch,
-        words=hosts.word_table(model.encoder.host).weight,
-        candidates=model.encoder.entity_embeddings(batch.sampled_entities),
-        relations=model.encoder.relation_embeddings.weight,
-    )
+    states = KnowledgeOutput(model.encoder(batch).node_states.detach())
+    losses = model.objectives["masked_nodes"](states, batch, model.encoder)
     (pull1,) = torch.autograd.grad(sum(losses.values()), table)
     rows1 = pull1.coalesce().indices()[0]
     compared.equal("pull1 rows", rows1.tolist(), expected["entity_embeddings.pull1_rows"].tolist())
@@ -210,9 +214,9 @@ def test_gradients(folder: Path, model: CoLAKEForPreTraining, compared: Any) -> 
     compared.equal("pull0 rows", pulled.tolist(), expected["entity_embeddings.pull0_rows"].tolist())
 
 
-def test_key_table_round_trip(folder: Path, model: CoLAKEForPreTraining, compared: Any) -> None:
+def test_key_table_round_trip(folder: Path, model: KnowledgeForPreTraining, compared: Any) -> None:
     original = load(folder, "state_dict")
-    back = keys.to_original(model.state_dict())
+    back = to_original(model.state_dict(), keys.PRETRAINING, keys.PRETRAINING_TIED)
     compared.equal("names", sorted(back), sorted(original))
     assert save({k: v.clone() for k, v in back.items()}) == save(original)
 

@@ -19,7 +19,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.graphs.edit import add_relation
 from kept.graphs.graph import EdgeKind, NodeKind
 from kept.hosts import load_tokenizer
-from kept.objectives.masked_nodes import CoLAKEForPreTraining
+from kept.objectives.model import KnowledgeForPreTraining
 from kept.tasks.completion_batches import (
     CompletionData,
     asked_graph,
@@ -163,7 +163,7 @@ def test_scores_do_not_depend_on_the_batch(
     split: CompletionSplit, config: CompletionConfig
 ) -> None:
     pieces = load_tokenizer(config.host)
-    model: CoLAKEForPreTraining = config.colake.fresh_model(split.train_graph, pieces)
+    model: KnowledgeForPreTraining = config.colake.fresh_model(split.train_graph, pieces)
     rows = split.tests["transductive"]
     alone, together = (
         completion_scores(

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from kept.cli import app
 from kept.cli.pretrain_run import _asked_to_stop
-from kept.objectives.masked_nodes import CoLAKEForPreTraining
+from kept.objectives.model import KnowledgeForPreTraining
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
 
@@ -45,7 +45,7 @@ def test_a_run_leaves_a_model_a_log_and_curves(
     result = pretrain("--config", config, "-o", tmp_path / "run")
     assert result.exit_code == 0, result.output
     assert "step 8 of 8: finished" in result.stdout
-    model = CoLAKEForPreTraining.from_pretrained(tmp_path / "run", graph=small_graph)
+    model = KnowledgeForPreTraining.from_pretrained(tmp_path / "run", graph=small_graph)
     assert model.encoder.entity_embeddings.sparse
     rows = read_log(tmp_path / "run/log.jsonl")
     assert [row["step"] for row in rows] == list(range(1, 9))

@@ -43,7 +43,7 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "metod: colake\ntext: []\ngraph: {max_neighbour: 3, max_nodes: x}\n"
-        "masking: {probability: 3}\n"
+        "objectives: {masked_nodes: 3}\n"
         "training: {steps: 10, epochs: 2, seed: -1, schedule: cosine, batchsize: 3}\n",
     )
     with pytest.raises(ConfigError) as caught:
@@ -51,7 +51,7 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
     lines = str(caught.value).splitlines()
     assert lines[0] == f"11 fault(s) in {path}:"
     assert [line.split(":")[0].strip() for line in sorted(lines[1:])] == sorted(
-        ["kg", "text", "graph.max_neighbour", "graph.max_nodes", "masking", "metod",
+        ["kg", "text", "graph.max_neighbour", "graph.max_nodes", "objectives.masked_nodes", "metod",
          "training.epochs", "training.node_budget", "training.seed", "training.schedule",
          "training.batchsize"]
     )  # fmt: skip

@@ -14,9 +14,8 @@ from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.graph import NodeKind
-from kept.graphs.views import colake_view
+from kept.graphs.views import CoLAKEView, colake_view
 from kept.randomness import generator
-from kept.training.config import MaskingOptions
 from kept.training.stream import BatchStream, NodeCounted
 from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph
@@ -24,12 +23,13 @@ from kg_loaders import KnowledgeGraph
 
 def make(graph: KnowledgeGraph, times: int = 1, probability: float = 0.3, **options: Any) -> Any:
     words = tokenizer()
-    masking = MaskingOptions(probability=probability).over(
-        word_mask_id=4, n_words=len(words), n_entities=graph.n_entities,
-        n_relations=graph.n_relations, special_word_ids=(0, 1, 2, 3, 4),
-    )  # fmt: skip
     return WordGraphData(
-        linked_texts(graph, times), graph, words, builder=BuilderConfig(**options), masking=masking
+        linked_texts(graph, times),
+        graph,
+        words,
+        builder=BuilderConfig(**options),
+        view=CoLAKEView(),
+        objectives={"masked_nodes": {"probability": probability}},
     )
 
 
@@ -107,7 +107,7 @@ def test_sampled_entities_hold_every_gold_and_linked_negatives(
     assert len(golds) > 3
     assert len(extra) > 0
     assert (data.frequencies()[extra] > 0).all()
-    data.n_negatives = 1
+    data.preparations["masked_nodes"].n_negatives = 1
     drawn = [data.collate(samples[:1], epoch=0, seed=0, step=n).sampled_entities for n in range(5)]
     assert len(dict.fromkeys(tuple(rows.tolist()) for rows in drawn)) > 1
 
@@ -127,8 +127,12 @@ def test_the_fingerprint_moves_with_anything_that_moves_a_sample(
 
 def test_texts_that_never_meet_the_graph_are_refused(small_graph: KnowledgeGraph) -> None:
     texts = linked_texts(small_graph, 1)[-2:]
-    masking = MaskingOptions().over(
-        word_mask_id=4, n_words=9, n_entities=9, n_relations=9, special_word_ids=()
-    )
     with pytest.raises(ConfigError, match="none of the 2 links of 2 texts leads into"):
-        WordGraphData(texts, small_graph, tokenizer(), builder=BuilderConfig(), masking=masking)
+        WordGraphData(
+            texts,
+            small_graph,
+            tokenizer(),
+            builder=BuilderConfig(),
+            view=CoLAKEView(),
+            objectives={"masked_nodes": {}},
+        )

@@ -1,6 +1,6 @@
-"""Views: from a `WordKnowledgeGraph` to the `KnowledgeBatch` of one method.
+"""CoLAKE's view (Sun et al. 2020, section 3.1): words, anchors, entities and relations as nodes.
 
-Axis legend: node.
+Axis legend: node, text.
 """
 
 from __future__ import annotations
@@ -10,10 +10,29 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Layout
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
+from kept.graphs.views.base import View, row
+from kg_loaders import KnowledgeGraph
+
+
+class CoLAKEView(View):
+    """`colake_view` as a method's view."""
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase) -> CoLAKEView:  # type: ignore[override]
+        """Nothing is needed: graphs and models share their ids."""
+        return cls()
+
+    def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
+        return colake_view(graph)
+
+    def n_nodes(
+        self, n_words: NDArray[np.int64], n_links: NDArray[np.int64], n_facts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        return n_words + n_links + 2 * n_facts
 
 
 def is_anchor(graph: WordKnowledgeGraph) -> NDArray[np.bool_]:
@@ -46,13 +65,13 @@ def colake_view(graph: WordKnowledgeGraph) -> KnowledgeBatch:
     kinds = graph.kinds.astype(np.int64)
     anchors = np.flatnonzero(is_anchor(graph))
     return KnowledgeBatch(
-        node_ids=_row(graph.ids + np.where(kinds == NodeKind.WORD, 0, N_SPECIAL_ROWS)),
-        node_kinds=_row(kinds),
+        node_ids=row(graph.ids + np.where(kinds == NodeKind.WORD, 0, N_SPECIAL_ROWS)),
+        node_kinds=row(kinds),
         node_mask=torch.ones(1, graph.n_nodes, dtype=torch.bool),
-        positions=_row(graph.positions),
-        segment_ids=_row(np.zeros_like(kinds)),
+        positions=row(graph.positions),
+        segment_ids=row(graph.segments),
         visible_mask=torch.from_numpy(adjacency(graph))[None],
-        mention_spans=_row(np.stack([anchors, anchors + 1], axis=1)),
+        mention_spans=row(np.stack([anchors, anchors + 1], axis=1)),
     )
 
 
@@ -63,7 +82,3 @@ def colake_batch(
     return KnowledgeBatch.stack(
         [colake_view(graph) for graph in graphs], layout=layout, word_pad_id=word_pad_id
     )
-
-
-def _row(values: NDArray[np.integer]) -> Tensor:
-    return torch.from_numpy(values.astype(np.int64))[None]

@@ -1,0 +1,75 @@
+"""What a view is, and the words alone, which several methods start from.
+
+Axis legend: node, word, text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from kept.batches import KnowledgeBatch
+from kept.errors import BatchError
+from kept.graphs.graph import NodeKind, WordKnowledgeGraph
+from kg_loaders import KnowledgeGraph
+
+
+class View:
+    """Abstract: what a method sees of a word-knowledge graph. Must pickle cheaply.
+
+    `reads_candidates`: links must keep their candidates.
+    """
+
+    reads_candidates: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Self:
+        """The view over this graph and tokenizer."""
+        raise NotImplementedError
+
+    def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
+        """A batch of one, without padding."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a batch could, for the same word-knowledge graphs."""
+        return type(self).__name__
+
+    def n_nodes(
+        self, n_words: NDArray[np.int64], n_links: NDArray[np.int64], n_facts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """An upper bound of nodes for texts of so many word pieces, links and facts, `[text]`."""
+        return n_words
+
+
+def words_of(graph: WordKnowledgeGraph) -> KnowledgeBatch:
+    """The word pieces alone at running positions, each seeing all: a batch of one.
+
+    Raises `BatchError` when anchors took the place of words (build with `replace_mentions=False`).
+    """
+    words = np.flatnonzero(graph.kinds == NodeKind.WORD)
+    positions = graph.positions[words]
+    if not np.array_equal(positions, np.arange(len(words))):
+        raise BatchError(
+            "mentions were replaced by anchors in this graph; build it with replace_mentions=False"
+        )
+    n_words = len(words)
+    return KnowledgeBatch(
+        node_ids=row(graph.ids[words]),
+        node_kinds=torch.zeros(1, n_words, dtype=torch.int64),
+        node_mask=torch.ones(1, n_words, dtype=torch.bool),
+        positions=row(positions),
+        segment_ids=row(graph.segments[words]),
+        visible_mask=torch.ones(1, n_words, n_words, dtype=torch.bool),
+    )
+
+
+def row(values: NDArray[np.integer]) -> Tensor:
+    """One sample's values as int64 `[1 ...]`."""
+    return torch.from_numpy(values.astype(np.int64))[None]

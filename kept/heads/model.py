@@ -1,0 +1,135 @@
+"""`KnowledgeForTask`: any encoder under one task head. The table of heads is at the top.
+
+Axis legend: batch, node, class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from kept.batches import IGNORE, KnowledgeBatch
+from kept.encoders import encoder_class, read_config
+from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
+from kept.errors import BatchError, CheckpointError, ConfigError
+from kept.heads.base import Head
+from kept.heads.pooled import PooledHead, PooledOptions, TargetsHead, TargetsOptions
+from kept.heads.tagging import TaggingHead, TaggingOptions
+from kept.outputs import KnowledgeOutput
+
+SINGLE, MULTI = "single_label_classification", "multi_label_classification"
+TAGGING = "token_classification"
+
+
+@dataclass(frozen=True)
+class HeadKind:
+    """A head and the dataclass of its options."""
+
+    options: type[Any]
+    module: type[Head]
+
+    def read(self, name: str, values: Mapping[str, Any]) -> Any:
+        """The options; raises `ConfigError` naming an unknown field."""
+        known = [field.name for field in dataclasses.fields(self.options)]
+        unknown = [key for key in values if key not in known]
+        if unknown:
+            raise ConfigError(f"head {name} has no option {unknown[0]!r}; it has {known}")
+        return self.options(**values)
+
+
+HEADS: dict[str, HeadKind] = {
+    "pooled": HeadKind(PooledOptions, PooledHead),
+    "targets": HeadKind(TargetsOptions, TargetsHead),
+    "tagging": HeadKind(TaggingOptions, TaggingHead),
+}
+
+
+def head_kind(name: str) -> HeadKind:
+    """The head called `name`; raises `ConfigError` listing all names."""
+    if name not in HEADS:
+        raise ConfigError(f"there is no head {name!r}; there are {sorted(HEADS)}")
+    return HEADS[name]
+
+
+class KnowledgeForTask(KnowledgeModel):
+    """An encoder and one head; `forward` adds `class_logits`, and the loss `class` for labels.
+
+    `config.head` names the head and its options, `config.id2label` the classes.
+    `config.problem_type`: `single_label_classification` (cross entropy, `labels [batch]`),
+    `multi_label_classification` (binary cross entropy averaged over batch and classes, `labels
+    [batch class]`) or `token_classification` (cross entropy over nodes, `node_labels`).
+    """
+
+    def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
+        super().__init__(config)
+        if config.problem_type not in (SINGLE, MULTI, TAGGING):
+            raise ConfigError(
+                f"problem_type is {config.problem_type!r}; use {SINGLE!r}, {MULTI!r} or {TAGGING!r}"
+            )
+        if encoder is None:
+            encoder = encoder_class(config)(self.config)
+        else:
+            for module in encoder.modules():
+                module._is_hf_initialized = True
+        self.encoder = encoder
+        self.config.host = encoder.config.host
+        options = dict(config.head)
+        name = options.pop("name")
+        kind = head_kind(name)
+        self.head = kind.module.for_encoder(encoder, config.num_labels, kind.read(name, options))
+        self.post_init()
+        self.freeze()
+
+    @classmethod
+    def of(
+        cls,
+        encoder: KnowledgeEncoder,
+        head: str,
+        labels: Sequence[str],
+        *,
+        problem_type: str = SINGLE,
+        **options: Any,
+    ) -> KnowledgeForTask:
+        """`encoder` with a new head for `labels`; `options` are the head's."""
+        config = encoder.config
+        config.head = {"name": head, **dataclasses.asdict(head_kind(head).read(head, options))}
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {label: i for i, label in enumerate(labels)}
+        config.problem_type = problem_type
+        model = cls(config, encoder=encoder)
+        model.to(encoder.host.dtype)
+        return model
+
+    @classmethod
+    def from_pretrained(cls, name_or_path: Any, *args: Any, **options: Any) -> Self:
+        """As `KnowledgeModel.from_pretrained`; the encoder's class is read from the folder."""
+        config = options.setdefault("config", read_config(name_or_path))
+        if not config.head:
+            raise CheckpointError(f"{name_or_path} holds an encoder without a task head")
+        return super().from_pretrained(name_or_path, *args, **options)
+
+    def freeze(self) -> None:
+        self.encoder.freeze()
+
+    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
+        """The encoder's output with `class_logits`, and the loss `class` if there are labels."""
+        output: KnowledgeOutput = self.encoder(batch)
+        logits: Tensor = self.head(output, batch, self.encoder)
+        tagging = self.config.problem_type == TAGGING
+        labels = batch.node_labels if tagging else batch.labels
+        losses = {} if labels is None else {"class": self._loss(logits, labels)}
+        return dataclasses.replace(output, class_logits=logits, losses=losses)
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        kind = self.config.problem_type
+        expected = tuple(logits.shape) if kind == MULTI else tuple(logits.shape[:-1])
+        if tuple(labels.shape) != expected:
+            raise BatchError(f"labels have shape {tuple(labels.shape)}, {kind} needs {expected}")
+        if kind == MULTI:
+            return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+        return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE)

@@ -1,0 +1,101 @@
+"""Heads that read one state a text, or the states of its targets.
+
+Axis legend: batch, class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from torch import Tensor, nn
+
+from kept import hosts
+from kept.batches import KnowledgeBatch
+from kept.encoders.base import KnowledgeEncoder
+from kept.errors import ConfigError
+from kept.heads.base import Head, target_states
+from kept.outputs import KnowledgeOutput
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledOptions:
+    """`read`: "pooler" (the host's pooler over the first node), "first" (its bare state)."""
+
+    read: str = "pooler"
+    dropout: float = 0.1
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        if self.read not in ("pooler", "first"):
+            raise ConfigError(f"read is {self.read!r}; use 'pooler' or 'first'")
+
+
+class PooledHead(Head):
+    """Dropout and one linear layer over the text's state."""
+
+    def __init__(
+        self, *, width: int, n_classes: int, read: str, dropout: float, bias: bool
+    ) -> None:
+        super().__init__()
+        self.read = read
+        self.dropout = nn.Dropout(dropout)
+        self.classes = nn.Linear(width, n_classes, bias=bias)
+
+    @classmethod
+    def for_encoder(cls, encoder: KnowledgeEncoder, n_classes: int, options: PooledOptions) -> Self:
+        return cls(
+            width=encoder.host.config.hidden_size,
+            n_classes=n_classes,
+            read=options.read,
+            dropout=options.dropout,
+            bias=options.bias,
+        )
+
+    def forward(
+        self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
+    ) -> Tensor:
+        states = output.node_states
+        pooled = hosts.pooled(encoder.host, states) if self.read == "pooler" else states[:, 0]
+        scores: Tensor = self.classes(self.dropout(pooled))
+        return scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetsOptions:
+    """`n_targets` states (of the first node of each target) are read side by side."""
+
+    n_targets: int = 2
+    dropout: float = 0.1
+
+
+class TargetsHead(Head):
+    """The targets' states side by side, a linear layer, dropout, and a linear layer to classes.
+
+    As K-Adapter (Wang et al. 2020) classifies relations (two targets) and types (one).
+    """
+
+    def __init__(self, *, width: int, n_targets: int, n_classes: int, dropout: float) -> None:
+        super().__init__()
+        self.n_targets = n_targets
+        self.dense = nn.Linear(n_targets * width, width)
+        self.dropout = nn.Dropout(dropout)
+        self.classes = nn.Linear(width, n_classes)
+
+    @classmethod
+    def for_encoder(
+        cls, encoder: KnowledgeEncoder, n_classes: int, options: TargetsOptions
+    ) -> Self:
+        return cls(
+            width=encoder.host.config.hidden_size,
+            n_targets=options.n_targets,
+            n_classes=n_classes,
+            dropout=options.dropout,
+        )
+
+    def forward(
+        self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
+    ) -> Tensor:
+        chosen = target_states(output.node_states, batch.target_spans)
+        scores: Tensor = self.classes(self.dropout(self.dense(chosen.flatten(1))))
+        return scores

@@ -1,0 +1,52 @@
+"""The table of methods: every published way of injecting knowledge is one line here.
+
+A line names the encoder (the paper's file), the view that feeds it, how graphs must be built for
+that view, and the objectives of its pre-training. Everything else takes any line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kept.encoders.base import KnowledgeEncoder
+from kept.encoders.colake import CoLAKE
+from kept.errors import ConfigError
+from kept.graphs.views import CoLAKEView, View
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One published method. `builder` holds the fields of `BuilderConfig` that its view needs."""
+
+    paper: str
+    encoder: type[KnowledgeEncoder]
+    view: type[View]
+    builder: Mapping[str, Any] = field(default_factory=dict)
+    objectives: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+METHODS: dict[str, Method] = {
+    "colake": Method(
+        paper="CoLAKE (Sun et al., COLING 2020)",
+        encoder=CoLAKE,
+        view=CoLAKEView,
+        objectives={"masked_nodes": {}},
+    ),
+}
+
+
+def method(name: str) -> Method:
+    """The method called `name`; raises `ConfigError` listing all names."""
+    if name not in METHODS:
+        raise ConfigError(f"there is no method {name!r}; there are {sorted(METHODS)}")
+    return METHODS[name]
+
+
+def method_of(encoder: KnowledgeEncoder) -> Method:
+    """The line of the table that an encoder belongs to."""
+    for found in METHODS.values():
+        if isinstance(encoder, found.encoder):
+            return found
+    raise ConfigError(f"{type(encoder).__name__} belongs to no method in {sorted(METHODS)}")

@@ -1,0 +1,71 @@
+"""What an objective is: losses over an encoder's output, and the marks on data that they need.
+
+An objective has three parts, joined by one line in `kept.objectives.model.OBJECTIVES`: a frozen
+dataclass of options, an `Objective` (a module with the heads and the losses) and a `Preparation`
+(the data's side: masks, corruption, negatives, labels).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from kept.batches import KnowledgeBatch
+from kept.encoders.base import KnowledgeEncoder
+from kept.outputs import KnowledgeOutput
+from kg_loaders import KnowledgeGraph
+
+
+class Objective(nn.Module):
+    """Abstract: heads over an encoder's output and their named, unweighted mean losses."""
+
+    @classmethod
+    def for_encoder(cls, encoder: KnowledgeEncoder, options: Any) -> Self:
+        """Heads of the encoder's sizes; `options` is the objective's own dataclass."""
+        raise NotImplementedError
+
+    def forward(
+        self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
+    ) -> dict[str, Tensor]:
+        """Losses by name; none when the batch carries no label fields of this objective."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class World:
+    """What preparations may know: graph, tokenizer, how often each entity row is linked."""
+
+    graph: KnowledgeGraph
+    tokenizer: PreTrainedTokenizerBase
+    entity_counts: NDArray[np.float64]
+
+
+class Preparation:
+    """Abstract: marks single samples, then completes whole batches. Must pickle cheaply.
+
+    Draws come only from the generator given, so that a sample depends on (seed, epoch, index)
+    alone and a batch's own draws on (seed, step).
+    """
+
+    @classmethod
+    def of(cls, options: Any, world: World) -> Self:
+        """The data side of the objective with these options."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a sample could."""
+        raise NotImplementedError
+
+    def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
+        """One sample (a batch of one, unpadded) with this objective's labels."""
+        return batch
+
+    def complete(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
+        """A stacked batch with what its samples share, such as negatives."""
+        return batch

@@ -1,0 +1,111 @@
+"""`KnowledgeForPreTraining`: any encoder under any mix of objectives. The table is at the top."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from torch import Tensor, nn
+
+from kept.batches import KnowledgeBatch
+from kept.encoders import encoder_class, read_config
+from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
+from kept.errors import CheckpointError, ConfigError
+from kept.objectives.base import Objective, Preparation
+from kept.objectives.masked_nodes import (
+    MaskedNodes,
+    MaskedNodesOptions,
+    MaskedNodesPreparation,
+)
+from kept.outputs import KnowledgeOutput
+
+
+@dataclass(frozen=True)
+class ObjectiveKind:
+    """The three parts of an objective."""
+
+    options: type[Any]
+    module: type[Objective]
+    preparation: type[Preparation]
+
+    def read(self, name: str, values: Mapping[str, Any]) -> Any:
+        """The options dataclass; raises `ConfigError` naming an unknown field."""
+        known = [field.name for field in dataclasses.fields(self.options)]
+        unknown = [key for key in values if key not in known]
+        if unknown:
+            raise ConfigError(f"objective {name} has no option {unknown[0]!r}; it has {known}")
+        return self.options(**values)
+
+
+OBJECTIVES: dict[str, ObjectiveKind] = {
+    "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
+}
+
+
+def objective_kind(name: str) -> ObjectiveKind:
+    """The objective called `name`; raises `ConfigError` listing all names."""
+    if name not in OBJECTIVES:
+        raise ConfigError(f"there is no objective {name!r}; there are {sorted(OBJECTIVES)}")
+    return OBJECTIVES[name]
+
+
+class KnowledgeForPreTraining(KnowledgeModel):
+    """An encoder and its objectives, as `config.objectives` names them.
+
+    `forward` returns the encoder's output with the losses of every objective whose labels the batch
+    carries; weights between losses belong to training.
+    """
+
+    def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
+        super().__init__(config)
+        if encoder is None:
+            encoder = encoder_class(config)(self.config)
+        else:
+            for module in encoder.modules():
+                module._is_hf_initialized = True
+        self.encoder = encoder
+        self.config.host = encoder.config.host
+        self.objectives = nn.ModuleDict()
+        for name, values in config.objectives.items():
+            kind = objective_kind(name)
+            self.objectives[name] = kind.module.for_encoder(encoder, kind.read(name, values))
+        self.post_init()
+        self.freeze()
+
+    @classmethod
+    def of(
+        cls, encoder: KnowledgeEncoder, objectives: Mapping[str, Mapping[str, Any]]
+    ) -> KnowledgeForPreTraining:
+        """`encoder` with new heads for `objectives` (name to options that differ from defaults)."""
+        encoder.config.objectives = {
+            name: dataclasses.asdict(objective_kind(name).read(name, values))
+            for name, values in objectives.items()
+        }
+        model = cls(encoder.config, encoder=encoder)
+        model.to(encoder.host.dtype)
+        return model
+
+    @classmethod
+    def from_pretrained(cls, name_or_path: Any, *args: Any, **options: Any) -> Self:
+        """As `KnowledgeModel.from_pretrained`; the encoder's class is read from the folder."""
+        config = options.setdefault("config", read_config(name_or_path))
+        if not config.objectives:
+            raise CheckpointError(f"{name_or_path} holds an encoder without objectives")
+        return super().from_pretrained(name_or_path, *args, **options)
+
+    def freeze(self) -> None:
+        self.encoder.freeze()
+
+    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
+        """The encoder's output with `losses`."""
+        output: KnowledgeOutput = self.encoder(batch)
+        losses: dict[str, Tensor] = dict(output.losses)
+        for name, objective in self.objectives.items():
+            found = objective(output, batch, self.encoder)
+            repeated = sorted(losses.keys() & found.keys())
+            if repeated:
+                raise ConfigError(f"objective {name} repeats the losses {repeated}")
+            losses |= found
+        return dataclasses.replace(output, losses=losses)

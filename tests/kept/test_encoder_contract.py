@@ -1,0 +1,223 @@
+"""What every method promises on every host family; a method in the table is in this suite."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_hosts import FAMILIES, tiny_host
+from torch import Tensor
+
+from entity_linking.mentions import LinkedText
+from kept.batches import KnowledgeBatch
+from kept.encoders import ENCODERS, encoder_class, read_config
+from kept.encoders.base import KnowledgeEncoder
+from kept.graphs.builder import BuilderConfig, build_many
+from kept.methods import METHODS, method_of
+from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining
+from kept.training.config import TrainConfig
+from kept.training.methods import builder_for
+from kept.training.optimisers import make_optimisers
+from kept.training.wordgraphs import WordGraphData
+from kg_loaders import KnowledgeGraph, Triple, graph_from_records
+from kg_loaders.errors import GraphMismatchError
+
+N_TEXTS = 4
+CASES = [(name, family) for name in METHODS for family in FAMILIES]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method on a tiny host, with samples in its view."""
+
+    name: str
+    encoder: KnowledgeEncoder
+    samples: list[KnowledgeBatch]
+    graph: KnowledgeGraph
+
+    @property
+    def batch(self) -> KnowledgeBatch:
+        return KnowledgeBatch.stack(self.samples)
+
+
+def builder(name: str) -> BuilderConfig:
+    small = BuilderConfig(max_neighbours=2, max_words=40, max_nodes=90, policy="degree")
+    return builder_for(METHODS[name], small)
+
+
+def new_encoder(
+    name: str, family: str, graph: KnowledgeGraph, tokenizer: Any, attention: str = "sdpa"
+) -> KnowledgeEncoder:
+    host = tiny_host(family, attention, n_words=len(tokenizer), n_positions=128)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        made = METHODS[name].encoder.for_graph(host, graph, tokenizer, seed=0)
+    return made.eval()
+
+
+@pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
+def case(
+    request: pytest.FixtureRequest,
+    small_graph: KnowledgeGraph,
+    tokenizer: Any,
+    linked: list[LinkedText],
+) -> Case:
+    name, family = request.param
+    texts = [text for text in linked if len(text.links) > 1][:N_TEXTS]
+    graphs = build_many(texts, tokenizer, small_graph, seed=0, config=builder(name))
+    view = METHODS[name].view.of(small_graph, tokenizer)
+    return Case(
+        name,
+        new_encoder(name, family, small_graph, tokenizer),
+        [view(graph) for graph in graphs],
+        small_graph,
+    )
+
+
+def data_of(
+    name: str, graph: KnowledgeGraph, tokenizer: Any, linked: Sequence[LinkedText]
+) -> WordGraphData:
+    method = METHODS[name]
+    return WordGraphData(
+        linked,
+        graph,
+        tokenizer,
+        builder=builder(name),
+        view=method.view.of(graph, tokenizer),
+        objectives=method.objectives,
+    )
+
+
+def close(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, atol=5e-6, rtol=1e-5)
+
+
+def test_every_encoder_is_in_the_tables() -> None:
+    for model_type in ENCODERS:
+        made = encoder_class(type("Named", (), {"model_type": model_type}))
+        assert made.config_class.model_type == model_type
+        assert any(line.encoder is made for line in METHODS.values())
+    assert len(CASES) == len(METHODS) * len(FAMILIES) >= 4
+    assert all(name in OBJECTIVES for line in METHODS.values() for name in line.objectives)
+
+
+@torch.no_grad()
+def test_shapes_and_types(case: Case) -> None:
+    output, batch = case.encoder(case.batch), case.batch
+    width = case.encoder.host.config.hidden_size
+    assert output.node_states.shape == (*batch.node_ids.shape, width)
+    assert output.pooled_state.shape == (len(batch), width)
+    assert len(output.hidden_states) >= 1
+    assert torch.equal(output.hidden_states[-1], output.node_states)
+    assert output.node_states.dtype == torch.float32
+    assert output.node_states.isfinite().all()
+    assert output.losses == {}
+    assert method_of(case.encoder) is METHODS[case.name]
+
+
+@torch.no_grad()
+def test_padding_changes_nothing(case: Case) -> None:
+    batch = case.batch
+    longer = case.encoder(batch.pad_to(batch.node_ids.shape[1] + 5)).node_states
+    plain = case.encoder(batch).node_states
+    assert longer.isfinite().all()
+    for states, mask in zip(zip(plain, longer, strict=True), batch.node_mask, strict=True):
+        close(states[1][: len(mask)][mask], states[0][mask])
+
+
+@torch.no_grad()
+def test_a_batch_equals_batches_of_one(case: Case) -> None:
+    whole = case.encoder(case.batch)
+    for index, sample in enumerate(case.samples):
+        alone = case.encoder(sample)
+        close(whole.node_states[index, : sample.node_ids.shape[1]], alone.node_states[0])
+        close(whole.pooled_state[index], alone.pooled_state[0])
+
+
+@torch.no_grad()
+def test_an_invisible_node_has_no_influence(case: Case) -> None:
+    """Another word at a node leaves alone every node that no path of layers leads to."""
+    sample = case.samples[0]
+    n_layers = case.encoder.host.config.num_hidden_layers
+    reach = torch.linalg.matrix_power(sample.visible_mask[0].float(), n_layers) > 0
+    before = case.encoder(sample).node_states[0]
+    words = (sample.node_kinds[0] == 0).nonzero()[:, 0].tolist()
+    n_spared = 0
+    for node in words[:: max(len(words) // 6, 1)]:
+        ids = sample.node_ids.clone()
+        ids[0, node] = 7 if int(ids[0, node]) != 7 else 8
+        after = case.encoder(dataclasses.replace(sample, node_ids=ids)).node_states[0]
+        changed = (after - before).abs().amax(1) > 1e-6
+        assert changed[node]
+        assert not changed[~reach[:, node]].any()
+        n_spared += int((~reach[:, node]).sum())
+    assert reach.all() or n_spared > 0
+
+
+@torch.no_grad()
+def test_eager_and_sdpa_agree(case: Case, small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    family = case.encoder.host.config.model_type
+    eager = new_encoder(case.name, family, small_graph, tokenizer, attention="eager")
+    eager.load_state_dict(case.encoder.state_dict())
+    assert eager.host.config._attn_implementation == "eager"
+    mask = case.batch.node_mask
+    close(eager(case.batch).node_states[mask], case.encoder(case.batch).node_states[mask])
+
+
+@torch.no_grad()
+def test_saved_and_loaded_it_says_the_same(case: Case, tmp_path: Path) -> None:
+    case.encoder.save_pretrained(tmp_path)
+    assert type(case.encoder) is encoder_class(read_config(tmp_path))
+    again = type(case.encoder).from_pretrained(tmp_path, graph=case.graph).eval()
+    assert torch.equal(again(case.batch).node_states, case.encoder(case.batch).node_states)
+    assert not [f for f in tmp_path.iterdir() if f.suffix not in (".json", ".safetensors")]
+
+
+def test_another_graph_is_refused(case: Case, tmp_path: Path) -> None:
+    other = graph_from_records([Triple("Q1", "P1", "Q2")])
+    case.encoder.save_pretrained(tmp_path)
+    with pytest.raises(GraphMismatchError, match=other.id_space_hash):
+        type(case.encoder).from_pretrained(tmp_path, graph=other)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_overfits_one_batch_and_moves_only_what_it_declares(
+    name: str, small_graph: KnowledgeGraph, tokenizer: Any, linked: list[LinkedText]
+) -> None:
+    """Every loss falls; frozen parameters stay; every other parameter gets a gradient."""
+    data = data_of(name, small_graph, tokenizer, linked)
+    batch = data.collate(
+        [data.sample(i, epoch=0, seed=0) for i in range(6)], epoch=0, seed=0, step=0
+    )
+    encoder = new_encoder(name, "bert", small_graph, tokenizer)
+    model = KnowledgeForPreTraining.of(encoder, METHODS[name].objectives).eval()
+    before = {k: v.detach().clone() for k, v in model.named_parameters()}
+    config = TrainConfig(
+        steps=1, batch_size=1, learning_rate=5e-3, entity_learning_rate=5e-2, weight_decay=0.0
+    )
+    optimisers = make_optimisers(model, config)
+    first = {k: v.item() for k, v in model(batch).losses.items()}
+    assert first
+    for step in range(80):
+        model.zero_grad(set_to_none=True)
+        torch.stack(list(model(batch).losses.values())).sum().backward()
+        if step == 0:
+            silent = {k for k, v in model.named_parameters() if v.grad is None}
+        for optimiser in optimisers.values():
+            optimiser.step()
+    last = {k: v.item() for k, v in model(batch).losses.items()}
+    assert sum(last.values()) < 0.5 * sum(first.values()), (first, last)
+    assert all(last[k] <= first[k] for k in first), (first, last)
+    frozen = {k for k, v in model.named_parameters() if not v.requires_grad}
+    for k, v in model.named_parameters():
+        if k in frozen or k in silent:
+            assert torch.equal(v, before[k]), k
+    unused = {
+        k for k in silent - frozen if not k.removeprefix("encoder.").startswith(encoder.unused)
+    }
+    assert not unused, f"neither declared frozen nor unused, yet without gradient: {unused}"
