@@ -24,6 +24,13 @@ from kept.objectives.masked_words import (
     MaskedWordsOptions,
     MaskedWordsPreparation,
 )
+from kept.objectives.text_pairs import (
+    NextSentence,
+    NextSentencePreparation,
+    SentenceOrder,
+    SentenceOrderPreparation,
+    TextPairOptions,
+)
 from kept.outputs import KnowledgeOutput
 
 
@@ -47,6 +54,8 @@ class ObjectiveKind:
 OBJECTIVES: dict[str, ObjectiveKind] = {
     "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
     "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
+    "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),
+    "sop": ObjectiveKind(TextPairOptions, SentenceOrder, SentenceOrderPreparation),
 }
 
 
