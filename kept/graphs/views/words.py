@@ -1,4 +1,4 @@
-"""The view of methods whose knowledge enters elsewhere than in the input: words and nothing else."""
+"""The view of methods whose knowledge does not enter through the input: words, nothing else."""
 
 from __future__ import annotations
 
