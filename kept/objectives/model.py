@@ -31,6 +31,13 @@ from kept.objectives.masked_words import (
     MaskedWordsOptions,
     MaskedWordsPreparation,
 )
+from kept.objectives.text_pairs import (
+    NextSentence,
+    NextSentencePreparation,
+    SentenceOrder,
+    SentenceOrderPreparation,
+    TextPairOptions,
+)
 from kept.outputs import KnowledgeOutput
 
 
@@ -56,6 +63,8 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
     "ke2": ObjectiveKind(KnowledgeEmbeddingOptions, SecondKnowledgeEmbedding, SecondPreparation),
     "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
     "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
+    "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),
+    "sop": ObjectiveKind(TextPairOptions, SentenceOrder, SentenceOrderPreparation),
 }
 
 
