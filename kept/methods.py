@@ -12,8 +12,9 @@ from typing import Any
 
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
+from kept.encoders.kepler import KEPLER
 from kept.errors import ConfigError
-from kept.graphs.views import CoLAKEView, View
+from kept.graphs.views import WORDS_ONLY, CoLAKEView, View, WordsView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,13 @@ METHODS: dict[str, Method] = {
         encoder=CoLAKE,
         view=CoLAKEView,
         objectives={"masked_nodes": {}},
+    ),
+    "kepler": Method(
+        paper="KEPLER (Wang et al., TACL 2021)",
+        encoder=KEPLER,
+        view=WordsView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "ke": {}},
     ),
 }
 

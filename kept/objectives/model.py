@@ -14,6 +14,13 @@ from kept.encoders import encoder_class, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.base import Objective, Preparation
+from kept.objectives.knowledge_embedding import (
+    FirstKnowledgeEmbedding,
+    FirstPreparation,
+    KnowledgeEmbeddingOptions,
+    SecondKnowledgeEmbedding,
+    SecondPreparation,
+)
 from kept.objectives.masked_nodes import (
     MaskedNodes,
     MaskedNodesOptions,
@@ -52,6 +59,8 @@ class ObjectiveKind:
 
 
 OBJECTIVES: dict[str, ObjectiveKind] = {
+    "ke": ObjectiveKind(KnowledgeEmbeddingOptions, FirstKnowledgeEmbedding, FirstPreparation),
+    "ke2": ObjectiveKind(KnowledgeEmbeddingOptions, SecondKnowledgeEmbedding, SecondPreparation),
     "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
     "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
     "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),

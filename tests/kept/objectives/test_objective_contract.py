@@ -30,7 +30,7 @@ from kg_loaders import KnowledgeGraph
 N_SAMPLES = 6
 LABEL_FIELDS = (
     "node_labels", "entity_labels", "mention_labels", "pair_labels", "labels", "sampled_entities",
-    "triples",
+    "triples", "second_triples",
 )  # fmt: skip
 MARKED = ("node_labels", "entity_labels")
 UNTOUCHED = ("node_kinds", "node_mask", "positions", "segment_ids", "visible_mask")
