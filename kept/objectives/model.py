@@ -19,6 +19,11 @@ from kept.objectives.masked_nodes import (
     MaskedNodesOptions,
     MaskedNodesPreparation,
 )
+from kept.objectives.masked_words import (
+    MaskedWords,
+    MaskedWordsOptions,
+    MaskedWordsPreparation,
+)
 from kept.outputs import KnowledgeOutput
 
 
@@ -41,6 +46,7 @@ class ObjectiveKind:
 
 OBJECTIVES: dict[str, ObjectiveKind] = {
     "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
+    "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
 }
 
 
