@@ -12,8 +12,9 @@ from typing import Any
 
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
+from kept.encoders.ernie import ERNIE
 from kept.errors import ConfigError
-from kept.graphs.views import CoLAKEView, View
+from kept.graphs.views import CoLAKEView, ERNIEView, View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,13 @@ METHODS: dict[str, Method] = {
         encoder=CoLAKE,
         view=CoLAKEView,
         objectives={"masked_nodes": {}},
+    ),
+    "ernie": Method(
+        paper="ERNIE (Zhang et al., ACL 2019)",
+        encoder=ERNIE,
+        view=ERNIEView,
+        builder={"replace_mentions": False, "max_neighbours": 0},
+        objectives={"mlm": {}, "dea": {}},
     ),
 }
 

@@ -23,7 +23,7 @@ RECIPE = TrainingConfig(
     batch_size=512,
     learning_rate=0.1,
     objective="negative_sampling",
-    n_negatives=256,
+    n_negatives=128,
     share_negatives=True,
     reject_known=True,
 )
@@ -56,7 +56,8 @@ def trained_or_loaded(
             generator=draws,
         )
         config = replace(RECIPE, n_epochs=n_epochs)
-        train(scorer, graph.triples, config=config, generator=draws)
+        with torch.enable_grad():  # type: ignore[no-untyped-call]
+            train(scorer, graph.triples, config=config, generator=draws)
         vectors = scorer.entities.detach()
     mean_length = vectors.norm(dim=1).mean().clamp_min(torch.finfo(vectors.dtype).tiny)
     return vectors / mean_length
