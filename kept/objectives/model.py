@@ -19,6 +19,18 @@ from kept.objectives.masked_nodes import (
     MaskedNodesOptions,
     MaskedNodesPreparation,
 )
+from kept.objectives.masked_words import (
+    MaskedWords,
+    MaskedWordsOptions,
+    MaskedWordsPreparation,
+)
+from kept.objectives.text_pairs import (
+    NextSentence,
+    NextSentencePreparation,
+    SentenceOrder,
+    SentenceOrderPreparation,
+    TextPairOptions,
+)
 from kept.outputs import KnowledgeOutput
 
 
@@ -41,6 +53,9 @@ class ObjectiveKind:
 
 OBJECTIVES: dict[str, ObjectiveKind] = {
     "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
+    "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
+    "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),
+    "sop": ObjectiveKind(TextPairOptions, SentenceOrder, SentenceOrderPreparation),
 }
 
 
