@@ -22,21 +22,25 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
-from kept.kge.entity_vectors import trained_or_loaded
+from kept.kge.trained import read_description
+from kept.kge.vectors import RECIPE, entity_vectors
 from kept.layers.fusion import EntityAttention, EntityFusion, NoAttention, slot_visibility
+from kept.layers.packing import dense_rows
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
 SIM, MIX, NORM = "sim", "mix", "norm"
 LAYER_TYPES = (SIM, MIX, NORM)
+WIDTH = 100
+"""Of the paper's entity vectors."""
 
 
 class ERNIEConfig(KnowledgeConfig):
     """Which layers fuse, and how wide the entity stream is.
 
-    `layer_types`: one of "sim" (a layer of the host, words only), "mix" (fusion without entity
-    attention) and "norm" (fusion after entity attention) for every layer of the host, or "" for the
-    division of the paper (see `divide`). `entity_width`, `entity_heads`: of the entity stream.
+    `layer_types`: "sim" (a layer of the host, words only), "mix" (fusion without entity attention)
+    or "norm" (fusion after entity attention) for every layer of the host; none means the paper's
+    division (see `divide`). `entity_width`, `entity_heads`: of the entity stream.
     """
 
     model_type = "kept-ernie"
@@ -45,7 +49,7 @@ class ERNIEConfig(KnowledgeConfig):
         self,
         *,
         layer_types: Sequence[str] = (),
-        entity_width: int = 100,
+        entity_width: int = WIDTH,
         entity_heads: int = 4,
         **options: Any,
     ) -> None:
@@ -114,20 +118,22 @@ class ERNIE(KnowledgeEncoder):
         *,
         seed: int,
         vectors: str | Path | None = None,
-        vector_epochs: int = 20,
+        vector_epochs: int = RECIPE.n_epochs,
         **options: Any,
     ) -> ERNIE:
         """A new encoder whose entity vectors are those of a triple scorer on `graph`.
 
         `vectors` is the folder of one trained with `kept kgc train`; without it a TransE of
-        `vector_epochs` epochs is trained here, as wide as `entity_width` says.
+        `vector_epochs` epochs is trained here, `entity_width` wide. Their mean length is 1.
         """
-        width = int(options.pop("entity_width", 100))
-        found = trained_or_loaded(
-            graph, folder=vectors, width=width, n_epochs=vector_epochs, seed=seed
+        width = int(options.pop("entity_width", WIDTH))
+        if vectors is not None:
+            width = int(read_description(Path(vectors))["width"])
+        found = entity_vectors(
+            graph, width=width, seed=seed, n_epochs=vector_epochs, folder=vectors
         )
-        model = cls.from_host(host, graph, entity_width=found.shape[1], **options)
-        model.set_vectors(found)
+        model = cls.from_host(host, graph, entity_width=width, **options)
+        model.set_vectors(found[N_SPECIAL_ROWS:])
         return model
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -158,12 +164,20 @@ class ERNIE(KnowledgeEncoder):
             batch.segment_ids,
         )
         first = (batch.positions == 0) & batch.node_mask
-        words, entities = self.run(
+        streams = (
             hidden,
             self.slots(batch.entity_ids),
             batch.visible_mask,
             first | (batch.entity_ids >= N_SPECIAL_ROWS),
         )
+        rows = dense_rows(batch.node_mask)
+        if rows is None:
+            words, entities = self.run(*streams)
+        else:
+            hidden, slots, visible_mask, is_slot = streams
+            visible_mask = rows.pack_mask(visible_mask, batch.node_mask)
+            packed = self.run(rows.pack(hidden), rows.pack(slots), visible_mask, rows.pack(is_slot))
+            words, entities = (tuple(map(rows.unpack, states)) for states in packed)
         return KnowledgeOutput(
             node_states=words[-1],
             hidden_states=words,
@@ -200,9 +214,8 @@ class ERNIE(KnowledgeEncoder):
         all_words, all_entities = [words], [entities]
         for index, layer in enumerate(hosts.layers(self.host)):
             if str(index) in self.fusions:
-                words, entities = _fuse(
-                    layer, self.fusions[str(index)], words, entities, mask, slot_mask, is_slot
-                )
+                fusion = self.fusions[str(index)]
+                words, entities = _fuse(layer, fusion, words, entities, mask, slot_mask, is_slot)
             else:
                 words = layer(words, mask)
             all_words.append(words)
@@ -232,8 +245,8 @@ def _fusion(config: ERNIEConfig, host: Any, layer_type: str) -> EntityFusion:
 
 
 def _fuse(
-    layer: nn.Module,
-    fusion: EntityFusion,
+    layer: Any,
+    fusion: Any,
     words: Tensor,
     entities: Tensor,
     mask: Tensor,

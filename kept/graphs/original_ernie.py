@@ -1,10 +1,10 @@
 """The released ERNIE fine-tuning input, step by step, with its quirks.
 
 Zhang et al., ACL 2019, section 3.5, repository thunlp/ERNIE. For comparison with the original;
-training uses `kept.graphs.markers` and `ERNIEView`. The quirks: an entity is attached only where a
-blank-delimited chunk starts, to the first piece of the chunk's part before any punctuation, and its
-end is ignored; of two with one start the later wins; a chunk that vanishes with its accents shifts
-all later tags; starts just at the end of a marked mention are moved too little.
+training uses the marks of `kept.tasks` and `ERNIEView`. The quirks: an entity is attached only
+where a blank-delimited chunk starts, to the first piece of the chunk's part before any punctuation,
+and its end is ignored; of two with one start the later wins; a chunk that vanishes with its accents
+shifts all later tags; starts just at the end of a marked mention are moved too little.
 
 Axis legend: piece (of the sequence, padded).
 """
@@ -182,7 +182,7 @@ def move_fewrel(head: Annotation, tail: Annotation) -> list[Annotation]:
 def move_tacred(
     annotations: Sequence[Annotation], head: Annotation, tail: Annotation
 ) -> list[Annotation]:
-    """Each annotation moved by 2 for every mark before it; a start at a mention's end misses one."""
+    """Each annotation moved by 2 for every mark before it; at a mention's end it misses one."""
     return [
         _move(
             annotation,

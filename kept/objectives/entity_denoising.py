@@ -44,7 +44,7 @@ class EntityDenoisingOptions:
         shares = (self.replace_share, self.remove_share)
         if min(shares) < 0 or sum(shares) > 1:
             raise ConfigError(
-                f"replace_share {shares[0]} and remove_share {shares[1]}: from 0, at most 1 together"
+                f"replace_share {shares[0]}, remove_share {shares[1]}: from 0, together at most 1"
             )
 
 

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.evaluation.classification import masked_accuracy, micro_scores, typing_scores
 from kept.graphs import original_ernie as original
 from kept.graphs.original_ernie import Annotation, OriginalTokenizer
 from kept.objectives.entity_denoising import EntityDenoisingOptions, corrupt_entities
@@ -88,9 +90,7 @@ class Aligned:
     def __init__(self, golden: Any, index: int) -> None:
         self.case = golden["cases"][index]
         self.text = self.case["text"]
-        self.tokenizer = OriginalTokenizer(
-            golden["vocab"], lower_case=self.case["do_lower_case"]
-        )
+        self.tokenizer = OriginalTokenizer(golden["vocab"], lower_case=self.case["do_lower_case"])
         self.entity_ids = golden["entity2id"]
         self.kept = original.confident(
             [
@@ -187,3 +187,58 @@ def test_vanishing_chunk_shifts_the_tags(folder: Path, compared: Any) -> None:
     )
     compared.equal("quirk tokens", tokens, quirk["tokens"])
     compared.equal("quirk qids", tags, quirk["token_qids"])
+
+
+def test_typing_metrics(folder: Path, compared: Any) -> None:
+    for case in read(folder, "metrics")["entity_typing"]:
+        for name, at_least_one in (
+            ("open_entity(eval_typing.py)", False),
+            ("figer(eval_figer.py)", True),
+        ):
+            expected = case[name]
+            scores = typing_scores(
+                case["logits"], case["labels"], threshold=0.0, at_least_one=at_least_one
+            )
+            compared.close("strict", scores.exact, expected["eval_accuracy"], atol=1e-12)
+            compared.close(
+                "strict count",
+                scores.exact * len(case["labels"]),
+                expected["exact_match_count"],
+                atol=1e-9,
+            )
+            for kind in ("macro", "micro"):
+                found = getattr(scores, kind)
+                compared.close(
+                    f"loose {kind}",
+                    [found.precision, found.recall, found.f1],
+                    expected[f"{kind}_p_r_f1"],
+                    atol=1e-12,
+                )
+
+
+def test_relation_metrics(folder: Path, compared: Any) -> None:
+    """`score.py` calls precision 1 where nothing was found; F1 is 0 there as here."""
+    golden = read(folder, "metrics")
+    fewrel = golden["fewrel"]
+    best = np.asarray(fewrel["logits"]).argmax(axis=1)
+    compared.equal("predictions", best.tolist(), fewrel["predictions"])
+    accuracy = masked_accuracy(fewrel["logits"], fewrel["labels"])
+    compared.close("accuracy", accuracy, fewrel["eval_accuracy"], atol=1e-12)
+    compared.equal("correct", int((best == fewrel["labels"]).sum()), fewrel["correct"])
+    for case in golden["tacred"]:
+        scores = micro_scores(case["pred"], case["gold"], no_relation=case["na_id"])
+        everything = micro_scores(case["pred"], case["gold"], no_relation=None)
+        compared.close(
+            "tacred",
+            [everything.recall, scores.precision, scores.recall, scores.f1],
+            [case["eval_result"][k] for k in ("acc", "micro_p", "micro_r", "micro_f1")],
+            atol=1e-12,
+        )
+        precision, recall, f1 = case["score_py_p_r_f1"]
+        found_any = any(p != case["na_id"] for p in case["pred"])
+        compared.close(
+            "score.py",
+            [scores.precision if found_any else 1.0, scores.recall, scores.f1],
+            [precision, recall, f1],
+            atol=1e-12,
+        )
