@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,16 @@ from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.evaluation.classification import masked_accuracy, micro_scores, typing_scores
 from kept.graphs import original_ernie as original
 from kept.graphs.original_ernie import Annotation, OriginalTokenizer
+from kept.graphs.original_ernie_instances import (
+    CLS,
+    MASK,
+    N_RANDOM_WORDS,
+    PAD,
+    SEP,
+    InstanceConfig,
+    entities_of,
+    original_instances,
+)
 from kept.objectives.entity_denoising import EntityDenoisingOptions, corrupt_entities
 
 
@@ -242,3 +253,43 @@ def test_relation_metrics(folder: Path, compared: Any) -> None:
             [precision, recall, f1],
             atol=1e-12,
         )
+
+
+def test_pretraining_instances(folder: Path, compared: Any) -> None:
+    golden = read(folder, "create_instances")
+    settings = golden["settings"]
+    assert tuple(settings[n] for n in ("cls", "sep", "mask", "pad")) == (CLS, SEP, MASK, PAD)
+    assert settings["random_word_upper"] == N_RANDOM_WORDS - 1
+    config = InstanceConfig(
+        max_length=settings["max_seq_length"],
+        short_probability=settings["short_seq_prob"],
+        masked_probability=settings["masked_lm_prob"],
+        max_masked=settings["max_predictions_per_seq"],
+        n_copies=settings["dupe_factor"],
+    )
+    rows = original_instances(
+        golden["docs_token"],
+        golden["docs_entity"],
+        golden["entity2id"],
+        config=config,
+        draws=random.Random(settings["python_random_seed"]),
+    )
+    found = [
+        {
+            "input_ids": list(row.input_ids),
+            "input_mask": list(row.input_mask),
+            "segment_ids": list(row.segment_ids),
+            "masked_lm_labels": list(row.masked_labels),
+            "entity": list(row.entity_ids),
+            "entity_mask": list(row.entity_mask),
+            "next_sentence_label": int(row.is_random_next),
+        }
+        for row in rows
+    ]
+    compared.equal("instances", found, golden["rows"])
+
+
+def test_runs_of_an_entity_alternate_in_the_original() -> None:
+    """Also across the number that stands before a sentence: here its length is the entity's id."""
+    line = [1, 5, "Q1", "Q1", "Q1", "#UNK#", "Q2", 3, "Q3"]
+    assert entities_of(line, {"Q1": 7, "Q3": 3}) == [1, 5, 7, -1, 7, -1, -1, 3, -1]
