@@ -166,12 +166,10 @@ def read_names(path: Path) -> dict[str, int]:
     lines = _read_lines(path)
     names: dict[str, int] = {}
     for number, line in enumerate(lines[1:], 2):
-        name, tab, index = line.rstrip().partition("\t")
-        if not tab or not index.isdecimal():
-            raise CheckpointError(f"{path}, line {number}: not a name, a tab and an index")
-        names[name] = int(index)
-    if len(names) != int(lines[0]):
-        raise CheckpointError(f"{path} announces {lines[0].strip()} entities, holds {len(names)}")
+        parts = line.split()
+        if len(parts) != 2 or not parts[1].isdecimal():
+            raise CheckpointError(f"{path}, line {number}: not a name and an index")
+        names[parts[0]] = int(parts[1])
     return names
 
 

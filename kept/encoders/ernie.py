@@ -190,7 +190,7 @@ class ERNIE(KnowledgeEncoder):
     ) -> Float[Tensor, "batch node entity_width"]:
         """The frozen vector of each row; raises `BatchError` for a row beyond them."""
         n_rows = self.entity_vectors.num_embeddings
-        if not torch.compiler.is_compiling() and int(entity_ids.max()) >= n_rows:
+        if not torch.compiler.is_compiling() and bool((entity_ids >= n_rows).any()):
             raise BatchError(
                 f"entity row {int(entity_ids.max())} is beyond the {n_rows} entity vectors; the "
                 "batch was made with another graph"
