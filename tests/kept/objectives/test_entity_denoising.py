@@ -84,7 +84,7 @@ def test_a_batch_without_entities_has_the_loss_zero(small_graph: KnowledgeGraph)
     encoder = ERNIE.from_host(tiny_host(), small_graph)
     objective = EntityDenoising.for_encoder(encoder, EntityDenoisingOptions())
     loss = objective(encoder(batch), batch, encoder)["dea"]
-    assert float(loss) == 0.0
+    assert loss.item() == 0.0
     loss.backward()
 
 
