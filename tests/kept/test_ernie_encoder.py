@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,19 @@ import pytest
 import torch
 from tiny_hosts import tiny_host
 
+from entity_linking.mentions import LinkedText
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.encoders.ernie import ERNIE, ERNIEConfig, divide
 from kept.errors import BatchError, CheckpointError, ConfigError
+from kept.graphs.builder import BuilderConfig
 from kept.kge.scorers import make_scorer
 from kept.kge.trained import save_scorer
 from kept.layers.fusion import slot_visibility
 from kept.layers.packing import dense_rows
+from kept.methods import METHODS
+from kept.objectives.model import KnowledgeForPreTraining
+from kept.training.methods import builder_for
+from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 
@@ -166,3 +174,66 @@ def test_bad_input_is_refused(encoder: ERNIE, small_graph: KnowledgeGraph) -> No
     beyond = torch.full_like(SAMPLES[0].node_ids, 999)
     with pytest.raises(BatchError, match="row 999 is beyond"):
         encoder(dataclasses.replace(SAMPLES[0], entity_ids=beyond))
+
+
+def test_all_three_objectives_on_pairs_of_texts(
+    small_graph: KnowledgeGraph, tokenizer: Any, linked: list[LinkedText]
+) -> None:
+    """The paper's whole pre-training: each loss falls on one batch of pairs."""
+    method = METHODS["ernie"]
+    objectives = {"mlm": {}, "nsp": {}, "dea": {}}
+    data = WordGraphData(
+        linked,
+        small_graph,
+        tokenizer,
+        builder=builder_for(method, BuilderConfig(max_words=60, max_nodes=120)),
+        view=method.view.of(small_graph, tokenizer),
+        objectives=objectives,
+    )
+    samples = [data.sample(i, epoch=0, seed=0) for i in range(6)]
+    batch = data.collate(samples, epoch=0, seed=0, step=0)
+    assert batch.segment_ids.any()
+    assert ((batch.positions == 0) & batch.node_mask).sum() == len(batch)
+    host = tiny_host(n_words=len(tokenizer), n_positions=128)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        encoder = ERNIE.for_graph(host, small_graph, tokenizer, seed=0)
+        model = KnowledgeForPreTraining.of(encoder, objectives).eval()
+    optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=5e-3)
+    history = []
+    for _ in range(40):
+        losses = model(batch).losses
+        history.append({name: loss.item() for name, loss in losses.items()})
+        optimiser.zero_grad()
+        torch.stack(list(losses.values())).sum().backward()
+        optimiser.step()
+    assert history[0].keys() == set(objectives)
+    assert all(history[-1][name] < 0.8 * history[0][name] for name in objectives), history[-1]
+    assert model.encoder.host.pooler.dense.weight.grad is not None
+
+
+COMPILE = """
+import sys
+import torch
+sys.path.insert(0, sys.argv[1])
+from test_ernie_encoder import SAMPLES
+from tiny_hosts import tiny_host
+from kept.batches import KnowledgeBatch
+from kept.encoders.ernie import ERNIE, ERNIEConfig
+config = ERNIEConfig(
+    host=tiny_host().config.to_dict(), n_entities=10, layer_types=["mix", "norm"], entity_width=12
+)
+encoder, batch = ERNIE(config).eval(), KnowledgeBatch.stack(SAMPLES)
+compiled = torch.compile(encoder, backend="aot_eager", fullgraph=True)
+ours = compiled(batch).node_states
+real = batch.node_mask
+torch.testing.assert_close(ours[real], encoder(batch).node_states[real], atol=1e-5, rtol=1e-4)
+ours.sum().backward()
+assert encoder.entity_vectors.weight.grad is None
+"""
+
+
+def test_compiles_as_one_graph() -> None:
+    """In a process of its own: the shape checks of this suite are not there to be compiled."""
+    here = str(Path(__file__).parent)
+    subprocess.run([sys.executable, "-c", COMPILE, here], check=True, cwd=here + "/../..")
