@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc
+from kept.cli.convert import convert
 from kept.cli.demo import demo
 from kept.cli.link import link
 from kept.cli.pretrain import ListsNames, pretrain
@@ -47,6 +48,7 @@ app.command("demo")(demo)
 app.command("show")(show)
 app.command("link")(link)
 app.command("pretrain", cls=ListsNames)(pretrain)
+app.command("convert")(convert)
 app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")
 

@@ -9,6 +9,7 @@ instead, equally long, one after the other along the first axis.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
@@ -117,7 +118,9 @@ def read_pickle(path: str | Path, *, allowed: Sequence[type] = ()) -> Any:
     fill with attributes.
     """
     try:
-        with torch.serialization.safe_globals(list(allowed)):
+        with torch.serialization.safe_globals(list(allowed)), warnings.catch_warnings():
+            # of an unusual pickle protocol; an error names the cause
+            warnings.filterwarnings("ignore", message="Detected pickle protocol")
             return torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         raise CheckpointError(

@@ -14,6 +14,11 @@ from kept.encoders import encoder_class, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.base import Objective, Preparation
+from kept.objectives.entity_denoising import (
+    EntityDenoising,
+    EntityDenoisingOptions,
+    EntityDenoisingPreparation,
+)
 from kept.objectives.knowledge_embedding import (
     FirstKnowledgeEmbedding,
     FirstPreparation,
@@ -61,6 +66,7 @@ class ObjectiveKind:
 OBJECTIVES: dict[str, ObjectiveKind] = {
     "ke": ObjectiveKind(KnowledgeEmbeddingOptions, FirstKnowledgeEmbedding, FirstPreparation),
     "ke2": ObjectiveKind(KnowledgeEmbeddingOptions, SecondKnowledgeEmbedding, SecondPreparation),
+    "dea": ObjectiveKind(EntityDenoisingOptions, EntityDenoising, EntityDenoisingPreparation),
     "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
     "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
     "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),
