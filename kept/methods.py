@@ -12,8 +12,10 @@ from typing import Any
 
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
+from kept.encoders.kadapter import KAdapter
 from kept.errors import ConfigError
-from kept.graphs.views import CoLAKEView, View
+from kept.graphs.views import CoLAKEView, LinkedWordsView, View
+from kept.graphs.views.words import WORDS_ONLY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,13 @@ METHODS: dict[str, Method] = {
         encoder=CoLAKE,
         view=CoLAKEView,
         objectives={"masked_nodes": {}},
+    ),
+    "kadapter": Method(
+        paper="K-Adapter (Wang et al., Findings of ACL 2021)",
+        encoder=KAdapter,
+        view=LinkedWordsView,
+        builder=WORDS_ONLY,
+        objectives={"relation_pairs": {}},
     ),
 }
 

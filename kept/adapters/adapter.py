@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -34,7 +34,7 @@ class AdapterOptions:
     data in words.
     """
 
-    layers: tuple[int, ...]
+    layers: Sequence[int]
     width: int
     n_layers: int = 2
     n_heads: int
@@ -61,7 +61,7 @@ class AdapterOptions:
             raise ConfigError("AdapterOptions: " + "; ".join(faults))
 
     @classmethod
-    def read(cls, values: Mapping[str, Any], host: Any) -> Self:
+    def read(cls, values: Mapping[str, Any], host: Any) -> AdapterOptions:
         """`values` over the defaults for a host with this configuration.
 
         The defaults have the proportions of the paper's adapters on RoBERTa-large: the embeddings,
@@ -148,7 +148,7 @@ class Adapter(nn.Module):
             module._is_hf_initialized = True  # type: ignore[assignment]
 
     @classmethod
-    def beside(cls, host: PreTrainedModel, options: AdapterOptions) -> Self:
+    def beside(cls, host: PreTrainedModel, options: AdapterOptions) -> Adapter:
         """A new adapter of the host's sizes."""
         config = host.config
         return cls(options, host_width=config.hidden_size, attention=config._attn_implementation)

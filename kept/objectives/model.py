@@ -14,10 +14,20 @@ from kept.encoders import encoder_class, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.base import Objective, Preparation
+from kept.objectives.dependency_heads import (
+    DependencyHeads,
+    DependencyHeadsOptions,
+    DependencyHeadsPreparation,
+)
 from kept.objectives.masked_nodes import (
     MaskedNodes,
     MaskedNodesOptions,
     MaskedNodesPreparation,
+)
+from kept.objectives.relation_pairs import (
+    RelationPairs,
+    RelationPairsOptions,
+    RelationPairsPreparation,
 )
 from kept.outputs import KnowledgeOutput
 
@@ -41,6 +51,10 @@ class ObjectiveKind:
 
 OBJECTIVES: dict[str, ObjectiveKind] = {
     "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
+    "relation_pairs": ObjectiveKind(RelationPairsOptions, RelationPairs, RelationPairsPreparation),
+    "dependency_heads": ObjectiveKind(
+        DependencyHeadsOptions, DependencyHeads, DependencyHeadsPreparation
+    ),
 }
 
 
