@@ -153,6 +153,12 @@ class Adapter(nn.Module):
         config = host.config
         return cls(options, host_width=config.hidden_size, attention=config._attn_implementation)
 
+    def by(self, attention: str) -> Adapter:
+        """Itself, with the inner attention computed the host's way: "sdpa" or "eager"."""
+        if self.inner._attn_implementation != attention:
+            self.inner._attn_implementation = attention
+        return self
+
     def blockwise(
         self,
         hidden_states: Sequence[Float[Tensor, "batch node width"]],

@@ -164,7 +164,10 @@ class KAdapter(KnowledgeEncoder):
         )
         states = hosts.run(self.host, hidden, visible)
         seen = torch.ones_like(visible) if released else visible
-        found: dict[str, Tensor] = {name: self.adapters[name](states, seen) for name in self.names}
+        attention = self.host.config._attn_implementation
+        found: dict[str, Tensor] = {
+            name: self.adapters[name].by(attention)(states, seen) for name in self.names
+        }
         fused = self.fusion(states[-1], found)
         return KnowledgeOutput(
             node_states=fused,
