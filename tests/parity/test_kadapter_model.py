@@ -2,7 +2,7 @@
 
 `padding="released"`: every state is compared at every node, padding included, since the original's
 adapters read padding. Both attention paths of the host are compared. Measured differences stay
-below 4e-6.
+below 8e-6 (states reach 10).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kept.heads.base import target_states
 from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 
-ATOL = 2e-5
+ATOL = 1e-5
 NAMES = {"fac": "factual", "lin": "linguistic"}
 BATCHES = {"fac": "trex", "lin": "find_head", "et": "entity_typing"}
 N_CLASSES = {"et": 9, "tacred": 42}
