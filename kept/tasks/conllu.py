@@ -5,6 +5,7 @@ Strict: a sentence that does not add up is rejected as a whole, by file and line
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from kg_loaders.damage import DamageReport
 from kg_loaders.lines import read_lines
 
 N_COLUMNS = 10
+_BLANK = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def read_conllu(path: str | Path, report: DamageReport | None = None) -> Iterato
 
     Words of a multiword token lie side by side in it where their forms spell it, and all cover the
     whole of it elsewhere ("du" = "de" + "le"). Empty nodes are left out. The text is put together
-    from forms and `SpaceAfter=No`, and must be the one in `# text`, where there is one.
+    from forms and `SpaceAfter=No`, and must be the one in `# text`, where there is one, up to the kind of a blank.
     Without `report` the first fault raises `DamageError`; otherwise its policy decides, and a
     faulty sentence is left out.
     """
@@ -94,14 +96,15 @@ def _sentence(lines: list[str]) -> Sentence:
     if [row[0] for _, row in words] != [str(i) for i in range(1, len(words) + 1)]:
         at = next(at for i, (at, row) in enumerate(words, 1) if row[0] != str(i))
         raise _FaultError("word numbers do not run from 1", at)
-    if "text" in comments and comments["text"].rstrip() != text:
+    written = comments.get("text", text).rstrip()
+    if _BLANK.sub(" ", written) != text:
         raise _FaultError(f"the words spell {text!r}", lines.index(f"# text = {comments['text']}"))
     made = [
         Word(row[1], *spans[row[0]], _head(row, at, len(words)), row[7], row[3])
         for at, row in words
     ]
     _check_tree(made, words[0][0])
-    return Sentence(text, tuple(made), comments.get("sent_id", ""))
+    return Sentence(written, tuple(made), comments.get("sent_id", ""))
 
 
 def _comments(lines: list[str]) -> Iterator[tuple[str, str]]:
