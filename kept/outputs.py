@@ -16,8 +16,8 @@ class KnowledgeOutput:
     """States of one forward pass; `losses` are named, unweighted scalars.
 
     `hidden_states` holds the embedding output and every layer, first to last;
-    `node_states` is the last of them; `pooled_state` is the state of the first node. `adapter_states`
-    are those of adapters beside the host, by name.
+    `node_states` is the last of them; `pooled_state` is the state of the first node;
+    `adapter_states` are those of adapters beside the host, by name.
     """
 
     node_states: Float[Tensor, "batch node width"]

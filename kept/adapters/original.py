@@ -8,6 +8,7 @@ Axis legend: target.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -56,7 +57,7 @@ def pair_sample(
     """
     spans = sorted([(*subject, SUBJECT), (*object_, OBJECT)])
     cuts = [0, spans[0][0], spans[0][1], spans[1][0], spans[1][1], len(words)]
-    parts = [" ".join(words[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+    parts = [" ".join(words[a:b]) for a, b in itertools.pairwise(cuts)]
     markers = [marker for span in spans for marker in (span[2], span[2])]
     ids, places = marked_pieces(parts, markers, tokenizer)
     targets = [places[SUBJECT], places[OBJECT]]

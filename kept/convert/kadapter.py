@@ -20,7 +20,11 @@ from kept.errors import CheckpointError, ConfigError
 from kept.objectives.model import KnowledgeForPreTraining
 
 OBJECTIVES_OF = {"factual": "relation_pairs", "linguistic": "dependency_heads"}
-HOST: Rules = (("embeddings.", "encoder.host.embeddings."),("encoder.", "encoder.host.encoder."),("pooler.", "encoder.host.pooler."))
+HOST: Rules = (
+    ("embeddings.", "encoder.host.embeddings."),
+    ("encoder.", "encoder.host.encoder."),
+    ("pooler.", "encoder.host.pooler."),
+)
 """Of the released code's own copy of RoBERTa, whose names are Hugging Face's."""
 HOST_PREFIX = "model."
 """Of the host's weights in a file that holds them too."""
@@ -122,7 +126,8 @@ def convert(
     ours = to_ours(state, pretraining_rules(adapter, len(options["layers"])))
     own_host = loaded.state_dict() if inside is None else inside
     load_strictly(model, ours | to_ours(own_host, HOST))
-    return model.eval()
+    model.eval()
+    return model
 
 
 def _split(found: Any, file: Path) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:

@@ -149,6 +149,14 @@ class KAdapter(KnowledgeEncoder):
         """The adapters' names, in the order in which they are fused."""
         return sorted(self.config.adapters)
 
+    def adapter(self, name: str) -> Adapter:
+        """The adapter called `name`; raises `ConfigError` listing all names."""
+        if name not in self.config.adapters:
+            raise ConfigError(f"there is no adapter {name!r}; there are {self.names}")
+        found = self.adapters[name]
+        assert isinstance(found, Adapter)
+        return found
+
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """Fused states of every word; padded nodes have states that mean nothing."""
         released = self.config.padding == "released"
@@ -166,7 +174,7 @@ class KAdapter(KnowledgeEncoder):
         seen = torch.ones_like(visible) if released else visible
         attention = self.host.config._attn_implementation
         found: dict[str, Tensor] = {
-            name: self.adapters[name].by(attention)(states, seen) for name in self.names
+            name: self.adapter(name).by(attention)(states, seen) for name in self.names
         }
         fused = self.fusion(states[-1], found)
         return KnowledgeOutput(
@@ -201,7 +209,7 @@ class KAdapter(KnowledgeEncoder):
 
     def train_adapter(self, name: str) -> None:
         """From here on this adapter alone moves, for its own pre-training."""
-        self._require(name)
+        self.adapter(name)
         self.config.stage, self.config.pretraining_trains = "pretraining", [f"adapters.{name}"]
         self._restart()
 
@@ -227,8 +235,7 @@ class KAdapter(KnowledgeEncoder):
 
     def save_adapter(self, folder: str | Path, name: str) -> None:
         """Write one adapter to a folder of its own."""
-        self._require(name)
-        write_adapter(folder, name, self.adapters[name], self.host.config)
+        write_adapter(folder, name, self.adapter(name), self.host.config)
 
     def load_adapter(
         self,
@@ -256,8 +263,7 @@ class KAdapter(KnowledgeEncoder):
 
     def describe_adapter(self, name: str, **fields: Any) -> None:
         """Change what is written down about an adapter: `graph_hash`, `trained_on`."""
-        self._require(name)
-        adapter = self.adapters[name]
+        adapter = self.adapter(name)
         adapter.options = dataclasses.replace(adapter.options, **fields)
         self.config.put_adapter(name, adapter.options)
 
@@ -273,15 +279,9 @@ class KAdapter(KnowledgeEncoder):
         return Adapter.beside(self.host, options)
 
     def _fuse(self) -> None:
-        made = make_fusion(
-            self.config.fusion, names=self.names, width=self.host.config.hidden_size
-        )
+        made = make_fusion(self.config.fusion, names=self.names, width=self.host.config.hidden_size)
         self.fusion = made.to(device=self.host.device, dtype=self.host.dtype)
 
     def _restart(self) -> None:
         self.requires_grad_(True)
         self.freeze()
-
-    def _require(self, name: str) -> None:
-        if name not in self.config.adapters:
-            raise ConfigError(f"there is no adapter {name!r}; there are {self.names}")

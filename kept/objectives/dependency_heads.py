@@ -1,7 +1,7 @@
-"""Where the head of each word stands: the task of the linguistic adapter (Wang et al. 2020, 3.3).
+"""Where each word's head stands: the linguistic adapter's task (Wang et al. 2020, section 3.3).
 
-Class 0 means none, class 1 + n the n-th word piece of the sentence with its special pieces; a root's
-head is the first piece.
+Class 0 means none, class 1 + n the n-th word piece of the sentence, special pieces counted; the
+head of a root is the first piece.
 
 Axis legend: batch, node, position (classes), width.
 """
@@ -31,7 +31,7 @@ from kept.outputs import KnowledgeOutput
 class DependencyHeadsOptions:
     """`adapter`: the one that learns ("" = the only one in training, or the encoder's own states).
 
-    `n_positions`: classes; sentences must have fewer word pieces.
+    `n_positions`: classes; sentences may have as many word pieces, special ones counted.
     """
 
     adapter: str = ""
@@ -98,9 +98,7 @@ class DependencyHeads(Objective):
             dropout=options.dropout,
         )
 
-    def scores(
-        self, features: Float[Tensor, "batch node width"], node_mask: Tensor
-    ) -> HeadScores:
+    def scores(self, features: Float[Tensor, "batch node width"], node_mask: Tensor) -> HeadScores:
         """Context, attention and logits; every node attends to the real ones."""
         n_nodes = features.shape[1]
         seen = node_mask[:, None, :].expand(-1, n_nodes, -1)

@@ -1,4 +1,4 @@
-"""Which relation joins two mentions: the task of the factual adapter (Wang et al. 2020, section 3.2).
+"""Which relation joins two mentions: the factual adapter's task (Wang et al. 2020, section 3.2).
 
 There, T-REx sentences with one marked pair each; here any linked text and any graph: a pair of
 mentions whose entities a triple of the graph joins, by distant supervision.

@@ -59,7 +59,8 @@ def read_conllu(path: str | Path, report: DamageReport | None = None) -> Iterato
 
     Words of a multiword token lie side by side in it where their forms spell it, and all cover the
     whole of it elsewhere ("du" = "de" + "le"). Empty nodes are left out. The text is put together
-    from forms and `SpaceAfter=No`, and must be the one in `# text`, where there is one, up to the kind of a blank.
+    from forms and `SpaceAfter=No`, and must be the one in `# text`, where there is one, up to the
+    kind of a blank.
     Without `report` the first fault raises `DamageError`; otherwise its policy decides, and a
     faulty sentence is left out.
     """
@@ -125,7 +126,8 @@ def _columns(line: str, at: int) -> list[str]:
 
 def _spell(rows: list[tuple[int, list[str]]]) -> tuple[str, dict[str, tuple[int, int]]]:
     """The text, and the characters of every word by its number."""
-    text, spans, inside = "", {}, 0
+    text, inside = "", 0
+    spans: dict[str, tuple[int, int]] = {}
     by_number = {row[0]: row for _, row in rows}
     for at, row in rows:
         number, form = row[0], row[1]

@@ -84,9 +84,8 @@ class DependencyData:
     def fingerprint(self) -> str:
         """SHA-256 over word pieces and labels."""
         digest = hashlib.sha256(f"{self._placement} {self._word_pad_id}".encode())
-        for values in (*self._ids, *self._labels):
-            digest.update(len(values).to_bytes(8, "little"))
-            digest.update(values.tobytes())
+        for ids, labels in zip(self._ids, self._labels, strict=True):
+            digest.update(len(ids).to_bytes(8, "little") + ids.tobytes() + labels.tobytes())
         return digest.hexdigest()
 
     def n_nodes(self, index: int) -> int:
@@ -128,9 +127,7 @@ def first_pieces(sentence: Sentence, spans: NDArray[np.int32]) -> NDArray[np.int
     return found
 
 
-def head_labels(
-    sentence: Sentence, first: NDArray[np.int64], n_pieces: int
-) -> NDArray[np.int64]:
+def head_labels(sentence: Sentence, first: NDArray[np.int64], n_pieces: int) -> NDArray[np.int64]:
     """Labels at the words' first pieces, IGNORE elsewhere, `[piece]`."""
     labels = np.full(n_pieces, IGNORE, np.int64)
     places = np.concatenate([[0], first])  # of the root, then of every word

@@ -84,8 +84,8 @@ def test_faulty_files_and_options(state: dict[str, Tensor], host: str, tmp_path:
         convert(file, adapter="factual", host=host)
     with pytest.raises(ConfigError, match="write numbers with commas"):
         convert(file, adapter="factual", host=host, layers="0;2")
+    linguistic = released(state, "linguistic", tmp_path)
     with pytest.raises(CheckpointError, match="weights that the key table does not know"):
-        linguistic = released(state, "linguistic", tmp_path)
         convert(linguistic, adapter="factual", host=host, **KNOWN)
     kept = torch.load(released(state, "factual", tmp_path) / "pytorch_model.bin")
     for name, message in (

@@ -172,7 +172,7 @@ def test_a_faulty_adapter_file_is_refused(small_graph: KnowledgeGraph, tmp_path:
         ({"version": 7}, "version 7"),
         ({"host": header["host"] | {"hidden_size": 768}}, "hidden_size 768, this one has 16"),
         ({"host": {}}, "lacks host.hidden_size"),
-        ({"options": header["options"] | {"width": 7}}, "adapter.json: .*width 7"),
+        ({"options": header["options"] | {"n_heads": 3}}, "adapter.json: .*n_heads 3"),
         ({"options": header["options"] | {"tea": 7}}, "no option 'tea'"),
         ({"options": header["options"] | {"n_layers": 1}}, "unexpected"),
         ({"sha256": "0"}, "it was altered"),
@@ -218,9 +218,7 @@ def test_what_moves_in_which_stage(small_graph: KnowledgeGraph) -> None:
 def test_a_task_model_saved_and_loaded_is_in_its_stage(
     small_graph: KnowledgeGraph, batch: KnowledgeBatch, tmp_path: Path
 ) -> None:
-    model = KnowledgeForTask.of(
-        encoder(small_graph, fusion="concat"), "targets", ["a", "b"]
-    ).eval()
+    model = KnowledgeForTask.of(encoder(small_graph, fusion="concat"), "targets", ["a", "b"]).eval()
     model.save_pretrained(tmp_path)
     again = KnowledgeForTask.from_pretrained(tmp_path).eval()
     assert moving(again) == moving(model)

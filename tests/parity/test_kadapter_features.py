@@ -67,9 +67,9 @@ def as_features(sample: KnowledgeBatch, targets: list[str]) -> dict[str, Any]:
     }
     for name, (start, end) in zip(targets, sample.target_spans[0].tolist(), strict=True):
         assert end == start + 1
-        found[name] = torch.zeros(sample.node_ids.shape[1]).index_fill(
-            0, torch.tensor([start]), 1.0
-        ).tolist()
+        found[name] = (
+            torch.zeros(sample.node_ids.shape[1]).index_fill(0, torch.tensor([start]), 1.0).tolist()
+        )
     return found
 
 
@@ -195,7 +195,9 @@ def test_relation_metrics(metrics: dict[str, Any], compared: Any) -> None:
     silent = micro_scores(
         [none] * len(given["pred"]), given["target"], no_relation=none, empty_precision=1.0
     )
-    compared.close("tacred nothing guessed", triple(silent), given["all_no_relation_result"], atol=0)
+    compared.close(
+        "tacred nothing guessed", triple(silent), given["all_no_relation_result"], atol=0
+    )
     given = metrics["trex_rc"]
     micro = micro_scores(given["pred"], given["target"], no_relation=None)
     macro = macro_scores(given["pred"], given["target"])

@@ -84,8 +84,7 @@ def config_of(
         "skip": skip,
     }
     return keys.original_config(
-        host={name: host[name] for name in names}
-        | {"pad_token_id": host["padding_idx"]},
+        host={name: host[name] for name in names} | {"pad_token_id": host["padding_idx"]},
         adapters={NAMES[name]: adapter for name in adapters},
         n_relations=read["n_rel"],
         **options,
@@ -159,7 +158,9 @@ def batch_of(folder: Path, name: str) -> KnowledgeBatch:
     """An original batch in our form; markers become targets one piece long."""
     found = part(load(folder, "inputs"), f"{name}.")
     ids, mask = found["input_ids"], found["attention_mask"].bool()
-    places = [k for k in ("start_id", "subj_special_start_id", "obj_special_start_id") if k in found]
+    places = [
+        k for k in ("start_id", "subj_special_start_id", "obj_special_start_id") if k in found
+    ]
     spans = None
     if places:
         starts = torch.stack([found[k].argmax(1) for k in places], dim=1)
@@ -189,9 +190,7 @@ def test_pretraining_states_and_losses(
     with torch.no_grad():
         output = model(batch)
         states = output.hidden_states[:-1]
-        steps = encoder.adapters[NAMES[name]].blockwise(
-            states, torch.ones_like(batch.visible_mask)
-        )
+        steps = encoder.adapters[NAMES[name]].blockwise(states, torch.ones_like(batch.visible_mask))
         features = objective.features(output)
     found = {f"host.hidden_states.{i}": value for i, value in enumerate(states)}
     found["host.last_hidden_state"] = states[-1]
@@ -391,8 +390,9 @@ def test_key_table_round_trip_of_a_file(folder: Path, name: str, compared: Any) 
 
 @pytest.mark.parametrize("task", N_CLASSES)
 def test_key_table_round_trip_of_a_task(folder: Path, task: str, compared: Any) -> None:
-    model, wanted = task_model(folder, task, "concat", "sdpa"), part(
-        load(folder, "state_dict"), f"{task}."
+    model, wanted = (
+        task_model(folder, task, "concat", "sdpa"),
+        part(load(folder, "state_dict"), f"{task}."),
     )
     layers = ("encoder.fusion.", "head.")
     state = {k: v for k, v in model.state_dict().items() if k.startswith(layers)}

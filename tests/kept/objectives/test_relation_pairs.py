@@ -112,7 +112,7 @@ def test_samples_without_a_pair_neither_count_nor_break(
     pure = model(KnowledgeBatch.stack(having[:3])).losses["relation_pairs"]
     torch.testing.assert_close(mixed, pure)
     none = model(KnowledgeBatch.stack(without)).losses["relation_pairs"]
-    assert float(none) == 0
+    assert none.item() == 0
     none.backward()
 
 
