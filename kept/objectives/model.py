@@ -24,10 +24,22 @@ from kept.objectives.masked_nodes import (
     MaskedNodesOptions,
     MaskedNodesPreparation,
 )
+from kept.objectives.masked_words import (
+    MaskedWords,
+    MaskedWordsOptions,
+    MaskedWordsPreparation,
+)
 from kept.objectives.relation_pairs import (
     RelationPairs,
     RelationPairsOptions,
     RelationPairsPreparation,
+)
+from kept.objectives.text_pairs import (
+    NextSentence,
+    NextSentencePreparation,
+    SentenceOrder,
+    SentenceOrderPreparation,
+    TextPairOptions,
 )
 from kept.outputs import KnowledgeOutput
 
@@ -55,6 +67,9 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
     "dependency_heads": ObjectiveKind(
         DependencyHeadsOptions, DependencyHeads, DependencyHeadsPreparation
     ),
+    "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
+    "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),
+    "sop": ObjectiveKind(TextPairOptions, SentenceOrder, SentenceOrderPreparation),
 }
 
 
