@@ -149,11 +149,18 @@ def attention_mask(host: PreTrainedModel, visible_mask: Bool[Tensor, "batch node
     SDPA takes booleans (True = keep). The eager path *adds* the mask to the scores, where a boolean
     would be silently wrong, so it gets 0 and the most negative number of the host's type.
     """
+    return mask_for(host.config._attn_implementation, visible_mask, host.dtype)
+
+
+def mask_for(
+    attention: str, visible_mask: Bool[Tensor, "batch node node"], dtype: torch.dtype
+) -> Tensor:
+    """The mask of any Hugging Face layer whose attention is "sdpa" or "eager"."""
     visible: Tensor = visible_mask.unsqueeze(1)
-    if host.config._attn_implementation == "sdpa":
+    if attention == "sdpa":
         return visible
-    additive = torch.zeros(visible.shape, dtype=host.dtype, device=visible.device)
-    return additive.masked_fill(~visible, torch.finfo(host.dtype).min)
+    additive = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+    return additive.masked_fill(~visible, torch.finfo(dtype).min)
 
 
 def run(

@@ -13,35 +13,47 @@ from typing import Any
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
 from kept.encoders.ernie import ERNIE
+from kept.encoders.kadapter import KAdapter
+from kept.encoders.kbert import KBERT
 from kept.encoders.kepler import KEPLER
+from kept.encoders.knowbert import KnowBERT
+from kept.encoders.plain import Plain
 from kept.errors import ConfigError
-from kept.graphs.views import WORDS_ONLY, CoLAKEView, ERNIEView, View, WordsView
+from kept.graphs.views import (
+    WORDS_ONLY,
+    CoLAKEView,
+    ERNIEView,
+    KBERTView,
+    KnowBERTView,
+    LinkedWordsView,
+    View,
+    WordsView,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One published method. `builder` holds the fields of `BuilderConfig` that its view needs."""
+    """One published method. `builder` holds the fields of `BuilderConfig` that its view needs.
+
+    `needs_training` is False where a host with the method around it is of use as it is.
+    """
 
     paper: str
     encoder: type[KnowledgeEncoder]
     view: type[View]
     builder: Mapping[str, Any] = field(default_factory=dict)
     objectives: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    needs_training: bool = True
 
 
 METHODS: dict[str, Method] = {
-    "colake": Method(
-        paper="CoLAKE (Sun et al., COLING 2020)",
-        encoder=CoLAKE,
-        view=CoLAKEView,
-        objectives={"masked_nodes": {}},
-    ),
-    "kepler": Method(
-        paper="KEPLER (Wang et al., TACL 2021)",
-        encoder=KEPLER,
+    "none": Method(
+        paper="the host alone, the baseline of every comparison",
+        encoder=Plain,
         view=WordsView,
         builder=WORDS_ONLY,
-        objectives={"mlm": {}, "ke": {}},
+        objectives={"mlm": {}},
+        needs_training=False,
     ),
     "ernie": Method(
         paper="ERNIE (Zhang et al., ACL 2019)",
@@ -50,13 +62,48 @@ METHODS: dict[str, Method] = {
         builder=WORDS_ONLY,
         objectives={"mlm": {}, "dea": {}},
     ),
+    "knowbert": Method(
+        paper="KnowBERT (Peters et al., EMNLP 2019)",
+        encoder=KnowBERT,
+        view=KnowBERTView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "el": {}},
+    ),
+    "kbert": Method(
+        paper="K-BERT (Liu et al., AAAI 2020)",
+        encoder=KBERT,
+        view=KBERTView,
+        builder={"replace_mentions": False},
+        objectives={"mlm": {}},
+        needs_training=False,
+    ),
+    "kepler": Method(
+        paper="KEPLER (Wang et al., TACL 2021)",
+        encoder=KEPLER,
+        view=WordsView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "ke": {}},
+    ),
+    "colake": Method(
+        paper="CoLAKE (Sun et al., COLING 2020)",
+        encoder=CoLAKE,
+        view=CoLAKEView,
+        objectives={"masked_nodes": {}},
+    ),
+    "kadapter": Method(
+        paper="K-Adapter (Wang et al., Findings of ACL 2021)",
+        encoder=KAdapter,
+        view=LinkedWordsView,
+        builder=WORDS_ONLY,
+        objectives={"relation_pairs": {}},
+    ),
 }
 
 
 def method(name: str) -> Method:
     """The method called `name`; raises `ConfigError` listing all names."""
     if name not in METHODS:
-        raise ConfigError(f"there is no method {name!r}; there are {sorted(METHODS)}")
+        raise ConfigError(f"there is no method {name!r}; there are {list(METHODS)}")
     return METHODS[name]
 
 
@@ -65,4 +112,4 @@ def method_of(encoder: KnowledgeEncoder) -> Method:
     for found in METHODS.values():
         if isinstance(encoder, found.encoder):
             return found
-    raise ConfigError(f"{type(encoder).__name__} belongs to no method in {sorted(METHODS)}")
+    raise ConfigError(f"{type(encoder).__name__} belongs to no method in {list(METHODS)}")

@@ -16,7 +16,8 @@ class KnowledgeOutput:
     """States of one forward pass; `losses` are named, unweighted scalars.
 
     `hidden_states` holds the embedding output and every layer, first to last;
-    `node_states` is the last of them; `pooled_state` is the state of the first node.
+    `node_states` is the last of them; `pooled_state` is the state of the first node;
+    `adapter_states` are those of adapters beside the host, by name.
     """
 
     node_states: Float[Tensor, "batch node width"]
@@ -24,6 +25,7 @@ class KnowledgeOutput:
     pooled_state: Float[Tensor, "batch width"] | None = None
     entity_states: Float[Tensor, "batch node entity_width"] | None = None
     mention_states: Float[Tensor, "batch mention width"] | None = None
+    adapter_states: dict[str, Float[Tensor, "batch node width"]] = field(default_factory=dict)
     linking_scores: Float[Tensor, "batch mention candidate"] | None = None
     class_logits: Float[Tensor, "batch class"] | Float[Tensor, "batch node class"] | None = None
     losses: dict[str, Float[Tensor, ""]] = field(default_factory=dict)

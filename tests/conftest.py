@@ -12,7 +12,8 @@ import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook(
-    ["kept.batches", "kept.outputs", "kept.layers", "kept.encoders"], "beartype.beartype"
+    ["kept.batches", "kept.outputs", "kept.layers", "kept.encoders", "kept.adapters"],
+    "beartype.beartype",
 )
 
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records  # noqa: E402

@@ -16,6 +16,8 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "kept-colake": ("kept.encoders.colake", "CoLAKE"),
     "kept-kepler": ("kept.encoders.kepler", "KEPLER"),
     "kept-ernie": ("kept.encoders.ernie", "ERNIE"),
+    "kept-kadapter": ("kept.encoders.kadapter", "KAdapter"),
+    "kept-plain": ("kept.encoders.plain", "Plain"),
 }
 """`model_type` of a saved configuration to the module and the class of its encoder."""
 

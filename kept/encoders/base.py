@@ -177,6 +177,9 @@ class KnowledgeEncoder(KnowledgeModel):
         """States of every node; padded nodes have states that mean nothing."""
         raise NotImplementedError
 
+    def begin_task(self) -> None:
+        """Called once, when a new task head is put on: the moment to freeze other parts."""
+
     def train_only(self, names: tuple[str, ...]) -> None:
         """Freeze every parameter outside the named `parts`; raises `ConfigError` on other names."""
         unknown = [name for name in names if name not in self.parts]

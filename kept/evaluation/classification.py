@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,15 @@ class TypingScores:
     an empty prediction has precision 0, and takes F1 of the averages ("loose macro"); `exact` is
     the share of samples whose label set is exactly right ("strict").
     """
+
+    micro: Scores
+    macro: Scores
+    exact: float
+
+
+@dataclass(frozen=True)
+class LooseScores:
+    """Micro scores over labels, macro scores over samples, and the share of exact label sets."""
 
     micro: Scores
     macro: Scores
@@ -66,8 +76,16 @@ def macro_scores(predicted: ArrayLike, gold: ArrayLike) -> Scores:
     return Scores(float(precision), float(recall), float(f1), len(g))
 
 
-def micro_scores(predicted: ArrayLike, gold: ArrayLike, *, no_relation: int | None) -> Scores:
+def micro_scores(
+    predicted: ArrayLike,
+    gold: ArrayLike,
+    *,
+    no_relation: int | None,
+    empty_precision: float = 0.0,
+) -> Scores:
     """Over samples; `no_relation` (required; None = no such class) is never counted as a find.
+
+    `empty_precision`: where nothing was found at all; 1 in TACRED's own scorer.
 
     >>> micro_scores([0, 1, 1], [1, 1, 0], no_relation=0).precision
     0.5
@@ -75,6 +93,8 @@ def micro_scores(predicted: ArrayLike, gold: ArrayLike, *, no_relation: int | No
     p, g = _pair(predicted, gold)
     found = np.ones_like(p, bool) if no_relation is None else p != no_relation
     wanted = np.ones_like(g, bool) if no_relation is None else g != no_relation
+    if not found.any():
+        return Scores(empty_precision, 0.0, 0.0, len(g))
     return _scores(float((found & (p == g)).sum()), float(found.sum()), float(wanted.sum()), len(g))
 
 
@@ -101,6 +121,32 @@ def typing_scores(
     macro = Scores(float(precision), float(recall), f1, len(wanted))
     exact = float((predicted == wanted).all(axis=1).mean()) if len(wanted) else 0.0
     return TypingScores(micro, macro, exact)
+
+
+def loose_scores(
+    logits: ArrayLike,
+    gold: ArrayLike,
+    *,
+    threshold: float,
+    macro_over: Literal["asked", "all"],
+) -> LooseScores:
+    """`typing_scores` with the loose macro scores of entity typing (Ling and Weld 2012).
+
+    Precision and recall are means over samples. "asked": over those with a predicted (for recall, a
+    gold) label; "all": over all samples, a sample without one counting 0, as K-Adapter's released
+    code does (it lowers both). `logits`, `gold` (0/1): `[sample class]`.
+    """
+    typing = typing_scores(logits, gold, threshold=threshold)
+    predicted, wanted = _pair(np.asarray(logits) > threshold, gold)
+    both = (predicted & wanted).sum(axis=1)
+    means = []
+    for counts in (predicted.sum(axis=1), wanted.sum(axis=1)):
+        asked = counts > 0
+        n = len(counts) if macro_over == "all" else int(asked.sum())
+        means.append(float((both[asked] / counts[asked]).sum()) / n if n else 0.0)
+    total = sum(means)
+    f1 = 2 * means[0] * means[1] / total if total else 0.0
+    return LooseScores(typing.micro, Scores(means[0], means[1], f1, len(wanted)), typing.exact)
 
 
 def masked_accuracy(logits: ArrayLike, labels: ArrayLike, *, ignore: int = IGNORE) -> float:

@@ -96,6 +96,7 @@ class KnowledgeForTask(KnowledgeModel):
         **options: Any,
     ) -> KnowledgeForTask:
         """`encoder` with a new head for `labels`; `options` are the head's."""
+        encoder.begin_task()
         config = encoder.config
         config.head = {"name": head, **dataclasses.asdict(head_kind(head).read(head, options))}
         config.id2label = dict(enumerate(labels))

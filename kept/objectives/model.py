@@ -25,6 +25,10 @@ from kept.objectives.knowledge_embedding import (
     KnowledgeEmbeddingOptions,
     SecondKnowledgeEmbedding,
     SecondPreparation,
+from kept.objectives.dependency_heads import (
+    DependencyHeads,
+    DependencyHeadsOptions,
+    DependencyHeadsPreparation,
 )
 from kept.objectives.masked_nodes import (
     MaskedNodes,
@@ -35,6 +39,11 @@ from kept.objectives.masked_words import (
     MaskedWords,
     MaskedWordsOptions,
     MaskedWordsPreparation,
+)
+from kept.objectives.relation_pairs import (
+    RelationPairs,
+    RelationPairsOptions,
+    RelationPairsPreparation,
 )
 from kept.objectives.text_pairs import (
     NextSentence,
@@ -68,6 +77,10 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
     "ke2": ObjectiveKind(KnowledgeEmbeddingOptions, SecondKnowledgeEmbedding, SecondPreparation),
     "dea": ObjectiveKind(EntityDenoisingOptions, EntityDenoising, EntityDenoisingPreparation),
     "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
+    "relation_pairs": ObjectiveKind(RelationPairsOptions, RelationPairs, RelationPairsPreparation),
+    "dependency_heads": ObjectiveKind(
+        DependencyHeadsOptions, DependencyHeads, DependencyHeadsPreparation
+    ),
     "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
     "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),
     "sop": ObjectiveKind(TextPairOptions, SentenceOrder, SentenceOrderPreparation),

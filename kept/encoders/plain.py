@@ -1,0 +1,38 @@
+"""The host alone: the baseline that every method is compared with, on the same path.
+
+No paper: words in, the host's own states out. Pre-trained further on the same text, it is the
+control for "more text" as against "knowledge".
+"""
+
+from __future__ import annotations
+
+from transformers import PreTrainedModel
+
+from kept import hosts
+from kept.batches import KnowledgeBatch
+from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
+from kept.outputs import KnowledgeOutput
+
+
+class PlainConfig(KnowledgeConfig):
+    """A host's configuration and nothing else."""
+
+    model_type = "kept-plain"
+
+
+class Plain(KnowledgeEncoder):
+    """The host over words."""
+
+    config_class = PlainConfig
+
+    def __init__(self, config: PlainConfig, *, host: PreTrainedModel | None = None) -> None:
+        super().__init__(config, host=host)
+        self.post_init()
+
+    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
+        """States of every word; padded nodes have states that mean nothing."""
+        hidden = hosts.embed_words(self.host, batch)
+        states = hosts.run(self.host, hidden, batch.visible_mask, batch.node_mask)
+        return KnowledgeOutput(
+            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
+        )

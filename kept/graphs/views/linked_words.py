@@ -1,0 +1,49 @@
+"""Words alone, and beside them which mention means which entity: for objectives that ask about it.
+
+Axis legend: mention.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.graphs.graph import EdgeKind, WordKnowledgeGraph
+from kept.graphs.views.base import View, row, words_of
+from kept.graphs.views.colake import is_anchor
+from kg_loaders import KnowledgeGraph
+
+
+class LinkedWordsView(View):
+    """`linked_words` as a method's view; build graphs with `WORDS_ONLY`."""
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase) -> LinkedWordsView:  # type: ignore[override]
+        """Nothing is needed: no entity is shown."""
+        return cls()
+
+    def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
+        return linked_words(graph)
+
+
+def linked_words(graph: WordKnowledgeGraph) -> KnowledgeBatch:
+    """`words_of` with `mention_spans` and `mention_labels` (entity rows) of the linked mentions.
+
+    Encoders that read words alone never look at them. Mentions are in text order.
+    """
+    words = words_of(graph)
+    anchors = np.flatnonzero(is_anchor(graph))
+    edges = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY]
+    first = np.full(graph.n_nodes, graph.n_nodes, np.int64)
+    last = np.full(graph.n_nodes, -1, np.int64)
+    np.minimum.at(first, edges[:, 1], edges[:, 0])
+    np.maximum.at(last, edges[:, 1], edges[:, 0])
+    spans = np.stack([first[anchors], last[anchors] + 1], axis=1)
+    return dataclasses.replace(
+        words,
+        mention_spans=row(spans),
+        mention_labels=row(graph.ids[anchors] + N_SPECIAL_ROWS),
+    )

@@ -1,0 +1,65 @@
+"""What an adapter's own objective reads: the host's state and the adapter's, side by side.
+
+Axis legend: batch, node, width.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from kept.encoders.base import KnowledgeEncoder
+from kept.encoders.kadapter import KAdapter
+from kept.errors import ConfigError
+from kept.outputs import KnowledgeOutput
+
+
+class AdapterFeatures(nn.Module):
+    """[host's last state | adapter's state] through one linear layer (Wang et al. 2020, code)."""
+
+    def __init__(self, *, adapter: str, width: int) -> None:
+        super().__init__()
+        self.adapter = adapter
+        self.com_dense = nn.Linear(2 * width, width)
+
+    def forward(self, output: KnowledgeOutput) -> Float[Tensor, "batch node width"]:
+        """Features of every node."""
+        host = output.hidden_states[-2]  # the last are the fused states
+        joined = torch.cat([host, output.adapter_states[self.adapter]], dim=-1)
+        features: Tensor = self.com_dense(joined)
+        return features
+
+
+class NodeFeatures(nn.Module):
+    """The states of an encoder without adapters, as they are."""
+
+    def forward(self, output: KnowledgeOutput) -> Float[Tensor, "batch node width"]:
+        """Features of every node."""
+        return output.node_states
+
+
+def features_for(encoder: KnowledgeEncoder, adapter: str) -> AdapterFeatures | NodeFeatures:
+    """The features of `adapter`; "" = the only one that is in training, or no adapter at all.
+
+    Raises `ConfigError` when it is not clear which adapter is meant.
+    """
+    if not isinstance(encoder, KAdapter):
+        if adapter:
+            raise ConfigError(f"{type(encoder).__name__} has no adapter {adapter!r}, nor any")
+        return NodeFeatures()
+    moving = encoder.config.pretraining_trains
+    trained = [name for name in encoder.names if {"adapters", f"adapters.{name}"} & set(moving)]
+    chosen = [adapter] if adapter else trained
+    if len(chosen) != 1 or chosen[0] not in encoder.names:
+        raise ConfigError(
+            f"the objective's adapter is {adapter!r}, of {encoder.names} these are trained: "
+            f"{trained}; name one in its options, or train one alone (train_adapter)"
+        )
+    return AdapterFeatures(adapter=chosen[0], width=encoder.host.config.hidden_size)
+
+
+def keep_initialisation(module: nn.Module) -> None:
+    """Leave torch's own initialisation in place, as the released heads do."""
+    for inner in module.modules():
+        inner._is_hf_initialized = True  # type: ignore[assignment]

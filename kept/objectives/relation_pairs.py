@@ -1,0 +1,139 @@
+"""Which relation joins two mentions: the factual adapter's task (Wang et al. 2020, section 3.2).
+
+There, T-REx sentences with one marked pair each; here any linked text and any graph: a pair of
+mentions whose entities a triple of the graph joins, by distant supervision.
+
+Axis legend: batch, chosen (samples that have a pair), relation, width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch
+from kept.encoders.base import KnowledgeEncoder
+from kept.encoders.kadapter import KAdapter
+from kept.errors import BatchError
+from kept.heads.base import target_states
+from kept.objectives.adapter_features import AdapterFeatures, features_for, keep_initialisation
+from kept.objectives.base import Objective, Preparation, World
+from kept.outputs import KnowledgeOutput
+from kg_loaders import KnowledgeGraph
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelationPairsOptions:
+    """`adapter`: the one that learns ("" = the only one in training, or the encoder's own states).
+
+    `n_relations`: classes, by default as many as the encoder's graph has relations.
+    """
+
+    adapter: str = ""
+    n_relations: int | None = None
+    dropout: float = 0.1
+
+
+class RelationPairsPreparation(Preparation):
+    """Draws one pair of mentions and one triple that joins them; reads a `LinkedWordsView`.
+
+    A text without any such pair is kept with the label IGNORE.
+    """
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        self.graph = graph
+
+    @classmethod
+    def of(cls, options: RelationPairsOptions, world: World) -> Self:
+        return cls(world.graph)
+
+    @property
+    def fingerprint(self) -> str:
+        return f"relation_pairs {self.graph.content_hash}"
+
+    def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
+        """`target_spans [1 2 2]` (head, tail) and `labels [1]` (a relation id, or IGNORE)."""
+        if batch.mention_spans is None or batch.mention_labels is None:
+            raise BatchError("relation_pairs reads linked mentions: use the view LinkedWordsView")
+        entities = batch.mention_labels[0].numpy() - N_SPECIAL_ROWS
+        facts = joined_pairs(entities, self.graph)
+        spans, label = torch.zeros(1, 2, 2, dtype=torch.int64), IGNORE
+        if len(facts):
+            head, label, tail = facts[int(draws.integers(len(facts)))].tolist()
+            spans = batch.mention_spans[:, [head, tail]]
+        return dataclasses.replace(batch, target_spans=spans, labels=torch.tensor([label]))
+
+
+def joined_pairs(entities: NDArray[np.int64], graph: KnowledgeGraph) -> NDArray[np.int64]:
+    """`[fact 3]`: mention of the head, relation id, mention of the tail, for every triple.
+
+    `entities [mention]` are graph ids; negative ones are in no triple. Facts are sorted.
+    """
+    found = []
+    for head, entity in enumerate(entities.tolist()):
+        if entity < 0:
+            continue
+        triples = graph.outgoing(entity)
+        fact, tail = np.nonzero(triples[:, 2, None] == entities[None])
+        relations = triples[fact, 1].astype(np.int64)
+        rows = np.stack([np.full(len(tail), head), relations, tail], axis=1)
+        found.append(rows[tail != head])
+    facts = np.concatenate([np.zeros((0, 3), np.int64), *found])
+    return np.unique(facts, axis=0)
+
+
+class RelationPairs(Objective):
+    """Both targets' first states side by side, two linear layers, cross entropy.
+
+    As the released code there is no activation between the layers. The loss of a batch without any
+    pair is 0.
+    """
+
+    def __init__(
+        self, features: nn.Module, *, width: int, n_relations: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.features = features
+        self.dense = nn.Linear(2 * width, width)
+        self.dropout = nn.Dropout(dropout)
+        self.out_proj = nn.Linear(width, n_relations)
+        keep_initialisation(self)
+
+    @classmethod
+    def for_encoder(cls, encoder: KnowledgeEncoder, options: RelationPairsOptions) -> Self:
+        features, n_relations = features_for(encoder, options.adapter), options.n_relations
+        if isinstance(encoder, KAdapter) and isinstance(features, AdapterFeatures):
+            encoder.describe_adapter(features.adapter, trained_on="relation_pairs")
+        return cls(
+            features,
+            width=encoder.host.config.hidden_size,
+            n_relations=encoder.config.n_relations if n_relations is None else n_relations,
+            dropout=options.dropout,
+        )
+
+    def logits(
+        self, features: Float[Tensor, "chosen node width"], spans: Tensor
+    ) -> Float[Tensor, "chosen relation"]:
+        """Scores of every relation for the pairs `spans [chosen 2 2]`."""
+        pair = target_states(features, spans).flatten(1)
+        scores: Tensor = self.out_proj(self.dropout(self.dense(pair)))
+        return scores
+
+    def forward(
+        self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
+    ) -> dict[str, Tensor]:
+        """Mean cross entropy over samples that have a pair, under the name relation_pairs."""
+        if batch.target_spans is None or batch.labels is None:
+            return {}
+        chosen = batch.labels != IGNORE
+        logits = self.logits(self.features(output)[chosen], batch.target_spans[chosen])
+        total = F.cross_entropy(logits, batch.labels[chosen], reduction="sum")
+        return {"relation_pairs": total / max(len(logits), 1)}

@@ -1,0 +1,213 @@
+"""K-Adapter's preprocessing and metrics against the results of the original implementation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from kept.adapters.original import pair_sample, sub_sample, typed_sample
+from kept.batches import IGNORE, KnowledgeBatch
+from kept.evaluation.classification import (
+    loose_scores,
+    macro_scores,
+    masked_accuracy,
+    micro_scores,
+)
+from kept.tasks.conllu import Sentence, Word
+from kept.tasks.dependency import DependencyData
+
+
+def read(golden_root: Path, name: str) -> dict[str, Any]:
+    path = golden_root / "kadapter" / name
+    if not path.is_file():
+        pytest.skip(f"no golden vectors of K-Adapter under {golden_root}")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def features(golden_root: Path) -> dict[str, Any]:
+    return read(golden_root, "features.json")
+
+
+@pytest.fixture(scope="module")
+def metrics(golden_root: Path) -> dict[str, Any]:
+    return read(golden_root, "metrics.json")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(features: dict[str, Any]) -> Any:
+    """The toy tokenizer: pieces of three letters, those that go on a word begin with +."""
+    inner = Tokenizer(
+        models.WordPiece(features["vocab"], unk_token="<unk>", continuing_subword_prefix="+")
+    )
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    inner.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    special = {"unk": "<unk>", "pad": "<pad>", "cls": "<s>", "sep": "</s>"}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner, **{f"{name}_token": token for name, token in special.items()}
+    )
+
+
+def as_features(sample: KnowledgeBatch, targets: list[str]) -> dict[str, Any]:
+    """A batch of one in the original's form: one-hot vectors select the targets."""
+    found: dict[str, Any] = {
+        "input_ids": sample.node_ids[0].tolist(),
+        "input_mask": sample.node_mask[0].long().tolist(),
+        "segment_ids": sample.segment_ids[0].tolist(),
+    }
+    for name, (start, end) in zip(targets, sample.target_spans[0].tolist(), strict=True):
+        assert end == start + 1
+        found[name] = (
+            torch.zeros(sample.node_ids.shape[1]).index_fill(0, torch.tensor([start]), 1.0).tolist()
+        )
+    return found
+
+
+@pytest.mark.parametrize(("task", "beyond"), [("trex", "drop"), ("tacred", "move")])
+def test_pairs(
+    features: dict[str, Any], tokenizer: Any, task: str, beyond: Any, compared: Any
+) -> None:
+    given = features[task]
+    made = [
+        pair_sample(
+            example["token"],
+            (example["subj_start"], example["subj_end"] + 1),
+            (example["obj_start"], example["obj_end"] + 1),
+            given["relations"].index(example["relation"]),
+            tokenizer,
+            max_words=features["max_seq_length"],
+            beyond=beyond,
+        )
+        for example in given["examples"]
+    ]
+    kept = [sample for sample in made if sample is not None]
+    compared.equal(f"{task} dropped", len(made) - len(kept), given["dropped"])
+    names = ["subj_special_start_id", "obj_special_start_id"]
+    for sample, expected in zip(kept, given["features"], strict=True):
+        ours = as_features(sample, names) | {"label_id": int(sample.labels)}
+        compared.equal(f"{task} features", ours, {name: expected[name] for name in ours})
+        assert ours.keys() == expected.keys()
+
+
+def test_types(features: dict[str, Any], tokenizer: Any, compared: Any) -> None:
+    given = features["entity_typing"]
+    for example, expected in zip(given["examples"], given["features"], strict=True):
+        classes = torch.tensor([int(name in example["labels"]) for name in given["label_list"]])
+        sample = typed_sample(
+            example["sent"],
+            example["start"],
+            example["end"],
+            classes,
+            tokenizer,
+            max_words=features["max_seq_length"],
+        )
+        ours = as_features(sample, ["start_id"]) | {"label_id": sample.labels[0].tolist()}
+        compared.equal("entity_typing features", ours, {name: expected[name] for name in ours})
+        assert ours.keys() == expected.keys()
+
+
+def tree(example: dict[str, Any]) -> Sentence:
+    heads = {pair["dependent_index"]: pair["governor_index"] for pair in example["pairs"]}
+    words = []
+    for number, token in enumerate(example["tokens"], start=1):
+        (place,) = token.values()
+        form = example["sent"][place["start"] : place["end"]]
+        words.append(Word(form, place["start"], place["end"], heads[number], "_", "_"))
+    return Sentence(example["sent"], tuple(words))
+
+
+def test_heads(features: dict[str, Any], tokenizer: Any, compared: Any) -> None:
+    given, length = features["find_head"], features["max_seq_length"]
+    data = DependencyData(
+        [tree(example) for example in given["examples"]],
+        tokenizer,
+        max_words=length,
+        placement="released",
+    )
+    dropped = [i for i, found in enumerate(given["features"]) if found is None]
+    compared.equal("find_head dropped", data.left_out, dropped)
+    expected = [found for found in given["features"] if found is not None]
+    assert len(data) == len(expected)
+    for i, found in enumerate(expected):
+        sample = data.sample(i, epoch=0, seed=0).pad_to(length, word_pad_id=1)
+        labels = sample.node_labels[0]
+        ours = {
+            "input_ids": sample.node_ids[0].tolist(),
+            "input_mask": sample.node_mask[0].long().tolist(),
+            "segment_ids": sample.segment_ids[0].tolist(),
+            "label_id": labels.where(labels != IGNORE, 0).tolist(),
+        }
+        compared.equal("find_head features", ours, found)
+
+
+def test_sane_heads_on_the_same_sentences(features: dict[str, Any], tokenizer: Any) -> None:
+    """The default loses no sentence, and a split word's label stands where the word begins."""
+    given = [tree(example) for example in features["find_head"]["examples"]]
+    data = DependencyData(given, tokenizer, max_words=features["max_seq_length"])
+    assert data.left_out == []
+    none = IGNORE
+    found = [data.sample(i, epoch=0, seed=0).node_labels[0].tolist() for i in range(len(data))]
+    # the kitten sat on it . : kitten is pieces 2 and 3, so that its head stands at piece 4
+    assert found[1] == [none, 3, 5, none, 1, 5, 6, 5, none]
+    assert found[2] == [none, 3, 1, none]  # go on: the last word is a head
+
+
+def test_sub_sampling(features: dict[str, Any], compared: Any) -> None:
+    for case in features["tacred"]["negative_sampling"]:
+        found = sub_sample(
+            case["labels_in"], negative_sample=case["negative_sample"], no_relation="no_relation"
+        )
+        compared.equal("negative_sampling", found, case["kept_train_indices"])
+        compared.equal(
+            "dev is whole", list(range(len(case["labels_in"]))), case["kept_dev_indices"]
+        )
+
+
+def triple(scores: Any) -> list[float]:
+    return [scores.precision, scores.recall, scores.f1]
+
+
+def test_typing_metrics(metrics: dict[str, Any], compared: Any) -> None:
+    given = metrics["entity_typing"]
+    found = loose_scores(given["logits"], given["target"], threshold=0.0, macro_over="all")
+    expected = given["result"]
+    n = len(given["target"])
+    compared.equal("exact", round(found.exact * n), expected["exact_match_count"])
+    compared.close("micro", triple(found.micro), expected["loose_micro_p_r_f"], atol=1e-12)
+    compared.close("macro", triple(found.macro), expected["loose_macro_p_r_f"], atol=1e-12)
+
+
+def test_relation_metrics(metrics: dict[str, Any], compared: Any) -> None:
+    given = metrics["tacred"]
+    none = given["no_relation"]
+    found = micro_scores(given["pred"], given["target"], no_relation=none)
+    compared.close("tacred", triple(found), given["result_p_r_f"], atol=1e-12)
+    silent = micro_scores(
+        [none] * len(given["pred"]), given["target"], no_relation=none, empty_precision=1.0
+    )
+    compared.close(
+        "tacred nothing guessed", triple(silent), given["all_no_relation_result"], atol=0
+    )
+    given = metrics["trex_rc"]
+    micro = micro_scores(given["pred"], given["target"], no_relation=None)
+    macro = macro_scores(given["pred"], given["target"])
+    compared.close("trex micro", micro.f1, given["micro_f1"], atol=1e-12)
+    compared.close("trex macro", macro.f1, given["macro_f1"], atol=1e-12)
+
+
+def test_head_metric(metrics: dict[str, Any], compared: Any) -> None:
+    given = metrics["find_head"]
+    best = np.array(given["pred_from_logits"])
+    logits = np.eye(best.max() + 1)[best]
+    found = masked_accuracy(logits, given["gold_active"])
+    compared.close("find_head", found, given["accuracy"], atol=0)
