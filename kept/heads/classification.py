@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -48,13 +48,14 @@ def for_classification(
         problem_type=MULTI if multi_label else SINGLE,
         frozen=["entities"],
     )
+    head: Any = model.head
     transform = getattr(pretrained.objectives["masked_nodes"], f"{transform_from}_transform")
-    model.head.transform.load_state_dict(transform.state_dict())
+    head.transform.load_state_dict(transform.state_dict())
     if relation_rows is not None:
         if len(relation_rows) != len(labels):
             raise ConfigError(f"{len(relation_rows)} relation_rows for {len(labels)} labels")
-        table = pretrained.encoder.relation_embeddings.weight.detach()
-        model.head.classes.weight.data.copy_(table[torch.as_tensor(relation_rows)])
+        table = source["relation_embeddings.weight"]
+        head.classes.weight.data.copy_(table[torch.as_tensor(relation_rows)])
     if n_new_words:
         host = model.encoder.host
         host.resize_token_embeddings(host.config.vocab_size + n_new_words, mean_resizing=False)

@@ -29,8 +29,11 @@ def test_it_is_the_tokenizers_output(
         ids = tokenizer(text.text, truncation=True, max_length=30)["input_ids"]
         assert batch.node_ids[0].tolist() == ids
         assert batch.positions[0].tolist() == list(range(len(ids)))
-        assert not batch.node_kinds.any() and batch.visible_mask.all() and batch.node_mask.all()
-        assert batch.segment_ids.dtype == torch.int64 and batch.entity_ids is None
+        assert not batch.node_kinds.any()
+        assert batch.visible_mask.all()
+        assert batch.node_mask.all()
+        assert batch.segment_ids.dtype == torch.int64
+        assert batch.entity_ids is None
         assert not (graph.edge_kinds > 1).any()  # mentions, but no fact
 
 
