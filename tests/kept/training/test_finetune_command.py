@@ -16,7 +16,6 @@ from kept.auto import AutoEncoder
 from kept.cli import app
 from kept.heads.model import KnowledgeForTask
 from kept.methods import METHODS
-from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
 
 PAIRS = [
@@ -24,6 +23,13 @@ PAIRS = [
     ("Q183", "speaks", "Q188"), ("Q1471", "flows through", "Q90"), ("Q2", "lies in", "Q183"),
     ("Q90", "lies in", "Q46"), ("Q64", "lies in", "Q46"),
 ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(world: Path) -> Path:
+    """A pre-trained model."""
+    assert kept("pretrain", "-c", world / "pretrain.yaml", "-o", world / "run").exit_code == 0
+    return world / "run"
 
 
 def rows(graph: KnowledgeGraph, opening: str) -> list[dict[str, Any]]:
@@ -96,15 +102,18 @@ def test_a_run_leaves_a_model_scores_and_answers(
     assert found["n_triples_removed"] == 10
     assert found["dev"]["baseline"]["accuracy"]["estimate"] == 3 / 8
     assert 0 <= found["dev"]["accuracy"]["low"] <= found["dev"]["accuracy"]["high"] <= 1
-    answers = [json.loads(line) for line in (tmp_path / "predictions.jsonl").open()]
+    answers = [
+        json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()
+    ]
     assert [(a["set"], a["index"]) for a in answers] == [
         (name, i) for name in ("dev", "test") for i in range(8)
     ]
     right = sum(a["gold"] == a["predicted"] for a in answers if a["set"] == "dev")
     assert found["dev"]["accuracy"]["estimate"] == right / 8
     assert "dev: accuracy" in result.stdout
-    evaluations = [row for row in read_log(tmp_path / "log.jsonl") if "evaluation" in row]
-    assert len(evaluations) == 3
+    log = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
+    scored = [row["scores"] for row in log if row["kind"] == "evaluation"]
+    assert [list(row) for row in scored] == [["accuracy", "micro_f1"]] * 3
     written = json.loads((tmp_path / "finetune.json").read_text())
     assert written["graph"]["max_neighbours"] == 15
 
@@ -122,9 +131,7 @@ def test_every_task_and_method(task: str, method: str, world: Path, tmp_path: Pa
     assert encoded.sentences.isfinite().all()
 
 
-def test_from_a_pretrained_model_with_controls(world: Path, tmp_path: Path) -> None:
-    trained = tmp_path / "trained"
-    assert kept("pretrain", "-c", world / "pretrain.yaml", "-o", trained).exit_code == 0
+def test_from_a_pretrained_model_with_controls(world: Path, trained: Path, tmp_path: Path) -> None:
     runs = {}
     for knowledge in ("true", "off", "shuffled"):
         out = tmp_path / knowledge
@@ -148,9 +155,9 @@ def test_from_a_pretrained_model_with_controls(world: Path, tmp_path: Path) -> N
     assert all(before[name].equal(after[name]) for name in shared)
 
 
-def test_a_control_that_changes_nothing_is_refused(world: Path, tmp_path: Path) -> None:
-    trained = tmp_path / "trained"
-    assert kept("pretrain", "-c", world / "pretrain.yaml", "-o", trained).exit_code == 0
+def test_a_control_that_changes_nothing_is_refused(
+    world: Path, trained: Path, tmp_path: Path
+) -> None:
     flags = ("--model", trained, "--knowledge", "off", "--steps", 2, "-o", tmp_path / "run")
     result = finetune(world, *flags, task="typing")  # no link, so nothing to take away
     assert result.exit_code == 1
