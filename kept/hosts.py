@@ -18,7 +18,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from kept.batches import KnowledgeBatch
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
+from kept.graphs.graph import NodeKind
 from kept.layers.packing import dense_rows
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
@@ -126,6 +128,16 @@ def embed(
     if hasattr(host, "embeddings_project"):
         hidden = host.embeddings_project(hidden)
     return hidden
+
+
+def embed_words(
+    host: PreTrainedModel, batch: KnowledgeBatch
+) -> Float[Tensor, "batch node width"]:
+    """`embed` of a batch whose nodes are all words; raises `BatchError` for other nodes."""
+    if not torch.compiler.is_compiling() and bool((batch.node_kinds != NodeKind.WORD).any()):
+        raise BatchError("this method reads words alone; make the batch with its own view")
+    vectors = word_table(host)(batch.node_ids)
+    return embed(host, vectors, batch.positions + own_position_offset(host), batch.segment_ids)
 
 
 def pooled(

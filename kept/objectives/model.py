@@ -14,10 +14,20 @@ from kept.encoders import encoder_class, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.base import Objective, Preparation
+from kept.objectives.dependency_heads import (
+    DependencyHeads,
+    DependencyHeadsOptions,
+    DependencyHeadsPreparation,
+)
 from kept.objectives.entity_denoising import (
     EntityDenoising,
     EntityDenoisingOptions,
     EntityDenoisingPreparation,
+)
+from kept.objectives.entity_linking import (
+    EntityLinking,
+    EntityLinkingOptions,
+    EntityLinkingPreparation,
 )
 from kept.objectives.knowledge_embedding import (
     FirstKnowledgeEmbedding,
@@ -25,10 +35,6 @@ from kept.objectives.knowledge_embedding import (
     KnowledgeEmbeddingOptions,
     SecondKnowledgeEmbedding,
     SecondPreparation,
-from kept.objectives.dependency_heads import (
-    DependencyHeads,
-    DependencyHeadsOptions,
-    DependencyHeadsPreparation,
 )
 from kept.objectives.masked_nodes import (
     MaskedNodes,
@@ -73,17 +79,18 @@ class ObjectiveKind:
 
 
 OBJECTIVES: dict[str, ObjectiveKind] = {
+    "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
+    "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),
+    "sop": ObjectiveKind(TextPairOptions, SentenceOrder, SentenceOrderPreparation),
+    "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
+    "dea": ObjectiveKind(EntityDenoisingOptions, EntityDenoising, EntityDenoisingPreparation),
+    "el": ObjectiveKind(EntityLinkingOptions, EntityLinking, EntityLinkingPreparation),
     "ke": ObjectiveKind(KnowledgeEmbeddingOptions, FirstKnowledgeEmbedding, FirstPreparation),
     "ke2": ObjectiveKind(KnowledgeEmbeddingOptions, SecondKnowledgeEmbedding, SecondPreparation),
-    "dea": ObjectiveKind(EntityDenoisingOptions, EntityDenoising, EntityDenoisingPreparation),
-    "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
     "relation_pairs": ObjectiveKind(RelationPairsOptions, RelationPairs, RelationPairsPreparation),
     "dependency_heads": ObjectiveKind(
         DependencyHeadsOptions, DependencyHeads, DependencyHeadsPreparation
     ),
-    "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
-    "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),
-    "sop": ObjectiveKind(TextPairOptions, SentenceOrder, SentenceOrderPreparation),
 }
 
 

@@ -56,8 +56,8 @@ class WordGraphData:
         self._word_pad_id = int(tokenizer.pad_token_id)
         self._texts = list(texts)
         if not view.reads_candidates:
-            self._texts = [_without_candidates(text) for text in texts]
-        self._entities, self._link_offsets = _linked_entities(texts, graph)
+            self._texts = [without_candidates(text) for text in texts]
+        self._entities, self._link_offsets = linked_entities(texts, graph)
         if not (self._entities >= 0).any():
             raise ConfigError(
                 f"none of the {len(self._entities)} links of {len(texts)} texts leads into "
@@ -68,10 +68,18 @@ class WordGraphData:
         for name, values in objectives.items():
             kind = objective_kind(name)
             self.preparations[name] = kind.preparation.of(kind.read(name, values), world)
-        self._words, self._word_offsets = _encode(texts, tokenizer, builder.max_words)
+        self._words, self._word_offsets = encode_texts(texts, tokenizer, builder.max_words)
         self._pairs = _pairs(self.preparations, texts, documents)
         self._template = None if self._pairs is None else PairTemplate.of(tokenizer)
-        self._bounds = self._node_bounds()
+        self._bounds = node_bounds(
+            self._entities,
+            self._link_offsets,
+            self._word_offsets,
+            graph,
+            builder,
+            view,
+            paired=self._pairs is not None,
+        )
         self._fingerprint = self._hash()
 
     def __len__(self) -> int:
@@ -145,25 +153,6 @@ class WordGraphData:
     def _words_of(self, index: int) -> Words:
         return self._words[slice(self._word_offsets[index], self._word_offsets[index + 1])]
 
-    def _node_bounds(self) -> NDArray[np.int64]:
-        known = self._entities >= 0
-        entities = np.where(known, self._entities, 0)
-        degrees = np.diff(self.graph.out_offsets)[entities]
-        if self.builder.directions == "both":
-            degrees = degrees + np.diff(self.graph.in_offsets)[entities]
-        facts = np.minimum(degrees, self.builder.max_neighbours)
-        n_links, n_facts = (
-            summed[self._link_offsets[1:]] - summed[self._link_offsets[:-1]]
-            for counts in (known.astype(np.int64), np.where(known, facts, 0))
-            for summed in (np.concatenate([[0], np.cumsum(counts)]),)
-        )
-        n_words = np.diff(self._word_offsets)
-        if self._pairs is not None:
-            n_words, n_links, n_facts = map(pair_bounds, (n_words, n_links, n_facts))
-            n_words = n_words.clip(max=self.builder.max_words)
-        n_facts = n_facts.clip(max=self.builder.max_nodes)
-        return self.view.n_nodes(n_words, n_links, n_facts)
-
     def _hash(self) -> str:
         digest = hashlib.sha256(self.graph.content_hash.encode())
         mentions = [link.mention for text in self._texts for link in text.links]
@@ -189,7 +178,40 @@ def _name(policy: Any) -> str:
     return f"{policy.__module__}.{policy.__qualname__}"
 
 
-def _without_candidates(text: LinkedText) -> LinkedText:
+def node_bounds(
+    entities: NDArray[np.int64],
+    link_offsets: NDArray[np.int64],
+    word_offsets: NDArray[np.int64],
+    graph: KnowledgeGraph,
+    builder: BuilderConfig,
+    view: View,
+    *,
+    paired: bool = False,
+) -> NDArray[np.int64]:
+    """`View.n_nodes` of every text, from what `linked_entities` and `encode_texts` found.
+
+    `paired`: of the text with any other one beside it.
+    """
+    known = entities >= 0
+    ids = np.where(known, entities, 0)
+    degrees = np.diff(graph.out_offsets)[ids]
+    if builder.directions == "both":
+        degrees = degrees + np.diff(graph.in_offsets)[ids]
+    facts = np.minimum(degrees, builder.max_neighbours)
+    n_links, n_facts = (
+        summed[link_offsets[1:]] - summed[link_offsets[:-1]]
+        for counts in (known.astype(np.int64), np.where(known, facts, 0))
+        for summed in (np.concatenate([[0], np.cumsum(counts)]),)
+    )
+    n_words = np.diff(word_offsets)
+    if paired:
+        n_words, n_links, n_facts = map(pair_bounds, (n_words, n_links, n_facts))
+        n_words = n_words.clip(max=builder.max_words)
+    n_facts = n_facts.clip(max=builder.max_nodes)
+    return view.n_nodes(n_words, n_links, n_facts)
+
+
+def without_candidates(text: LinkedText) -> LinkedText:
     """Candidates would travel to every worker; drop them where the view reads none."""
     links = tuple(dataclasses.replace(link, candidates=()) for link in text.links)
     return dataclasses.replace(text, links=links)
@@ -215,7 +237,7 @@ def _pairs(
     return TextPairs(kinds[0], documents)
 
 
-def _linked_entities(
+def linked_entities(
     texts: Sequence[LinkedText], graph: KnowledgeGraph
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Entity id of every link (-1: NIL or outside the graph), and offsets `[text+1]`."""
@@ -228,7 +250,7 @@ def _linked_entities(
     return np.array([ids[name] for name in names], np.int64), _offsets(counts)
 
 
-def _encode(
+def encode_texts(
     texts: Sequence[LinkedText], tokenizer: Any, max_words: int
 ) -> tuple[Words, NDArray[np.int64]]:
     """Word pieces of all texts, flat, and offsets `[text+1]`."""

@@ -1,4 +1,4 @@
-"""The view of methods whose knowledge does not enter through the input: words, nothing else."""
+"""The view of methods whose knowledge enters elsewhere than in the input: the words alone."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from kg_loaders import KnowledgeGraph
 
 class WordsView(View):
     """`words_of` as a method's view; build graphs with `WORDS_ONLY`."""
+
+    reads_graph = False
 
     @classmethod
     def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase) -> WordsView:  # type: ignore[override]
