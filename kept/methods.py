@@ -12,8 +12,9 @@ from typing import Any
 
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
+from kept.encoders.kbert import KBERT
 from kept.errors import ConfigError
-from kept.graphs.views import CoLAKEView, View
+from kept.graphs.views import CoLAKEView, KBERTView, View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,13 @@ METHODS: dict[str, Method] = {
         encoder=CoLAKE,
         view=CoLAKEView,
         objectives={"masked_nodes": {}},
+    ),
+    "kbert": Method(
+        paper="K-BERT (Liu et al., AAAI 2020)",
+        encoder=KBERT,
+        view=KBERTView,
+        builder={"replace_mentions": False},
+        objectives={"mlm": {}},
     ),
 }
 

@@ -20,6 +20,7 @@ from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.heads.base import Head
 from kept.heads.pooled import PooledHead, PooledOptions, TargetsHead, TargetsOptions
 from kept.heads.tagging import TaggingHead, TaggingOptions
+from kept.heads.uer import UERHead, UEROptions
 from kept.outputs import KnowledgeOutput
 
 SINGLE, MULTI = "single_label_classification", "multi_label_classification"
@@ -46,6 +47,7 @@ HEADS: dict[str, HeadKind] = {
     "pooled": HeadKind(PooledOptions, PooledHead),
     "targets": HeadKind(TargetsOptions, TargetsHead),
     "tagging": HeadKind(TaggingOptions, TaggingHead),
+    "uer": HeadKind(UEROptions, UERHead),
 }
 
 
