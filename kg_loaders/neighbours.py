@@ -97,7 +97,18 @@ def personal_page_rank(
     return rank
 
 
+def by_nearness(graph: KnowledgeGraph, entity_ids: Ids) -> Policy:
+    """`by_relevance` to a text that mentions `entity_ids`: `personal_page_rank` from all of them.
+
+    A fact whose far end the text mentions too, or that leads towards the other mentions, comes
+    first. One walk over the whole graph a text: milliseconds for 50,000 triples.
+    """
+    return by_relevance(entity_scores=personal_page_rank(graph, entity_ids))
+
+
 POLICIES: dict[str, Policy] = {"file": file_order, "random": random_order, "degree": by_degree}
+TEXT_POLICIES: dict[str, Callable[[KnowledgeGraph, Ids], Policy]] = {"relevance": by_nearness}
+"""Policies that a text's entities must be known for: functions of `(graph, entity_ids)`."""
 
 
 def neighbours(

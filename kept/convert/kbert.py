@@ -19,6 +19,9 @@ from kept.encoders.base import KnowledgeModel
 from kept.encoders.kbert import KBERT, KBERTConfig
 from kept.errors import CheckpointError, ConfigError
 from kept.heads.model import SINGLE, TAGGING, KnowledgeForTask
+from kg_loaders import KnowledgeGraph
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 PRETRAINING_HEADS = tuple(
     f"target.{name}"
@@ -152,27 +155,59 @@ def from_original(
 
 
 def convert(
-    path: Path, *, n_heads: int = 12, dropout: float = 0.1, labels: str = "", pooling: str = "first"
+    path: Path,
+    *,
+    n_heads: int = 12,
+    dropout: float = 0.1,
+    labels: str = "",
+    pooling: str = "first",
+    vocabulary: Path | None = None,
+    lower_case: bool = False,
+    kg: Path | None = None,
 ) -> KnowledgeModel:
     """A `.bin` file of K-BERT or UER as a model of ours, ready for `save_pretrained`.
 
     `n_heads`, `dropout`: from the original's configuration file, since weights do not tell them.
     `labels`: names of the classes, comma-separated, in the original's order. `pooling`: the one the
     classifier was trained with. Pre-training heads (`target.*`) stay behind, but for the pooler.
-    The model belongs to no graph: any graph's view fits it (see `tokenizer` for its word pieces).
+    `vocabulary`: the original's list of tokens, whose tokenizer is then saved with the model.
+    `kg`: the graph that the model will be used with; without it the model belongs to none, and
+    loading it with a graph is refused.
     """
     state = read_pickle(path)
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
         raise CheckpointError(f"{path} does not hold a state dict of tensors")
     config = original_config(state, n_heads=n_heads, dropout=dropout)
+    if kg is not None:
+        graph = KnowledgeGraph.open(kg)
+        config.n_entities, config.n_relations = graph.n_entities, graph.n_relations
+        config.id_space_hash, config.content_hash = graph.id_space_hash, graph.content_hash
     names = tuple(name.strip() for name in labels.split(",")) if labels else ()
-    return from_original(state, config, labels=names, pooling=pooling)
+    model = from_original(state, config, labels=names, pooling=pooling)
+    if vocabulary is not None:
+        model.tokenizer = read_vocabulary(vocabulary, lower_case=lower_case)
+        if len(model.tokenizer) != config.host.vocab_size:
+            raise CheckpointError(
+                f"{vocabulary} lists {len(model.tokenizer)} tokens, {path} has rows for "
+                f"{config.host.vocab_size}"
+            )
+    return model
 
 
-def tokenizer(vocabulary: Path) -> BertTokenizerFast:
-    """The word pieces of a UER vocabulary file, one token a line.
+def read_vocabulary(path: Path, *, lower_case: bool) -> BertTokenizerFast:
+    """The tokenizer of a UER vocabulary file, one token a line.
 
-    The original takes everything to characters and keeps case; this tokenizer takes Chinese to
-    characters and other scripts to word pieces, as the vocabulary was pre-trained with.
+    The original takes everything to characters; this tokenizer does so with Chinese, and takes
+    other scripts to word pieces, as the vocabulary was pre-trained with. It keeps case as the
+    original does, unless `lower_case`.
     """
-    return BertTokenizerFast(vocab=str(vocabulary), do_lower_case=True)
+    try:
+        tokens = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path} cannot be read as a list of tokens: {error}") from error
+    missing = [token for token in SPECIAL_TOKENS if token not in tokens]
+    if missing or len(set(tokens)) < len(tokens):
+        raise CheckpointError(f"{path} lists a token twice, or lacks {missing}")
+    return BertTokenizerFast(
+        vocab={token: i for i, token in enumerate(tokens)}, do_lower_case=lower_case
+    )
