@@ -202,7 +202,7 @@ def read_vocabulary(path: Path, *, lower_case: bool) -> BertTokenizerFast:
     original does, unless `lower_case`.
     """
     try:
-        tokens = path.read_text(encoding="utf-8").splitlines()
+        tokens = [line.rstrip("\r") for line in path.read_text("utf-8").rstrip("\n").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} cannot be read as a list of tokens: {error}") from error
     missing = [token for token in SPECIAL_TOKENS if token not in tokens]
