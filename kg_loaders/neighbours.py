@@ -98,12 +98,14 @@ def personal_page_rank(
 
 
 def by_nearness(graph: KnowledgeGraph, entity_ids: Ids) -> Policy:
-    """`by_relevance` to a text that mentions `entity_ids`: `personal_page_rank` from all of them.
+    """`by_relevance` to a text that mentions `entity_ids`: facts between two mentions come first.
 
-    A fact whose far end the text mentions too, or that leads towards the other mentions, comes
-    first. One walk over the whole graph a text: milliseconds for 50,000 triples.
+    The others follow by `personal_page_rank` from all mentions, so that those towards the other
+    mentions lead. One walk over the whole graph a text: some 15 ms for 50,000 entities.
     """
-    return by_relevance(entity_scores=personal_page_rank(graph, entity_ids))
+    scores = personal_page_rank(graph, entity_ids)
+    scores[entity_ids] += 1.0
+    return by_relevance(entity_scores=scores)
 
 
 POLICIES: dict[str, Policy] = {"file": file_order, "random": random_order, "degree": by_degree}

@@ -107,7 +107,7 @@ def test_trees_against_loops(
         max_nodes=9999,
     )  # fmt: skip
     n_branches = 0
-    for graph in graphs_of(linked, small_graph, tokenizer, max_nodes=900):
+    for graph in graphs_of(linked[:16], small_graph, tokenizer, max_nodes=900):
         batch = view(graph)
         expected = oracle(graph, small_graph, max_branches if predicate else 99)
         if not predicate:
@@ -135,7 +135,7 @@ def test_trees_against_loops(
             assert set(kinds) == set(names if predicate else names[1:])
         assert torch.equal(batch.visible_mask[0], naive)
         n_branches += len(branches)
-    assert (n_branches > 20) == (max_branches > 0)
+    assert (n_branches > 10) == (max_branches > 0)
 
 
 def test_words_stand_where_every_view_has_them(
