@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from entity_linking import DictionaryLinker, LinkedText
+    from kept.auto import AutoEncoder
     from kept.batches import KnowledgeBatch
     from kept.encoders.colake import CoLAKE
     from kept.graphs.builder import BuilderConfig, build
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kg_loaders import KnowledgeGraph, atlas
 
 _PLACES = {
+    "AutoEncoder": "kept.auto",
     "BuilderConfig": "kept.graphs.builder",
     "CoLAKE": "kept.encoders.colake",
     "DictionaryLinker": "entity_linking",
@@ -40,6 +42,7 @@ _PLACES = {
 }
 
 __all__ = [
+    "AutoEncoder",
     "BuilderConfig",
     "CoLAKE",
     "DictionaryLinker",

@@ -19,13 +19,17 @@ from kept.graphs.views import CoLAKEView, KBERTView, View
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One published method. `builder` holds the fields of `BuilderConfig` that its view needs."""
+    """One published method. `builder` holds the fields of `BuilderConfig` that its view needs.
+
+    `needs_training` is False where a host with the method around it is of use as it is.
+    """
 
     paper: str
     encoder: type[KnowledgeEncoder]
     view: type[View]
     builder: Mapping[str, Any] = field(default_factory=dict)
     objectives: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    needs_training: bool = True
 
 
 METHODS: dict[str, Method] = {
@@ -41,6 +45,7 @@ METHODS: dict[str, Method] = {
         view=KBERTView,
         builder={"replace_mentions": False},
         objectives={"mlm": {}},
+        needs_training=False,
     ),
 }
 

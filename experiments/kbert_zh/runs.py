@@ -19,30 +19,22 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
-from entity_linking.mentions import LinkedText
-from experiments.kbert_zh.data import (
-    Labelled,
-    LabelledGraphs,
-    controlled,
-    link_counts,
-    read_graph,
-    read_labelled,
-    subset,
-)
+from experiments.kbert_zh.data import counts, link, read_examples, read_graph, subset
 from kept.encoders.kbert import KBERT
 from kept.errors import CheckpointError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import KBERTView
-from kept.heads.model import KnowledgeForTask
+from kept.heads.model import SINGLE, KnowledgeForTask
 from kept.randomness import torch_seed
 from kept.tasks.chinese import character_tokenizer, subject_linker
+from kept.tasks.controls import KNOWLEDGE, Knowledge, controlled_graph
+from kept.tasks.finetuning_data import TaskData
+from kept.tasks.finetuning_examples import TaskExample
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
-from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph
 
-KNOWLEDGE = ("true", "off", "shuffled")
 TEXTS_AT_ONCE = 64
 
 
@@ -73,39 +65,35 @@ class World:
 
     graph: KnowledgeGraph
     tokenizer: PreTrainedTokenizerFast
-    train: Labelled
-    test: Labelled
-    linked_train: list[LinkedText]
-    linked_test: list[LinkedText]
+    train: list[TaskExample]
+    test: list[TaskExample]
 
     def counts(self) -> dict[str, Any]:
-        """Sizes of the graph, the vocabulary and what the linker found in the test texts."""
+        """Sizes of graph and vocabulary, and what the linker found in the test texts."""
         return {
             "graph": repr(self.graph),
             "characters": len(self.tokenizer),
             "train_texts": len(self.train),
-            "majority": float(np.bincount(self.test.labels).max() / len(self.test)),
-            **link_counts(self.linked_test),
+            **counts(self.test),
         }
 
 
 def read_world(data: Path, config: ChineseConfig) -> World:
     """Texts and graph from the folder of K-BERT's data; the linker reads every subject."""
-    folder = data / config.dataset
-    parts = {
-        name: subset(read_labelled(folder / f"{name}.tsv.gz", config.classes), n, seed=0, name=name)
-        for name, n in (("train", config.n_train), ("test", config.n_test))
-    }
     graph = read_graph(data / "kgs" / f"{config.graph}.spo.gz")
     linker = subject_linker(graph, min_length=config.min_length)
-    return World(
-        graph,
-        character_tokenizer(parts["train"].texts, min_count=config.min_count),
-        parts["train"],
-        parts["test"],
-        linker.link(parts["train"].texts),
-        linker.link(parts["test"].texts),
-    )
+    train, test = (
+        link(
+            subset(
+                read_examples(data / config.dataset / f"{name}.tsv.gz", config.classes),
+                n, seed=0, name=name,
+            ),
+            linker,
+        )
+        for name, n in (("train", config.n_train), ("test", config.n_test))
+    )  # fmt: skip
+    texts = [example.linked.text for example in train]
+    return World(graph, character_tokenizer(texts, min_count=config.min_count), train, test)
 
 
 def run_all(
@@ -138,39 +126,44 @@ def run_all(
 def run_one(
     world: World,
     config: ChineseConfig,
-    knowledge: str,
+    knowledge: Knowledge,
     seed: int,
     folder: Path,
     reporter: Reporter | None = None,
 ) -> dict[str, Any]:
     """Train one model and ask it for every test text; what is saved is a plain dictionary."""
-    graph = controlled(world.graph, knowledge, seed)
+    graph = controlled_graph(world.graph, knowledge, seed)
     view = KBERTView.of(graph, world.tokenizer, **config.view)
     builder = BuilderConfig(replace_mentions=False, **config.builder)
 
-    def data(linked: list[LinkedText], labelled: Labelled) -> LabelledGraphs:
-        graphs = WordGraphData(
-            linked, graph, world.tokenizer, builder=builder, view=view, objectives={}
+    def data(examples: list[TaskExample]) -> TaskData:
+        return TaskData(
+            examples,
+            graph,
+            world.tokenizer,
+            builder=builder,
+            view=view,
+            problem_type=SINGLE,
+            labels={name: i for i, name in enumerate(config.classes)},
         )
-        return LabelledGraphs(graphs, labelled.labels)
 
     model = new_model(world, graph, config, seed)
     training = config.training.model_copy(update={"seed": seed})
     outcome = train(
         model,
-        data(world.linked_train, world.train),
+        data(world.train),
         training,
         folder / f"{knowledge}-{seed}",
         reporter=reporter,
         resume=Resume.LATEST,
     )
-    predicted, n_nodes = predict(model, data(world.linked_test, world.test))
+    correct, n_nodes = answer(model, data(world.test))
     return {
         "fingerprint": fingerprint(config),
         "knowledge": knowledge,
         "seed": seed,
-        "accuracy": float((predicted == world.test.labels).mean()),
-        "correct": (predicted == world.test.labels).astype(int).tolist(),
+        "accuracy": float(correct.mean()),
+        "correct": correct.astype(int).tolist(),
         "nodes_per_text": n_nodes,
         "seconds": outcome.seconds,
         "loss": None if outcome.last is None else outcome.last.losses["class"],
@@ -193,17 +186,18 @@ def new_model(
 
 
 @torch.no_grad()
-def predict(model: KnowledgeForTask, data: LabelledGraphs) -> tuple[NDArray[np.int64], float]:
-    """Class of every text, and the mean number of nodes."""
+def answer(model: KnowledgeForTask, data: TaskData) -> tuple[NDArray[np.bool_], float]:
+    """Whether each text gets its class, `[text]`, and the mean number of nodes."""
     model.eval()
-    classes, n_nodes = [], 0
+    correct, n_nodes = [], 0
     for start in range(0, len(data), TEXTS_AT_ONCE):
         rows = range(start, min(start + TEXTS_AT_ONCE, len(data)))
         samples = [data.sample(i, epoch=0, seed=0) for i in rows]
         n_nodes += sum(sample.node_ids.shape[1] for sample in samples)
         batch = data.collate(samples, epoch=0, seed=0, step=0).to(model.device)
-        classes.append(model(batch).class_logits.argmax(1).cpu().numpy())
-    return np.concatenate(classes), n_nodes / len(data)
+        chosen = model(batch).class_logits.argmax(1)
+        correct.append((chosen == batch.labels).cpu().numpy())
+    return np.concatenate(correct), n_nodes / len(data)
 
 
 def fingerprint(config: ChineseConfig) -> str:

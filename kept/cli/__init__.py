@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc
 from kept.cli.demo import demo
+from kept.cli.finetune import finetune
 from kept.cli.link import link
 from kept.cli.pretrain import pretrain
 from kept.cli.show import show
@@ -47,6 +48,7 @@ app.command("demo")(demo)
 app.command("show")(show)
 app.command("link")(link)
 app.command("pretrain")(pretrain)
+app.command("finetune")(finetune)
 app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")
 

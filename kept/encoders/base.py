@@ -186,15 +186,26 @@ class KnowledgeEncoder(KnowledgeModel):
 
     def train_only(self, names: tuple[str, ...]) -> None:
         """Freeze every parameter outside the named `parts`; raises `ConfigError` on other names."""
-        unknown = [name for name in names if name not in self.parts]
-        if unknown:
-            raise ConfigError(
-                f"{type(self).__name__} has no part {unknown[0]!r}; it has {sorted(self.parts)}"
-            )
-        prefixes = tuple(prefix for name in names for prefix in self.parts[name])
+        prefixes = self._prefixes(names)
         for name, parameter in self.named_parameters():
             if not name.startswith(prefixes):
                 parameter.requires_grad_(False)
+
+    def freeze_parts(self, names: tuple[str, ...]) -> None:
+        """Freeze the named `parts`, or all with "encoder"; raises `ConfigError` on other names."""
+        prefixes = self._prefixes(names)
+        for name, parameter in self.named_parameters():
+            if name.startswith(prefixes):
+                parameter.requires_grad_(False)
+
+    def _prefixes(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        parts = {"encoder": ("",), **self.parts}
+        unknown = [name for name in names if name not in parts]
+        if unknown:
+            raise ConfigError(
+                f"{type(self).__name__} has no part {unknown[0]!r}; it has {sorted(parts)}"
+            )
+        return tuple(prefix for name in names for prefix in parts[name])
 
 
 def require_family(host: PreTrainedModel, families: tuple[str, ...], method: str) -> None:

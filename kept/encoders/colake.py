@@ -47,13 +47,12 @@ class CoLAKEConfig(KnowledgeConfig):
         position_offset: int | None = None,
         kind_table: str = "added",
         sparse_entities: bool = True,
-        head_dropout: float = 0.3,
         **options: Any,
     ) -> None:
         if kind_table not in ("added", "host"):
             raise ConfigError(f"kind_table is {kind_table!r}; use 'added' or 'host'")
         self.position_offset, self.kind_table = position_offset, kind_table
-        self.sparse_entities, self.head_dropout = sparse_entities, head_dropout
+        self.sparse_entities = sparse_entities
         super().__init__(**options)
 
 
@@ -69,6 +68,7 @@ class CoLAKE(KnowledgeEncoder):
     parts = {  # noqa: RUF012 - a class variable of the base
         "host": ("host.",),
         "tables": ("entity_embeddings.", "relation_embeddings.", "kind_embeddings."),
+        "entities": ("entity_embeddings.",),
     }
 
     def __init__(self, config: CoLAKEConfig, *, host: PreTrainedModel | None = None) -> None:

@@ -18,7 +18,14 @@ from kept.encoders import encoder_class, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.heads.base import Head
-from kept.heads.pooled import PooledHead, PooledOptions, TargetsHead, TargetsOptions
+from kept.heads.pooled import (
+    PooledHead,
+    PooledOptions,
+    TargetsHead,
+    TargetsOptions,
+    TransformHead,
+    TransformOptions,
+)
 from kept.heads.tagging import TaggingHead, TaggingOptions
 from kept.heads.uer import UERHead, UEROptions
 from kept.outputs import KnowledgeOutput
@@ -45,6 +52,7 @@ class HeadKind:
 
 HEADS: dict[str, HeadKind] = {
     "pooled": HeadKind(PooledOptions, PooledHead),
+    "transform": HeadKind(TransformOptions, TransformHead),
     "targets": HeadKind(TargetsOptions, TargetsHead),
     "tagging": HeadKind(TaggingOptions, TaggingHead),
     "uer": HeadKind(UEROptions, UERHead),
@@ -61,7 +69,8 @@ def head_kind(name: str) -> HeadKind:
 class KnowledgeForTask(KnowledgeModel):
     """An encoder and one head; `forward` adds `class_logits`, and the loss `class` for labels.
 
-    `config.head` names the head and its options, `config.id2label` the classes.
+    `config.head` names the head, its options and the encoder's `frozen` parts, which stay frozen
+    after loading; `config.id2label` are the classes.
     `config.problem_type`: `single_label_classification` (cross entropy, `labels [batch]`),
     `multi_label_classification` (binary cross entropy averaged over batch and classes, `labels
     [batch class]`) or `token_classification` (cross entropy over nodes, `node_labels`).
@@ -81,7 +90,7 @@ class KnowledgeForTask(KnowledgeModel):
         self.encoder = encoder
         self.config.host = encoder.config.host
         options = dict(config.head)
-        name = options.pop("name")
+        name, self.frozen = options.pop("name"), tuple(options.pop("frozen", ()))
         kind = head_kind(name)
         self.head = kind.module.for_encoder(encoder, config.num_labels, kind.read(name, options))
         self.post_init()
@@ -95,11 +104,17 @@ class KnowledgeForTask(KnowledgeModel):
         labels: Sequence[str],
         *,
         problem_type: str = SINGLE,
+        frozen: Sequence[str] = (),
         **options: Any,
     ) -> KnowledgeForTask:
-        """`encoder` with a new head for `labels`; `options` are the head's."""
+        """`encoder` with a new head for `labels`; `options` are the head's.
+
+        `frozen` names parts of the encoder that are never trained here ("encoder" is all of it).
+        """
         config = encoder.config
-        config.head = {"name": head, **dataclasses.asdict(head_kind(head).read(head, options))}
+        values = dataclasses.asdict(head_kind(head).read(head, options))
+        config.head = {"name": head, "frozen": list(frozen), **values}
+        config.objectives = {}
         config.id2label = dict(enumerate(labels))
         config.label2id = {label: i for i, label in enumerate(labels)}
         config.problem_type = problem_type
@@ -117,6 +132,7 @@ class KnowledgeForTask(KnowledgeModel):
 
     def freeze(self) -> None:
         self.encoder.freeze()
+        self.encoder.freeze_parts(self.frozen)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """The encoder's output with `class_logits`, and the loss `class` if there are labels."""
@@ -134,4 +150,13 @@ class KnowledgeForTask(KnowledgeModel):
             raise BatchError(f"labels have shape {tuple(labels.shape)}, {kind} needs {expected}")
         if kind == MULTI:
             return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
-        return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE)
+        asked = labels != IGNORE
+        outside = asked & ((labels < 0) | (labels >= logits.shape[-1]))
+        if bool(outside.any()):
+            raise BatchError(
+                f"label {int(labels[outside][0])} is outside the {logits.shape[-1]} classes"
+            )
+        flat = F.cross_entropy(
+            logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum"
+        )
+        return flat / asked.sum().clamp(min=1)

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
-from kept.errors import ConfigError
+from kept.errors import BatchError, ConfigError
 from kept.heads.base import Head, target_states
+from kept.layers.transform import Transform
 from kept.outputs import KnowledgeOutput
 
 
@@ -62,6 +63,48 @@ class PooledHead(Head):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TransformOptions:
+    """Dropout inside the transform, before its normalisation."""
+
+    dropout: float = 0.3
+
+
+class TransformHead(Head):
+    """The transform of a pre-training head over the first node, then one score per class.
+
+    As CoLAKE (Sun et al. 2020, released code) classifies relations and types.
+    """
+
+    def __init__(
+        self, *, width: int, embedding: int, n_classes: int, epsilon: float, dropout: float
+    ) -> None:
+        super().__init__()
+        self.transform = Transform(
+            width=width, embedding=embedding, epsilon=epsilon, dropout=dropout
+        )
+        self.classes = nn.Linear(embedding, n_classes)
+
+    @classmethod
+    def for_encoder(
+        cls, encoder: KnowledgeEncoder, n_classes: int, options: TransformOptions
+    ) -> Self:
+        host = encoder.host.config
+        return cls(
+            width=host.hidden_size,
+            embedding=hosts.word_table(encoder.host).embedding_dim,
+            n_classes=n_classes,
+            epsilon=host.layer_norm_eps,
+            dropout=options.dropout,
+        )
+
+    def forward(
+        self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
+    ) -> Tensor:
+        scores: Tensor = self.classes(self.transform(output.node_states[:, 0]))
+        return scores
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetsOptions:
     """`n_targets` states (of the first node of each target) are read side by side."""
 
@@ -97,5 +140,10 @@ class TargetsHead(Head):
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> Tensor:
         chosen = target_states(output.node_states, batch.target_spans)
+        if chosen.shape[1] != self.n_targets:
+            raise BatchError(
+                f"the batch has {chosen.shape[1]} target(s) a text, this head reads "
+                f"{self.n_targets}"
+            )
         scores: Tensor = self.classes(self.dropout(self.dense(chosen.flatten(1))))
         return scores

@@ -41,15 +41,14 @@ from kept.graphs.builder import BuilderConfig
 from kept.randomness import generator
 from kept.tasks.completion_batches import relation_result
 from kept.tasks.completion_methods import (
-    KNOWLEDGE,
     Answers,
     Asked,
     CoLAKERun,
-    Knowledge,
     dkrl,
     most_frequent,
     triple_scorer,
 )
+from kept.tasks.controls import KNOWLEDGE, Knowledge
 from kept.tasks.wk_completion import CompletionSplit
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ from kept.tasks.completion_batches import (
     entity_sampler,
     rank_relations,
 )
+from kept.tasks.controls import Knowledge
 from kept.tasks.wk_completion import CompletionSplit, shuffle_objects, without_triples
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter
@@ -42,8 +43,6 @@ from kept.training.loop import Resume
 from kept.training.loop import train as train_model
 from kg_loaders import KnowledgeGraph
 
-Knowledge = Literal["true", "off", "shuffled"]
-KNOWLEDGE: tuple[Knowledge, ...] = ("true", "off", "shuffled")
 UNSEEN = "an entity has no trained vector"
 
 

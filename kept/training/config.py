@@ -78,7 +78,28 @@ class TrainConfig(BaseModel):
         return _exactly_one(node_budget, info, "batch_size")
 
 
-class PretrainConfig(BaseModel):
+class RunConfig(BaseModel):
+    """Abstract: one run, read from YAML and flags."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def read(cls, path: Path | None, overrides: Mapping[str, Any] | None = None) -> Self:
+        """From a YAML file, `overrides` on top (dotted names: `training.steps`).
+
+        Raises `ConfigError` that lists every fault with its field.
+        """
+        values = {} if path is None else _read_yaml(path)
+        for name, value in (overrides or {}).items():
+            _put(values, name.split("."), value)
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            place = "the command line" if path is None else str(path)
+            raise ConfigError(_all_faults(error, place)) from None
+
+
+class PretrainConfig(RunConfig):
     """One pre-training run: host, method, data, how to build graphs, what to ask, how to train.
 
     `text` are files of linked texts. `objectives` maps names to options that differ from their
@@ -87,8 +108,6 @@ class PretrainConfig(BaseModel):
     first ones here; `train_only` names the encoder's parts that move (all, if empty), so that
     schedules of several stages are several runs.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "minilm"
     method: str = "colake"
@@ -106,21 +125,6 @@ class PretrainConfig(BaseModel):
     def _known_method(cls, name: str) -> str:
         method(name)
         return name
-
-    @classmethod
-    def read(cls, path: Path | None, overrides: Mapping[str, Any] | None = None) -> Self:
-        """From a YAML file, `overrides` on top (dotted names: `training.steps`).
-
-        Raises `ConfigError` that lists every fault with its field.
-        """
-        values = {} if path is None else _read_yaml(path)
-        for name, value in (overrides or {}).items():
-            _put(values, name.split("."), value)
-        try:
-            return cls.model_validate(values)
-        except ValidationError as error:
-            place = "the command line" if path is None else str(path)
-            raise ConfigError(_all_faults(error, place)) from None
 
     def with_absolute_paths(self) -> Self:
         """The same run from any working directory."""

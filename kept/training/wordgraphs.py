@@ -51,8 +51,8 @@ class WordGraphData:
         self._word_pad_id = int(tokenizer.pad_token_id)
         self._texts = list(texts)
         if not view.reads_candidates:
-            self._texts = [_without_candidates(text) for text in texts]
-        self._entities, self._link_offsets = _linked_entities(texts, graph)
+            self._texts = [without_candidates(text) for text in texts]
+        self._entities, self._link_offsets = linked_entities(texts, graph)
         if not (self._entities >= 0).any():
             raise ConfigError(
                 f"none of the {len(self._entities)} links of {len(texts)} texts leads into "
@@ -63,10 +63,12 @@ class WordGraphData:
         for name, values in objectives.items():
             kind = objective_kind(name)
             self.preparations[name] = kind.preparation.of(kind.read(name, values), world)
-        self._word_ids, self._word_spans, self._word_offsets = _encode(
+        self._word_ids, self._word_spans, self._word_offsets = encode_texts(
             texts, tokenizer, builder.max_words
         )
-        self._bounds = self._node_bounds()
+        self._bounds = node_bounds(
+            self._entities, self._link_offsets, self._word_offsets, graph, builder, view
+        )
         self._fingerprint = self._hash()
 
     def __len__(self) -> int:
@@ -118,22 +120,6 @@ class WordGraphData:
             batch = preparation.complete(batch, generator(seed, name, "batch", step))
         return batch
 
-    def _node_bounds(self) -> NDArray[np.int64]:
-        known = self._entities >= 0
-        entities = np.where(known, self._entities, 0)
-        degrees = np.diff(self.graph.out_offsets)[entities]
-        if self.builder.directions == "both":
-            degrees = degrees + np.diff(self.graph.in_offsets)[entities]
-        facts = np.minimum(degrees, self.builder.max_neighbours)
-        n_links, n_facts = (
-            summed[self._link_offsets[1:]] - summed[self._link_offsets[:-1]]
-            for counts in (known.astype(np.int64), np.where(known, facts, 0))
-            for summed in (np.concatenate([[0], np.cumsum(counts)]),)
-        )
-        most = self.builder.max_nodes
-        n_facts = n_facts.clip(max=most)
-        return self.view.n_nodes(np.diff(self._word_offsets), n_links, n_facts)
-
     def _hash(self) -> str:
         digest = hashlib.sha256(self.graph.content_hash.encode())
         mentions = [link.mention for text in self._texts for link in text.links]
@@ -157,13 +143,37 @@ def _name(policy: Any) -> str:
     return f"{policy.__module__}.{policy.__qualname__}"
 
 
-def _without_candidates(text: LinkedText) -> LinkedText:
+def node_bounds(
+    entities: NDArray[np.int64],
+    link_offsets: NDArray[np.int64],
+    word_offsets: NDArray[np.int64],
+    graph: KnowledgeGraph,
+    builder: BuilderConfig,
+    view: View,
+) -> NDArray[np.int64]:
+    """`View.n_nodes` of every text, from what `linked_entities` and `encode_texts` found."""
+    known = entities >= 0
+    ids = np.where(known, entities, 0)
+    degrees = np.diff(graph.out_offsets)[ids]
+    if builder.directions == "both":
+        degrees = degrees + np.diff(graph.in_offsets)[ids]
+    facts = np.minimum(degrees, builder.max_neighbours)
+    n_links, n_facts = (
+        summed[link_offsets[1:]] - summed[link_offsets[:-1]]
+        for counts in (known.astype(np.int64), np.where(known, facts, 0))
+        for summed in (np.concatenate([[0], np.cumsum(counts)]),)
+    )
+    n_facts = n_facts.clip(max=builder.max_nodes)
+    return view.n_nodes(np.diff(word_offsets), n_links, n_facts)
+
+
+def without_candidates(text: LinkedText) -> LinkedText:
     """Candidates would travel to every worker; drop them where the view reads none."""
     links = tuple(dataclasses.replace(link, candidates=()) for link in text.links)
     return LinkedText(text.text, links, text.id)
 
 
-def _linked_entities(
+def linked_entities(
     texts: Sequence[LinkedText], graph: KnowledgeGraph
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Entity id of every link (-1: NIL or outside the graph), and offsets `[text+1]`."""
@@ -176,7 +186,7 @@ def _linked_entities(
     return np.array([ids[name] for name in names], np.int64), _offsets(counts)
 
 
-def _encode(
+def encode_texts(
     texts: Sequence[LinkedText], tokenizer: Any, max_words: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
     """Word pieces of all texts, flat: ids, spans, offsets `[text+1]`."""

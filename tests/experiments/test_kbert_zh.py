@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.kbert_zh.data import controlled, read_labelled
-from experiments.kbert_zh.runs import KNOWLEDGE, ChineseConfig, World, read_world, run_all
+from experiments.kbert_zh.data import read_examples
+from experiments.kbert_zh.runs import ChineseConfig, World, read_world, run_all
 from experiments.kbert_zh.tables import summary, to_markdown
 from kept.errors import CheckpointError
+from kept.tasks.controls import KNOWLEDGE
 from kg_loaders.errors import SourceError
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "kbert_zh"
@@ -93,20 +94,11 @@ def test_runs_are_made_once_and_compared(
         run_all(world, changed, tmp_path, announce=told.append)
 
 
-def test_controls_change_the_facts_alone(world: World) -> None:
-    off, shuffled = (controlled(world.graph, name, 0) for name in ("off", "shuffled"))
-    assert (off.n_triples, shuffled.n_triples) == (0, 4)
-    assert off.id_space_hash == shuffled.id_space_hash == world.graph.id_space_hash
-    assert shuffled.triples[:, 0].tolist() == world.graph.triples[:, 0].tolist()
-    assert sorted(shuffled.triples[:, 2]) == sorted(world.graph.triples[:, 2])
-
-
-def test_a_faulty_line_is_named(tmp_path: Path) -> None:
+def test_an_unknown_label_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
-    for line in ("2\t好", "1", "1\t好\t坏", "1\t "):
-        path.write_text(f"label\ttext_a\n1\t好\n{line}\n", encoding="utf-8")
-        with pytest.raises(SourceError, match=r"x\.tsv, line 3"):
-            read_labelled(path, ["0", "1"])
+    path.write_text("label\ttext_a\n1\t好\n2\t坏\n", encoding="utf-8")
+    with pytest.raises(SourceError, match=r"x\.tsv, line 3: label '2'"):
+        read_examples(path, ["0", "1"])
 
 
 @pytest.mark.data
@@ -123,5 +115,5 @@ def test_real_graphs_and_texts(data_root: Path) -> None:
         ("chnsenticorp", (9_600, 1_200, 1_200)),
     ):
         folder = data_root / "kbert_zh" / name
-        parts = [read_labelled(folder / f"{p}.tsv.gz", "01") for p in ("train", "dev", "test")]
+        parts = [read_examples(folder / f"{p}.tsv.gz", "01") for p in ("train", "dev", "test")]
         assert tuple(map(len, parts)) == sizes

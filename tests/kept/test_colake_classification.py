@@ -13,7 +13,8 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW, KnowledgeBatch
 from kept.encoders.colake import CoLAKEConfig
 from kept.errors import BatchError, ConfigError
-from kept.heads.classification import CoLAKEForClassification, for_classification
+from kept.heads.classification import for_classification
+from kept.heads.model import KnowledgeForTask
 from kept.heads.samples import (
     GraphSample,
     collate,
@@ -46,7 +47,7 @@ def test_keeps_the_graph_and_the_encoder(
     assert torch.equal(output.node_states, pretrained(batch).node_states)
     assert output.class_logits.shape == (2, 3)
     model.save_pretrained(tmp_path / "tuned")
-    again = CoLAKEForClassification.from_pretrained(tmp_path / "tuned", graph=small_graph)
+    again = KnowledgeForTask.from_pretrained(tmp_path / "tuned", graph=small_graph)
     assert torch.equal(again(batch).class_logits, output.class_logits)
     assert again.config.id2label == {0: "a", 1: "b", 2: "c"}
     assert not again.encoder.entity_embeddings.weight.requires_grad
@@ -72,7 +73,7 @@ def test_a_temporary_vocabulary_leaves_the_graph(
     with pytest.raises(GraphMismatchError, match="temporary entity vocabulary"):
         model.require_graph(small_graph)
     model.save_pretrained(tmp_path / "tuned")
-    again = CoLAKEForClassification.from_pretrained(tmp_path / "tuned")
+    again = KnowledgeForTask.from_pretrained(tmp_path / "tuned")
     assert hosts.word_table(again.encoder.host).num_embeddings == N_WORDS + 2
     with pytest.raises(ConfigError, match="1 relation_rows for 2 labels"):
         for_classification(
@@ -88,7 +89,7 @@ def test_label_shapes_and_problem_type(pretrained: KnowledgeForPreTraining) -> N
         model(labelled(torch.tensor([0, 1])))
     assert model(labelled(torch.tensor([[0, 1], [1, 1]]))).losses["class"].isfinite()
     with pytest.raises(ConfigError, match="problem_type is None"):
-        CoLAKEForClassification(CoLAKEConfig(host=tiny_host().config.to_dict()))
+        KnowledgeForTask(CoLAKEConfig(host=tiny_host().config.to_dict()))
 
 
 @pytest.mark.parametrize("multi_label", [False, True])

@@ -29,7 +29,8 @@ from kept.evaluation.cloze import (
     word_forms,
 )
 from kept.graphs.graph import NodeKind
-from kept.heads.classification import CoLAKEForClassification, for_classification
+from kept.heads.classification import for_classification
+from kept.heads.model import KnowledgeForTask
 from kept.heads.samples import (
     SPECIAL_ENTITIES,
     GraphSample,
@@ -106,7 +107,7 @@ def task(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path, pretrained: KnowledgeForPreTraining, task: str) -> CoLAKEForClassification:
+def model(folder: Path, pretrained: KnowledgeForPreTraining, task: str) -> KnowledgeForTask:
     facts = read(folder, "finetune.json")[task]
     made = for_classification(
         pretrained,
@@ -127,7 +128,7 @@ def stored_state(folder: Path, facts: dict[str, Any], task: str) -> dict[str, Te
 
 
 def test_start_of_fine_tuning(
-    folder: Path, model: CoLAKEForClassification, task: str, compared: Any
+    folder: Path, model: KnowledgeForTask, task: str, compared: Any
 ) -> None:
     """What is copied from pre-training: word rows, entity rows; the class matrix and transform."""
     facts = read(folder, "finetune.json")[task]
@@ -181,7 +182,7 @@ def test_inputs(folder: Path, task: str, compared: Any) -> None:
 
 
 def test_outputs_and_gradients(
-    folder: Path, model: CoLAKEForClassification, task: str, compared: Any
+    folder: Path, model: KnowledgeForTask, task: str, compared: Any
 ) -> None:
     facts = read(folder, "finetune.json")[task]
     rules = RULES[task]

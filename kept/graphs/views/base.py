@@ -22,10 +22,12 @@ from kg_loaders import KnowledgeGraph
 class View:
     """Abstract: what a method sees of a word-knowledge graph. Must pickle cheaply.
 
-    `reads_candidates`: links must keep their candidates.
+    `reads_candidates`: links must keep their candidates. `reads_graph`: False where a batch holds
+    the words alone, so that a text can be encoded without any graph.
     """
 
     reads_candidates: ClassVar[bool] = False
+    reads_graph: ClassVar[bool] = True
 
     @classmethod
     def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Self:
@@ -35,6 +37,19 @@ class View:
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """A batch of one, without padding."""
         raise NotImplementedError
+
+    def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
+        """Where every node of `graph` stands in `batch`, this view of it: `[node]`, -1 if nowhere.
+
+        By default the words are, in order, the nodes that the first one sees; this holds for words
+        alone and for trees with branches that the trunk does not see (K-BERT), cut or whole. A view
+        of which it does not hold says so here.
+        """
+        found = np.full(graph.n_nodes, -1, np.int64)
+        trunk = np.flatnonzero(batch.visible_mask[0, 0].numpy())
+        words = np.flatnonzero(graph.kinds == NodeKind.WORD)[: len(trunk)]
+        found[words] = trunk[: len(words)]
+        return found
 
     @property
     def fingerprint(self) -> str:

@@ -29,6 +29,10 @@ class CoLAKEView(View):
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         return colake_view(graph)
 
+    def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
+        """Every node of the graph is the node of the batch with its number."""
+        return np.arange(graph.n_nodes)
+
     def n_nodes(
         self, n_words: NDArray[np.int64], n_links: NDArray[np.int64], n_facts: NDArray[np.int64]
     ) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 from typer.testing import CliRunner, Result
 
 from kept.cli import app
-from kept.cli.pretrain_run import _asked_to_stop
+from kept.cli.training_run import asked_to_stop
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
@@ -121,7 +121,7 @@ def test_the_first_signal_asks_to_stop_and_the_second_is_as_before() -> None:
     received: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _frame: received.append(number))
     try:
-        with _asked_to_stop() as stop:
+        with asked_to_stop() as stop:
             os.kill(os.getpid(), signal.SIGTERM)
             assert stop == [signal.SIGTERM]
             assert received == []

@@ -1,0 +1,118 @@
+"""`kept finetune`: train any method on a task, with true, no or false knowledge, and score it.
+
+The work is in `kept.cli.finetune_run`, imported when the command runs: `kept --help` loads no
+torch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def finetune(
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder of the run: model, scores, answers, log."),
+    ],
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="YAML file; flags lie over it.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="relation, typing, classification or tagging.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="trex, fewrel, wiki80, tagme, tsv or conll.")
+    ] = None,
+    train: Annotated[Path | None, typer.Option(help="Training file.")] = None,
+    dev: Annotated[
+        Path | None, typer.Option(help="Development file; without one a share is held out.")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Test file.")] = None,
+    kg: Annotated[Path | None, typer.Option(help="Folder of the knowledge graph.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Folder of a trained model, or give --method.")
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="A new encoder of this method.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="minilm (default), a folder or a hub name.")
+    ] = None,
+    knowledge: Annotated[str | None, typer.Option(help="true (default), off or shuffled.")] = None,
+    markers: Annotated[
+        str | None, typer.Option(help="Around targets: none, ernie, ernie-typing or kadapter.")
+    ] = None,
+    link: Annotated[
+        bool | None, typer.Option("--link", help="Link texts without links by the graph's names.")
+    ] = None,
+    head: Annotated[str | None, typer.Option(help="pooled, transform, targets, tagging.")] = None,
+    freeze: Annotated[
+        list[str] | None, typer.Option(help="Part of the encoder to freeze; encoder is all of it.")
+    ] = None,
+    train_only: Annotated[
+        list[str] | None, typer.Option(help="The only parts to train beside the head.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps, or give --epochs.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the examples.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Examples a batch.")] = None,
+    learning_rate: Annotated[float | None, typer.Option("--lr", help="Of the network.")] = None,
+    evaluate_every: Annotated[
+        int | None, typer.Option(help="Score dev every so many steps, and log it.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of torch.")] = None,
+    budget_minutes: Annotated[
+        float | None, typer.Option(help="Stop with a checkpoint after so many minutes.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other field, such as max_train=500."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")
+    ] = False,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="With --resume: pass over damaged checkpoints.")
+    ] = False,
+) -> None:
+    """Fine-tune a method on a task and score it beside a baseline.
+
+    Facts between the two entities of a question are never shown, and those of dev and test are
+    taken out of the graph. The model of the last step is scored. Ctrl-C stops with a checkpoint.
+    """
+    flags = {
+        "task": task,
+        "format": format,
+        "train": train,
+        "dev": dev,
+        "test": test,
+        "kg": kg,
+        "model": model,
+        "method": method,
+        "host": host,
+        "knowledge": knowledge,
+        "markers": markers,
+        "link": link,
+        "head": head,
+        "freeze": freeze or None,
+        "train_only": train_only or None,
+        "training.steps": steps,
+        "training.epochs": epochs,
+        "training.batch_size": batch_size,
+        "training.learning_rate": learning_rate,
+        "training.evaluate_every": evaluate_every,
+        "training.seed": seed,
+        "training.threads": threads,
+        "training.budget_minutes": budget_minutes,
+    }
+    from kept.cli import finetune_run
+
+    finetune_run.run(
+        {name: value for name, value in flags.items() if value is not None},
+        settings or [],
+        output=output,
+        config_file=config,
+        resume=resume,
+        skip_damaged=skip_damaged,
+    )

@@ -1,0 +1,110 @@
+"""What `kept finetune` does: read the configuration, assemble, train, score, say how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from transformers.utils.logging import disable_progress_bar
+
+from kept.cli.progress import TrainingProgress
+from kept.cli.training_run import asked_to_stop, read_run, tell
+from kept.tasks.finetuning import FinetuneRun, assemble
+from kept.tasks.finetuning_config import FinetuneConfig
+from kept.training.checkpoint import list_checkpoints
+from kept.training.loop import Resume, TrainResult, train
+
+CONFIG_FILE, METRICS_FILE, PREDICTIONS_FILE = "finetune.json", "metrics.json", "predictions.jsonl"
+
+
+def run(
+    flags: dict[str, Any],
+    settings: Sequence[str],
+    *,
+    output: Path,
+    config_file: Path | None,
+    resume: bool,
+    skip_damaged: bool,
+) -> None:
+    """Train, score the model of the last step on dev and test, say how it ended."""
+    config, how = read_run(
+        FinetuneConfig,
+        output / CONFIG_FILE,
+        flags,
+        settings,
+        config_file=config_file,
+        resume=resume,
+        skip_damaged=skip_damaged,
+    )
+    disable_progress_bar()
+    console = Console(stderr=True)
+    made = assemble(config.with_absolute_paths())
+    console.print(str(made.train), markup=False, highlight=False)
+    result = _train(made, output, how, console)
+    if result.stopped == "finished":
+        _score(made, output)
+    tell(result, output)
+
+
+def _train(made: FinetuneRun, output: Path, how: Resume, console: Console) -> TrainResult:
+    output.mkdir(parents=True, exist_ok=True)
+    with asked_to_stop() as stop, TrainingProgress(console) as bar:
+        if not list_checkpoints(output / "checkpoints"):
+            written = made.config.model_dump_json(indent=2)
+            (output / CONFIG_FILE).write_text(written, encoding="utf-8")
+            made.tokenizer.save_pretrained(output)
+        return train(
+            made.model,
+            made.train,
+            made.config.training,
+            output,
+            evaluate=made.evaluate if made.config.training.evaluate_every else None,
+            reporter=bar,
+            resume=how,
+            should_stop=lambda: bool(stop),
+        )
+
+
+def _score(made: FinetuneRun, output: Path) -> None:
+    metrics, predictions = made.metrics()
+    rows = []
+    for name, answers in predictions.items():
+        data = made.asked[name]
+        for place, (example, answer) in enumerate(zip(data.examples, answers, strict=True)):
+            row = {
+                "set": name, "index": int(data.asked[place]), "id": example.linked.id,
+                "group": example.group, "gold": example.labels, "predicted": answer,
+            }  # fmt: skip
+            rows.append(json.dumps(row, ensure_ascii=False) + "\n")
+    _write(output / PREDICTIONS_FILE, "".join(rows))
+    _write(output / METRICS_FILE, json.dumps(metrics, indent=2, ensure_ascii=False) + "\n")
+    for name in made.asked:
+        typer.echo(_line(name, metrics[name], made.config.knowledge))
+    typer.echo(f"scores in {output / METRICS_FILE}, answers in {output / PREDICTIONS_FILE}")
+
+
+def _line(name: str, found: dict[str, Any], knowledge: str) -> str:
+    shown = []
+    for label, part in (("accuracy", found["accuracy"]), ("micro F1", found["micro"])):
+        interval = part if label == "accuracy" else part["f1_interval"]
+        value = part["estimate"] if label == "accuracy" else part["f1"]
+        shown.append(f"{label} {value:.4f}")
+        if interval["low"] is not None:
+            shown[-1] += f" [{interval['low']:.4f}, {interval['high']:.4f}]"
+    base = found["baseline"]
+    return (
+        f"{name}: {', '.join(shown)} over {found['n_scored']} of {found['n_asked']}; majority "
+        f"{base['accuracy']['estimate']:.4f} / {base['micro']['f1']:.4f}; knowledge {knowledge}"
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """The file appears when it is whole."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)

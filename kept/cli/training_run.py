@@ -1,0 +1,73 @@
+"""What every command that trains shares: reading its configuration, stopping, telling the end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import typer
+
+from kept.cli.settings import read_setting
+from kept.errors import ConfigError
+from kept.training.config import RunConfig
+from kept.training.loop import Resume, TrainResult
+
+Config = TypeVar("Config", bound=RunConfig)
+
+
+def read_run(
+    kind: type[Config],
+    written: Path,
+    flags: dict[str, Any],
+    settings: Sequence[str],
+    *,
+    config_file: Path | None,
+    resume: bool,
+    skip_damaged: bool,
+) -> tuple[Config, Resume]:
+    """The configuration and how to resume; a resumed run without a file reads what it `written`."""
+    if skip_damaged and not resume:
+        raise ConfigError("--skip-damaged goes with --resume")
+    how = Resume.NEVER
+    if resume:
+        how = Resume.NEWEST_GOOD if skip_damaged else Resume.LATEST
+        config_file = config_file or (written if written.is_file() else None)
+    return kind.read(config_file, flags | dict(map(read_setting, settings))), how
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[list[int]]:
+    """Collects the first Ctrl-C or SIGTERM; a second one ends the process as usual."""
+    received: list[int] = []
+    before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        for s, handler in before.items():
+            signal.signal(s, handler)
+
+    for s in before:
+        signal.signal(s, note)
+    try:
+        yield received
+    finally:
+        for s, handler in before.items():
+            signal.signal(s, handler)
+
+
+def tell(result: TrainResult, output: Path) -> None:
+    """How the run ended, and where everything is."""
+    endings = {
+        "finished": "finished",
+        "budget": "stopped at the time budget; go on with --resume",
+        "request": "stopped as asked; go on with --resume",
+    }
+    typer.echo(f"step {result.step} of {result.n_steps}: {endings[result.stopped]}")
+    if result.last is not None:
+        losses = ", ".join(f"{name} {value:.4f}" for name, value in result.last.losses.items())
+        typer.echo(f"losses of the last step: {losses}")
+    typer.echo(f"model in {output}, log in {result.log}, curves in {result.curves}")

@@ -1,0 +1,55 @@
+"""Which nodes of a batch stand for a stretch of the text, whatever the method's view.
+
+Axis legend: node, target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.mentions import Mention
+from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
+
+
+def text_nodes(graph: WordKnowledgeGraph) -> NDArray[np.int64]:
+    """Nodes that stand for the text, in its order: words, and anchors in the place of their words.
+
+    Special word pieces, which have no characters, are not among them.
+    """
+    beside = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY, 1]
+    is_text = graph.spans[:, 0] >= 0
+    is_text[beside] = False
+    nodes = np.flatnonzero(is_text)
+    return nodes[np.argsort(graph.spans[nodes, 0], kind="stable")]
+
+
+def nodes_of(
+    graph: WordKnowledgeGraph, nodes: NDArray[np.int64], mention: Mention
+) -> NDArray[np.int64]:
+    """Those of `nodes` (of `text_nodes`) that share a character with `mention`."""
+    spans = graph.spans[nodes]
+    return nodes[(spans[:, 0] < mention.end) & (spans[:, 1] > mention.start)]
+
+
+def target_spans(
+    graph: WordKnowledgeGraph, places: NDArray[np.int64], targets: Sequence[Mention]
+) -> NDArray[np.int64]:
+    """Batch nodes of every target, `[target 2]`; (0, 0) for one that no shown node stands for.
+
+    A target's words count; an anchor only where it took the place of all of them. `places` are
+    `View.places`. Where a view puts branches between words, the span reaches over them.
+    """
+    nodes = text_nodes(graph)
+    found = np.zeros((len(targets), 2), np.int64)
+    for i, target in enumerate(targets):
+        chosen = nodes_of(graph, nodes, target)
+        words = chosen[graph.kinds[chosen] == NodeKind.WORD]
+        chosen = words if len(words) else chosen
+        shown = places[chosen]
+        shown = shown[shown >= 0]
+        if len(shown):
+            found[i] = shown.min(), shown.max() + 1
+    return found

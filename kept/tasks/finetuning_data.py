@@ -1,0 +1,207 @@
+"""Examples of any task as training data for any method.
+
+Axis legend: target, class, word (word pieces).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from entity_linking.alignment import pieces_of_all
+from entity_linking.mentions import LinkedText, Mention
+from kept.batches import IGNORE, KnowledgeBatch
+from kept.graphs.assembly import Words
+from kept.graphs.builder import BuilderConfig, Exclusion, join_words
+from kept.graphs.places import target_spans
+from kept.graphs.views import View
+from kept.graphs.views.base import row
+from kept.heads.model import MULTI, TAGGING
+from kept.randomness import generator
+from kept.tasks.controls import Knowledge, controlled_text
+from kept.tasks.finetuning_examples import TaskExample
+from kept.tasks.finetuning_markers import MARKERS, mark_targets
+from kept.training.wordgraphs import (
+    encode_texts,
+    linked_entities,
+    node_bounds,
+    without_candidates,
+)
+from kg_loaders import KnowledgeGraph
+
+CUT = "a target was cut off with the text"
+
+
+def prepared(
+    examples: Sequence[TaskExample], *, markers: str, knowledge: Knowledge
+) -> list[TaskExample]:
+    """Examples with marked targets and, with knowledge off, without links.
+
+    A pair stays: it also says which examples are not independent.
+    """
+    changed = []
+    for example in examples:
+        linked = controlled_text(example.linked, knowledge)
+        linked, targets = mark_targets(linked, example.targets, MARKERS[markers])
+        changed.append(dataclasses.replace(example, linked=linked, targets=targets))
+    return changed
+
+
+class TaskData:
+    """Word-knowledge graphs of `examples` as a method's `view` shows them, with their labels.
+
+    Facts between the two entities of an example's pair are never shown. A batch has
+    `target_spans` and, unless `labels` (class to number) is None, what the task's loss reads.
+    An example whose target is cut off by `max_words` is left out and counted in `skipped`; where
+    the *view* then cuts a target, it is read at the first node. A word without a node is not asked.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[TaskExample],
+        graph: KnowledgeGraph,
+        tokenizer: Any,
+        *,
+        builder: BuilderConfig,
+        view: View,
+        problem_type: str,
+        labels: Mapping[str, int] | None,
+    ) -> None:
+        self.graph, self.builder, self.view = graph, builder, view
+        self.problem_type, self.labels = problem_type, labels
+        self._word_pad_id = int(tokenizer.pad_token_id)
+        texts = [example.linked for example in examples]
+        ids, spans, offsets = encode_texts(texts, tokenizer, builder.max_words)
+        words = [
+            Words(ids[start:stop], spans[start:stop]) for start, stop in pairwise(offsets.tolist())
+        ]
+        is_asked = [
+            problem_type == TAGGING or _are_whole(found, example.targets)
+            for found, example in zip(words, examples, strict=True)
+        ]
+        self.asked = np.flatnonzero(is_asked)
+        self.skipped = {CUT: n} if (n := len(examples) - len(self.asked)) else {}
+        self.examples = [_slim(examples[i], view) for i in self.asked.tolist()]
+        self._words = [words[i] for i in self.asked.tolist()]
+        self._hidden = [_exclusion(example, graph) for example in self.examples]
+        self._bounds = self._node_bounds()
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __repr__(self) -> str:
+        n_links = sum(len(example.linked.links) for example in self.examples)
+        n_words = sum(len(words.ids) for words in self._words)
+        return f"TaskData({len(self)} texts, {n_links} links, {n_words} word pieces)"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over graph, examples, word pieces, view and every option."""
+        digest = hashlib.sha256(self.graph.content_hash.encode())
+        options = (dataclasses.asdict(self.builder), self.view.fingerprint, self.problem_type)
+        policy = self.builder.policy
+        name = policy if isinstance(policy, str) else f"{policy.__module__}.{policy.__qualname__}"
+        options[0]["policy"] = name
+        digest.update(repr((options, self.labels)).encode())
+        for example, words in zip(self.examples, self._words, strict=True):
+            digest.update(repr(example).encode())
+            digest.update(words.ids.tobytes())
+        return digest.hexdigest()
+
+    def n_nodes(self, index: int) -> int:
+        """An upper bound for example `index` in every epoch."""
+        return int(self._bounds[index])
+
+    def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
+        """The graph of example `index` as drawn in `epoch`, with targets and labels."""
+        example = self.examples[index]
+        drawn = join_words(
+            example.linked,
+            self._words[index],
+            self.graph,
+            generator=generator(seed, "graph", epoch, index),
+            config=self.builder,
+            exclude=self._hidden[index],
+        )
+        batch = self.view(drawn)
+        if not example.targets:
+            return dataclasses.replace(batch, **self._labels(example, batch, None))
+        spans = target_spans(drawn, self.view.places(drawn, batch), example.targets)
+        if self.problem_type != TAGGING:
+            spans[spans[:, 0] >= spans[:, 1]] = (0, 1)
+        return dataclasses.replace(
+            batch, target_spans=row(spans), **self._labels(example, batch, spans)
+        )
+
+    def collate(
+        self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int
+    ) -> KnowledgeBatch:
+        """Stacked samples."""
+        return KnowledgeBatch.stack(samples, word_pad_id=self._word_pad_id)
+
+    def _labels(
+        self, example: TaskExample, batch: KnowledgeBatch, spans: NDArray[np.int64] | None
+    ) -> dict[str, Any]:
+        if self.labels is None:
+            return {}
+        numbers = [self.labels[name] for name in example.labels]
+        if self.problem_type == MULTI:
+            many = torch.zeros(1, len(self.labels))
+            many[0, numbers] = 1
+            return {"labels": many}
+        if self.problem_type != TAGGING:
+            return {"labels": torch.tensor(numbers)}
+        at_nodes = torch.full_like(batch.node_ids, IGNORE)
+        for (start, stop), number in zip(spans if spans is not None else [], numbers, strict=True):
+            if start < stop:
+                at_nodes[0, start] = number
+        return {"node_labels": at_nodes}
+
+    def _node_bounds(self) -> NDArray[np.int64]:
+        texts = [example.linked for example in self.examples]
+        entities, link_offsets = linked_entities(texts, self.graph)
+        n_words = np.array([len(words.ids) for words in self._words], np.int64)
+        word_offsets = np.concatenate([[0], np.cumsum(n_words)])
+        return node_bounds(
+            entities, link_offsets, word_offsets, self.graph, self.builder, self.view
+        )
+
+
+def pair_ids(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> NDArray[np.int32]:
+    """The pairs of examples by entity id, `[pair 2]`; pairs outside the graph are left out."""
+    found = []
+    for example in examples:
+        ends = [graph.entities.find(name) for name in example.pair or ()]
+        if ends and None not in ends:
+            found.append(ends)
+    return np.array(found, np.int32).reshape(-1, 2)
+
+
+def _exclusion(example: TaskExample, graph: KnowledgeGraph) -> Exclusion | None:
+    pairs = pair_ids([example], graph)
+    return Exclusion(pairs=pairs) if len(pairs) else None
+
+
+def _are_whole(words: Words, targets: Sequence[Mention]) -> bool:
+    """Whether each target has a word piece, and its first one was not cut off."""
+    if not targets:
+        return True
+    spans = np.array([(target.start, target.end) for target in targets], np.int32)
+    pieces = pieces_of_all(words.spans, spans)
+    return bool((pieces[:, 0] < pieces[:, 1]).all())
+
+
+def _slim(example: TaskExample, view: View) -> TaskExample:
+    linked: LinkedText = example.linked
+    return (
+        example
+        if view.reads_candidates
+        else dataclasses.replace(example, linked=without_candidates(linked))
+    )

@@ -1,0 +1,221 @@
+"""Tasks as data: one form of example for every task, and the readers that fill it.
+
+A file format is one line of `FORMATS`, a task one line of `TASKS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from entity_linking.annotations import TypingExample, read_tagme
+from entity_linking.mentions import LinkedText, Mention
+from entity_linking.relations import RelationExample, read_fewrel, read_trex, read_wiki80
+from kept.errors import ConfigError
+from kept.heads.model import MULTI, SINGLE, TAGGING
+from kept.randomness import generator
+from kg_loaders.damage import DamageReport
+from kg_loaders.lines import read_lines
+
+OUTSIDE = "O"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskExample:
+    """A linked text with what is asked of it.
+
+    `targets` are the stretches that the question is about: head and tail of a relation, the mention
+    to be typed, the words to be tagged; none for a whole text. `labels`: one for a relation or a
+    text, any number for a mention, one a word for tagging. `pair`: entities whose facts would give
+    the answer away and are never shown.
+    """
+
+    linked: LinkedText
+    labels: tuple[str, ...]
+    targets: tuple[Mention, ...] = ()
+    pair: tuple[str, str] | None = None
+
+    @property
+    def group(self) -> str:
+        """Examples of one group are not independent: the same two entities, else the same text."""
+        return "\t".join(sorted(self.pair)) if self.pair else self.linked.text
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a task asks; `head` (a line of `HEADS`), its options and `markers` are the defaults."""
+
+    problem_type: str
+    head: str
+    head_options: dict[str, int]
+    markers: str
+
+
+TASKS: dict[str, Task] = {
+    "relation": Task(SINGLE, "targets", {"n_targets": 2}, "kadapter"),
+    "typing": Task(MULTI, "targets", {"n_targets": 1}, "kadapter"),
+    "classification": Task(SINGLE, "pooled", {}, "none"),
+    "tagging": Task(TAGGING, "tagging", {}, "none"),
+}
+
+
+def from_relation(example: RelationExample) -> TaskExample:
+    """The relation between head and tail; a NIL end leaves no pair."""
+    pair = (example.head, example.tail)
+    return TaskExample(
+        example.linked,
+        (example.relation,),
+        (example.head_mention, example.tail_mention),
+        pair if all(pair) else None,
+    )
+
+
+def from_typing(example: TypingExample) -> TaskExample:
+    """The types of one mention; it may have none."""
+    return TaskExample(example.linked, example.types, (example.mention,))
+
+
+def read_tsv(path: Path, report: DamageReport) -> Iterator[TaskExample]:
+    """Texts with a label, a line each: columns by the header, or `label<TAB>text` without one.
+
+    A header names a column `label` and one of `text_a`, `text`, `sentence`; further columns are
+    left alone.
+    """
+    places: tuple[int, int] | None = None
+    for line, offset, raw in read_lines(path, report):
+        if not raw.strip():
+            report.n_blank += 1
+            continue
+        cells = raw.decode().split("\t")
+        if places is None:
+            places, is_header = _columns(cells)
+            if is_header:
+                report.n_comment += 1
+                continue
+        if len(cells) <= max(places):
+            reason = f"{len(cells)} column(s), {max(places) + 1} are needed"
+        elif not cells[places[0]].strip() or not cells[places[1]].strip():
+            reason = "an empty label or text"
+        else:
+            report.n_texts += 1
+            label, text = (cells[place].strip() for place in places)
+            yield TaskExample(LinkedText(text, (), str(line)), (label,))
+            continue
+        report.reject(str(path), line, offset, reason, raw)
+
+
+def _columns(header: Sequence[str]) -> tuple[tuple[int, int], bool]:
+    names = [cell.strip() for cell in header]
+    texts = [names.index(name) for name in ("text_a", "text", "sentence") if name in names]
+    if "label" in names and texts:
+        return (names.index("label"), texts[0]), True
+    return (0, 1), False
+
+
+def read_conll(path: Path, report: DamageReport) -> Iterator[TaskExample]:
+    """Words with tags: first and last column of a line, sentences apart by blank lines.
+
+    The text is the words with one blank between them. Units are lines; a sentence is a text.
+    """
+    words: list[str] = []
+    tags: list[str] = []
+    first = 1
+    for line, offset, raw in read_lines(path, report):
+        cells = raw.decode().split()
+        if not cells or cells[0] == "-DOCSTART-":
+            report.n_blank += 1
+            if words:
+                yield _sentence(words, tags, first, report)
+            words, tags, first = [], [], line + 1
+        elif len(cells) < 2:
+            report.reject(str(path), line, offset, "a word without a tag", raw)
+        else:
+            words.append(cells[0])
+            tags.append(cells[-1])
+    if words:
+        yield _sentence(words, tags, first, report)
+
+
+def _sentence(
+    words: Sequence[str], tags: Sequence[str], line: int, report: DamageReport
+) -> TaskExample:
+    report.n_texts += 1
+    report.n_further += 1
+    report.skip("a word of a sentence", len(words))
+    targets, start = [], 0
+    for word in words:
+        targets.append(Mention(start, start + len(word)))
+        start += len(word) + 1
+    return TaskExample(LinkedText(" ".join(words), (), str(line)), tuple(tags), tuple(targets))
+
+
+def _trex(path: Path, report: DamageReport) -> Iterator[TaskExample]:
+    return map(from_relation, read_trex(path, report, distinct=True))
+
+
+def _fewrel(path: Path, report: DamageReport) -> Iterator[TaskExample]:
+    return map(from_relation, read_fewrel(path, report, distinct=True))
+
+
+def _wiki80(path: Path, report: DamageReport) -> Iterator[TaskExample]:
+    return map(from_relation, read_wiki80(path, report, distinct=True))
+
+
+def _tagme(path: Path, report: DamageReport) -> Iterator[TaskExample]:
+    return map(from_typing, read_tagme(path, report))
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format: its task and its reader."""
+
+    task: str
+    read: Callable[[Path, DamageReport], Iterator[TaskExample]]
+
+
+FORMATS: dict[str, Format] = {
+    "trex": Format("relation", _trex),
+    "fewrel": Format("relation", _fewrel),
+    "wiki80": Format("relation", _wiki80),
+    "tagme": Format("typing", _tagme),
+    "tsv": Format("classification", read_tsv),
+    "conll": Format("tagging", read_conll),
+}
+
+
+def read_examples(path: Path, format: str) -> list[TaskExample]:
+    """Every example of a file; stops at a faulty line, raises `ConfigError` for an empty file."""
+    report = DamageReport()
+    examples = list(FORMATS[format].read(path, report))
+    if not examples:
+        raise ConfigError(f"{path} holds no example in the format {format}: {report}")
+    return examples
+
+
+def hold_out(
+    examples: Sequence[TaskExample], share: float, seed: int, name: str
+) -> tuple[list[TaskExample], list[TaskExample]]:
+    """Split by groups: the rest, and about `share` of the examples, in their order."""
+    groups = list(dict.fromkeys(example.group for example in examples))
+    order = generator(seed, "held out", name).permutation(len(groups))
+    sizes: dict[str, int] = {}
+    for example in examples:
+        sizes[example.group] = sizes.get(example.group, 0) + 1
+    held: dict[str, None] = {}
+    n_held = 0
+    for i in order:
+        if n_held >= share * len(examples):
+            break
+        held[groups[i]] = None
+        n_held += sizes[groups[i]]
+    rest = [example for example in examples if example.group not in held]
+    return rest, [example for example in examples if example.group in held]
+
+
+def some_of(examples: Sequence[TaskExample], most: int | None, seed: int) -> list[TaskExample]:
+    """At most `most` of the examples, drawn by the seed, in their order."""
+    if most is None or len(examples) <= most:
+        return list(examples)
+    chosen = generator(seed, "some of").permutation(len(examples))[:most]
+    return [examples[i] for i in sorted(chosen.tolist())]

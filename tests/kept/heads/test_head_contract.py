@@ -1,0 +1,239 @@
+"""What every head promises over every method; a head or method in the tables is in this suite."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_hosts import FAMILIES, tiny_host
+
+from entity_linking.mentions import LinkedText
+from kept.batches import IGNORE, KnowledgeBatch
+from kept.errors import BatchError, CheckpointError, ConfigError
+from kept.graphs.builder import BuilderConfig
+from kept.graphs.views import View
+from kept.heads.model import HEADS, MULTI, SINGLE, TAGGING, KnowledgeForTask
+from kept.methods import METHODS
+from kept.tasks.finetuning_data import TaskData
+from kept.tasks.finetuning_examples import TaskExample
+from kept.training.methods import builder_for
+from kg_loaders import KnowledgeGraph, Triple, graph_from_records
+from kg_loaders.errors import GraphMismatchError
+
+LABELS = ["a", "b", "c"]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "pooled": {}, "transform": {}, "targets": {"n_targets": 2}, "tagging": {},
+    "uer": {},
+}  # fmt: skip
+KINDS: dict[str, tuple[str, ...]] = {
+    "pooled": (SINGLE, MULTI), "transform": (SINGLE, MULTI), "targets": (SINGLE, MULTI),
+    "tagging": (TAGGING,), "uer": (SINGLE, MULTI),
+}  # fmt: skip
+CASES = [(m, h, kind) for m in METHODS for h in HEADS for kind in KINDS[h]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A head over a method on a tiny host, with a labelled batch."""
+
+    head: str
+    kind: str
+    model: KnowledgeForTask
+    samples: list[KnowledgeBatch]
+    graph: KnowledgeGraph
+
+    @property
+    def batch(self) -> KnowledgeBatch:
+        return KnowledgeBatch.stack(self.samples)
+
+    def without_labels(self) -> KnowledgeBatch:
+        return dataclasses.replace(self.batch, labels=None, node_labels=None)
+
+
+def task_examples(linked: list[LinkedText], kind: str) -> list[TaskExample]:
+    """The first texts with two links; their links are the targets."""
+    found = []
+    for text in linked:
+        targets = tuple(link.mention for link in text.links)[:2]
+        if len(targets) < 2:
+            continue
+        i = len(found)
+        labels: tuple[str, ...] = (LABELS[i % 3],)
+        if kind == MULTI:
+            labels = tuple(LABELS[: i % 3])
+        elif kind == TAGGING:
+            labels = (LABELS[i % 3], LABELS[(i + 1) % 3])
+        found.append(TaskExample(text, labels, targets))
+    return found[:5]
+
+
+def task_model(
+    method: str, head: str, kind: str, graph: KnowledgeGraph, tokenizer: Any, family: str = "bert"
+) -> KnowledgeForTask:
+    host = tiny_host(family, n_words=len(tokenizer), n_positions=128)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        encoder = METHODS[method].encoder.for_graph(host, graph, tokenizer, seed=0)
+        made = KnowledgeForTask.of(encoder, head, LABELS, problem_type=kind, **OPTIONS[head])
+    return made.eval()
+
+
+@pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
+def case(
+    request: pytest.FixtureRequest,
+    small_graph: KnowledgeGraph,
+    tokenizer: Any,
+    linked: list[LinkedText],
+) -> Case:
+    method, head, kind = request.param
+    small = BuilderConfig(max_neighbours=2, max_words=60, max_nodes=120, policy="degree")
+    data = TaskData(
+        task_examples(linked, kind),
+        small_graph,
+        tokenizer,
+        builder=builder_for(METHODS[method], small),
+        view=METHODS[method].view.of(small_graph, tokenizer),
+        problem_type=kind,
+        labels={label: i for i, label in enumerate(LABELS)},
+    )
+    samples = [data.sample(i, epoch=0, seed=0) for i in range(len(data))]
+    model = task_model(method, head, kind, small_graph, tokenizer)
+    return Case(head, kind, model, samples, small_graph)
+
+
+def test_every_head_is_here() -> None:
+    assert list(OPTIONS) == list(KINDS) == list(HEADS)
+    assert {kind for kinds in KINDS.values() for kind in kinds} == {SINGLE, MULTI, TAGGING}
+    assert len(CASES) == 7 * len(METHODS) >= 7
+
+
+@torch.no_grad()
+def test_shapes_and_losses(case: Case) -> None:
+    output = case.model(case.batch)
+    n_batch, n_nodes = case.batch.node_ids.shape
+    expected = (n_batch, n_nodes, 3) if case.kind == TAGGING else (n_batch, 3)
+    assert output.class_logits.shape == expected
+    assert list(output.losses) == ["class"]
+    assert output.losses["class"].shape == ()
+    assert output.losses["class"].isfinite()
+    assert case.model(case.without_labels()).losses == {}
+
+
+@torch.no_grad()
+def test_a_batch_equals_batches_of_one(case: Case) -> None:
+    whole = case.model(case.batch).class_logits
+    for i, sample in enumerate(case.samples):
+        alone = case.model(sample).class_logits[0]
+        same = whole[i, : len(alone)] if case.kind == TAGGING else whole[i]
+        torch.testing.assert_close(same, alone, atol=1e-5, rtol=1e-5)
+
+
+def test_overfits_one_batch(case: Case) -> None:
+    before = {k: v.detach().clone() for k, v in case.model.state_dict().items()}
+    parameters = [p for p in case.model.parameters() if p.requires_grad]
+    sparse = {id(m.weight) for m in case.model.modules() if getattr(m, "sparse", False)}
+    dense = torch.optim.Adam([p for p in parameters if id(p) not in sparse], lr=5e-3)
+    first = case.model(case.batch).losses["class"].item()
+    for _ in range(100):
+        case.model.zero_grad()
+        case.model(case.batch).losses["class"].backward()
+        dense.step()
+    last = case.model(case.batch).losses["class"].item()
+    case.model.load_state_dict(before)
+    assert last < 0.3 * first
+
+
+@torch.no_grad()
+def test_saved_and_loaded_it_says_the_same(case: Case, tmp_path: Path) -> None:
+    case.model.save_pretrained(tmp_path)
+    again = KnowledgeForTask.from_pretrained(tmp_path, graph=case.graph).eval()
+    expected = case.model(case.batch).class_logits
+    assert torch.equal(again(case.batch).class_logits, expected)
+    assert again.config.id2label == dict(enumerate(LABELS))
+    bare = type(case.model.encoder).from_pretrained(tmp_path).eval()
+    states = case.model(case.batch).node_states
+    assert torch.equal(bare(case.batch).node_states, states)
+    other = graph_from_records([Triple("Q1", "P1", "Q2")])
+    with pytest.raises(GraphMismatchError):
+        KnowledgeForTask.from_pretrained(tmp_path, graph=other)
+
+
+def test_label_faults_are_named(case: Case) -> None:
+    field = "node_labels" if case.kind == TAGGING else "labels"
+    labels = getattr(case.batch, field)
+    if case.kind != TAGGING:
+        fewer = dataclasses.replace(case.batch, labels=labels.new_zeros((len(case.batch), 9)))
+        with pytest.raises(BatchError, match=rf"labels have shape .*{case.kind} needs"):
+            case.model(fewer)
+    if case.kind != MULTI:
+        high = torch.where(labels == IGNORE, IGNORE, 3)
+        with pytest.raises(BatchError, match="label 3 is outside the 3 classes"):
+            case.model(dataclasses.replace(case.batch, **{field: high}))
+    if case.kind == TAGGING:
+        unasked = torch.full_like(labels, IGNORE)
+        loss = case.model(dataclasses.replace(case.batch, node_labels=unasked)).losses["class"]
+        assert loss.item() == 0.0
+    if case.head == "targets":
+        one = dataclasses.replace(case.batch, target_spans=case.batch.target_spans[:, :1])
+        with pytest.raises(BatchError, match=r"1 target\(s\) a text, this head reads 2"):
+            case.model(one)
+        for spans in (None, case.batch.target_spans * 0):
+            with pytest.raises(BatchError, match="reads target_spans"):
+                case.model(dataclasses.replace(case.batch, target_spans=spans))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("head", HEADS)
+def test_every_head_takes_every_family(
+    head: str, family: str, small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    model = task_model("colake", head, KINDS[head][0], small_graph, tokenizer, family)
+    assert model.head.classes.out_features == 3
+
+
+def test_frozen_parts_stay_frozen_after_loading(
+    small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
+) -> None:
+    def trained(model: KnowledgeForTask) -> set[str]:
+        return {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad}
+
+    host = tiny_host(n_words=len(tokenizer))
+    for method in METHODS.values():
+        encoder = method.encoder.for_graph(host, small_graph, tokenizer, seed=0)
+        model = KnowledgeForTask.of(encoder, "pooled", LABELS, frozen=["encoder"])
+        assert trained(model) == {"head"}
+        model.save_pretrained(tmp_path)
+        again = KnowledgeForTask.from_pretrained(tmp_path)
+        assert trained(again) == {"head"}
+        with pytest.raises(ConfigError, match="has no part 'hosts'"):
+            KnowledgeForTask.of(encoder, "pooled", LABELS, frozen=["hosts"])
+
+
+def test_names_are_checked(small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path) -> None:
+    encoder = task_model("colake", "pooled", SINGLE, small_graph, tokenizer).encoder
+    with pytest.raises(ConfigError, match=r"no head 'pool'; there are \['pooled'"):
+        KnowledgeForTask.of(encoder, "pool", LABELS)
+    with pytest.raises(ConfigError, match="head pooled has no option 'n_targets'"):
+        KnowledgeForTask.of(encoder, "pooled", LABELS, n_targets=1)
+    with pytest.raises(ConfigError, match="read is 'last'"):
+        KnowledgeForTask.of(encoder, "pooled", LABELS, read="last")
+    encoder.config.head = {}
+    encoder.save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match="without a task head"):
+        KnowledgeForTask.from_pretrained(tmp_path)
+
+
+def test_a_view_names_the_places_of_words_and_entities(
+    case: Case, linked: list[LinkedText]
+) -> None:
+    """Every target of the samples has a node of the text, and no padding."""
+    for sample in case.samples:
+        assert sample.target_spans is not None
+        spans = sample.target_spans[0]
+        assert bool((spans[:, 1] > spans[:, 0]).all())
+        assert bool((spans[:, 0] > 0).all())
+    assert isinstance(View.reads_graph, bool)
