@@ -1,7 +1,8 @@
 """`KnowledgeBatch`: the one input of every encoder. Tensors only; strings stop here.
 
 Ids in `node_ids`: word-piece ids for words; for entities and relations the *row* of the model's
-table: `UNKNOWN_ROW`, `PAD_ROW`, `MASK_ROW`, then graph id + `N_SPECIAL_ROWS`.
+table: `UNKNOWN_ROW`, `PAD_ROW`, `MASK_ROW`, then graph id + `N_SPECIAL_ROWS`. K-BERT spells both
+out: there they are word pieces, too.
 
 Axis legend: batch, node, mention, candidate, target (mentions that a task asks about), sampled.
 """

@@ -18,6 +18,7 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "kept-ernie": ("kept.encoders.ernie", "ERNIE"),
     "kept-kadapter": ("kept.encoders.kadapter", "KAdapter"),
     "kept-plain": ("kept.encoders.plain", "Plain"),
+    "kept-kbert": ("kept.encoders.kbert", "KBERT"),
 }
 """`model_type` of a saved configuration to the module and the class of its encoder."""
 

@@ -83,6 +83,14 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     base_model_prefix = "encoder"
     supports_gradient_checkpointing = True
     _supports_sdpa = True
+    tokenizer: PreTrainedTokenizerBase | None = None
+    """The word pieces that belong to this model, if it brought some: saved in its folder, too."""
+
+    def save_pretrained(self, save_directory: Any, *args: Any, **options: Any) -> None:
+        """As Hugging Face's, with `tokenizer` beside it."""
+        super().save_pretrained(save_directory, *args, **options)
+        if self.tokenizer is not None:
+            self.tokenizer.save_pretrained(save_directory)
 
     def require_graph(self, graph: KnowledgeGraph) -> None:
         """Raise `GraphMismatchError` unless this model's entity and relation rows are `graph`'s."""

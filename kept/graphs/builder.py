@@ -27,7 +27,7 @@ from kept.graphs.assembly import Anchors, Facts, connect, far_ends
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.words import Ids, Words, encode_words
 from kept.randomness import generator
-from kg_loaders.neighbours import POLICIES, Policy
+from kg_loaders.neighbours import POLICIES, TEXT_POLICIES, Policy
 from kg_loaders.store import KnowledgeGraph
 
 
@@ -55,8 +55,9 @@ class BuilderConfig:
 
     def __post_init__(self) -> None:
         faults = []
-        if isinstance(self.policy, str) and self.policy not in POLICIES:
-            faults.append(f"policy {self.policy!r}: one of {sorted(POLICIES)}, or a function")
+        names = sorted([*POLICIES, *TEXT_POLICIES])
+        if isinstance(self.policy, str) and self.policy not in names:
+            faults.append(f"policy {self.policy!r}: one of {names}, or a function")
         if self.max_neighbours < 0:
             faults.append(f"max_neighbours {self.max_neighbours}: 0 or more")
         if self.directions not in ("head", "both"):
@@ -76,12 +77,13 @@ class BuilderConfig:
         if faults:
             raise ConfigError("BuilderConfig: " + "; ".join(faults))
 
-    def rank(
-        self, graph: KnowledgeGraph, triples: Ids, generator: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Order `triples [n 3]`, best first, by the policy."""
-        policy = POLICIES[self.policy] if isinstance(self.policy, str) else self.policy
-        return policy(graph, triples, generator)
+    def ranker(self, graph: KnowledgeGraph, anchors: Ids) -> Policy:
+        """The policy for a text with these anchors: a function that orders triples, best first."""
+        if not isinstance(self.policy, str):
+            return self.policy
+        if self.policy in TEXT_POLICIES:
+            return TEXT_POLICIES[self.policy](graph, anchors)
+        return POLICIES[self.policy]
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +261,7 @@ def _choose(
     rows: list[NDArray[np.int64]] = []
     ranks: list[NDArray[np.int64]] = []
     seen: set[int] = set()
+    rank = config.ranker(graph, anchors)
     for entity in anchors.tolist():
         chosen = np.zeros(0, np.int64)
         kept = np.zeros(0, np.int64)
@@ -268,7 +271,7 @@ def _choose(
             if exclude is not None:
                 candidates = candidates[exclude.keeps(graph.triples[candidates])]
             if len(candidates):
-                order = config.rank(graph, graph.triples[candidates], generator)
+                order = rank(graph, graph.triples[candidates], generator)
                 chosen = candidates[order[: config.max_neighbours]]
                 kept = _kept(len(chosen), generator, config)
         rows.append(chosen[kept])

@@ -27,6 +27,7 @@ from kept.heads.pooled import (
     TransformOptions,
 )
 from kept.heads.tagging import TaggingHead, TaggingOptions
+from kept.heads.uer import UERHead, UEROptions
 from kept.outputs import KnowledgeOutput
 
 SINGLE, MULTI = "single_label_classification", "multi_label_classification"
@@ -54,6 +55,7 @@ HEADS: dict[str, HeadKind] = {
     "transform": HeadKind(TransformOptions, TransformHead),
     "targets": HeadKind(TargetsOptions, TargetsHead),
     "tagging": HeadKind(TaggingOptions, TaggingHead),
+    "uer": HeadKind(UEROptions, UERHead),
 }
 
 

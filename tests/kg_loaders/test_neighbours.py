@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.neighbours import (
     POLICIES,
+    TEXT_POLICIES,
     Directions,
     Policy,
     by_relevance,
@@ -139,3 +140,16 @@ def test_page_rank_against_networkx(seed: int) -> None:
     assert rank.sum() == pytest.approx(1)
     short = personal_page_rank(graph, seeds, n_steps=10)
     assert abs(short - rank).sum() <= 2 * 0.85**10
+
+
+def test_relevance_prefers_what_the_text_mentions() -> None:
+    """Of two facts, the one whose far end is mentioned too comes first; then what leads to it."""
+    triples = [("a", "r", "b"), ("a", "r", "c"), ("a", "r", "d"), ("d", "r", "e"), ("c", "r", "f")]
+    graph = graph_from_records(Triple(*triple) for triple in triples)
+    ids = graph.entities.id
+    draws = np.random.default_rng(0)
+    for mentioned, expected in (("c", "cdb"), ("e", "dcb"), ("b", "bcd")):
+        policy = TEXT_POLICIES["relevance"](graph, np.array([ids("a"), ids(mentioned)], np.int32))
+        facts = graph.outgoing(ids("a"))
+        order = policy(graph, facts, draws)
+        assert [graph.entities.name(int(facts[i, 2])) for i in order] == list(expected)

@@ -4,6 +4,7 @@ from kept.graphs.views.base import View, words_of
 from kept.graphs.views.colake import CoLAKEView, adjacency, colake_batch, colake_view, is_anchor
 from kept.graphs.views.ernie import ERNIEView
 from kept.graphs.views.linked_words import LinkedWordsView, linked_words
+from kept.graphs.views.kbert import KBERTView
 from kept.graphs.views.words import WORDS_ONLY, WordsView
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "CoLAKEView",
     "ERNIEView",
     "LinkedWordsView",
+    "KBERTView",
     "View",
     "WordsView",
     "adjacency",

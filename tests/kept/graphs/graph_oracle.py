@@ -107,7 +107,8 @@ def _facts(
         ]
         if not rows:
             continue
-        order = config.rank(graph, graph.triples[rows], generator)
+        rank = config.ranker(graph, np.array(list(anchors.values()), np.int32))
+        order = rank(graph, graph.triples[rows], generator)
         chosen = [(rank, rows[i]) for rank, i in enumerate(order[: config.max_neighbours])]
         if config.drop_probability > 0 and config.drop == "anchor":
             chosen = chosen if generator.random() >= config.drop_probability else []

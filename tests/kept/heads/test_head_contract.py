@@ -26,10 +26,11 @@ from kg_loaders.errors import GraphMismatchError
 LABELS = ["a", "b", "c"]
 OPTIONS: dict[str, dict[str, Any]] = {
     "pooled": {}, "transform": {}, "targets": {"n_targets": 2}, "tagging": {},
+    "uer": {},
 }  # fmt: skip
 KINDS: dict[str, tuple[str, ...]] = {
     "pooled": (SINGLE, MULTI), "transform": (SINGLE, MULTI), "targets": (SINGLE, MULTI),
-    "tagging": (TAGGING,),
+    "tagging": (TAGGING,), "uer": (SINGLE, MULTI),
 }  # fmt: skip
 FURTHER = [("colake", h, kind) for h in HEADS for kind in KINDS[h][1:]]
 CASES = [*((m, h, KINDS[h][0]) for m in METHODS for h in HEADS), *FURTHER]
@@ -137,7 +138,7 @@ def test_overfits_one_batch(case: Case) -> None:
     sparse = {id(m.weight) for m in case.model.modules() if getattr(m, "sparse", False)}
     dense = torch.optim.Adam([p for p in parameters if id(p) not in sparse], lr=1e-2)
     first = case.model(case.batch).losses["class"].item()
-    for _ in range(50):
+    for _ in range(100):
         case.model.zero_grad()
         case.model(case.batch).losses["class"].backward()
         dense.step()

@@ -1,0 +1,1 @@
+"""K-BERT fine-tuned on Chinese sentiment with its own graphs, beside the controls."""

@@ -1,0 +1,56 @@
+"""`python -m experiments.kbert_zh CONFIG -o RUN`: fine-tune, ask, compare, write the tables.
+
+Needs KEPT_DATA. A run that was cut goes on where it stopped when the command is given again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import yaml
+
+from experiments.kbert_zh.runs import ChineseConfig, read_world, run_all
+from experiments.kbert_zh.tables import summary, to_markdown
+from kept.training.log import StepRecord
+
+
+class Printer:
+    """Prints every fiftieth step."""
+
+    def step(self, record: StepRecord) -> None:
+        if record.step % 50 == 0 or record.step == record.n_steps:
+            loss = record.losses["class"]
+            print(f"  step {record.step}/{record.n_steps}  loss {loss:.3f}", flush=True)
+
+    def notice(self, message: str) -> None:
+        print(f"  {message}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    config = ChineseConfig.model_validate(yaml.safe_load(arguments.config.read_text()))
+    world = read_world(Path(os.environ["KEPT_DATA"]) / "kbert_zh", config)
+    print(json.dumps(world.counts(), ensure_ascii=False), flush=True)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    results = run_all(
+        world,
+        config,
+        arguments.out,
+        reporter=Printer(),
+        announce=lambda text: print(text, flush=True),
+    )
+    told = summary(results, world.counts())
+    (arguments.out / "results.json").write_text(json.dumps(told, indent=1) + "\n")
+    text = to_markdown(told, config.published)
+    (arguments.out / "results.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""K-BERT: facts written into the sentence, kept apart by positions and by who sees whom.
+
+Liu et al. 2020, "K-BERT: Enabling Language Representation with Knowledge Graph" (AAAI), section 3.
+The knowledge is in the batch (`kept.graphs.views.kbert`): a sentence tree, flattened, with soft
+positions and a visible matrix. The model is the host itself and adds no parameters, so that it
+works in fine-tuning and at inference without any pre-training.
+
+Axis legend: batch, node, width, embedding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from kept import hosts
+from kept.batches import KnowledgeBatch
+from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
+from kept.errors import BatchError, ConfigError
+from kept.layers.uer_norm import use_uer_norm
+from kept.outputs import KnowledgeOutput
+
+UER_HIDDEN = -10_000.0
+
+
+class KBERTConfig(KnowledgeConfig):
+    """How near the model stays to the released one; the defaults are the host's own ways.
+
+    `layer_norm`: "host", or "uer" (`UERLayerNorm` everywhere, as released weights need).
+    `mask`: "host" hides for good; "uer" adds -10000 to the scores of what is hidden, and padded
+    nodes see nothing, so they attend to everything alike (equation 3; released code).
+    `segment_offset`: row of the segment table for the first text; with 1, row 0 is left to padding
+    (the released code hands its mask, 0 at padding, then 1 and 2, to the segment table).
+    `pooler`: whether the host keeps its pooler; UER encoders have none.
+    """
+
+    model_type = "kept-kbert"
+
+    def __init__(
+        self,
+        *,
+        layer_norm: str = "host",
+        mask: str = "host",
+        segment_offset: int = 0,
+        pooler: bool = True,
+        **options: Any,
+    ) -> None:
+        faults = [
+            f"{name} {value!r}: 'host' or 'uer'"
+            for name, value in (("layer_norm", layer_norm), ("mask", mask))
+            if value not in ("host", "uer")
+        ]
+        if segment_offset not in (0, 1):
+            faults.append(f"segment_offset {segment_offset}: 0 or 1")
+        if faults:
+            raise ConfigError("KBERTConfig: " + "; ".join(faults))
+        self.layer_norm, self.mask = layer_norm, mask
+        self.segment_offset, self.pooler = segment_offset, pooler
+        super().__init__(**options)
+
+
+class KBERT(KnowledgeEncoder):
+    """The host over words and verbalised facts, whose `node_ids` are all word pieces.
+
+    Where we differ from the released code: hidden nodes are hidden entirely, not by -10000, and a
+    padded node sees itself instead of everything; both are options of `KBERTConfig`.
+    """
+
+    config_class = KBERTConfig
+
+    def __init__(self, config: KBERTConfig, *, host: PreTrainedModel | None = None) -> None:
+        super().__init__(config, host=host)
+        if config.layer_norm == "uer":
+            use_uer_norm(self.host)
+        if not config.pooler:
+            self.host.pooler = None
+        n_rows = self.host.config.type_vocab_size
+        if config.segment_offset >= n_rows:
+            raise ConfigError(f"segment_offset 1 needs a host with 2 segments, this has {n_rows}")
+        self.post_init()
+
+    def word_vectors(self, batch: KnowledgeBatch) -> Float[Tensor, "batch node embedding"]:
+        """The host's own embedding of every node; raises `BatchError` for an unknown piece."""
+        words = hosts.word_table(self.host)
+        if not torch.compiler.is_compiling() and int(batch.node_ids.max()) >= words.num_embeddings:
+            raise BatchError(
+                f"word piece {int(batch.node_ids.max())} is beyond the host's "
+                f"{words.num_embeddings}; the batch was made with another tokenizer or view"
+            )
+        vectors: Tensor = words(batch.node_ids)
+        return vectors
+
+    def attention_mask(self, batch: KnowledgeBatch) -> Tensor:
+        """What the layers add to their scores or read as booleans, `[batch 1 node node]`."""
+        if self.config.mask == "host":
+            return hosts.attention_mask(self.host, batch.visible_mask)
+        seen = batch.visible_mask & batch.node_mask[:, :, None]
+        added: Tensor = (~seen).unsqueeze(1).to(self.host.dtype) * UER_HIDDEN
+        return added
+
+    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
+        """States of every node; padded nodes have states that mean nothing."""
+        segments = batch.segment_ids + self.config.segment_offset * batch.node_mask
+        positions = batch.positions + hosts.own_position_offset(self.host)
+        mask = self.attention_mask(batch)
+        states = [hosts.embed(self.host, self.word_vectors(batch), positions, segments)]
+        for layer in hosts.layers(self.host):
+            states.append(layer(states[-1], mask))
+        return KnowledgeOutput(
+            node_states=states[-1], hidden_states=tuple(states), pooled_state=states[-1][:, 0]
+        )

@@ -1,0 +1,272 @@
+"""K-BERT's view (Liu et al. 2020, sections 3.2 and 3.3): facts as branches of a sentence tree.
+
+Every word piece is a node of the trunk. A fact of a mention becomes a branch of word pieces, the
+predicate's and the object's, that starts at the soft position after the mention's last piece, where
+the trunk goes on as well. The trunk sees itself, a mention's pieces see their branches, a branch
+sees itself and its mention's pieces.
+
+Where we differ from the released code (`kept.graphs.original_kbert` keeps it): the trunk comes
+first in the batch and the branches after it, so that a word has the same index in every view; what
+a branch says is written in the host's own word pieces; branches that read the same are shown once;
+a branch that is too long loses its last pieces and a text that is too large whole branches, the
+lowest-ranked first, never words.
+
+Axis legend: node, word (pieces of the trunk), anchor, branch, text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
+
+from kept.batches import IGNORE, KnowledgeBatch
+from kept.errors import BatchError, ConfigError, HostError
+from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
+from kept.graphs.views.base import View, row, words_of
+from kg_loaders import KnowledgeGraph
+
+Pieces = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One fact at one anchor: word pieces, and of each whether it names a relation or an entity."""
+
+    anchor: int
+    rank: int
+    pieces: Pieces
+    kinds: tuple[NodeKind, ...]
+
+
+class KBERTView(View):
+    """Sentence trees over one graph's labels in one tokenizer's word pieces.
+
+    `predicate`: whether a branch says the relation as well as the object. At most `max_branches`
+    facts a mention (best-ranked first; every mention of an entity has its own copy), `max_pieces`
+    pieces a branch, and branches only while there are fewer than `max_nodes` nodes. A branch of an
+    incoming fact (builder with directions "both") names its subject, then the relation.
+
+    In the batch `node_ids` of branches are word pieces, and `node_kinds` say what they name:
+    RELATION or ENTITY. Objectives and tasks about words therefore touch the trunk alone.
+    """
+
+    def __init__(
+        self,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        predicate: bool = True,
+        max_branches: int = 2,
+        max_pieces: int = 12,
+        max_nodes: int = 256,
+    ) -> None:
+        faults = [
+            f"{name} {value}: {least} or more"
+            for name, value, least in (
+                ("max_branches", max_branches, 0),
+                ("max_pieces", max_pieces, 1),
+                ("max_nodes", max_nodes, 1),
+            )
+            if value < least
+        ]
+        if faults:
+            raise ConfigError("KBERTView: " + "; ".join(faults))
+        if not getattr(tokenizer, "is_fast", False):
+            raise HostError(
+                f"{type(tokenizer).__name__} gives no character offsets; load the fast tokenizer"
+            )
+        self.predicate, self.max_branches = predicate, max_branches
+        self.max_pieces, self.max_nodes = max_pieces, max_nodes
+        self._graph, self._tokenizer = graph, tokenizer
+        self._labels: dict[tuple[NodeKind, int], Pieces] = {}
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Any:
+        return cls(graph, tokenizer, **options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_labels": {}}
+
+    @property
+    def fingerprint(self) -> str:
+        written = self._tokenizer.backend_tokenizer.to_str().encode()
+        return (
+            f"KBERTView {self.predicate} {self.max_branches} {self.max_pieces} {self.max_nodes} "
+            f"{self._graph.content_hash} {hashlib.sha256(written).hexdigest()}"
+        )
+
+    def n_nodes(
+        self, n_words: NDArray[np.int64], n_links: NDArray[np.int64], n_facts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """A builder's `max_nodes` is at least twice its words, so fewer facts than that were not
+        cut and, counted for each mention, bound the branches; otherwise the mentions do."""
+        n_branches = self.max_branches * n_links
+        n_branches = np.where(n_facts < 2 * n_words, np.minimum(n_branches, n_facts), n_branches)
+        most = np.maximum(n_words, self.max_nodes)
+        bound: NDArray[np.int64] = np.minimum(n_words + self.max_pieces * n_branches, most)
+        return bound
+
+    def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
+        """The flattened tree, a batch of one; raises `BatchError` for a graph of other ids or
+        without its mentions' words."""
+        if graph.id_space_hash != self._graph.id_space_hash:
+            raise BatchError(
+                f"the word-knowledge graph has ids of {graph.id_space_hash}, the view reads labels "
+                f"of {self._graph.id_space_hash}; make the view of the graph that built it"
+            )
+        words = words_of(graph)
+        spans, entities = _mentions(graph)
+        branches = self._branches(graph, entities)
+        return _flatten(words, spans, self._fit(branches, words.node_ids.shape[1]))
+
+    def pieces(self, kind: NodeKind, node: int) -> Pieces:
+        """The word pieces of a relation's or an entity's label, read as within a sentence."""
+        found = self._labels.get((kind, node))
+        if found is None:
+            is_entity = kind is NodeKind.ENTITY
+            label = self._graph.label(node) if is_entity else self._graph.relation_label(node)
+            before = "x "
+            encoded = self._tokenizer(
+                before + label, add_special_tokens=False, return_offsets_mapping=True
+            )
+            pairs = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
+            found = tuple(piece for piece, (_, end) in pairs if end > len(before))
+            self._labels[kind, node] = found
+        return found
+
+    def _branches(self, graph: WordKnowledgeGraph, entities: list[int]) -> list[Branch]:
+        """Every anchor's branches, best first."""
+        facts = _facts(graph, entities)
+        written = {
+            entity: self._written(entity, facts.get(entity, []))
+            for entity in dict.fromkeys(entities)
+        }
+        return [
+            Branch(anchor, rank, pieces, kinds)
+            for anchor, entity in enumerate(entities)
+            for rank, (pieces, kinds) in enumerate(written[entity])
+        ]
+
+    def _written(
+        self, entity: int, facts: list[tuple[int, int, int]]
+    ) -> list[tuple[Pieces, tuple[NodeKind, ...]]]:
+        """An entity's facts (head, relation, tail) as distinct pieces, with what each names."""
+        found: dict[Pieces, tuple[NodeKind, ...]] = {}
+        for head, relation, tail in facts:
+            predicate = self.pieces(NodeKind.RELATION, relation) if self.predicate else ()
+            other = self.pieces(NodeKind.ENTITY, tail if head == entity else head)
+            parts = [(predicate, NodeKind.RELATION), (other, NodeKind.ENTITY)]
+            ordered = parts if head == entity else parts[::-1]
+            named = [(piece, kind) for pieces, kind in ordered for piece in pieces]
+            if other and len(found) < self.max_branches:
+                named = named[: self.max_pieces]
+                found.setdefault(
+                    tuple(piece for piece, _ in named), tuple(kind for _, kind in named)
+                )
+        return list(found.items())
+
+    def _fit(self, branches: list[Branch], n_words: int) -> list[Branch]:
+        """The best-ranked branches that fit beside the words; anchors take turns."""
+        free, kept = self.max_nodes - n_words, []
+        for branch in sorted(branches, key=lambda b: (b.rank, b.anchor)):
+            free -= len(branch.pieces)
+            if free < 0:
+                break
+            kept.append(branch)
+        return sorted(kept, key=lambda b: (b.anchor, b.rank))
+
+
+def _mentions(graph: WordKnowledgeGraph) -> tuple[NDArray[np.int64], list[int]]:
+    """Word pieces `[anchor 2]` and entity id of every anchor, in text order."""
+    edges = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY]
+    nodes, first = np.unique(edges[:, 1], return_index=True)
+    counts = np.bincount(edges[:, 1], minlength=graph.n_nodes)[nodes]
+    starts = edges[first, 0].astype(np.int64)
+    return np.stack([starts, starts + counts], axis=1), graph.ids[nodes].tolist()
+
+
+def _facts(graph: WordKnowledgeGraph, entities: list[int]) -> dict[int, list[tuple[int, int, int]]]:
+    """(head, relation, tail) of the facts that each mentioned entity brings, best first."""
+    links = graph.origins[:, 0]
+    bringer = {
+        int(links[node]): int(graph.ids[node])
+        for node in np.flatnonzero((graph.kinds == NodeKind.ENTITY) & (graph.spans[:, 0] >= 0))
+    }
+    into = graph.edges[graph.edge_kinds == EdgeKind.ENTITY_RELATION]
+    out = graph.edges[graph.edge_kinds == EdgeKind.RELATION_ENTITY]
+    heads, tails = dict(into[:, ::-1].tolist()), dict(out.tolist())
+    relations = np.flatnonzero(graph.kinds == NodeKind.RELATION)
+    found: dict[int, list[tuple[int, int, int]]] = {}
+    for node in relations[np.argsort(graph.origins[relations, 2], kind="stable")].tolist():
+        fact = tuple(int(graph.ids[n]) for n in (heads[node], node, tails[node]))
+        found.setdefault(bringer[int(links[node])], []).append(fact)  # type: ignore[arg-type]
+    return found
+
+
+def _flatten(
+    words: KnowledgeBatch, spans: NDArray[np.int64], branches: list[Branch]
+) -> KnowledgeBatch:
+    """Trunk and branches in one row; `spans [anchor 2]` are the pieces of each mention."""
+    n_words = words.node_ids.shape[1]
+    lengths = np.array([len(branch.pieces) for branch in branches], np.int64)
+    owners = np.repeat(np.array([branch.anchor for branch in branches], np.int64), lengths)
+    starts, ends = spans[:, 0][owners], spans[:, 1][owners]
+    within = np.arange(len(owners)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    mention = np.full(n_words, -1, np.int64)
+    for anchor, (start, end) in enumerate(spans.tolist()):
+        mention[start:end] = anchor
+    branch = np.concatenate([np.full(n_words, -1), np.repeat(np.arange(len(branches)), lengths)])
+    trunk_segments = words.segment_ids[0].numpy()
+    trunk_positions = words.positions[0].numpy()
+    n_nodes = n_words + len(owners)
+    return dataclasses.replace(
+        words,
+        node_ids=_joined(words.node_ids, [p for b in branches for p in b.pieces]),
+        node_kinds=_joined(words.node_kinds, [int(k) for b in branches for k in b.kinds]),
+        node_mask=torch.ones(1, n_nodes, dtype=torch.bool),
+        positions=row(np.concatenate([trunk_positions, trunk_positions[ends - 1] + 1 + within])),
+        segment_ids=row(np.concatenate([trunk_segments, trunk_segments[starts]])),
+        visible_mask=torch.from_numpy(visible(branch, np.concatenate([mention, owners])))[None],
+        mention_spans=row(spans),
+    )
+
+
+def _joined(words: torch.Tensor, further: list[int]) -> torch.Tensor:
+    return torch.cat([words, torch.tensor([further], dtype=words.dtype)], dim=1)
+
+
+def visible(branch: NDArray[np.int64], mention: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Who sees whom (section 3.3), bool `[node node]`, symmetric.
+
+    `branch [node]`: number of the branch, -1 for the trunk, which is one branch of its own here.
+    `mention [node]`: number of the mention that a node belongs to or hangs at, -1 for none.
+    """
+    trunk = branch == -1
+    same_mention = (mention[:, None] == mention) & (mention >= 0)
+    seen: NDArray[np.bool_] = branch[:, None] == branch
+    seen |= same_mention & (trunk[:, None] | trunk)
+    return seen
+
+
+def label_words(
+    batch: KnowledgeBatch, labels: NDArray[np.int64], *, injected: int = IGNORE
+) -> KnowledgeBatch:
+    """One sample of this view with a class for every word piece, `labels [word]`.
+
+    Injected nodes get `injected`: nothing is asked of them by default; the released tagger asks
+    for a class [ENT] of its own there. Raises `BatchError` unless every word has a label.
+    """
+    kinds = batch.node_kinds[0]
+    n_words = int((kinds == NodeKind.WORD).sum())
+    if len(batch) != 1 or len(labels) != n_words:
+        raise BatchError(f"{len(labels)} labels for {n_words} word pieces of {len(batch)} samples")
+    found = torch.full_like(kinds, injected)
+    found[kinds == NodeKind.WORD] = torch.from_numpy(labels)
+    return dataclasses.replace(batch, node_labels=found[None])
