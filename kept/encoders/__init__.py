@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ENCODERS: dict[str, tuple[str, str]] = {
     "kept-colake": ("kept.encoders.colake", "CoLAKE"),
+    "kept-knowbert": ("kept.encoders.knowbert", "KnowBERT"),
 }
 """`model_type` of a saved configuration to the module and the class of its encoder."""
 

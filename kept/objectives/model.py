@@ -14,6 +14,11 @@ from kept.encoders import encoder_class, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.base import Objective, Preparation
+from kept.objectives.entity_linking import (
+    EntityLinking,
+    EntityLinkingOptions,
+    EntityLinkingPreparation,
+)
 from kept.objectives.masked_nodes import (
     MaskedNodes,
     MaskedNodesOptions,
@@ -45,6 +50,7 @@ class ObjectiveKind:
 
 
 OBJECTIVES: dict[str, ObjectiveKind] = {
+    "el": ObjectiveKind(EntityLinkingOptions, EntityLinking, EntityLinkingPreparation),
     "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
     "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
 }
