@@ -38,7 +38,9 @@ from kg_loaders.errors import GraphMismatchError
 from kg_loaders.wordnet_lexicon import parts_of_speech
 
 N_PARTS = 9
-"""Rows of a table of parts of speech: none, n, v, a, r, s, and three for special rows."""
+"""Rows of a table of parts of speech: none, n, v, a, r, s, MASK, NULL, unknown."""
+SPECIAL_PARTS = (7, 0, 6)
+"""Parts of speech of the special rows: UNKNOWN (which means NULL), PAD, MASK."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +251,8 @@ class KnowBERT(KnowledgeEncoder):
             with torch.no_grad():
                 table.vectors.weight.copy_(vectors)
                 if spec.vectors == "parts":
-                    table.parts[N_SPECIAL_ROWS:] = torch.from_numpy(parts_of_speech(each))
+                    parts = torch.from_numpy(parts_of_speech(each))
+                    table.parts.copy_(torch.cat([torch.tensor(SPECIAL_PARTS), parts]))
         return model
 
     def freeze(self) -> None:

@@ -47,6 +47,7 @@ class PartEntityTable(nn.Module):
         part_width: int,
         width: int,
         learned_null: bool = False,
+        dropout: float = 0.1,
     ) -> None:
         super().__init__()
         self.vectors = nn.Embedding(n_rows, vector_width)
@@ -55,10 +56,12 @@ class PartEntityTable(nn.Module):
         self.register_buffer("parts", torch.zeros(n_rows, dtype=torch.int64))
         self.parts: Tensor
         self.null = nn.Parameter(torch.zeros(width)) if learned_null else None
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, rows: Int[Tensor, "*row"]) -> Float[Tensor, "*row width"]:
         parts = self.part_vectors(self.parts[rows])
-        found: Tensor = self.projection(torch.cat([self.vectors(rows), parts], dim=-1))
+        features = torch.cat([self.vectors(rows), parts], dim=-1)
+        found: Tensor = self.dropout(self.projection(features))
         if self.null is not None:
             found = torch.where((rows == UNKNOWN_ROW)[..., None], self.null, found)
         return found
