@@ -107,7 +107,8 @@ def embed(
 ) -> Float[Tensor, "batch node width"]:
     """Add position and segment embeddings as the host does, normalise, drop out, project.
 
-    `positions` are rows of the host's position table (offset already added).
+    `positions` are rows of the host's position table (offset already added). A host with a single
+    row of segments (RoBERTa, XLM-R) tells no texts apart: all its segments are 0.
     Raises `BatchError` for a position beyond that table.
     """
     n_positions = host.config.max_position_embeddings
@@ -116,6 +117,8 @@ def embed(
             f"position {int(positions.max())} is beyond the host's {n_positions} positions; "
             "cut the text or keep fewer neighbours"
         )
+    if host.config.type_vocab_size == 1:
+        segment_ids = torch.zeros_like(segment_ids)
     hidden: Tensor = host.embeddings(
         inputs_embeds=vectors, position_ids=positions, token_type_ids=segment_ids
     )

@@ -29,6 +29,13 @@ from kept.objectives.masked_words import (
     MaskedWordsOptions,
     MaskedWordsPreparation,
 )
+from kept.objectives.text_pairs import (
+    NextSentence,
+    NextSentencePreparation,
+    SentenceOrder,
+    SentenceOrderPreparation,
+    TextPairOptions,
+)
 from kept.outputs import KnowledgeOutput
 
 
@@ -53,6 +60,8 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
     "el": ObjectiveKind(EntityLinkingOptions, EntityLinking, EntityLinkingPreparation),
     "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
     "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
+    "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),
+    "sop": ObjectiveKind(TextPairOptions, SentenceOrder, SentenceOrderPreparation),
 }
 
 
