@@ -31,7 +31,10 @@ BERT_HEAD_WIDTH = 64
 HOST: Rules = (
     ("pretrained_bert.bert.", "encoder.host."),
     ("pretrained_bert.cls.predictions.transform.dense.", "objectives.mlm.transform.dense."),
-    ("pretrained_bert.cls.predictions.transform.LayerNorm.", "objectives.mlm.transform.layer_norm."),
+    (
+        "pretrained_bert.cls.predictions.transform.LayerNorm.",
+        "objectives.mlm.transform.layer_norm.",
+    ),
     ("pretrained_bert.cls.predictions.bias", "objectives.mlm.bias"),
     ("pretrained_bert.cls.seq_relationship.", "objectives.nsp.classes."),
 )
@@ -54,7 +57,10 @@ TIED: Rules = (
 
 def _span_layer(theirs: str, ours: str, attention: str) -> Rules:
     return (
-        *((f"{theirs}attention.{attention}.{n}.", f"{ours}{n}.") for n in ("query", "key", "value")),
+        *(
+            (f"{theirs}attention.{attention}.{n}.", f"{ours}{n}.")
+            for n in ("query", "key", "value")
+        ),
         (f"{theirs}attention.output.dense.", f"{ours}attention_output."),
         (f"{theirs}attention.output.LayerNorm.", f"{ours}attention_norm."),
         (f"{theirs}intermediate.dense.", f"{ours}intermediate."),
@@ -67,7 +73,10 @@ def kar_rules(spec: KAR) -> Rules:
     """One KAR's linker and recontextualisation."""
     theirs = f"{spec.name}_soldered_kg."
     inner = f"{theirs}entity_linker.disambiguator."
-    linker, recontext = f"encoder.linkers.{spec.name}.", f"encoder.recontextualisations.{spec.name}."
+    linker, recontext = (
+        f"encoder.linkers.{spec.name}.",
+        f"encoder.recontextualisations.{spec.name}.",
+    )
     entities: Rules = ((f"{inner}entity_embeddings.weight", f"{linker}entities.vectors.weight"),)
     if spec.vectors == "parts":
         embedder = f"{inner}entity_embeddings."
@@ -81,9 +90,7 @@ def kar_rules(spec: KAR) -> Rules:
     layers = (
         rule
         for i in range(spec.n_layers)
-        for rule in _span_layer(
-            f"{inner}span_encoder.layer.{i}.", f"{linker}layers.{i}.", "self"
-        )
+        for rule in _span_layer(f"{inner}span_encoder.layer.{i}.", f"{linker}layers.{i}.", "self")
     )
     return (
         (f"{inner}bert_to_kg_projector.", f"{linker}projection."),
@@ -111,13 +118,13 @@ def convert(
 ) -> KnowledgeForPreTraining:
     """The released pre-training model with its objectives (mlm, nsp, el).
 
-    `path`: the archive. The host's sizes are read off its weights; `n_attention_heads` defaults to
-    BERT's, one for 64 dimensions. Without `kg` the entity rows follow the archive's vocabularies
-    (special rows first, see `rows_of`) and belong to no graph. With it the first KAR's (in order of
-    names) are those of the graph in that folder: an entity goes by its identifier, else by its label
-    written as a title ("New_York"), and one that the original lacks has the vector of its unknown
-    entity. Nothing is unpacked but the weights, under a name of our own. Raises `CheckpointError`
-    for files that are missing, damaged or do not fit.
+    `path`: the archive, of which nothing is unpacked but the weights, under a name of our own. The
+    host's sizes are read off them; `n_attention_heads` defaults to BERT's, one for 64 dimensions.
+    Without `kg` the entity rows follow the archive's vocabularies (special rows first, see
+    `rows_of`) and belong to no graph. With it the first KAR's (in order of names) are those of the
+    graph in that folder: an entity goes by its identifier, else by its label as a title
+    ("New_York"), and one that the original lacks has the vector of its unknown entity. Raises
+    `CheckpointError` for files that are missing, damaged or do not fit.
     """
     state, settings, vocabularies = read_archive(path)
     config = original_config(settings, state, n_attention_heads=n_attention_heads)

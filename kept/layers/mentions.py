@@ -45,7 +45,7 @@ def mentions_of(batch: KnowledgeBatch, graph: int) -> Mentions:
     elif batch.mention_graphs is not None:
         mine = batch.mention_graphs == graph
         n_own = int(mine.sum(1).max()) if mine.numel() else 0
-        places = mine.to(torch.uint8).argsort(1, descending=True, stable=True)[:, :n_own]
+        places = mine.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :n_own]
         mine = mine.gather(1, places)[..., None]
         spans, ids, priors = (
             value.gather(1, places[..., None].expand(-1, -1, value.shape[2])).where(mine, pad)

@@ -166,12 +166,15 @@ def _row_of(entity: str | None, graph: KnowledgeGraph) -> int:
 
 
 def spans_of(graph: WordKnowledgeGraph, links: Sequence[Link]) -> Iterator[tuple[Link, list[int]]]:
-    """Links with their word nodes (end exclusive), without those that the cut text lacks."""
-    words = graph.spans[graph.kinds == NodeKind.WORD]
-    end = int(words[:, 1].max(initial=0))
+    """Links with their word nodes (end exclusive), unless they were cut or span two texts."""
+    is_word = graph.kinds == NodeKind.WORD
+    words, segments = graph.spans[is_word], graph.segments[is_word]
+    ends = [int(words[segments == segment, 1].max(initial=0)) for segment in (0, 1)]
     mentions = np.array([(k.mention.start, k.mention.end) for k in links], np.int64).reshape(-1, 2)
     pieces: NDArray[np.int64] = pieces_of_all(words, mentions)
     for link, (start, stop) in zip(links, pieces.tolist(), strict=True):
-        is_cut = link.mention.end > end and graph.text[end : link.mention.end].strip() != ""
-        if start < stop and not is_cut:
+        if start >= stop or (words[start:stop, 0] < 0).any():
+            continue
+        end = ends[int(segments[start])]
+        if graph.text[end : link.mention.end].strip() == "":
             yield link, [start, stop]
