@@ -144,7 +144,7 @@ class KnowBERTConfig(KnowledgeConfig):
         return [KAR.read(kar) for kar in self.kars]
 
     @classmethod
-    def of(  # type: ignore[override]
+    def of(
         cls,
         host: PreTrainedModel,
         graph: KnowledgeGraph,
@@ -209,8 +209,8 @@ class KnowBERT(KnowledgeEncoder):
         for spec in model.specs:
             if spec.projection != "random":
                 start_as_inverse(
-                    model.recontextualisations[spec.name].projection,
-                    model.linkers[spec.name].projection,
+                    model.recontextualisation(spec.name).projection,
+                    model.linker(spec.name).projection,
                     original=spec.projection == "original",
                 )
         return model
@@ -240,7 +240,7 @@ class KnowBERT(KnowledgeEncoder):
         graphs = [graph, *map(KnowledgeGraph.open, folders[1:])]
         model = cls.from_host(host, graph, kars=own, others=graphs[1:], **options)
         for spec, each, folder in zip(model.specs, graphs, trained, strict=True):
-            table = model.linkers[spec.name].entities
+            table = model.linker(spec.name).entities
             vectors = entity_vectors(
                 each,
                 width=table.vectors.embedding_dim,
@@ -250,14 +250,26 @@ class KnowBERT(KnowledgeEncoder):
             )
             with torch.no_grad():
                 table.vectors.weight.copy_(vectors)
-                if spec.vectors == "parts":
+                if isinstance(table, PartEntityTable):
                     parts = torch.from_numpy(parts_of_speech(each))
                     table.parts.copy_(torch.cat([torch.tensor(SPECIAL_PARTS), parts]))
         return model
 
     def freeze(self) -> None:
-        for linker in self.linkers.values():
-            linker.entities.vectors.requires_grad_(False)
+        for name in self.linkers:
+            self.linker(name).entities.vectors.requires_grad_(False)
+
+    def linker(self, name: str) -> EntityLinker:
+        """The linker of the KAR with this name."""
+        found = self.linkers[name]
+        assert isinstance(found, EntityLinker)
+        return found
+
+    def recontextualisation(self, name: str) -> Recontextualisation:
+        """The recontextualisation of the KAR with this name."""
+        found = self.recontextualisations[name]
+        assert isinstance(found, Recontextualisation)
+        return found
 
     def require_graph(self, graph: KnowledgeGraph, name: str | None = None) -> None:
         """Raise `GraphMismatchError` unless the KAR `name` (default: the first) is `graph`'s."""
@@ -308,7 +320,7 @@ class KnowBERT(KnowledgeEncoder):
     ) -> tuple[Tensor, Tensor | None]:
         """One KAR: new states, and `scores` with those of its mentions."""
         name, own = self.specs[graph].name, mentions_of(batch, graph)
-        linked = self.linkers[name](
+        linked = self.linker(name)(
             hidden, own.spans, own.candidate_ids, own.priors, own.mentions_see
         )
         found = linked.scores[:, :-1].to(hidden.dtype)
@@ -316,14 +328,15 @@ class KnowBERT(KnowledgeEncoder):
             scores = found
         elif scores is not None and own.places is not None:
             places = own.places[..., None].expand_as(found)
-            mine = (batch.mention_graphs == graph).gather(1, own.places)
+            assert batch.mention_graphs is not None
+            mine = batch.mention_graphs.gather(1, own.places) == graph
             kept = torch.where(mine[..., None], found, scores.gather(1, places))
             scores = scores.scatter(1, places, kept)
-        return self.recontextualisations[name](hidden, linked, own.nodes_see), scores
+        return self.recontextualisation(name)(hidden, linked, own.nodes_see), scores
 
 
 def _linker(spec: KAR, hidden: int) -> EntityLinker:
-    table: nn.Module
+    table: EntityTable | PartEntityTable
     if spec.vectors == "table":
         table = EntityTable(n_rows=spec.n_rows, width=spec.width)
     else:

@@ -116,7 +116,7 @@ class EntityLinker(nn.Module):
         *,
         hidden: int,
         width: int,
-        entities: nn.Module,
+        entities: EntityTable | PartEntityTable,
         n_layers: int,
         n_heads: int,
         feed_forward: int,

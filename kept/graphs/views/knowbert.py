@@ -57,9 +57,10 @@ class Further:
         return cls(graph, linker, bool(values.get("labelled", False)))
 
 
-class _Found(NamedTuple):
-    """The mentions of one graph in one text."""
+class Found(NamedTuple):
+    """The mentions of one graph in one text: whose link, word nodes, rows, priors, label."""
 
+    links: list[Link]
     spans: list[list[int]]
     rows: list[list[int]]
     priors: list[list[float]]
@@ -107,10 +108,7 @@ class KnowBERTView(View):
         return f"{type(self).__name__} {self.max_candidates} {further}"
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
-        found = [self._find(graph, graph.links, self.graph, labelled=True)]
-        for further in self.further:
-            (linked,) = further.linker.link([graph.text])
-            found.append(self._find(graph, linked.links, further.graph, labelled=further.labelled))
+        found = self.find(graph)
         width = max([1, *(len(rows) for part in found for rows in part.rows)])
         n_mentions = sum(len(part.spans) for part in found)
         ids = np.full((n_mentions, width), PAD_ROW, np.int64)
@@ -129,6 +127,14 @@ class KnowBERTView(View):
             candidate_priors=torch.from_numpy(priors)[None],
         )
 
+    def find(self, graph: WordKnowledgeGraph) -> list[Found]:
+        """The mentions of each graph, in the order of the batch."""
+        found = [self._find(graph, graph.links, self.graph, labelled=True)]
+        for further in self.further:
+            (linked,) = further.linker.link([graph.text])
+            found.append(self._find(graph, linked.links, further.graph, labelled=further.labelled))
+        return found
+
     def _find(
         self,
         text: WordKnowledgeGraph,
@@ -136,12 +142,13 @@ class KnowBERTView(View):
         graph: KnowledgeGraph,
         *,
         labelled: bool,
-    ) -> _Found:
-        found = _Found([], [], [], [])
+    ) -> Found:
+        found = Found([], [], [], [], [])
         for link, span in spans_of(text, links):
             rows, priors = self._candidates(link, graph)
             if not rows:
                 continue
+            found.links.append(link)
             found.spans.append(span)
             found.rows.append(rows)
             found.priors.append(priors)
