@@ -128,7 +128,7 @@ class Sense(NamedTuple):
     id: str
     part: str
     synset: str
-    count: int
+    n_tags: int
 
 
 class SenseTable:
@@ -165,11 +165,11 @@ class SenseTable:
     def _best(self, senses: list[Sense]) -> list[Sense]:
         if len(senses) <= self.max_candidates:
             return senses
-        return sorted(senses, key=lambda sense: -sense.count)[: self.max_candidates]
+        return sorted(senses, key=lambda sense: -sense.n_tags)[: self.max_candidates]
 
     def _with_priors(self, senses: list[Sense]) -> list[tuple[Sense, float]]:
-        total = sum(sense.count + self.smoothing for sense in senses)
-        return [(sense, (sense.count + self.smoothing) / total) for sense in senses]
+        total = sum(sense.n_tags + self.smoothing for sense in senses)
+        return [(sense, (sense.n_tags + self.smoothing) / total) for sense in senses]
 
 
 def sense_candidates(

@@ -44,8 +44,8 @@ class KnowBERTLinker:
     `candidates` finds the mentions, `further` those of the graphs after the first. A link's
     candidates come back best first by the model's score. Its `confidence` is the softmax of the
     scores at the choice, for margin models beside the threshold, which stands for NIL; it is not
-    calibrated. A link that the model cannot read (no candidate in `graph`, or cut off at `max_words`
-    word pieces) stays as `candidates` gave it. Puts the encoder into evaluation mode.
+    calibrated. A link that the model cannot read (no candidate in `graph`, or cut off after
+    `max_words` pieces) stays as `candidates` gave it. Puts the encoder into evaluation mode.
     """
 
     def __init__(

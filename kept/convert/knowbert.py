@@ -233,8 +233,18 @@ def original_config(
 ) -> KnowBERTConfig:
     """The configuration under which our model computes what the original does.
 
-    `settings`: `model` of its `config.json`; sizes come from the weights.
+    `settings`: `model` of its `config.json`; sizes come from the weights. Raises `CheckpointError`
+    naming a field or weight that is missing.
     """
+    try:
+        return _config(settings, state, n_attention_heads)
+    except KeyError as error:
+        raise CheckpointError(f"the checkpoint or its {CONFIG} lacks {error}") from error
+
+
+def _config(
+    settings: Mapping[str, Any], state: Mapping[str, Tensor], n_attention_heads: int | None
+) -> KnowBERTConfig:
     kgs, places = settings["soldered_kgs"], settings["soldered_layers"]
     kars = [_kar(name, kgs[name], int(places[name]), state) for name in sorted(kgs)]
     words = state[_WORDS]

@@ -56,7 +56,7 @@ def mentions_of(batch: KnowledgeBatch, graph: int) -> Mentions:
     nodes_see = _seen(batch.visible_mask, spans)
     starts = spans[..., :1].expand(-1, -1, nodes_see.shape[2])
     mentions_see = _with_empty(nodes_see.gather(1, starts))
-    last = torch.zeros_like(mentions_see[:, :1])
+    last = mentions_see.new_zeros(n_batch, 1, mentions_see.shape[2])
     last[..., -1] = True
     return Mentions(
         spans=F.pad(spans, (0, 0, 0, 1)),

@@ -150,7 +150,7 @@ def test_sense_tables(golden: dict[str, Any], compared: Any) -> None:
                     "synset_id": sense.synset,
                     "lemma_id": sense.id,
                     "pos": sense.part,
-                    "prior": sense.count if smoothing < 0 else prior,
+                    "prior": sense.n_tags if smoothing < 0 else prior,
                 }
                 for sense, prior in (
                     [(s, 0.0) for s in table.senses[lemma]] if smoothing < 0 else table.find(lemma)
