@@ -25,7 +25,7 @@ RECIPE = TrainingConfig(
     batch_size=512,
     learning_rate=0.1,
     objective="negative_sampling",
-    n_negatives=256,
+    n_negatives=128,
     share_negatives=True,
     reject_known=True,
 )
