@@ -9,9 +9,10 @@ from typer.core import TyperGroup
 
 from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc
+from kept.cli.convert import convert
 from kept.cli.demo import demo
 from kept.cli.link import link
-from kept.cli.pretrain import pretrain
+from kept.cli.pretrain import ListsNames, pretrain
 from kept.cli.show import show
 from kept.errors import KeptError
 from kg_loaders.errors import KgError
@@ -46,7 +47,8 @@ def _root() -> None:
 app.command("demo")(demo)
 app.command("show")(show)
 app.command("link")(link)
-app.command("pretrain")(pretrain)
+app.command("pretrain", cls=ListsNames)(pretrain)
+app.command("convert")(convert)
 app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")
 

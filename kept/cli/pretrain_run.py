@@ -10,11 +10,11 @@ from types import FrameType
 from typing import Any
 
 import typer
-import yaml
 from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
 from kept.cli.progress import TrainingProgress
+from kept.cli.settings import read_setting
 from kept.errors import ConfigError
 from kept.hosts import load_tokenizer
 from kept.training.checkpoint import list_checkpoints
@@ -43,19 +43,9 @@ def run(
         how = Resume.NEWEST_GOOD if skip_damaged else Resume.LATEST
         written = output / CONFIG_FILE
         config_file = config_file or (written if written.is_file() else None)
-    config = PretrainConfig.read(config_file, flags | dict(map(_setting, settings)))
+    config = PretrainConfig.read(config_file, flags | dict(map(read_setting, settings)))
     result = _train(config.with_absolute_paths(), output, how, console)
     _tell(result, output)
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise ConfigError(f"--set {text!r}: write NAME=VALUE")
-    try:
-        return name, yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--set {text!r}: {value!r} is not a YAML value") from error
 
 
 def _train(config: PretrainConfig, output: Path, how: Resume, console: Console) -> TrainResult:

@@ -7,6 +7,7 @@ equal, and the second is made again on the way back.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -75,7 +76,9 @@ def read_pickle(path: str | Path) -> Any:
     more, since such a pickle could run any code.
     """
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():  # of an unusual pickle protocol; an error names the cause
+            warnings.filterwarnings("ignore", message="Detected pickle protocol")
+            return torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         raise CheckpointError(
             f"{path} holds more than tensors and could run code when read; it was not: {error}"
