@@ -32,11 +32,20 @@ from kg_loaders.wordnet_lexicon import Lexicon
 
 @dataclasses.dataclass(frozen=True)
 class Further:
-    """One more graph, what finds its mentions, and whether the linker's choices are labels."""
+    """One more graph, what finds its mentions, and whether the linker's choices are labels.
+
+    One that was read travels to other processes as what was read: linkers are large.
+    """
 
     graph: KnowledgeGraph
     linker: Linker
     labelled: bool = False
+    source: Mapping[str, Any] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.source is not None:
+            return Further.read, (dict(self.source),)
+        return Further, (self.graph, self.linker, self.labelled)
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Further:
@@ -54,7 +63,7 @@ class Further:
             if kind == "dictionary"
             else WordNetCandidates(graph, Lexicon.open(values.get("lexicon")))
         )
-        return cls(graph, linker, bool(values.get("labelled", False)))
+        return cls(graph, linker, bool(values.get("labelled", False)), dict(values))
 
 
 class Found(NamedTuple):

@@ -154,6 +154,9 @@ def test_further_graphs_are_read_from_folders(
     linked = LinkedText("Paris near Berlin", (link(0, 5, [("Q90", 1.0)], "Q90"),))
     batch = shown(view, small_graph, tokenizer, linked)
     assert batch.mention_graphs[0].tolist() == [0, 1, 1]
+    again = pickle.loads(pickle.dumps(view))
+    assert again.fingerprint == view.fingerprint
+    assert shown(again, small_graph, tokenizer, linked).candidate_ids.equal(batch.candidate_ids)
     for values, message in (
         ({"kg": "x", "linkr": 1}, "no field 'linkr'"),
         ({"linker": "wordnet"}, "lacks `kg`"),
