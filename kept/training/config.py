@@ -110,9 +110,9 @@ class PretrainConfig(RunConfig):
 
     `text` are files of linked texts. `objectives` maps names to options that differ from their
     defaults; without it the method's own are trained (`kept.methods`). `options` are those of the
-    encoder's configuration. `start_from` is the folder of an earlier run, whose weights are the
-    first ones here; `train_only` names the encoder's parts that move (all, if empty), so that
-    schedules of several stages are several runs.
+    encoder's configuration, `view` those of the method's view. `start_from` is the folder of an
+    earlier run, whose weights are the first ones here; `train_only` names the encoder's parts that
+    move (all, if empty), so that schedules of several stages are several runs.
     """
 
     host: str = "minilm"
@@ -122,6 +122,7 @@ class PretrainConfig(RunConfig):
     graph: BuilderConfig = BuilderConfig()
     objectives: dict[str, dict[str, Any]] = {}
     options: dict[str, Any] = {}
+    view: dict[str, Any] = {}
     start_from: Path | None = None
     train_only: tuple[str, ...] = ()
     training: TrainConfig = Field(default_factory=dict, validate_default=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kept import hosts
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
+from kept.graphs.views import View
 from kept.methods import Method, method
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import torch_seed
@@ -37,7 +39,7 @@ def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, WordGraph
         graph,
         tokenizer,
         builder=builder_for(chosen, config.graph),
-        view=chosen.view.of(graph, tokenizer),
+        view=view_for(chosen, graph, tokenizer, config.view),
         objectives=objectives,
         documents=documents,
     )
@@ -54,6 +56,23 @@ def builder_for(chosen: Method, config: BuilderConfig) -> BuilderConfig:
     """`config` with the fields that the method's view needs."""
     needed: Mapping[str, Any] = chosen.builder
     return dataclasses.replace(config, **needed)
+
+
+def view_for(
+    chosen: Method,
+    graph: KnowledgeGraph,
+    tokenizer: PreTrainedTokenizerBase,
+    options: Mapping[str, Any],
+) -> View:
+    """The method's view with `options`; raises `ConfigError` naming one that it does not have."""
+    known = [*signature(chosen.view.of).parameters][2:]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise ConfigError(
+            f"{chosen.view.__name__} has no option {unknown[0]!r}; "
+            f"it has {', '.join(known) or 'none'}"
+        )
+    return chosen.view.of(graph, tokenizer, **options)
 
 
 def read_texts(paths: Iterable[Path]) -> tuple[list[LinkedText], list[int]]:

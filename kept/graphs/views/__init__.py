@@ -6,6 +6,7 @@ from kept.graphs.views.ernie import ERNIEView
 from kept.graphs.views.linked_words import LinkedWordsView, linked_words
 from kept.graphs.views.kbert import KBERTView
 from kept.graphs.views.words import WORDS_ONLY, WordsView
+from kept.graphs.views.knowbert import KnowBERTView
 
 __all__ = [
     "WORDS_ONLY",
@@ -13,6 +14,7 @@ __all__ = [
     "ERNIEView",
     "LinkedWordsView",
     "KBERTView",
+    "KnowBERTView",
     "View",
     "WordsView",
     "adjacency",

@@ -1,0 +1,317 @@
+"""Sentences a second of every method beside its host alone and a plain eager formulation.
+
+    python benchmarks/encoders.py [--threads 1] [--methods colake,kbert] [--repeats 5]
+
+Host: MiniLM. Sentences: T-REx with the CoDEx-S graph where KEPT_DATA is set, else the atlas.
+
+1. Full rows: texts of joined sentences whose graphs have 0.9 L to L nodes in the method's view,
+   padded to L. "host, L words" is the host alone on as many words; "host, its words" is the host
+   alone on the words of the same texts, padded to the longest (so a method pays for its nodes).
+2. The length mix of real sentences in batches of 32: padded eager, padded SDPA, `kept` as it is
+   (samples share rows inside `hosts.run`), and rows made beforehand by `kept.batches.pack`.
+
+"Eager" is the same encoder with the host's eager attention (additive float masks) and padding.
+Forward runs in evaluation mode; a step is forward and backward of the encoder with dropout off, or
+with the host's own dropout ("dropout"), where SDPA has no fused kernel on a CPU. Each figure is the
+median of `--repeats` rounds; a round runs every variant once, so that noise hits all alike. All
+variants are checked to give the same states.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers.utils.logging import disable_progress_bar
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from entity_linking.mentions import LinkedText, Mention
+from experiments.pretraining.data import read_corpus
+from kept import hosts
+from kept.batches import KnowledgeBatch, pack
+from kept.encoders.base import KnowledgeEncoder
+from kept.errors import BatchError
+from kept.graphs.builder import BuilderConfig, build_many
+from kept.graphs.graph import NodeKind
+from kept.layers import packing
+from kept.methods import METHODS
+from kept.tasks.atlas import linked_texts
+from kept.training.methods import builder_for
+from kg_loaders import KnowledgeGraph, atlas
+
+MODES = ("forward", "step", "step, dropout")
+MIX = BuilderConfig(max_neighbours=4, max_words=96, max_nodes=192, policy="degree")
+ROOMY = BuilderConfig(max_neighbours=2, max_words=250, max_nodes=500, policy="degree")
+BATCH = 32
+
+Variant = Callable[[], Tensor]
+
+
+# ---- data -----------------------------------------------------------------------------------
+def read_texts() -> tuple[KnowledgeGraph, list[LinkedText], str]:
+    root = os.environ.get("KEPT_DATA")
+    if root is None:
+        return atlas.graph(), linked_texts(atlas.sentences()), "atlas"
+    corpus = read_corpus(Path(root), "P1[039]*.jsonl.gz")
+    texts = [text for document in corpus.documents for text in document]
+    return corpus.graph, texts, "T-REx with CoDEx-S"
+
+
+def joined(texts: Sequence[LinkedText]) -> LinkedText:
+    """Texts side by side, as one."""
+    whole, links = "", []
+    for text in texts:
+        links += [
+            replace(k, mention=Mention(k.mention.start + len(whole), k.mention.end + len(whole)))
+            for k in text.links
+        ]
+        whole += text.text + " "
+    return LinkedText(whole.rstrip(), tuple(links))
+
+
+class Samples:
+    """Texts as a method sees them, and their words alone."""
+
+    def __init__(
+        self, name: str, texts: list[LinkedText], graph: KnowledgeGraph, builder: BuilderConfig
+    ) -> None:
+        self.tokenizer = hosts.load_tokenizer("minilm")
+        config = builder_for(METHODS[name], builder)
+        view = METHODS[name].view.of(graph, self.tokenizer)
+        built = build_many(texts, self.tokenizer, graph, seed=0, config=config)
+        self.batches = [view(one) for one in built]
+        self.sizes = np.array([batch.node_ids.shape[1] for batch in self.batches])
+        encoded = self.tokenizer(
+            [text.text for text in texts], truncation=True, max_length=config.max_words
+        )
+        self.words: list[list[int]] = encoded["input_ids"]
+
+    def stack(self, chosen: Sequence[int]) -> KnowledgeBatch:
+        batches = [self.batches[i] for i in chosen]
+        return KnowledgeBatch.stack(batches, word_pad_id=self.tokenizer.pad_token_id)
+
+    def words_of(self, chosen: Sequence[int], length: int | None = None) -> dict[str, Tensor]:
+        """Input of the bare host: the texts' words, or `length` words for each of them."""
+        rows = [self.words[i] for i in chosen]
+        if length is not None:
+            rows = [(row * (length // len(row) + 1))[:length] for row in rows]
+        return dict(self.tokenizer.pad({"input_ids": rows}, return_tensors="pt"))
+
+
+# ---- variants -------------------------------------------------------------------------------
+def as_it_is() -> AbstractContextManager[Any]:
+    return nullcontext()
+
+
+def padded() -> AbstractContextManager[Any]:
+    """Inside, no samples share rows."""
+    return patch.object(packing, "WORTH", 0.0)
+
+
+def variant(
+    model: nn.Module, batches: Sequence[Any], mode: str, where: Callable[[], Any] = as_it_is
+) -> Variant:
+    """One pass over `batches`; gives the states of the last one."""
+    is_host = not isinstance(model, KnowledgeEncoder)
+
+    def states(batch: Any) -> Tensor:
+        found: Tensor = model(**batch)[0] if is_host else model(batch).node_states
+        return found
+
+    def run() -> Tensor:
+        model.train(mode == MODES[2])
+        with where():
+            for batch in batches:
+                if mode == "forward":
+                    with torch.no_grad():
+                        last = states(batch)
+                else:
+                    model.zero_grad(set_to_none=True)
+                    last = states(batch)
+                    last.square().mean().backward()
+        return last.detach()
+
+    return run
+
+
+def medians(variants: dict[str, Variant], repeats: int) -> dict[str, float]:
+    """Seconds of each variant; one round warms up."""
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for round_ in range(repeats + 1):
+        for name, run in variants.items():
+            begun = time.perf_counter()
+            run()
+            if round_:
+                times[name].append(time.perf_counter() - begun)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def same_states(one: Tensor, other: Tensor, mask: Tensor) -> None:
+    torch.testing.assert_close(one[mask], other[mask], atol=1e-4, rtol=1e-4)
+
+
+def encoders(name: str, graph: KnowledgeGraph) -> tuple[KnowledgeEncoder, KnowledgeEncoder]:
+    """A new encoder on MiniLM, and its eager twin."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        made = METHODS[name].encoder.for_graph(
+            hosts.load_host("minilm"), graph, hosts.load_tokenizer("minilm"), seed=0
+        )
+    twin = copy.deepcopy(made)
+    twin.set_attn_implementation("eager")
+    assert twin.host.config._attn_implementation == "eager"
+    assert made.host.config._attn_implementation == "sdpa"
+    return made, twin
+
+
+# ---- tables ---------------------------------------------------------------------------------
+def full_rows(
+    name: str,
+    texts: list[LinkedText],
+    graph: KnowledgeGraph,
+    pair: tuple[KnowledgeEncoder, KnowledgeEncoder],
+    options: argparse.Namespace,
+) -> None:
+    draws = np.random.default_rng(0)
+    pieces = [draws.integers(1, 9) for _ in range(400)]
+    long = [joined([texts[i] for i in draws.integers(len(texts), size=n)]) for n in pieces]
+    samples = Samples(name, long, graph, ROOMY)
+    host = hosts.load_host("minilm")
+    for length in options.lengths:
+        found = np.flatnonzero((samples.sizes <= length) & (samples.sizes >= 0.9 * length))
+        chosen = found[: max(options.nodes // length, 1)].tolist()
+        if not chosen:
+            print(f"{name:9} L={length}: no text has so many nodes")
+            continue
+        batch = samples.stack(chosen).pad_to(length)
+        words, full = samples.words_of(chosen), samples.words_of(chosen, length)
+        ours, eager = pair
+        same_states(variant(ours, [batch], MODES[0])(), variant(eager, [batch], MODES[0])(),
+                    batch.node_mask)  # fmt: skip
+        share = words["attention_mask"].sum().item() / batch.node_mask.sum().item()
+        for mode in MODES:
+            seconds = medians(
+                {
+                    "ours": variant(ours, [batch], mode),
+                    "eager": variant(eager, [batch], mode, padded),
+                    "host": variant(host, [full], mode),
+                    "words": variant(host, [words], mode),
+                },
+                options.repeats,
+            )
+            rate = len(chosen) / seconds["ours"]
+            print(
+                f"{name:9} {length:4d} {len(chosen):4d} {share:6.2f}  {mode:14} {rate:9.1f} "
+                f"{seconds['eager'] / seconds['ours']:9.2f} {seconds['ours'] / seconds['host']:11.2f} "
+                f"{seconds['ours'] / seconds['words']:11.2f}",
+                flush=True,
+            )  # fmt: skip
+
+
+def length_mix(
+    name: str,
+    texts: list[LinkedText],
+    graph: KnowledgeGraph,
+    pair: tuple[KnowledgeEncoder, KnowledgeEncoder],
+    options: argparse.Namespace,
+) -> None:
+    draws = np.random.default_rng(1)
+    chosen = [texts[i] for i in draws.integers(len(texts), size=options.sentences)]
+    samples = Samples(name, chosen, graph, MIX)
+    groups = [list(range(i, min(i + BATCH, len(chosen)))) for i in range(0, len(chosen), BATCH)]
+    batches = [samples.stack(group) for group in groups]
+    words = [samples.words_of(group) for group in groups]
+    ours, eager = pair
+    host = hosts.load_host("minilm")
+    reference = variant(eager, batches, MODES[0], padded)()
+    for where in (as_it_is, padded):
+        same_states(variant(ours, batches, MODES[0], where)(), reference, batches[-1].node_mask)
+    packed = packed_rows(samples, groups, ours, reference)
+    real = sum(int(batch.node_mask.sum()) for batch in batches)
+    places = sum(batch.node_mask.numel() for batch in batches)
+    for mode in MODES:
+        variants = {
+            "eager": variant(eager, batches, mode, padded),
+            "sdpa": variant(ours, batches, mode, padded),
+            "ours": variant(ours, batches, mode),
+            "words": variant(host, words, mode),
+        }
+        if packed is not None:
+            variants["packed"] = variant(ours, packed, mode)
+        seconds = medians(variants, options.repeats)
+        rate = len(chosen) / seconds["ours"]
+        gains = [f"{seconds['eager'] / seconds[k]:9.2f}" if k in seconds else "        -"
+                 for k in ("sdpa", "ours", "packed")]  # fmt: skip
+        print(
+            f"{name:9} {real / len(chosen):6.1f} {real / places:6.2f}  {mode:14} {rate:9.1f} "
+            f"{' '.join(gains)} {seconds['ours'] / seconds['words']:11.2f}",
+            flush=True,
+        )
+
+
+def packed_rows(
+    samples: Samples, groups: list[list[int]], ours: KnowledgeEncoder, reference: Tensor
+) -> list[KnowledgeBatch] | None:
+    """The same batches as rows of `kept.batches.pack`; None where the method cannot take them."""
+    try:
+        made = [
+            pack([samples.batches[i] for i in group], int(samples.sizes[group].max()))
+            for group in groups
+        ]
+        states = variant(ours, [made[-1].batch], MODES[0])()
+    except BatchError:
+        return None
+    if samples.batches[0].node_kinds.unique().tolist() == [int(NodeKind.WORD)]:
+        return [one.batch for one in made]  # such methods may read a row's other fields
+    for alone, padded_states in zip(made[-1].unpack(states), reference, strict=True):
+        torch.testing.assert_close(alone, padded_states[: len(alone)], atol=1e-4, rtol=1e-4)
+    return [one.batch for one in made]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--lengths", default="64,128,256")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--nodes", type=int, default=1024, help="nodes of a batch of full rows")
+    parser.add_argument("--sentences", type=int, default=64, help="of the length mix")
+    options = parser.parse_args()
+    options.lengths = [int(length) for length in options.lengths.split(",")]
+    torch.set_num_threads(options.threads)
+    disable_progress_bar()
+    graph, texts, source = read_texts()
+    print(f"{source}: {len(texts)} sentences, {graph}; {options.threads} thread(s)\n")
+    pairs = {name: encoders(name, graph) for name in options.methods.split(",")}
+    print(
+        "1. Full rows                                            gain over    cost beside host,\n"
+        "method       L rows words/                 sentences/s     eager     "
+        "L words   its words\n"
+        "                   nodes"
+    )
+    for name, pair in pairs.items():
+        full_rows(name, texts, graph, pair, options)
+    print(
+        f"\n2. Length mix of real sentences, batches of {BATCH}  gain over padded eager\n"
+        "method     nodes   real                sentences/s      sdpa      kept    packed   "
+        "cost beside host, its words"
+    )
+    for name, pair in pairs.items():
+        length_mix(name, texts, graph, pair, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""The data of this experiment: T-REx evidence sentences linked into the CoDEx-S graph.
+
+Sources, all below the folder that KEPT_DATA names: `codex/codex-s` (training triples, names,
+descriptions), `codex/relations_en.json`, `wikidata_labels/qid_aliases.tsv.gz`, `lama/TREx`.
+Sentences about one subject stand together and form a document (objectives that ask for pairs of
+texts draw successors there). A mention that T-REx annotates keeps its entity and has the
+candidates that the graph's dictionary gives its surface; every other mention is the dictionary's.
+Aliases of fewer than three characters are left out: country codes such as "in" and "is" would link
+plain English words.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from entity_linking.dictionary import DictionaryLinker
+from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.relations import RelationExample, read_trex
+from kept.graphs.builder import BuilderConfig
+from kept.hosts import load_tokenizer
+from kept.methods import Method
+from kept.randomness import generator
+from kept.training.methods import builder_for
+from kept.training.wordgraphs import WordGraphData
+from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
+from kg_loaders.damage import DamageReport
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A graph and documents of linked sentences, each with a link into the graph or more."""
+
+    graph: KnowledgeGraph
+    documents: tuple[tuple[LinkedText, ...], ...]
+
+    def __repr__(self) -> str:
+        n_texts = sum(map(len, self.documents))
+        return f"Corpus({n_texts} sentences in {len(self.documents)} documents, {self.graph})"
+
+    def split(self, n_held_out: int, *, seed: int) -> tuple[Corpus, Corpus]:
+        """Training and held-out documents; the latter hold `n_held_out` sentences or a few more."""
+        order = generator(seed, "held out").permutation(len(self.documents))
+        sizes = np.cumsum([len(self.documents[i]) for i in order])
+        cut = int(np.searchsorted(sizes, n_held_out)) + 1
+        held_out = {int(i) for i in order[:cut]}
+        parts: tuple[list[Any], list[Any]] = ([], [])
+        for i, document in enumerate(self.documents):
+            parts[i in held_out].append(document)
+        return Corpus(self.graph, tuple(parts[0])), Corpus(self.graph, tuple(parts[1]))
+
+    def data(
+        self, chosen: Method, host: str, builder: BuilderConfig, objectives: Any
+    ) -> WordGraphData:
+        """These sentences as a method reads them."""
+        tokenizer = load_tokenizer(host)
+        return WordGraphData(
+            [text for document in self.documents for text in document],
+            self.graph,
+            tokenizer,
+            builder=builder_for(chosen, builder),
+            view=chosen.view.of(self.graph, tokenizer),
+            objectives=objectives,
+            documents=[len(document) for document in self.documents],
+        )
+
+
+def read_corpus(root: Path, files: str = "P*.jsonl.gz") -> Corpus:
+    """Read the T-REx files that match a pattern; all of them take about a CPU-minute."""
+    graph = graph_from_records(
+        _codex_s(root), sources=("CoDEx-S train",), licence="MIT; Wikidata CC0"
+    )
+    examples = [
+        example
+        for file in sorted((root / "lama" / "TREx").glob(files))
+        for example in read_trex(file, DamageReport(), distinct=True)
+    ]
+    return Corpus(graph, link_documents(examples, graph))
+
+
+def link_documents(
+    examples: Sequence[RelationExample], graph: KnowledgeGraph
+) -> tuple[tuple[LinkedText, ...], ...]:
+    """Sentences by subject, each once, with the links described above."""
+    linker = DictionaryLinker(graph)
+    gold: dict[str, dict[str, dict[Mention, str]]] = {}
+    for example in examples:
+        found = gold.setdefault(example.head, {}).setdefault(example.linked.text, {})
+        for link in example.linked.links:
+            if link.entity is not None:
+                found.setdefault(link.mention, link.entity)
+    texts = [text for sentences in gold.values() for text in sentences]
+    asked = [
+        _annotated(text, entities)
+        for sentences in gold.values()
+        for text, entities in sentences.items()
+    ]
+    linked = iter(map(_merged, asked, linker.disambiguate(asked), linker.link(texts)))
+    documents = []
+    for sentences in gold.values():
+        found = [next(linked) for _ in sentences]
+        kept = tuple(text for text in found if _reaches(text, graph))
+        if kept:
+            documents.append(kept)
+    return tuple(documents)
+
+
+def _annotated(text: str, entities: dict[Mention, str]) -> LinkedText:
+    """The annotated mentions of a sentence that do not overlap an earlier one."""
+    links: list[Link] = []
+    for mention in sorted(entities):
+        if not links or mention.start >= links[-1].mention.end:
+            links.append(Link(mention, (), entities[mention], 1.0))
+    return LinkedText(text, tuple(links))
+
+
+def _merged(asked: LinkedText, relinked: LinkedText, plain: LinkedText) -> LinkedText:
+    """Annotated mentions with the dictionary's candidates, and its other mentions."""
+    annotated = [
+        dataclasses.replace(link, candidates=found.candidates)
+        for link, found in zip(asked.links, relinked.links, strict=True)
+    ]
+    mentions = [link.mention for link in annotated]
+    others = [
+        link
+        for link in plain.links
+        if all(link.mention.end <= m.start or link.mention.start >= m.end for m in mentions)
+    ]
+    links = sorted([*annotated, *others], key=lambda link: link.mention)
+    return LinkedText(asked.text, tuple(links))
+
+
+def _reaches(text: LinkedText, graph: KnowledgeGraph) -> bool:
+    return any(link.entity is not None and link.entity in graph.entities for link in text.links)
+
+
+# ---- CoDEx-S ---------------------------------------------------------------
+def _codex_s(root: Path) -> Iterator[Record]:
+    triples = []
+    with gzip.open(root / "codex/codex-s/train.txt.gz", "rt", encoding="utf-8") as lines:
+        triples = [Triple(*line.rstrip("\n").split("\t")) for line in lines]
+    yield from triples
+    entities = {name: None for h, _, t in triples for name in (h, t)}
+    for row in _rows(root / "codex/codex-s/entity_text.tsv.gz", csv.QUOTE_MINIMAL):
+        if row["qid"] in entities:
+            yield Text(row["qid"], TextKind.LABEL, row["name"], "en")
+            text = f"{row['description']}. {row['extract']}".strip(". ")
+            if text:
+                yield Text(row["qid"], TextKind.DESCRIPTION, text, "en")
+    for row in _rows(root / "wikidata_labels/qid_aliases.tsv.gz", csv.QUOTE_NONE):
+        if row["qid"] in entities and len(row["alias"]) >= 3:
+            yield Text(row["qid"], TextKind.ALIAS, row["alias"], "en")
+    relations = json.loads((root / "codex/relations_en.json").read_text(encoding="utf-8"))
+    for name in sorted(dict.fromkeys(triple.relation for triple in triples)):
+        yield Text(name, TextKind.LABEL, relations[name]["label"], "en", is_relation=True)
+        if relations[name].get("description"):
+            text = relations[name]["description"]
+            yield Text(name, TextKind.DESCRIPTION, text, "en", is_relation=True)
+
+
+def _rows(path: Path, quoting: int) -> Iterator[dict[str, str]]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
+        yield from csv.DictReader(lines, delimiter="\t", quoting=quoting)  # type: ignore[arg-type]

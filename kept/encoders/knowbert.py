@@ -1,0 +1,377 @@
+"""KnowBERT: between two layers of the host, mentions are linked and their entities attended to.
+
+Peters et al. 2019, "Knowledge Enhanced Contextual Word Representations" (EMNLP). A *KAR* (knowledge
+attention and recontextualisation, section 3) belongs to one graph and follows one layer.
+
+Axis legend: batch, node, mention (all graphs), candidate, width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from kept import hosts
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
+from kept.errors import BatchError, ConfigError
+from kept.kge.vectors import entity_vectors
+from kept.layers.entity_linker import (
+    EntityLinker,
+    EntityTable,
+    PartEntityTable,
+    Recontextualisation,
+    start_as_inverse,
+)
+from kept.layers.mentions import mentions_of
+from kept.layers.spans import FAR
+from kept.outputs import KnowledgeOutput
+from kg_loaders import KnowledgeGraph
+from kg_loaders.errors import GraphMismatchError
+from kg_loaders.wordnet_lexicon import parts_of_speech
+
+N_PARTS = 9
+"""Rows of a table of parts of speech: none, n, v, a, r, s, MASK, NULL, unknown."""
+SPECIAL_PARTS = (7, 0, 6)
+"""Parts of speech of the special rows: UNKNOWN (which means NULL), PAD, MASK."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KAR:
+    """One graph's place and sizes; raises `ConfigError` naming every faulty field.
+
+    `layer`: the KAR follows this layer (0 is the first; None: five sixths up the host, as the
+    paper's 10th of 12). `loss`: "margin" (NULL below `threshold`) or "softmax" (always an entity).
+    `vectors`: "table", or "parts" for WordNet (`vector_width` beside a learned part of speech of
+    `part_width`). `projection` is how the way back to the host starts: "pseudo-inverse", "original"
+    (see `start_as_inverse`) or "random".
+    """
+
+    name: str = "kg"
+    layer: int | None = None
+    loss: str = "margin"
+    margin: float = 0.2
+    threshold: float = 0.0
+    width: int = 100
+    n_heads: int = 4
+    n_layers: int = 1
+    feed_forward: int = 400
+    scorer_width: int = 100
+    vectors: str = "table"
+    vector_width: int = 100
+    part_width: int = 25
+    n_parts: int = N_PARTS
+    learned_null: bool = False
+    projection: str = "pseudo-inverse"
+    n_entities: int = 0
+    id_space_hash: str = ""
+    content_hash: str = ""
+
+    def __post_init__(self) -> None:
+        choices = {
+            "loss": ("margin", "softmax"),
+            "vectors": ("table", "parts"),
+            "projection": ("pseudo-inverse", "original", "random"),
+        }
+        faults = [
+            f"{field} {getattr(self, field)!r}: one of {', '.join(values)}"
+            for field, values in choices.items()
+            if getattr(self, field) not in values
+        ]
+        if self.width % self.n_heads:
+            faults.append(f"width {self.width}: a multiple of n_heads {self.n_heads}")
+        if not self.name.isidentifier():
+            faults.append(f"name {self.name!r}: letters, digits and underscores")
+        if faults:
+            raise ConfigError(f"KAR {self.name!r}: " + "; ".join(faults))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the entity table."""
+        return self.n_entities + N_SPECIAL_ROWS
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> KAR:
+        """From the fields of a configuration; raises `ConfigError` naming an unknown one."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        unknown = [key for key in values if key not in known]
+        if unknown:
+            raise ConfigError(f"a KAR has no field {unknown[0]!r}; it has {known}")
+        return cls(**values)
+
+
+class KnowBERTConfig(KnowledgeConfig):
+    """`kars`: the fields of each `KAR`, in the order that `mention_graphs` of a batch counts.
+
+    The first belongs to the graph whose hashes the configuration carries.
+    """
+
+    model_type = "kept-knowbert"
+
+    def __init__(
+        self, *, kars: Sequence[Mapping[str, Any]] = (), head_dropout: float = 0.1, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self.head_dropout = head_dropout
+        n_layers = int(self.host.num_hidden_layers)
+        specs = [KAR.read(kar) for kar in kars]
+        default = max(n_layers * 5 // 6 - 1, 0)
+        specs = [
+            dataclasses.replace(spec, layer=default) if spec.layer is None else spec
+            for spec in specs
+        ]
+        for spec in specs:
+            if not 0 <= (spec.layer or 0) < n_layers:
+                raise ConfigError(
+                    f"KAR {spec.name!r} follows layer {spec.layer}, the host has 0 to "
+                    f"{n_layers - 1}"
+                )
+        twice = [name for name, n in Counter(spec.name for spec in specs).items() if n > 1]
+        if twice:
+            raise ConfigError(f"two KARs are named {twice[0]!r}; give each graph its own name")
+        self.kars = [dataclasses.asdict(spec) for spec in specs]
+
+    @property
+    def specs(self) -> list[KAR]:
+        """`kars` as values."""
+        return [KAR.read(kar) for kar in self.kars]
+
+    @classmethod
+    def of(
+        cls,
+        host: PreTrainedModel,
+        graph: KnowledgeGraph,
+        *,
+        kars: Sequence[Mapping[str, Any]] = ({},),
+        others: Sequence[KnowledgeGraph] = (),
+        **options: Any,
+    ) -> KnowBERTConfig:
+        """The configuration for `graph` and, one KAR each, the `others`."""
+        graphs = (graph, *others)
+        if len(kars) != len(graphs):
+            raise ConfigError(f"{len(kars)} KARs for {len(graphs)} graphs; give one a graph")
+        filled = [
+            {
+                **kar,
+                "n_entities": each.n_entities,
+                "id_space_hash": each.id_space_hash,
+                "content_hash": each.content_hash,
+            }
+            for kar, each in zip(kars, graphs, strict=True)
+        ]
+        return super().of(host, graph, kars=filled, **options)
+
+
+class KnowBERT(KnowledgeEncoder):
+    """The encoder: linkers and recontextualisations between the host's layers.
+
+    `hidden_states[i + 1]` is what layer i hands on, after the KARs that follow it. Several KARs
+    after one layer run in alphabetical order of their names, as in the released code.
+    """
+
+    config_class = KnowBERTConfig
+    parts = {  # noqa: RUF012 - a class variable of the base
+        "host": ("host.",),
+        "linker": ("linkers.",),
+        "recontextualisation": ("recontextualisations.",),
+    }
+
+    def __init__(self, config: KnowBERTConfig, *, host: PreTrainedModel | None = None) -> None:
+        super().__init__(config, host=host)
+        hidden = self.host.config.hidden_size
+        self.specs = config.specs
+        self.linkers = nn.ModuleDict({spec.name: _linker(spec, hidden) for spec in self.specs})
+        self.recontextualisations = nn.ModuleDict(
+            {
+                spec.name: Recontextualisation(
+                    hidden=hidden,
+                    width=spec.width,
+                    n_heads=spec.n_heads,
+                    feed_forward=spec.feed_forward,
+                )
+                for spec in self.specs
+            }
+        )
+        self.post_init()
+        self.freeze()
+
+    @classmethod
+    def from_host(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> KnowBERT:
+        """As the base; each projection back to the host starts as the inverse of the one there."""
+        model = super().from_host(host, graph, **options)
+        for spec in model.specs:
+            if spec.projection != "random":
+                start_as_inverse(
+                    model.recontextualisation(spec.name).projection,
+                    model.linker(spec.name).projection,
+                    original=spec.projection == "original",
+                )
+        return model
+
+    @classmethod
+    def for_graph(
+        cls,
+        host: PreTrainedModel,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        seed: int,
+        kars: Sequence[Mapping[str, Any]] = ({},),
+        vector_epochs: int = 20,
+        **options: Any,
+    ) -> KnowBERT:
+        """A new encoder whose entity vectors come from a TransE trained on each graph.
+
+        A KAR after the first names its graph's folder in `kg`; `vectors_from` names a folder that
+        `kept kgc train` wrote, instead of training.
+        """
+        own = [dict(kar) for kar in kars]
+        folders = [kar.pop("kg", None) for kar in own]
+        trained = [kar.pop("vectors_from", None) for kar in own]
+        if own and (folders[0] is not None or None in folders[1:]):
+            raise ConfigError("every KAR but the first names the folder of its graph in `kg`")
+        graphs = [graph, *map(KnowledgeGraph.open, folders[1:])]
+        model = cls.from_host(host, graph, kars=own, others=graphs[1:], **options)
+        for spec, each, folder in zip(model.specs, graphs, trained, strict=True):
+            table = model.linker(spec.name).entities
+            vectors = entity_vectors(
+                each,
+                width=table.vectors.embedding_dim,
+                seed=seed,
+                n_epochs=vector_epochs,
+                folder=folder,
+            )
+            with torch.no_grad():
+                table.vectors.weight.copy_(vectors)
+                if isinstance(table, PartEntityTable):
+                    parts = torch.from_numpy(parts_of_speech(each))
+                    table.parts.copy_(torch.cat([torch.tensor(SPECIAL_PARTS), parts]))
+        return model
+
+    def freeze(self) -> None:
+        for name in self.linkers:
+            self.linker(name).entities.vectors.requires_grad_(False)
+
+    def linker(self, name: str) -> EntityLinker:
+        """The linker of the KAR with this name."""
+        found = self.linkers[name]
+        assert isinstance(found, EntityLinker)
+        return found
+
+    def recontextualisation(self, name: str) -> Recontextualisation:
+        """The recontextualisation of the KAR with this name."""
+        found = self.recontextualisations[name]
+        assert isinstance(found, Recontextualisation)
+        return found
+
+    def require_graph(self, graph: KnowledgeGraph, name: str | None = None) -> None:
+        """Raise `GraphMismatchError` unless the KAR `name` (default: the first) is `graph`'s."""
+        found = [spec for spec in self.specs if spec.name == name] or self.specs[:1]
+        if name is not None and found[0].name != name:
+            raise ConfigError(f"no KAR is named {name!r}; there are {list(self.linkers)}")
+        made_with = found[0].id_space_hash if found else self.config.id_space_hash
+        if made_with != graph.id_space_hash:
+            raise GraphMismatchError(
+                f"the KAR {found[0].name if found else ''!r} of this KnowBERT was made with the id "
+                f"space {made_with or '(none: a temporary entity vocabulary)'}, the graph has "
+                f"{graph.id_space_hash}; open the graph it was made with, or train on this one"
+            )
+
+    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
+        """States of every node and the linking scores of every mention.
+
+        `linking_scores` are those of each mention's own KAR; `FAR` for padding. Raises `BatchError`
+        for mentions without candidates, of a graph without a KAR or beyond its table.
+        """
+        _check(batch, self.specs)
+        hidden = hosts.embed(
+            self.host,
+            hosts.word_table(self.host)(batch.node_ids),
+            batch.positions + hosts.own_position_offset(self.host),
+            batch.segment_ids,
+        )
+        mask = hosts.attention_mask(self.host, batch.visible_mask)
+        states, scores = [hidden], None
+        if batch.candidate_ids is not None:
+            scores = hidden.new_full(batch.candidate_ids.shape, FAR)
+        order = sorted(range(len(self.specs)), key=lambda i: self.specs[i].name)
+        for index, layer in enumerate(hosts.layers(self.host)):
+            hidden = layer(hidden, mask)
+            for graph in order:
+                if self.specs[graph].layer == index:
+                    hidden, scores = self._inject(graph, hidden, batch, scores)
+            states.append(hidden)
+        return KnowledgeOutput(
+            node_states=hidden,
+            hidden_states=tuple(states),
+            pooled_state=hidden[:, 0],
+            linking_scores=scores,
+        )
+
+    def _inject(
+        self, graph: int, hidden: Tensor, batch: KnowledgeBatch, scores: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """One KAR: new states, and `scores` with those of its mentions."""
+        name, own = self.specs[graph].name, mentions_of(batch, graph)
+        linked = self.linker(name)(
+            hidden, own.spans, own.candidate_ids, own.priors, own.mentions_see
+        )
+        found = linked.scores[:, :-1].to(hidden.dtype)
+        if scores is not None and own.places is None:
+            scores = found
+        elif scores is not None and own.places is not None:
+            places = own.places[..., None].expand_as(found)
+            assert batch.mention_graphs is not None
+            mine = batch.mention_graphs.gather(1, own.places) == graph
+            kept = torch.where(mine[..., None], found, scores.gather(1, places))
+            scores = scores.scatter(1, places, kept)
+        return self.recontextualisation(name)(hidden, linked, own.nodes_see), scores
+
+
+def _linker(spec: KAR, hidden: int) -> EntityLinker:
+    table: EntityTable | PartEntityTable
+    if spec.vectors == "table":
+        table = EntityTable(n_rows=spec.n_rows, width=spec.width)
+    else:
+        table = PartEntityTable(
+            n_rows=spec.n_rows,
+            vector_width=spec.vector_width,
+            n_parts=spec.n_parts,
+            part_width=spec.part_width,
+            width=spec.width,
+            learned_null=spec.learned_null,
+        )
+    return EntityLinker(
+        hidden=hidden,
+        width=spec.width,
+        entities=table,
+        n_layers=spec.n_layers,
+        n_heads=spec.n_heads,
+        feed_forward=spec.feed_forward,
+        scorer_width=spec.scorer_width,
+        threshold=spec.threshold if spec.loss == "margin" else None,
+    )
+
+
+def _check(batch: KnowledgeBatch, specs: Sequence[KAR]) -> None:
+    if batch.mention_spans is None or torch.compiler.is_compiling():
+        return
+    ids, graphs = batch.candidate_ids, batch.mention_graphs
+    if ids is None or batch.candidate_priors is None:
+        raise BatchError("KnowBERT reads candidate_ids and candidate_priors; build with its view")
+    if graphs is not None and graphs.numel() and int(graphs.max()) >= len(specs):
+        raise BatchError(f"a mention is of graph {int(graphs.max())}, there are {len(specs)} KARs")
+    for index, spec in enumerate(specs):
+        rows = ids if graphs is None else ids[graphs == index]
+        if rows.numel() and int(rows.max()) >= spec.n_rows:
+            raise BatchError(
+                f"candidate row {int(rows.max())} is beyond the {spec.n_rows} rows of KAR "
+                f"{spec.name!r}; the batch was made with another graph"
+            )

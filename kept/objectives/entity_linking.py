@@ -1,0 +1,216 @@
+"""KnowBERT's objective: choose each mention's entity (`el`; Peters et al. 2019, section 3.4).
+
+Axis legend: batch, mention, asked (mentions that are scored), candidate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.encoders.base import KnowledgeEncoder
+from kept.encoders.knowbert import KAR, KnowBERT
+from kept.errors import ConfigError
+from kept.objectives.base import Objective, Preparation, World
+from kept.outputs import KnowledgeOutput
+
+MOST_RANDOM = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntityLinkingOptions:
+    """What softmax does without the gold entity, and what becomes of mentions of hidden words.
+
+    `missing_gold`: "ignore" leaves a mention out whose gold entity (or NIL) is not among its
+    candidates; "first" takes the first candidate for gold (the released code). The margin loss
+    pushes all of them down in either case. `mask_share` and `random_share`: of the mentions with a
+    hidden word (by `mlm`, which comes first), how many show the MASK entity alone, and random
+    candidates of the text, so that a name is not told by its own candidates; both are then not
+    asked for.
+    """
+
+    missing_gold: str = "ignore"
+    mask_share: float = 0.8
+    random_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.missing_gold not in ("ignore", "first"):
+            raise ConfigError(f"missing_gold is {self.missing_gold!r}; use 'ignore' or 'first'")
+        if min(self.mask_share, self.random_share) < 0 or self.mask_share + self.random_share > 1:
+            raise ConfigError(
+                f"objective el: mask_share {self.mask_share} + random_share {self.random_share}: "
+                "from 0 to 1"
+            )
+
+
+class EntityLinkingPreparation(Preparation):
+    """Hides candidates where words are hidden; labels come from the view.
+
+    The released code draws once for each hidden piece and each mention over it; here a mention is
+    drawn once, however many of its pieces are hidden.
+    """
+
+    def __init__(self, options: EntityLinkingOptions) -> None:
+        self.options = options
+
+    @classmethod
+    def of(cls, options: EntityLinkingOptions, world: World) -> Self:
+        return cls(options)
+
+    @property
+    def fingerprint(self) -> str:
+        return str(self.options)
+
+    def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
+        spans = batch.mention_spans
+        if batch.node_labels is None or spans is None or batch.mention_labels is None:
+            return batch
+        hidden = (batch.node_labels[0] != IGNORE).tolist()
+        found = dict.fromkeys(map(tuple, spans[0].tolist()))
+        for start, stop in found:
+            if not any(hidden[start:stop]):
+                continue
+            draw = draws.random()
+            if draw < self.options.mask_share:
+                batch = mask_span(batch, (start, stop))
+            elif draw < self.options.mask_share + self.options.random_share:
+                batch = _randomise(batch, (start, stop), draws)
+        return batch
+
+
+def mask_span(batch: KnowledgeBatch, span: tuple[int, int]) -> KnowledgeBatch:
+    """Every mention of just this span, in every graph, with MASK as its only candidate."""
+    mentions = _equal(batch, span)
+    assert batch.candidate_ids is not None
+    ids = torch.full_like(batch.candidate_ids, PAD_ROW)
+    ids[..., 0] = MASK_ROW
+    priors = torch.zeros(ids.shape)
+    priors[..., 0] = 1
+    return _shown(batch, mentions, ids, priors)
+
+
+def _randomise(
+    batch: KnowledgeBatch, span: tuple[int, int], draws: np.random.Generator
+) -> KnowledgeBatch:
+    """Every mention of this span with one to five candidates of its graph from the same text."""
+    mentions = _equal(batch, span)
+    assert batch.candidate_ids is not None
+    ids = torch.full_like(batch.candidate_ids, PAD_ROW)
+    priors = torch.zeros(ids.shape)
+    graphs = torch.zeros_like(mentions, dtype=torch.int64)
+    if batch.mention_graphs is not None:
+        graphs = batch.mention_graphs
+    for place in mentions[0].nonzero()[:, 0].tolist():
+        pool = batch.candidate_ids[0][graphs[0] == graphs[0, place]].unique()
+        pool = pool[pool >= N_SPECIAL_ROWS].numpy()
+        n_drawn = min(int(draws.integers(1, MOST_RANDOM + 1)), len(pool), ids.shape[2])
+        if n_drawn == 0:
+            ids[0, place, 0], priors[0, place, 0] = MASK_ROW, 1
+            continue
+        shares = draws.random(n_drawn) + 1e-6
+        chosen = draws.choice(pool, n_drawn, replace=False)
+        ids[0, place, :n_drawn] = torch.from_numpy(chosen)
+        priors[0, place, :n_drawn] = torch.from_numpy(shares / shares.sum()).float()
+    return _shown(batch, mentions, ids, priors)
+
+
+def _equal(batch: KnowledgeBatch, span: tuple[int, int]) -> Bool[Tensor, "batch mention"]:
+    assert batch.mention_spans is not None
+    return (batch.mention_spans == torch.tensor(span)).all(2)
+
+
+def _shown(batch: KnowledgeBatch, mentions: Tensor, ids: Tensor, priors: Tensor) -> KnowledgeBatch:
+    """Other candidates at `mentions`, which are then not asked for."""
+    assert batch.candidate_ids is not None
+    assert batch.candidate_priors is not None
+    labels = batch.mention_labels
+    chosen = mentions[..., None]
+    return dataclasses.replace(
+        batch,
+        candidate_ids=ids.where(chosen, batch.candidate_ids),
+        candidate_priors=priors.where(chosen, batch.candidate_priors),
+        mention_labels=None if labels is None else labels.masked_fill(mentions, IGNORE),
+    )
+
+
+class EntityLinking(Objective):
+    """One loss a KAR, `el` where there is one and `el_NAME` where there are several.
+
+    Margin: the mean over candidates of `max(0, m - s)` for the gold one and `max(0, m + s)` for
+    every other. Softmax: cross entropy over a mention's candidates.
+    """
+
+    def __init__(self, *, missing_gold: str) -> None:
+        super().__init__()
+        self.missing_gold = missing_gold
+
+    @classmethod
+    def for_encoder(cls, encoder: KnowledgeEncoder, options: EntityLinkingOptions) -> Self:
+        """Raises `ConfigError` unless the encoder scores links."""
+        if not isinstance(encoder, KnowBERT):
+            raise ConfigError(f"el asks for linking scores; {type(encoder).__name__} has none")
+        return cls(missing_gold=options.missing_gold)
+
+    def forward(
+        self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
+    ) -> dict[str, Tensor]:
+        """Means over the labelled mentions of each KAR; 0 where none is labelled."""
+        labels, ids, scores = batch.mention_labels, batch.candidate_ids, output.linking_scores
+        if labels is None or ids is None or scores is None:
+            return {}
+        assert isinstance(encoder, KnowBERT)
+        losses = {}
+        for index, spec in enumerate(encoder.specs):
+            asked = labels != IGNORE
+            if batch.mention_graphs is not None:
+                asked = asked & (batch.mention_graphs == index)
+            real = ids[asked] != PAD_ROW
+            right = real & (ids[asked] == labels[asked][:, None])
+            name = "el" if len(encoder.specs) == 1 else f"el_{spec.name}"
+            losses[name] = self._loss(spec, scores[asked], real, right)
+        return losses
+
+    def _loss(
+        self,
+        spec: KAR,
+        scores: Float[Tensor, "asked candidate"],
+        real: Bool[Tensor, "asked candidate"],
+        right: Bool[Tensor, "asked candidate"],
+    ) -> Float[Tensor, ""]:
+        if spec.loss == "margin":
+            return margin_loss(scores, real, right, margin=spec.margin)
+        return softmax_loss(scores, real, right, missing_gold=self.missing_gold)
+
+
+def margin_loss(
+    scores: Float[Tensor, "asked candidate"],
+    real: Bool[Tensor, "asked candidate"],
+    right: Bool[Tensor, "asked candidate"],
+    *,
+    margin: float,
+) -> Float[Tensor, ""]:
+    """Gold candidates above the margin, all others below minus the margin; 0 without any."""
+    losses = F.relu(margin + torch.where(right, -scores, scores)).masked_fill(~real, 0.0)
+    return losses.sum() / real.sum().clamp(min=1)
+
+
+def softmax_loss(
+    scores: Float[Tensor, "asked candidate"],
+    real: Bool[Tensor, "asked candidate"],
+    right: Bool[Tensor, "asked candidate"],
+    *,
+    missing_gold: str = "ignore",
+) -> Float[Tensor, ""]:
+    """Cross entropy of the gold candidate (its first place); 0 where no mention has one."""
+    asked = right.any(1) if missing_gold == "ignore" else real.any(1)
+    targets = right[asked].to(torch.uint8).argmax(1)
+    total = F.cross_entropy(scores[asked], targets, reduction="sum")
+    return total / max(len(targets), 1)

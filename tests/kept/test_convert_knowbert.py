@@ -1,0 +1,222 @@
+"""KnowBERT's archives: read safely, strict about names, rows of one's own graph."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW
+from kept.convert import knowbert as keys
+from kept.encoders.knowbert import KnowBERTConfig
+from kept.errors import CheckpointError
+from kept.objectives.model import KnowledgeForPreTraining
+from kg_loaders import KnowledgeGraph
+
+NAMES = {
+    "wiki": ["@@UNKNOWN@@", "Paris", "Q64", "Elsewhere", "@@MASK@@", "@@NULL@@"],
+    "wordnet": ["@@UNKNOWN@@", "cat.n.01", "@@MASK@@", "@@NULL@@", "dog.n.01"],
+}
+SMALL = {
+    "width": 8, "n_heads": 2, "feed_forward": 12, "scorer_width": 6, "n_layers": 2,
+    "projection": "original",
+}  # fmt: skip
+HOST = {
+    "model_type": "bert", "vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "intermediate_size": 8, "max_position_embeddings": 16,
+    "type_vocab_size": 2, "pad_token_id": 0,
+}  # fmt: skip
+
+
+def settings() -> dict[str, Any]:
+    def kg(namespace: str, **linker: Any) -> dict[str, Any]:
+        layer = {"num_attention_heads": 2, "hidden_size": 8}
+        return {
+            "entity_linker": {"namespace": namespace, "span_encoder_config": layer, **linker},
+            "span_attention_config": layer,
+        }
+
+    return {
+        "type": "knowbert",
+        "soldered_layers": {"wordnet": 1, "wiki": 0},
+        "soldered_kgs": {
+            "wordnet": kg("entity_wordnet", loss_type="softmax"),
+            "wiki": kg("entity_wiki", margin=0.3),
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def original() -> dict[str, Tensor]:
+    torch.manual_seed(0)
+    parts = {"vectors": "parts", "vector_width": 5, "part_width": 3, "n_parts": 8}
+    config = KnowBERTConfig(
+        host=HOST,
+        n_entities=4,
+        kars=[
+            {**SMALL, "name": "wiki", "layer": 0, "margin": 0.3, "n_entities": 4},
+            {**SMALL, **parts, "name": "wordnet", "layer": 1, "loss": "softmax", "n_entities": 3},
+        ],
+        objectives={"mlm": {}, "nsp": {}, "el": {"missing_gold": "first"}},
+    )
+    model = KnowledgeForPreTraining(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter))
+    return {k: v.clone() for k, v in keys.back_to_original(model, NAMES).items()}
+
+
+def pickled(value: Any) -> bytes:
+    stream = io.BytesIO()
+    torch.save(value, stream)
+    return stream.getvalue()
+
+
+def archive(path: Path, members: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as file:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            file.addfile(member, io.BytesIO(content))
+    return path
+
+
+def members(state: dict[str, Tensor]) -> dict[str, bytes]:
+    """What AllenNLP puts into an archive."""
+    vocabularies = {
+        f"vocabulary/entity_{kg}.txt": "\n".join(names).encode() for kg, names in NAMES.items()
+    }
+    return {
+        "config.json": json.dumps({"model": settings()}).encode(),
+        "weights.th": pickled(state),
+        "vocabulary/non_padded_namespaces.txt": b"*tags\n",
+        **vocabularies,
+    }
+
+
+def test_an_archive_becomes_a_model_and_back(original: dict[str, Tensor], tmp_path: Path) -> None:
+    path = archive(tmp_path / "model.tar.gz", members(original))
+    model = keys.convert(path, n_attention_heads=2)
+    back = keys.back_to_original(model, NAMES)
+    assert back.keys() == original.keys()
+    assert all(torch.equal(back[name], original[name]) for name in original)
+    wiki, wordnet = model.encoder.specs
+    assert (wiki.name, wiki.loss, wiki.margin, wiki.layer) == ("wiki", "margin", 0.3, 0)
+    assert (wordnet.name, wordnet.loss, wordnet.vectors) == ("wordnet", "softmax", "parts")
+    model.save_pretrained(tmp_path / "ours")
+    again = KnowledgeForPreTraining.from_pretrained(tmp_path / "ours")
+    assert all(torch.equal(v, again.state_dict()[k]) for k, v in model.state_dict().items())
+    assert not list(tmp_path.glob("**/weights.th"))
+
+
+def test_rows_of_ones_own_graph(
+    original: dict[str, Tensor], small_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    path = archive(tmp_path / "model.tar.gz", members(original))
+    small_graph.save(tmp_path / "kg")
+    model = keys.convert(path, n_attention_heads=2, kg=tmp_path / "kg")
+    model.require_graph(small_graph)
+    model.encoder.require_graph(small_graph)
+    table = model.encoder.linker("wiki").entities.vectors.weight
+    theirs = original["wiki_soldered_kg.entity_linker.disambiguator.entity_embeddings.weight"]
+    assert len(table) == small_graph.n_entities + N_SPECIAL_ROWS
+    expected = {"Q90": 2, "Q64": 3, "Q142": 1}  # by label, by identifier, unknown
+    for name, place in expected.items():
+        row = small_graph.entities.find(name) + N_SPECIAL_ROWS
+        assert torch.equal(table[row], theirs[place]), name
+    assert torch.equal(table[UNKNOWN_ROW], theirs[6])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"surprise": torch.zeros(1)}, r"does not know: \['surprise'\]"),
+        ({"wiki_soldered_kg.output_layer_norm.bias": None}, r"missing .*recontext.*output_norm\.b"),
+        ({"pretrained_bert.bert.extra.weight": torch.zeros(1)}, r"unexpected .*host\.extra"),
+        ({"pooler.dense.bias": torch.ones(16)}, r"pooler\.dense\.bias should equal"),
+        (
+            {
+                "wiki_soldered_kg.entity_linker.disambiguator.dot_attention_with_prior."
+                "null_embedding": torch.zeros(8)
+            },
+            r"null_embedding should equal row @@NULL@@",
+        ),
+        (
+            {"wiki_soldered_kg.entity_linker.disambiguator.bert_to_kg_projector.weight": None},
+            r"lacks .*bert_to_kg_projector",
+        ),
+        (
+            {
+                "wiki_soldered_kg.entity_linker.disambiguator.entity_embeddings.weight":
+                torch.zeros(9, 8)
+            },
+            r"7 entities, its table 9 rows",
+        ),
+    ],
+)  # fmt: skip
+def test_strictness(
+    original: dict[str, Tensor], change: dict[str, Tensor | None], message: str, tmp_path: Path
+) -> None:
+    state = {k: v for k, v in (original | change).items() if v is not None}
+    path = archive(tmp_path / "model.tar.gz", members(state))
+    with pytest.raises(CheckpointError, match=message):
+        keys.convert(path, n_attention_heads=2)
+
+
+class Hostile:
+    """Unpickled, it would make a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.mkdir, (str(self.folder),)
+
+
+def test_hostile_archives_do_nothing(original: dict[str, Tensor], tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    hostile = members(original) | {"weights.th": pickled({"x": Hostile(victim)})}
+    with pytest.raises(CheckpointError, match="could run code"):
+        keys.convert(archive(tmp_path / "pickle.tar.gz", hostile))
+    outside = members(original) | {"../escaped.txt": b"x", "/absolute.txt": b"x"}
+    keys.convert(archive(tmp_path / "paths.tar.gz", outside), n_attention_heads=2)
+    assert not victim.exists()
+    assert not list(tmp_path.parent.glob("escaped*"))
+    linked = tmp_path / "link.tar.gz"
+    with tarfile.open(linked, "w:gz") as file:
+        member = tarfile.TarInfo("weights.th")
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/hostname"
+        file.addfile(member)
+    with pytest.raises(CheckpointError, match="lacks"):
+        keys.convert(linked)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"config.json": b"{"}, "is not AllenNLP's"),
+        ({"config.json": b"{}"}, "is not AllenNLP's"),
+        ({"config.json": b'{"model": {}}'}, "lacks 'soldered_kgs'"),
+        ({"vocabulary/entity_wiki.txt": None}, "no vocabulary of the entities of 'wiki'"),
+        ({"vocabulary/entity_wiki.txt": b"a\nb"}, "lacks @@MASK@@"),
+        ({"weights.th": None}, "not a KnowBERT archive"),
+    ],
+)
+def test_faulty_archives_are_named(
+    original: dict[str, Tensor], change: dict[str, bytes | None], message: str, tmp_path: Path
+) -> None:
+    kept = {k: v for k, v in (members(original) | change).items() if v is not None}
+    with pytest.raises(CheckpointError, match=message):
+        keys.convert(archive(tmp_path / "model.tar.gz", kept), n_attention_heads=2)
+    (tmp_path / "text.tar.gz").write_text("no archive")
+    with pytest.raises(CheckpointError, match="cannot be read as an archive"):
+        keys.convert(tmp_path / "text.tar.gz")
+    with pytest.raises(CheckpointError, match="cannot be read as an archive"):
+        keys.convert(tmp_path / "none.tar.gz")

@@ -1,0 +1,165 @@
+"""KnowBERT's decoding of links, set F1 and MRR against the original's results.
+
+The original adds 1e-13 below the line of every ratio, hence the tolerance.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from entity_linking.scoring import LinkScore
+from kept.batches import N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW
+from kept.evaluation.ranking import RankCounts
+from kept.linking import ALWAYS, decode
+
+ATOL = 1e-11
+Item = tuple[tuple[int, int], int]
+
+
+@pytest.fixture(scope="module")
+def root(golden_root: Path) -> Path:
+    path = golden_root / "knowbert"
+    if not path.is_dir():
+        pytest.skip(f"no golden vectors of KnowBERT under {golden_root}")
+    return path
+
+
+def score(gold: list[set[Any]], predicted: list[set[Any]]) -> LinkScore:
+    pairs = list(zip(gold, predicted, strict=True))
+    return LinkScore(
+        sum(len(g) for g, _ in pairs),
+        sum(len(p) for _, p in pairs),
+        sum(len(g & p) for g, p in pairs),
+    )
+
+
+def values(found: LinkScore) -> list[float]:
+    return [found.precision, found.recall, found.f1]
+
+
+def rows(ids: Tensor, null: int) -> Tensor:
+    """Rows of the original's ids: NULL is UNKNOWN_ROW, 0 padding."""
+    moved = (ids + N_SPECIAL_ROWS).where(ids != null, UNKNOWN_ROW)
+    return moved.where(ids != 0, PAD_ROW)
+
+
+def check_decoding(
+    compared: Any,
+    scores: Tensor,
+    spans: Tensor,
+    entities: Tensor,
+    gold: Tensor,
+    null: int,
+    expected: dict[str, Any],
+) -> None:
+    threshold = expected["decode_threshold"]
+    chosen = decode(scores, rows(entities, null), threshold=max(threshold, ALWAYS))
+    links: list[set[Item]] = []
+    golds: list[set[Item]] = []
+    written = []
+    for sample, choices in enumerate(chosen.tolist()):
+        links.append(set())
+        golds.append(set())
+        for (start, end), row, right in zip(
+            spans[sample].tolist(), choices, gold[sample, :, 0].tolist(), strict=True
+        ):
+            if row != UNKNOWN_ROW:
+                links[-1].add(((start, end), row - N_SPECIAL_ROWS))
+                written.append([sample, [start, end], row - N_SPECIAL_ROWS])
+            if right not in (0, null):
+                golds[-1].add(((start, end), right))
+    compared.equal("decoded", written, expected["decoded [batch, [start,end], entity_id]"])
+    metrics = expected["metrics"]
+    names = ("precision", "recall", "f1")
+    found = values(score(golds, links))
+    compared.close("el", found, [metrics[f"el_{name}"] for name in names], atol=ATOL)
+    bare = [[{span for span, _ in part} for part in parts] for parts in (golds, links)]
+    found = values(score(*bare))
+    compared.close("span", found, [metrics[f"span_{name}"] for name in names], atol=ATOL)
+
+
+def test_decoding(root: Path, compared: Any) -> None:
+    for item in json.loads((root / "metrics.json").read_text())["decode"]:
+        tensors = (
+            torch.tensor(item[name])
+            for name in ("linking_scores", "candidate_spans", "candidate_entities", "gold_entities")
+        )
+        check_decoding(compared, *tensors, item["null_entity_id"], item)
+
+
+@pytest.mark.parametrize("name", ["wiki", "wordnet_wiki"])
+def test_links_of_the_models(root: Path, name: str, compared: Any) -> None:
+    folder = root / name
+    inputs = load_file(folder / "inputs.safetensors")
+    outputs = load_file(folder / "outputs.safetensors")
+    found = json.loads((folder / "losses_and_metrics.json").read_text())
+    for kg, both in found["entity_linking"].items():
+        for kind in ("margin", "softmax"):
+            check_decoding(
+                compared,
+                outputs[f"kar.{kg}.linking_scores"],
+                inputs[f"candidates.{kg}.candidate_spans"],
+                inputs[f"candidates.{kg}.candidate_entities"],
+                inputs[f"gold_entities.{kg}"],
+                both["null_entity_id"],
+                both[kind],
+            )
+
+
+def reciprocal_rank(predictions: Tensor, labels: Tensor, chosen: Tensor) -> float:
+    """Mean over `chosen [batch node]`, ties against us."""
+    scores, golds = predictions[chosen], labels[chosen]
+    own = scores.gather(1, golds[:, None])
+    counts = RankCounts(
+        (scores > own).sum(1).numpy().astype(np.int64),
+        (scores == own).sum(1).numpy().astype(np.int64) - 1,
+    )
+    return float((1 / counts.ranks("pessimistic")).mean())
+
+
+def test_set_f1_and_mrr(root: Path, compared: Any) -> None:
+    golden = json.loads((root / "metrics.json").read_text())
+    gold: list[set[Any]] = []
+    predicted: list[set[Any]] = []
+    for item in golden["f1_set"]:
+        for name, sets in (("gold", gold), ("pred", predicted)):
+            sets.extend({(tuple(span), entity) for span, entity in part} for part in item[name])
+        expected = item["cumulative [precision, recall, f1]"]
+        compared.close("set F1", values(score(gold, predicted)), expected, atol=ATOL)
+    mrr = golden["mrr"]
+    found = reciprocal_rank(
+        torch.tensor(mrr["predictions"]),
+        torch.tensor(mrr["labels"]),
+        torch.tensor(mrr["mask"], dtype=torch.bool),
+    )
+    compared.close("mrr", found, mrr["mrr"], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["wiki", "wordnet_wiki"])
+def test_metrics_after_one_batch(root: Path, name: str, compared: Any) -> None:
+    """All but `mrr`, which is 0 in both: that pass did not feed it (see the test above)."""
+    folder = root / name
+    inputs = load_file(folder / "inputs.safetensors")
+    outputs = load_file(folder / "outputs.safetensors")
+    metrics = json.loads((folder / "losses_and_metrics.json").read_text())
+    expected = metrics["metrics_after_one_batch"]
+    assert expected["mrr"] == 0
+    asked = inputs["next_sentence_label"] >= 0
+    right = outputs["nsp_logits"].argmax(1) == inputs["next_sentence_label"]
+    accuracy = float(right[asked].float().mean())
+    compared.close("nsp accuracy", accuracy, expected["nsp_accuracy"], atol=1e-6)
+    for loss in ("lm", "nsp"):
+        value = outputs[f"loss_{'mlm' if loss == 'lm' else loss}"][0]
+        compared.close(f"{loss} loss", value, expected[f"{loss}_loss"], atol=1e-5)
+    for kg, both in metrics["entity_linking"].items():
+        kind = both["configured_loss_type"]
+        for key, value in both[kind]["metrics"].items():
+            compared.close(f"{kg} {key}", value, expected[f"{kg}_{key}"], atol=ATOL)
