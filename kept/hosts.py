@@ -130,9 +130,7 @@ def embed(
     return hidden
 
 
-def embed_words(
-    host: PreTrainedModel, batch: KnowledgeBatch
-) -> Float[Tensor, "batch node width"]:
+def embed_words(host: PreTrainedModel, batch: KnowledgeBatch) -> Float[Tensor, "batch node width"]:
     """`embed` of a batch whose nodes are all words; raises `BatchError` for other nodes."""
     if not torch.compiler.is_compiling() and bool((batch.node_kinds != NodeKind.WORD).any()):
         raise BatchError("this method reads words alone; make the batch with its own view")

@@ -6,6 +6,8 @@ control for "more text" as against "knowledge".
 
 from __future__ import annotations
 
+from typing import Any
+
 from transformers import PreTrainedModel
 
 from kept import hosts
@@ -18,6 +20,9 @@ class PlainConfig(KnowledgeConfig):
     """A host's configuration and nothing else."""
 
     model_type = "kept-plain"
+
+    def __init__(self, **options: Any) -> None:  # else transformers makes one of its own
+        super().__init__(**options)
 
 
 class Plain(KnowledgeEncoder):

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import IGNORE, KnowledgeBatch
-from kept.graphs.words import Words
 from kept.graphs.builder import BuilderConfig, Exclusion, join_words
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.views.base import row
+from kept.graphs.words import Words
 from kept.heads.model import MULTI, TAGGING
 from kept.randomness import generator
 from kept.tasks.controls import Knowledge, controlled_text

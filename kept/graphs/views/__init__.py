@@ -3,18 +3,18 @@
 from kept.graphs.views.base import View, words_of
 from kept.graphs.views.colake import CoLAKEView, adjacency, colake_batch, colake_view, is_anchor
 from kept.graphs.views.ernie import ERNIEView
-from kept.graphs.views.linked_words import LinkedWordsView, linked_words
 from kept.graphs.views.kbert import KBERTView
-from kept.graphs.views.words import WORDS_ONLY, WordsView
 from kept.graphs.views.knowbert import KnowBERTView
+from kept.graphs.views.linked_words import LinkedWordsView, linked_words
+from kept.graphs.views.words import WORDS_ONLY, WordsView
 
 __all__ = [
     "WORDS_ONLY",
     "CoLAKEView",
     "ERNIEView",
-    "LinkedWordsView",
     "KBERTView",
     "KnowBERTView",
+    "LinkedWordsView",
     "View",
     "WordsView",
     "adjacency",
