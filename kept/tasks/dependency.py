@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from entity_linking.alignment import pieces_of_all
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.errors import ConfigError
-from kept.graphs.builder import encode_words
+from kept.graphs.words import encode_words
 from kept.tasks.conllu import Sentence
 
 SENTENCES_PER_CALL = 4096
