@@ -27,6 +27,7 @@ from kept.batches import KnowledgeBatch
 from kept.convert.tables import load_strictly
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
 from kept.errors import ConfigError
+from kept.layers.packing import dense_rows
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
@@ -170,17 +171,23 @@ class KAdapter(KnowledgeEncoder):
             positions + hosts.own_position_offset(self.host),
             batch.segment_ids,
         )
+        rows = None if released else dense_rows(batch.node_mask)
+        if rows is not None:
+            hidden, visible = rows.pack(hidden), rows.pack_mask(visible, batch.node_mask)
         states = hosts.run(self.host, hidden, visible)
         seen = torch.ones_like(visible) if released else visible
         attention = self.host.config._attn_implementation
         found: dict[str, Tensor] = {
             name: self.adapter(name).by(attention)(states, seen) for name in self.names
         }
-        fused = self.fusion(states[-1], found)
+        states = (*states, self.fusion(states[-1], found))
+        if rows is not None:
+            states = tuple(rows.unpack(state) for state in states)
+            found = {name: rows.unpack(state) for name, state in found.items()}
         return KnowledgeOutput(
-            node_states=fused,
-            hidden_states=(*states, fused),
-            pooled_state=fused[:, 0],
+            node_states=states[-1],
+            hidden_states=states,
+            pooled_state=states[-1][:, 0],
             adapter_states=found,
         )
 
