@@ -1,9 +1,9 @@
 """KEPLER: the host itself, whose reading of a description is the entity's vector.
 
 Wang et al. 2021, "KEPLER: A Unified Model for Knowledge Embedding and Pre-trained Language
-Representation" (TACL 9), section 3. Nothing is added to the host: knowledge enters through the
-loss alone (`kept.objectives.knowledge_embedding`), so that a trained KEPLER costs what its host
-does and serves wherever its host would.
+Representation" (TACL 9). Nothing is added to the host: knowledge enters through the loss alone
+(`kept.objectives.knowledge_embedding`), so that a trained KEPLER costs what its host does and
+serves wherever its host would.
 
 Axis legend: batch, node, text, width.
 """
@@ -75,7 +75,7 @@ class KEPLER(KnowledgeEncoder):
         )
 
     def encode_texts(self, texts: KnowledgeBatch) -> Float[Tensor, "batch width"]:
-        """Vectors of the entities that `texts` describe: the state of each first node (equation 1).
+        """Vectors of the entities that `texts` describe: the state of each first node.
 
         Bare, without projection or normalisation.
         """

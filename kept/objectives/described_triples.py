@@ -1,7 +1,7 @@
 """The data of a knowledge-embedding loss: triples, negatives, and descriptions as word pieces.
 
-Wang et al. 2021 (KEPLER, TACL), sections 3.2 and 4.1. Triples are drawn for each batch; a text is
-encoded once however often the batch names it (the released code encodes every occurrence).
+Wang et al. 2021 (KEPLER, TACL), section "Knowledge Embedding". Triples are drawn for each batch; a
+text is encoded once however often the batch names it (the released code encodes every occurrence).
 
 Axis legend: triple, negative, text, node, entity.
 """

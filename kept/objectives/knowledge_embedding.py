@@ -1,6 +1,6 @@
 """Knowledge embedding from descriptions (`ke`): true triples score above corrupted ones.
 
-Wang et al. 2021, "KEPLER" (TACL), section 3.2, equations 1 to 5. An entity's vector is the state of
+Wang et al. 2021, "KEPLER" (TACL), section "Knowledge Embedding". An entity's vector is the state of
 the first node of its description; a relation's is a row of a table, or read from its description.
 
 Axis legend: batch, node, text, triple, negative, corrupted (2 x negative: heads, then tails),
@@ -190,7 +190,7 @@ class KnowledgeEmbedding(Objective):
     ) -> dict[str, Tensor]:
         """The loss of this task; none for a batch without triples.
 
-        log_sigmoid is half of `contrast`: the mean of its two terms (equation 3). Scores are taken
+        log_sigmoid is half of `contrast`: the mean of its two terms, as released. Scores are taken
         in float32 at least.
         """
         triples: TripleBatch | None = getattr(batch, self.field)

@@ -1,7 +1,7 @@
 """Link prediction from descriptions: entities are ranked by what an encoder reads about them.
 
-Wang et al. 2021 (KEPLER, TACL), section 5.3. An entity needs a text and nothing else, so those that
-training never saw ("inductive") are ranked as any other:
+Wang et al. 2021 (KEPLER, TACL), the experiments on link prediction. An entity needs a text and
+nothing else, so those that training never saw ("inductive") are ranked as any other:
 
     scores = description_scores(model, graph, tokenizer)
     rank(scores, triples, filter=..., ties=..., directions=..., candidates=...)
