@@ -6,25 +6,21 @@ a line in `vocabulary/NAMESPACE.txt`. Row 0 of an entity table is padding there,
 
 from __future__ import annotations
 
-import json
-import shutil
-import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW
-from kept.convert.tables import Rules, load_strictly, read_pickle, to_original, to_ours
+from kept.convert.allennlp import CONFIG, VOCABULARY, read_archive
+from kept.convert.tables import Rules, load_strictly, to_original, to_ours
 from kept.encoders.knowbert import KAR, KnowBERTConfig
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
 
-WEIGHTS, CONFIG, VOCABULARY = "weights.th", "config.json", "vocabulary/"
 PAD, UNKNOWN, MASK, NULL = "@@PADDING@@", "@@UNKNOWN@@", "@@MASK@@", "@@NULL@@"
 BERT_HEAD_WIDTH = 64
 
@@ -305,42 +301,6 @@ def _kar(
             "learned_null": f"{table}null_embedding" in state,
         }
     return fields
-
-
-def read_archive(
-    path: Path,
-) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, list[str]]]:
-    """Weights, `model` of the configuration, and vocabularies by namespace."""
-    try:
-        with tarfile.open(path, "r:*") as archive, TemporaryDirectory() as folder:
-            texts: dict[str, str] = {}
-            weights = Path(folder) / WEIGHTS
-            for member in archive:
-                name = member.name.removeprefix("./")
-                stream = archive.extractfile(member) if member.isreg() else None
-                if stream is None:
-                    continue
-                if name == WEIGHTS:
-                    with weights.open("wb") as file:
-                        shutil.copyfileobj(stream, file)
-                elif name == CONFIG or (name.startswith(VOCABULARY) and name.endswith(".txt")):
-                    texts[name] = stream.read().decode("utf-8")
-            if CONFIG not in texts or not weights.is_file():
-                raise CheckpointError(f"{path} lacks {CONFIG} or {WEIGHTS}: not a KnowBERT archive")
-            state = read_pickle(weights)
-            settings = json.loads(texts[CONFIG])["model"]
-    except (OSError, tarfile.TarError, EOFError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path} cannot be read as an archive: {error}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, CheckpointError):
-            raise
-        raise CheckpointError(f"{CONFIG} in {path} is not AllenNLP's: {error}") from error
-    vocabularies = {
-        name.removeprefix(VOCABULARY).removesuffix(".txt"): text.rstrip("\n").split("\n")
-        for name, text in texts.items()
-        if name.startswith(VOCABULARY)
-    }
-    return state, settings, vocabularies
 
 
 def _namespaces(settings: Mapping[str, Any]) -> list[str]:

@@ -206,7 +206,7 @@ def test_hostile_archives_do_nothing(original: dict[str, Tensor], tmp_path: Path
         ({"config.json": b'{"model": {}}'}, "lacks 'soldered_kgs'"),
         ({"vocabulary/entity_wiki.txt": None}, "no vocabulary of the entities of 'wiki'"),
         ({"vocabulary/entity_wiki.txt": b"a\nb"}, "lacks @@MASK@@"),
-        ({"weights.th": None}, "not a KnowBERT archive"),
+        ({"weights.th": None}, "not an archive of AllenNLP"),
     ],
 )
 def test_faulty_archives_are_named(
