@@ -12,8 +12,10 @@ from typing import Any
 
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
+from kept.encoders.ernie import ERNIE
+from kept.encoders.kepler import KEPLER
 from kept.errors import ConfigError
-from kept.graphs.views import CoLAKEView, View
+from kept.graphs.views import WORDS_ONLY, CoLAKEView, ERNIEView, View, WordsView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,20 @@ METHODS: dict[str, Method] = {
         encoder=CoLAKE,
         view=CoLAKEView,
         objectives={"masked_nodes": {}},
+    ),
+    "kepler": Method(
+        paper="KEPLER (Wang et al., TACL 2021)",
+        encoder=KEPLER,
+        view=WordsView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "ke": {}},
+    ),
+    "ernie": Method(
+        paper="ERNIE (Zhang et al., ACL 2019)",
+        encoder=ERNIE,
+        view=ERNIEView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "dea": {}},
     ),
 }
 

@@ -1,0 +1,233 @@
+"""Masked language modelling on any encoder: hide words, ask for them (`mlm`).
+
+Devlin et al. 2019 (BERT, NAACL), section 3.1: 15 % of the pieces are chosen, of which 80 % are
+masked, 10 % replaced and 10 % left. Liu et al. 2019 (RoBERTa), section 4.1: chosen anew in every
+epoch. Whole words: BERT's release of May 2019. Spans: Joshi et al. 2020 (SpanBERT, TACL), section
+3.1. Where we differ: random replacements are never special tokens, and a span ends where it would
+exceed the quota (the released code cuts a word there).
+
+Axis legend: batch, node, chosen (nodes that are scored), width, embedding, word (rows of the word
+table), piece (rows of the tokenizer's vocabulary).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from kept import hosts
+from kept.batches import IGNORE, KnowledgeBatch
+from kept.encoders.base import KnowledgeEncoder
+from kept.errors import ConfigError
+from kept.graphs.graph import NodeKind
+from kept.layers.transform import Transform
+from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.word_starts import word_starts
+from kept.outputs import KnowledgeOutput
+
+STRATEGIES = ("piece", "whole_word", "span")
+LONGEST_SPAN, SPAN_STOP = 10, 0.2
+"""Longest span in words, and the chance to end after each word (SpanBERT): 3.8 words on average."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedWordsOptions:
+    """Share of the pieces chosen, what becomes of them, and what is chosen together.
+
+    `strategy`: "piece" chooses single pieces; "whole_word" all pieces of a word, each with a fate
+    of its own; "span" runs of whole words that share one fate.
+    """
+
+    probability: float = 0.15
+    mask_share: float = 0.8
+    random_share: float = 0.1
+    strategy: str = "piece"
+
+    def __post_init__(self) -> None:
+        faults = []
+        if not 0 < self.probability <= 1:
+            faults.append(f"probability {self.probability}: above 0, to 1")
+        if min(self.mask_share, self.random_share) < 0 or self.mask_share + self.random_share > 1:
+            faults.append(
+                f"mask_share {self.mask_share} + random_share {self.random_share}: from 0 to 1"
+            )
+        if self.strategy not in STRATEGIES:
+            faults.append(f"strategy {self.strategy!r}: one of {', '.join(STRATEGIES)}")
+        if faults:
+            raise ConfigError("objective mlm: " + "; ".join(faults))
+
+
+class MaskedWordsPreparation(Preparation):
+    """Hides words of a sample anew in every epoch; at least one wherever there is any.
+
+    Only WORD nodes that are no special tokens are chosen; other kinds and labels that another
+    objective has set (whose words it has hidden or labelled already) stay as they are.
+    """
+
+    def __init__(
+        self,
+        options: MaskedWordsOptions,
+        *,
+        mask_id: int,
+        special_ids: tuple[int, ...],
+        n_pieces: int,
+        starts: NDArray[np.bool_] | None,
+    ) -> None:
+        self.options, self.mask_id, self.n_pieces = options, mask_id, n_pieces
+        self.special_ids, self.starts = special_ids, starts
+
+    @classmethod
+    def of(cls, options: MaskedWordsOptions, world: World) -> Self:
+        """Raises `ConfigError` for a tokenizer without a mask token."""
+        tokenizer = world.tokenizer
+        if tokenizer.mask_token_id is None:
+            raise ConfigError(f"mlm needs a mask token; {type(tokenizer).__name__} has none")
+        return cls(
+            options,
+            mask_id=tokenizer.mask_token_id,
+            special_ids=tuple(sorted(set(tokenizer.all_special_ids))),
+            n_pieces=max(tokenizer.get_vocab().values()) + 1,
+            starts=None if options.strategy == "piece" else word_starts(tokenizer),
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        starts = b"" if self.starts is None else np.packbits(self.starts).tobytes()
+        digest = hashlib.sha256(starts).hexdigest()
+        return f"{self.options} {self.mask_id} {self.special_ids} {self.n_pieces} {digest}"
+
+    def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
+        ids = batch.node_ids[0].cpu().numpy().copy()
+        labels = np.full_like(ids, IGNORE)
+        if batch.node_labels is not None:
+            labels = batch.node_labels[0].cpu().numpy().copy()
+        is_word = (batch.node_kinds == NodeKind.WORD)[0] & batch.node_mask[0]
+        words = np.flatnonzero(is_word.cpu().numpy())
+        free = ~np.isin(ids[words], self.special_ids) & (labels[words] == IGNORE)
+        unit = self._units(ids[words], batch.positions[0].cpu().numpy()[words], free)
+        chosen = choose(unit[free], self.options, draws)
+        nodes = words[free][chosen >= 0]
+        labels[nodes] = ids[nodes]
+        ids[nodes] = self._hidden(ids[nodes], chosen[chosen >= 0], draws)
+        device = batch.node_ids.device
+        return dataclasses.replace(
+            batch,
+            node_ids=torch.from_numpy(ids).to(device)[None],
+            node_labels=torch.from_numpy(labels).to(device)[None],
+        )
+
+    def _units(
+        self, ids: NDArray[np.int64], positions: NDArray[np.int64], free: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Number of the unit that each word node belongs to, rising along the text, `[node]`.
+
+        A piece goes on with a word only next to an ordinary piece at the position before it.
+        """
+        if self.starts is None:
+            return np.arange(len(ids))
+        begins = self.starts[ids] | ~free
+        begins[:1] = True
+        begins[1:] |= ~free[:-1] | (positions[1:] != positions[:-1] + 1)
+        unit: NDArray[np.int64] = np.cumsum(begins)
+        return unit
+
+    def _hidden(
+        self, ids: NDArray[np.int64], chosen: NDArray[np.int64], draws: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """What the chosen pieces show instead: the mask, a random ordinary piece, themselves."""
+        action, replacement = draws.random((2, len(ids)))
+        if self.options.strategy == "span":
+            _, first, inverse = np.unique(chosen, return_index=True, return_inverse=True)
+            action = action[first][inverse]
+        other = (replacement * (self.n_pieces - len(self.special_ids))).astype(np.int64)
+        for special in self.special_ids:
+            other += other >= special
+        masked = action < self.options.mask_share
+        replaced = action < self.options.mask_share + self.options.random_share
+        return np.where(masked, self.mask_id, np.where(replaced, other, ids))
+
+
+def choose(
+    unit: NDArray[np.int64], options: MaskedWordsOptions, draws: np.random.Generator
+) -> NDArray[np.int64]:
+    """Which nodes to ask for: the number of the choice that each belongs to, -1 for none, `[node]`.
+
+    `unit [node]` says which nodes go together (numbers rise). The quota is `probability` of the
+    nodes, rounded, and at least one; a unit that would exceed it is passed over, except the first.
+    """
+    if not len(unit):
+        return unit
+    _, sizes = np.unique(unit, return_counts=True)
+    quota = max(1, round(len(unit) * options.probability))
+    taken = np.full(len(sizes), -1, np.int64)
+    n_chosen = 0
+    for choice, candidate in enumerate(draws.permutation(len(sizes)).tolist()):
+        length = 1
+        if options.strategy == "span":
+            length = span_length(draws)
+        for member in range(candidate, min(candidate + length, len(sizes))):
+            size = int(sizes[member])
+            if taken[member] >= 0 or (n_chosen and n_chosen + size > quota):
+                break
+            taken[member] = choice
+            n_chosen += size
+        if n_chosen >= quota:
+            break
+    found: NDArray[np.int64] = np.repeat(taken, sizes)
+    return found
+
+
+def span_length(draws: np.random.Generator) -> int:
+    """A length in words from the geometric distribution, without what exceeds `LONGEST_SPAN`."""
+    share = draws.random() * (1 - (1 - SPAN_STOP) ** LONGEST_SPAN)
+    return max(1, math.ceil(math.log1p(-share) / math.log1p(-SPAN_STOP)))
+
+
+class MaskedWords(Objective):
+    """Cross entropy of the hidden words against the host's own word table, tied, with a bias.
+
+    The head of BERT (`cls.predictions`), RoBERTa and fairseq (`lm_head`); for a host whose word
+    table is narrower than its layers (ELECTRA), `transform` leads from one to the other.
+    """
+
+    def __init__(self, *, width: int, embedding: int, n_words: int, epsilon: float) -> None:
+        super().__init__()
+        self.transform = Transform(width=width, embedding=embedding, epsilon=epsilon)
+        self.bias = nn.Parameter(torch.zeros(n_words))
+
+    @classmethod
+    def for_encoder(cls, encoder: KnowledgeEncoder, options: MaskedWordsOptions) -> Self:
+        words, host = hosts.word_table(encoder.host), encoder.host.config
+        return cls(
+            width=host.hidden_size,
+            embedding=words.embedding_dim,
+            n_words=words.num_embeddings,
+            epsilon=host.layer_norm_eps,
+        )
+
+    def logits(
+        self, states: Float[Tensor, "*chosen width"], words: Float[Tensor, "word embedding"]
+    ) -> Float[Tensor, "*chosen word"]:
+        """Scores of every word piece; `words` is the host's table."""
+        return F.linear(self.transform(states), words, self.bias)
+
+    def forward(
+        self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
+    ) -> dict[str, Tensor]:
+        """`mlm`: the mean over labelled WORD nodes; 0 where labels exist but none at a word."""
+        if batch.node_labels is None:
+            return {}
+        asked = (batch.node_kinds == NodeKind.WORD) & (batch.node_labels != IGNORE)
+        logits = self.logits(output.node_states[asked], hosts.word_table(encoder.host).weight)
+        total = F.cross_entropy(logits, batch.node_labels[asked], reduction="sum")
+        return {"mlm": total / max(len(logits), 1)}
