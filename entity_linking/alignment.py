@@ -65,14 +65,16 @@ def pieces_of(offsets: Sequence[Span], mention: Mention) -> Span:
 def pieces_of_all(offsets: NDArray[np.integer], mentions: NDArray[np.integer]) -> NDArray[np.int64]:
     """`pieces_of` for many mentions at once: `[mention 2]` (first, last + 1).
 
-    `offsets [piece 2]` rise, special pieces are -1 and stand outside. A mention that no piece
-    touches (cut off with the text) has first >= last + 1.
+    `offsets [piece 2]` rise; special pieces are -1, before, after and between two texts. A mention
+    that no piece touches (cut off with the text) has (0, 0).
     """
     real = np.flatnonzero(offsets[:, 0] >= 0)
     first = np.searchsorted(offsets[real, 1], mentions[:, 0], side="right")
     last = np.searchsorted(offsets[real, 0], mentions[:, 1], side="left")
-    start = real[0] if len(real) else 0
-    pieces: NDArray[np.int64] = np.stack([first, last], axis=1) + start
+    pieces = np.zeros((len(mentions), 2), np.int64)
+    touched = first < last
+    pieces[touched, 0] = real[first[touched]]
+    pieces[touched, 1] = real[last[touched] - 1] + 1
     return pieces
 
 

@@ -9,7 +9,8 @@ Our own format is a JSON object a line:
     {"id": "7", "text": "In Paris.", "mentions": [{"start": 3, "end": 8, "entity": "Q90"}]}
 
 `entity` null means NIL. `confidence` defaults to 1, `candidates` (objects with `entity`, `prior`,
-`score`, best first) to the entity alone with prior 1.
+`score`, best first) to the entity alone with prior 1. A pair of texts carries `pair_start`, the
+character where the second one begins.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class _Text(msgspec.Struct):
     text: str
     mentions: list[_Mention]
     id: str | int = ""
+    pair_start: int | None = None
 
 
 class _ElevantLabel(msgspec.Struct):
@@ -123,7 +125,10 @@ def to_json(linked: LinkedText) -> bytes:
         )
         for link in linked.links
     ]
-    return msgspec.json.encode({"id": linked.id, "text": linked.text, "mentions": mentions})
+    fields: dict[str, object] = {"id": linked.id, "text": linked.text, "mentions": mentions}
+    if linked.pair_start is not None:
+        fields["pair_start"] = linked.pair_start
+    return msgspec.json.encode(fields)
 
 
 def read_elevant(path: str | Path, report: DamageReport) -> Iterator[LinkedText]:
@@ -239,7 +244,7 @@ def _own(row: _Text) -> LinkedText:
             candidates = tuple(Candidate(c.entity, c.prior, c.score) for c in m.candidates)
             link = Link(link.mention, candidates, m.entity, m.confidence)
         links.append(link)
-    return LinkedText(row.text, _sorted(links), str(row.id))
+    return LinkedText(row.text, _sorted(links), str(row.id), row.pair_start)
 
 
 def _from_elevant(article: _ElevantArticle) -> LinkedText:

@@ -60,13 +60,20 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class LinkedText:
-    """A text with its links, sorted by start; the input of every graph builder."""
+    """A text with its links, sorted by start; the input of every graph builder.
+
+    With `pair_start` it is a pair of texts, the second from that character on (white space before
+    it belongs to neither); no mention reaches across.
+    """
 
     text: str
     links: tuple[Link, ...]
     id: str = ""
+    pair_start: int | None = None
 
     def __post_init__(self) -> None:
+        if self.pair_start is not None:
+            self._check_pair(self.pair_start)
         for link in self.links:
             if link.mention.end > len(self.text):
                 raise LinkingError(
@@ -77,6 +84,15 @@ class LinkedText:
             for a, b in zip(self.links, self.links[1:], strict=False)
         ):
             raise LinkingError(f"links of {self.text[:60]!r} are not sorted by start")
+
+    def _check_pair(self, start: int) -> None:
+        if not 0 < start < len(self.text):
+            raise LinkingError(
+                f"pair_start {start} is not inside the text of {len(self.text)} characters"
+            )
+        for link in self.links:
+            if link.mention.start < start < link.mention.end:
+                raise LinkingError(f"{link.mention} reaches into the second text, from {start} on")
 
 
 class Linker(Protocol):

@@ -38,7 +38,7 @@ _MENTION_FILLS = {
     "candidate_priors": 0, "target_spans": 0,
 }  # fmt: skip
 """Fields of mentions and targets, `[batch mention ...]`, each with what pads it."""
-_WHOLE_FIELDS = ("sampled_entities", "triples")
+_WHOLE_FIELDS = ("sampled_entities", "triples", "second_triples")
 """Fields that belong to the batch, not to a sample."""
 
 
@@ -57,7 +57,8 @@ class KnowledgeBatch:
     `pair_labels`: class of the two segments together (next sentence, sentence order).
     `target_spans`: the mentions that a task asks about, in the task's order (head, tail).
     `labels`: the task's own. `sampled_entities`: entity rows that a loss ranks (golds and
-    negatives), shared by the batch. `triples`: triples to score, whose entities are texts.
+    negatives), shared by the batch. `triples`: triples to score, whose entities are texts;
+    `second_triples`: those of a second graph.
     """
 
     node_ids: Int[Tensor, "batch node"]
@@ -79,6 +80,7 @@ class KnowledgeBatch:
     labels: Tensor | None = None
     sampled_entities: Int[Tensor, " sampled"] | None = None
     triples: TripleBatch | None = None
+    second_triples: TripleBatch | None = None
 
     def __post_init__(self) -> None:
         _check_nodes(self)

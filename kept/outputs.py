@@ -1,6 +1,6 @@
 """`KnowledgeOutput`: what every encoder returns.
 
-Axis legend: batch, node, mention, candidate, width, layer, class.
+Axis legend: batch, node, mention, candidate, width, entity_width, layer, class.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class KnowledgeOutput:
     node_states: Float[Tensor, "batch node width"]
     hidden_states: tuple[Float[Tensor, "batch node width"], ...] = ()
     pooled_state: Float[Tensor, "batch width"] | None = None
-    entity_states: Float[Tensor, "batch node width"] | None = None
+    entity_states: Float[Tensor, "batch node entity_width"] | None = None
     mention_states: Float[Tensor, "batch mention width"] | None = None
     linking_scores: Float[Tensor, "batch mention candidate"] | None = None
     class_logits: Float[Tensor, "batch class"] | Float[Tensor, "batch node class"] | None = None

@@ -9,10 +9,11 @@ from typer.core import TyperGroup
 
 from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc
+from kept.cli.convert import convert
 from kept.cli.demo import demo
 from kept.cli.finetune import finetune
 from kept.cli.link import link
-from kept.cli.pretrain import pretrain
+from kept.cli.pretrain import ListsNames, pretrain
 from kept.cli.show import show
 from kept.errors import KeptError
 from kg_loaders.errors import KgError
@@ -47,8 +48,9 @@ def _root() -> None:
 app.command("demo")(demo)
 app.command("show")(show)
 app.command("link")(link)
-app.command("pretrain")(pretrain)
+app.command("pretrain", cls=ListsNames)(pretrain)
 app.command("finetune")(finetune)
+app.command("convert")(convert)
 app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")
 

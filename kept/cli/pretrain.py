@@ -1,15 +1,32 @@
 """`kept pretrain`: train a method on a host with your graph and your linked text.
 
 The work is in `kept.cli.pretrain_run`, imported when the command runs: `kept --help` loads no
-torch.
+torch. Its own `--help` does, to name every method and objective there is.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
+
+
+class ListsNames(TyperCommand):
+    """Help that names the lines of the tables of methods and objectives."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from kept.methods import METHODS
+        from kept.objectives.model import OBJECTIVES
+
+        tables = {"method": sorted(METHODS), "objective": sorted(OBJECTIVES)}
+        for parameter in self.params:
+            if parameter.name in tables:
+                told = getattr(parameter, "help", "")
+                names = ", ".join(tables[parameter.name])
+                parameter.help = f"{told} Names: {names}."  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
 
 def pretrain(
@@ -28,7 +45,21 @@ def pretrain(
     host: Annotated[
         str | None, typer.Option(help="minilm (default), a folder or a hub name.")
     ] = None,
-    method: Annotated[str | None, typer.Option(help="colake (default).")] = None,
+    method: Annotated[str | None, typer.Option(help="colake (default), or another.")] = None,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Train these, with default options, instead of the method's own; may be repeated.",
+        ),
+    ] = None,
+    start_from: Annotated[
+        Path | None, typer.Option(help="Folder of an earlier run whose weights are the first ones.")
+    ] = None,
+    train_only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Part of the encoder that moves; may be repeated."),
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps, or give --epochs.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the text.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Texts a batch.")] = None,
@@ -63,11 +94,14 @@ def pretrain(
 
     Ctrl-C stops after the step at hand, with a checkpoint.
     """
-    flags = {
+    flags: dict[str, Any] = {
         "kg": kg,
         "text": text,
         "host": host,
         "method": method,
+        "objectives": {name: {} for name in objective} if objective else None,
+        "start_from": start_from,
+        "train_only": tuple(train_only) if train_only else None,
         "training.steps": steps,
         "training.epochs": epochs,
         "training.batch_size": batch_size,

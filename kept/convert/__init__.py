@@ -1,1 +1,127 @@
-"""Key tables: released checkpoints of other projects into ours and back."""
+"""Released checkpoints of other projects into `save_pretrained` folders, one module a method.
+
+A module holds key tables as data and one function `convert(path, **options)`, whose options are
+keyword-only strings, integers, booleans and paths. Nothing is unpickled but with
+`weights_only=True`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from kept.errors import CheckpointError, ConfigError
+
+CONVERTERS: dict[str, str] = {
+    "ernie": "kept.convert.ernie",
+    "knowbert": "kept.convert.knowbert",
+    "kbert": "kept.convert.kbert",
+    "kepler": "kept.convert.kepler",
+    "colake": "kept.convert.colake",
+    "kadapter": "kept.convert.kadapter",
+}
+"""Method to the module that reads its released checkpoints; imported when asked for."""
+
+Convert = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion wrote. `sha256`: of each file of weights in `folder`."""
+
+    folder: Path
+    model: str
+    n_parameters: int
+    sha256: Mapping[str, str]
+
+
+def converter(method: str) -> Convert:
+    """The `convert` of a method; raises `ConfigError` listing all names."""
+    if method not in CONVERTERS:
+        raise ConfigError(f"no converter {method!r}; there are {sorted(CONVERTERS)}")
+    found: Convert = import_module(CONVERTERS[method]).convert
+    return found
+
+
+def convert(method: str, path: Path, output: Path, options: Mapping[str, Any]) -> Converted:
+    """Convert the released checkpoint `path` into the new folder `output`.
+
+    The folder appears whole or not at all. `options` are those of the method's own `convert`.
+    Raises `ConfigError` on other options, `CheckpointError` on a file that is not the original's
+    and on an `output` that already holds something.
+    """
+    reader = converter(method)
+    chosen = read_options(reader, options)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise CheckpointError(f"{output} already holds something; name a new folder")
+    if not path.exists():
+        raise CheckpointError(f"{path} does not exist")
+    model = reader(path, **chosen)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+    try:
+        partial.chmod(0o755)
+        model.save_pretrained(partial)
+        partial.replace(output)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Converted(
+        output,
+        type(model).__name__,
+        sum(parameter.numel() for parameter in model.parameters()),
+        {file.name: _sha256(file) for file in sorted(output.glob("*.safetensors"))},
+    )
+
+
+def read_options(reader: Convert, values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` as the keyword-only parameters of `reader` want them; all faults at once."""
+    signature, hints = inspect.signature(reader), get_type_hints(reader)
+    known = {n: p for n, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY}
+    faults = [f"{name}: no such option" for name in values if name not in known]
+    faults += [
+        f"{name}: required"
+        for name, parameter in known.items()
+        if parameter.default is parameter.empty and name not in values
+    ]
+    chosen = {}
+    for name in known:
+        if name in values:
+            types = get_args(hints[name]) or (hints[name],)
+            try:
+                chosen[name] = _as_type(values[name], types)
+            except TypeError:
+                names = " or ".join(t.__name__ for t in types if t is not type(None))
+                faults.append(f"{name}: {values[name]!r} is no {names}")
+    if faults:
+        about = ", ".join(f"{name}: {signature.parameters[name].annotation}" for name in known)
+        raise ConfigError(
+            f"{len(faults)} fault(s) in the options: {'; '.join(faults)}. "
+            f"Options of this method: {about or 'none'}"
+        )
+    return chosen
+
+
+def _as_type(value: Any, types: tuple[Any, ...]) -> Any:
+    if value is None and type(None) in types:
+        return None
+    if Path in types and isinstance(value, str):
+        return Path(value)
+    if str in types and isinstance(value, int | float) and int not in types and float not in types:
+        return str(value)
+    if float in types and type(value) is int:
+        return float(value)
+    if type(value) not in types:
+        raise TypeError
+    return value
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

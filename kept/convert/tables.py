@@ -2,12 +2,15 @@
 
 A table is data: ordered rules `(theirs, ours)`, where a name ending in a dot renames everything
 below it. Tied pairs `(first, second)` are names that the original stores twice; both copies must be
-equal, and the second is made again on the way back.
+equal, and the second is made again on the way back. A packed entry `(whole, parts)` says that
+wherever an original name ends in `whole`, its tensor holds those of the names that end in `parts`
+instead, equally long, one after the other along the first axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -18,21 +21,60 @@ from torch import Tensor
 from kept.errors import CheckpointError
 
 Rules = tuple[tuple[str, str], ...]
+Packed = tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def to_ours(state: Mapping[str, Tensor], rules: Rules, tied: Rules = ()) -> dict[str, Tensor]:
-    """Rename an original state dict; raises `CheckpointError` on an unknown name or untied pair."""
+def to_ours(
+    state: Mapping[str, Tensor], rules: Rules, tied: Rules = (), packed: Packed = ()
+) -> dict[str, Tensor]:
+    """Rename an original state dict; raises `CheckpointError` on an unknown name or untied pair.
+
+    `packed` is undone first: rules see the names of the parts.
+    """
     copies = {second for _, second in tied}
     for first, second in tied:
         if first in state and second in state and not torch.equal(state[first], state[second]):
             raise CheckpointError(f"{second} should equal {first}: the original ties them")
-    return rename({k: v for k, v in state.items() if k not in copies}, rules)
+    return rename(unpack({k: v for k, v in state.items() if k not in copies}, packed), rules)
 
 
-def to_original(state: Mapping[str, Tensor], rules: Rules, tied: Rules = ()) -> dict[str, Tensor]:
+def to_original(
+    state: Mapping[str, Tensor], rules: Rules, tied: Rules = (), packed: Packed = ()
+) -> dict[str, Tensor]:
     """The inverse of `to_ours`."""
-    named = rename(state, tuple((ours, theirs) for theirs, ours in rules))
+    named = pack(rename(state, tuple((ours, theirs) for theirs, ours in rules)), packed)
     return named | {second: named[first] for first, second in tied if first in named}
+
+
+def unpack(state: Mapping[str, Tensor], packed: Packed) -> dict[str, Tensor]:
+    """Packed tensors as their parts; raises `CheckpointError` where they cannot be of one size."""
+    parted: dict[str, Tensor] = {}
+    for name, value in state.items():
+        whole, parts = next((entry for entry in packed if name.endswith(entry[0])), ("", ()))
+        if not parts:
+            parted[name] = value
+            continue
+        if value.ndim == 0 or len(value) % len(parts):
+            raise CheckpointError(
+                f"{name} has shape {tuple(value.shape)}, which is not {len(parts)} equal parts"
+            )
+        stem = name.removesuffix(whole)
+        chunks = value.chunk(len(parts))
+        parted |= {stem + part: chunk for part, chunk in zip(parts, chunks, strict=True)}
+    return parted
+
+
+def pack(state: Mapping[str, Tensor], packed: Packed) -> dict[str, Tensor]:
+    """The inverse of `unpack`; raises `CheckpointError` where a part is missing."""
+    joined = dict(state)
+    for whole, parts in packed:
+        stems = [name.removesuffix(parts[0]) for name in joined if name.endswith(parts[0])]
+        for stem in stems:
+            missing = [stem + part for part in parts if stem + part not in joined]
+            if missing:
+                raise CheckpointError(f"{stem}{whole} cannot be joined without {missing}")
+            joined[stem + whole] = torch.cat([joined.pop(stem + part) for part in parts])
+    return joined
 
 
 def rename(state: Mapping[str, Tensor], rules: Rules) -> dict[str, Tensor]:
@@ -68,14 +110,18 @@ def load_strictly(model: torch.nn.Module, state: Mapping[str, Tensor]) -> None:
     model.load_state_dict(dict(state))
 
 
-def read_pickle(path: str | Path) -> Any:
-    """The contents of a torch file, tensors and plain containers only.
+def read_pickle(path: str | Path, *, allowed: Sequence[type] = ()) -> Any:
+    """The contents of a torch file: tensors, plain containers and values of `allowed` classes only.
 
     Nothing but `weights_only=True` is ever used: raises `CheckpointError` for a file that asks for
-    more, since such a pickle could run any code.
+    more, since such a pickle could run any code. `allowed` classes must be harmless to make and to
+    fill with attributes.
     """
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(list(allowed)), warnings.catch_warnings():
+            # of an unusual pickle protocol; an error names the cause
+            warnings.filterwarnings("ignore", message="Detected pickle protocol")
+            return torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         raise CheckpointError(
             f"{path} holds more than tensors and could run code when read; it was not: {error}"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 ENCODERS: dict[str, tuple[str, str]] = {
     "kept-colake": ("kept.encoders.colake", "CoLAKE"),
     "kept-kbert": ("kept.encoders.kbert", "KBERT"),
+    "kept-kepler": ("kept.encoders.kepler", "KEPLER"),
+    "kept-ernie": ("kept.encoders.ernie", "ERNIE"),
 }
 """`model_type` of a saved configuration to the module and the class of its encoder."""
 

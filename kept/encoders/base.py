@@ -144,8 +144,9 @@ class KnowledgeEncoder(KnowledgeModel):
 
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {"host": ("host.",)}
     """Name of a part to the prefixes of its parameters."""
-    unused: ClassVar[tuple[str, ...]] = ("host.pooler.",)
-    """Prefixes of parameters that no output depends on: they never get a gradient."""
+    unused: tuple[str, ...] = ("host.pooler.",)
+    """Prefixes of parameters that no output depends on: they never get a gradient. An encoder whose
+    configuration decides it sets its own in `__init__`."""
 
     def __init__(self, config: KnowledgeConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config)

@@ -22,9 +22,15 @@ class Scores:
 
 @dataclass(frozen=True)
 class TypingScores:
-    """Micro scores over labels, and the share of samples whose label set is exactly right."""
+    """Scores of label sets (Ling and Weld 2012, AAAI, section "Evaluation").
+
+    `micro` pools labels ("loose micro"); `macro` averages precision and recall over samples, where
+    an empty prediction has precision 0, and takes F1 of the averages ("loose macro"); `exact` is
+    the share of samples whose label set is exactly right ("strict").
+    """
 
     micro: Scores
+    macro: Scores
     exact: float
 
 
@@ -72,16 +78,29 @@ def micro_scores(predicted: ArrayLike, gold: ArrayLike, *, no_relation: int | No
     return _scores(float((found & (p == g)).sum()), float(found.sum()), float(wanted.sum()), len(g))
 
 
-def typing_scores(logits: ArrayLike, gold: ArrayLike, *, threshold: float) -> TypingScores:
+def typing_scores(
+    logits: ArrayLike, gold: ArrayLike, *, threshold: float, at_least_one: bool = False
+) -> TypingScores:
     """Multi-label scores; a label is predicted when its logit is above `threshold` (0 in CoLAKE).
 
-    `logits`, `gold` (0/1): `[sample class]`.
+    `logits`, `gold` (0/1): `[sample class]`. `at_least_one` predicts the labels of the highest
+    logit, too, all of them if there are several (ERNIE's on FIGER).
     """
-    predicted, wanted = _pair(np.asarray(logits) > threshold, gold)
-    both = float((predicted & wanted).sum())
-    micro = _scores(both, float(predicted.sum()), float(wanted.sum()), len(wanted))
+    scores = np.asarray(logits, np.float64)
+    above = scores > threshold
+    if at_least_one and scores.size:
+        above |= scores == scores.max(axis=1, keepdims=True)
+    predicted, wanted = _pair(above, gold)
+    both = predicted & wanted
+    micro = _scores(float(both.sum()), float(predicted.sum()), float(wanted.sum()), len(wanted))
+    n_both, n_predicted, n_gold = (part.sum(axis=1) for part in (both, predicted, wanted))
+    precision = (n_both / np.maximum(n_predicted, 1)).mean() if len(wanted) else 0.0
+    recall = (n_both / np.maximum(n_gold, 1)).mean() if len(wanted) else 0.0
+    total = float(precision + recall)
+    f1 = float(2 * precision * recall) / total if total else 0.0
+    macro = Scores(float(precision), float(recall), f1, len(wanted))
     exact = float((predicted == wanted).all(axis=1).mean()) if len(wanted) else 0.0
-    return TypingScores(micro, exact)
+    return TypingScores(micro, macro, exact)
 
 
 def masked_accuracy(logits: ArrayLike, labels: ArrayLike, *, ignore: int = IGNORE) -> float:

@@ -13,17 +13,8 @@ from numpy.typing import NDArray
 
 from entity_linking.mentions import LinkedText
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
+from kept.graphs.words import Ids, Segments, Words
 from kg_loaders.store import KnowledgeGraph
-
-Ids = NDArray[np.int32]
-
-
-@dataclass(frozen=True, eq=False)
-class Words:
-    """Word pieces of one text: `ids [word]`, `spans [word 2]`, -1 for special tokens."""
-
-    ids: Ids
-    spans: Ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +91,7 @@ def connect(
         positions=np.concatenate(
             [positions, anchors.positions, fact_positions[new] + 2, fact_positions + 1]
         ).astype(np.int32),
-        segments=np.zeros(len(origins), np.uint8),
+        segments=_segments(linked, words, anchors, facts, new),
         spans=spans,
         origins=origins,
         edges=np.concatenate([mention_edges, edges.reshape(-1, 2)]),
@@ -110,6 +101,17 @@ def connect(
         edge_weights=np.concatenate([weights, np.ones(2 * n_facts, np.float32)]),
         id_space_hash=graph.id_space_hash,
     )
+
+
+def _segments(
+    linked: LinkedText, words: Words, anchors: Anchors, facts: Facts, new: NDArray[np.int64]
+) -> Segments:
+    """`[node]`: of words their own; anchors and what they bring are of the text they stand in."""
+    in_second = np.zeros(len(anchors.ids), np.uint8)
+    if linked.pair_start is not None:
+        in_second[anchors.spans[:, 0] >= linked.pair_start] = 1
+    brought = in_second[facts.anchors]
+    return np.concatenate([words.segment_ids, in_second, brought[new], brought])
 
 
 def _number(anchors: Ids, others: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText
-from kept.errors import BatchError, ConfigError, HostError
-from kept.graphs.assembly import Anchors, Facts, Ids, Words, connect, far_ends
+from kept.errors import BatchError, ConfigError
+from kept.graphs.assembly import Anchors, Facts, connect, far_ends
 from kept.graphs.graph import WordKnowledgeGraph
+from kept.graphs.words import Ids, Words, encode_words
 from kept.randomness import generator
 from kg_loaders.neighbours import POLICIES, TEXT_POLICIES, Policy
 from kg_loaders.store import KnowledgeGraph
@@ -117,34 +118,6 @@ def _matches(rows: Ids, wanted: Ids) -> NDArray[np.bool_]:
     return found
 
 
-def encode_words(texts: Sequence[str], tokenizer: Any, *, max_words: int) -> list[Words]:
-    """Word pieces of every text by a fast tokenizer, cut to `max_words`."""
-    if not getattr(tokenizer, "is_fast", False):
-        raise HostError(
-            f"{type(tokenizer).__name__} gives no character offsets; load the fast tokenizer"
-        )
-    encoded = tokenizer(
-        list(texts),
-        return_offsets_mapping=True,
-        return_special_tokens_mask=True,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        truncation=True,
-        max_length=max_words,
-    )
-    words = []
-    for ids, offsets, special in zip(
-        encoded["input_ids"],
-        encoded["offset_mapping"],
-        encoded["special_tokens_mask"],
-        strict=True,
-    ):
-        spans = np.array(offsets, np.int32).reshape(-1, 2)
-        spans[np.array(special, np.bool_)] = -1
-        words.append(Words(np.array(ids, np.int32), spans))
-    return words
-
-
 def build(
     linked: LinkedText,
     tokenizer: Any,
@@ -160,7 +133,9 @@ def build(
     earlier anchor stay words. Node order: words, anchors, neighbour entities, relations.
     """
     config = config or BuilderConfig()
-    (words,) = encode_words([linked.text], tokenizer, max_words=config.max_words)
+    (words,) = encode_words(
+        [linked.text], tokenizer, max_words=config.max_words, pair_starts=[linked.pair_start]
+    )
     return join_words(linked, words, graph, generator=generator, config=config, exclude=exclude)
 
 
@@ -185,7 +160,12 @@ def build_many(
     exclusions = [None] * len(linked) if exclude is None else exclude
     if not linked:
         return []
-    encoded = encode_words([item.text for item in linked], tokenizer, max_words=config.max_words)
+    encoded = encode_words(
+        [item.text for item in linked],
+        tokenizer,
+        max_words=config.max_words,
+        pair_starts=[item.pair_start for item in linked],
+    )
     return [
         join_words(
             item,
@@ -229,7 +209,7 @@ def join_words(
     facts = _fit(graph, anchors.ids, facts, config.max_nodes - n_fixed)
     return connect(
         linked,
-        Words(words.ids[is_shown], words.spans[is_shown]),
+        words[is_shown],
         slots[is_shown],
         anchors,
         facts,
@@ -243,14 +223,16 @@ def _anchored(
 ) -> tuple[NDArray[np.int64], list[int], list[int]]:
     """Pieces `[anchor 2]`, link indices and entity ids of the links that become anchors."""
     mentions = [(link.mention.start, link.mention.end) for link in linked.links]
-    cut = int(words.spans[:, 1].max()) if len(words.ids) >= config.max_words else len(linked.text)
+    cuts = _cuts(words) if len(words.ids) >= config.max_words else None
     pieces = pieces_of_all(words.spans, np.array(mentions, np.int32).reshape(-1, 2)).tolist()
     chosen: list[list[int]] = []
     links: list[int] = []
     entities: list[int] = []
     end = 0
     for index, (link, (start, stop)) in enumerate(zip(linked.links, pieces, strict=True)):
-        if link.entity is None or link.mention.end > cut or start >= stop or start < end:
+        if link.entity is None or start >= stop or start < end:
+            continue
+        if cuts is not None and link.mention.end > cuts[int(words.segment_ids[start])]:
             continue
         entity = graph.entities.find(link.entity)
         if entity is None or (config.repeats == "first" and entity in entities):
@@ -260,6 +242,12 @@ def _anchored(
         entities.append(entity)
         end = stop
     return np.array(chosen, np.int64).reshape(-1, 2), links, entities
+
+
+def _cuts(words: Words) -> tuple[int, int]:
+    """The last character that has a piece, in the first text and in the second."""
+    ends, segments = words.spans[:, 1], words.segment_ids
+    return int(ends[segments == 0].max(initial=-1)), int(ends[segments == 1].max(initial=-1))
 
 
 def _choose(

@@ -3,7 +3,7 @@
 Codes: G101 shapes · G102 another graph's ids · G103 id outside the graph · G104 node order ·
 G105 anchor without span or link · G106 span outside the text · G107 positions · G108 origin of an
 injected node · G109 edges of a relation node · G110 a fact the graph does not hold · G111 an
-excluded fact · G112 visibility · G113 mention edges.
+excluded fact · G112 visibility · G113 mention edges · G114 segments.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def check(
     if problems:
         return problems
     problems += [*_nodes(built), *_positions(built), *_facts(built, graph, exclude)]
+    problems += _segments(built)
     if visible_mask is not None:
         problems += _visibility(built, visible_mask)
     return sorted(problems, key=lambda problem: (problem.code, problem.node))
@@ -134,6 +135,24 @@ def _positions(built: WordKnowledgeGraph) -> Iterator[Problem]:
             yield Problem(
                 "G107", node, f"position {built.positions[node]}, its anchor + {step} is {wanted}"
             )
+
+
+def _segments(built: WordKnowledgeGraph) -> Iterator[Problem]:
+    """Words of the first text, then of the second; what an anchor brings is of its text."""
+    segments, starts = built.segments, built.spans[:, 0]
+    words = np.flatnonzero(built.kinds == NodeKind.WORD)
+    for node in np.flatnonzero(segments > 1).tolist():
+        yield Problem("G114", node, f"segment {segments[node]}, not 0 or 1")
+    for node in words[1:][np.diff(segments[words].astype(int)) < 0].tolist():
+        yield Problem("G114", node, "a word of the first text after one of the second")
+    border = starts[(segments > 0) & (starts >= 0)].min(initial=len(built.text))
+    for node in np.flatnonzero((starts >= 0) & ((starts >= border) != (segments > 0))).tolist():
+        yield Problem("G114", node, f"segment {segments[node]} at character {starts[node]}")
+    anchors = _anchors(built)
+    for node in np.flatnonzero((built.kinds != NodeKind.WORD) & (starts < 0)).tolist():
+        anchor = anchors.get(int(built.origins[node, 0]))
+        if anchor is not None and segments[node] != segments[anchor]:
+            yield Problem("G114", node, f"segment {segments[node]}, its anchor's differs")
 
 
 def _facts(

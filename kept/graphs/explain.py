@@ -53,9 +53,10 @@ def explain(
 
 def _word(built: WordKnowledgeGraph, node: int, token: str) -> tuple[str, str, list[str]]:
     start, stop = built.spans[node].tolist()
+    where = ["It belongs to the second text."] if built.segments[node] else []
     if start < 0:
-        return "special", token, ["The tokenizer adds this token to every text."]
-    why = [f"Characters {start} to {stop} of the text; word piece {token!r}."]
+        return "special", token, ["The tokenizer adds this token to every text.", *where]
+    why = [f"Characters {start} to {stop} of the text; word piece {token!r}.", *where]
     return "word", built.text[start:stop], why
 
 

@@ -43,8 +43,8 @@ class WordKnowledgeGraph:
     `edges` int32 `[edge 2]` (source, target), `edge_kinds` uint8, `edge_weights` float32 `[edge]`.
 
     `ids` are word-piece ids for words (special tokens included), graph entity ids for entities,
-    graph relation ids for relations. `segments` are 0, and 1 for the words of a second text (and
-    anchors in it). An *anchor* is an entity node with a span: it stands for a
+    graph relation ids for relations. `segments` are 0, and 1 for the words of a second text, its
+    anchors and what they bring. An *anchor* is an entity node with a span: it stands for a
     mention. Word-word edges are implied (words and anchors form one complete block), not stored.
     """
 

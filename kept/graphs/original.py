@@ -18,8 +18,9 @@ from torch import Tensor
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.batches import KnowledgeBatch
-from kept.graphs.assembly import Anchors, Facts, Words, connect
+from kept.graphs.assembly import Anchors, Facts, connect
 from kept.graphs.graph import WordKnowledgeGraph
+from kept.graphs.words import Words
 from kg_loaders.store import KnowledgeGraph
 
 FENCE = "sepsepsep"

@@ -10,6 +10,7 @@ Axis legend: batch, entity, relation, width (real numbers a vector), half (width
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -143,9 +144,7 @@ class TransE(Scorer):
         _unit(self.relations, generator)
 
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
-        difference = head_states + relation_states - tail_states
-        distance: Tensor = torch.linalg.vector_norm(difference, self.norm, dim=-1)
-        return -distance
+        return transe_score(head_states, relation_states, tail_states, self.norm)
 
     def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
         return -torch.cdist(head_states + relation_states, candidates, self.norm)
@@ -170,7 +169,7 @@ class DistMult(Scorer):
         _normal(self, generator)
 
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
-        return (head_states * relation_states * tail_states).sum(-1)
+        return distmult_score(head_states, relation_states, tail_states)
 
     def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
         return (head_states * relation_states) @ candidates.T
@@ -200,7 +199,7 @@ class ComplEx(Scorer):
         return (real.square() + imaginary.square() + 1e-20).sqrt()
 
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
-        return (_times(head_states, relation_states) * tail_states).sum(-1)
+        return complex_score(head_states, relation_states, tail_states)
 
     def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
         return _times(head_states, relation_states) @ candidates.T
@@ -232,7 +231,7 @@ class RotatE(Scorer):
             self.relations.uniform_(-torch.pi, torch.pi, generator=generator)
 
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
-        return -_moduli_sum(_times(head_states, _rotation(relation_states)) - tail_states)
+        return rotate_score(head_states, relation_states, tail_states)
 
     def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
         return -_distances(_times(head_states, _rotation(relation_states)), candidates)
@@ -253,6 +252,39 @@ SCORERS: dict[str, type[Scorer]] = {
     "complex": ComplEx,
     "rotate": RotatE,
 }
+
+
+def transe_score(
+    head_states: Tensor, relation_states: Tensor, tail_states: Tensor, norm: int = 2
+) -> Tensor:
+    """`TransE.score` of vectors from anywhere."""
+    difference = head_states + relation_states - tail_states
+    distance: Tensor = torch.linalg.vector_norm(difference, norm, dim=-1)
+    return -distance
+
+
+def distmult_score(head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+    """`DistMult.score` of vectors from anywhere."""
+    return (head_states * relation_states * tail_states).sum(-1)
+
+
+def complex_score(head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+    """`ComplEx.score` of vectors from anywhere."""
+    return (_times(head_states, relation_states) * tail_states).sum(-1)
+
+
+def rotate_score(head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+    """`RotatE.score` of vectors from anywhere."""
+    return -_moduli_sum(_times(head_states, _rotation(relation_states)) - tail_states)
+
+
+SCORES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "transe": transe_score,
+    "distmult": distmult_score,
+    "complex": complex_score,
+    "rotate": rotate_score,
+}
+"""The formulas without tables, by the scorer's name."""
 
 
 def make_scorer(

@@ -8,7 +8,7 @@ dataclass of options, an `Objective` (a module with the heads and the losses) an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
+
+Pairing = Literal["next_sentence", "sentence_order"]
+"""What the two texts of a sample may be to one another (see `kept.training.pairs`)."""
 
 
 class Objective(nn.Module):
@@ -50,7 +53,10 @@ class Preparation:
 
     Draws come only from the generator given, so that a sample depends on (seed, epoch, index)
     alone and a batch's own draws on (seed, step).
+    `pairing`: samples must be pairs of texts, of this kind, with their class in `pair_labels`.
     """
+
+    pairing: ClassVar[Pairing | None] = None
 
     @classmethod
     def of(cls, options: Any, world: World) -> Self:

@@ -78,18 +78,27 @@ def mask_nodes(
     """`batch` with hidden nodes and `node_labels` (rows or word-piece ids, IGNORE elsewhere).
 
     One generator a sample (`kept.randomness.generator`); the draws of a sample do not
-    depend on its neighbours in the batch or on padding. Mask first, pack afterwards.
+    depend on its neighbours in the batch or on padding. Mask first, pack afterwards. Nodes that
+    another objective has labelled already keep their label and are left alone.
     """
     if len(generators) != len(batch):
         raise BatchError(f"{len(batch)} samples need as many generators, not {len(generators)}")
     ids, kinds = batch.node_ids.cpu().numpy(), batch.node_kinds.cpu().numpy()
     real, anchors = batch.node_mask.cpu().numpy(), anchor_mask(batch).cpu().numpy()
     new_ids, labels = ids.copy(), np.full_like(ids, IGNORE)
+    if batch.node_labels is not None:
+        labels = batch.node_labels.cpu().numpy().copy()
     for row, generator in enumerate(generators):
         nodes = np.flatnonzero(real[row])
-        new_ids[row, nodes], labels[row, nodes] = _mask_sample(
-            ids[row, nodes], kinds[row, nodes], anchors[row, nodes], generator, config
+        new_ids[row, nodes], found = _mask_sample(
+            ids[row, nodes],
+            kinds[row, nodes],
+            anchors[row, nodes],
+            generator,
+            config,
+            free=labels[row, nodes] == IGNORE,
         )
+        labels[row, nodes] = np.where(found == IGNORE, labels[row, nodes], found)
     device = batch.node_ids.device
     return dataclasses.replace(
         batch,
@@ -104,13 +113,15 @@ def _mask_sample(
     is_anchor: NDArray[np.bool_],
     generator: np.random.Generator,
     config: MaskingConfig,
+    *,
+    free: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """New ids and labels `[node]` of one sample without padding."""
+    """New ids and labels `[node]` of one sample without padding; only `free` nodes are chosen."""
     choice, action, replacement = generator.random((3, len(ids)))
     _share_by_entity(ids, kinds, choice, action, replacement)
     is_word = kinds == NodeKind.WORD
     special = np.array(config.special_word_ids, np.int64)
-    allowed = np.where(is_word, ~np.isin(ids, special), ids >= N_SPECIAL_ROWS)
+    allowed = free & np.where(is_word, ~np.isin(ids, special), ids >= N_SPECIAL_ROWS)
     chosen = allowed & (choice < config.probability)
     extra = allowed & ~chosen & is_anchor & config.anchors
     unchanged = 1 - config.mask_share - config.random_share

@@ -14,6 +14,18 @@ from kept.encoders import encoder_class, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.base import Objective, Preparation
+from kept.objectives.entity_denoising import (
+    EntityDenoising,
+    EntityDenoisingOptions,
+    EntityDenoisingPreparation,
+)
+from kept.objectives.knowledge_embedding import (
+    FirstKnowledgeEmbedding,
+    FirstPreparation,
+    KnowledgeEmbeddingOptions,
+    SecondKnowledgeEmbedding,
+    SecondPreparation,
+)
 from kept.objectives.masked_nodes import (
     MaskedNodes,
     MaskedNodesOptions,
@@ -23,6 +35,13 @@ from kept.objectives.masked_words import (
     MaskedWords,
     MaskedWordsOptions,
     MaskedWordsPreparation,
+)
+from kept.objectives.text_pairs import (
+    NextSentence,
+    NextSentencePreparation,
+    SentenceOrder,
+    SentenceOrderPreparation,
+    TextPairOptions,
 )
 from kept.outputs import KnowledgeOutput
 
@@ -45,8 +64,13 @@ class ObjectiveKind:
 
 
 OBJECTIVES: dict[str, ObjectiveKind] = {
+    "ke": ObjectiveKind(KnowledgeEmbeddingOptions, FirstKnowledgeEmbedding, FirstPreparation),
+    "ke2": ObjectiveKind(KnowledgeEmbeddingOptions, SecondKnowledgeEmbedding, SecondPreparation),
+    "dea": ObjectiveKind(EntityDenoisingOptions, EntityDenoising, EntityDenoisingPreparation),
     "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
     "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
+    "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),
+    "sop": ObjectiveKind(TextPairOptions, SentenceOrder, SentenceOrderPreparation),
 }
 
 

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import IGNORE, KnowledgeBatch
-from kept.graphs.assembly import Words
 from kept.graphs.builder import BuilderConfig, Exclusion, join_words
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.views.base import row
+from kept.graphs.words import Words
 from kept.heads.model import MULTI, TAGGING
 from kept.randomness import generator
 from kept.tasks.controls import Knowledge, controlled_text
@@ -78,10 +78,8 @@ class TaskData:
         self.problem_type, self.labels = problem_type, labels
         self._word_pad_id = int(tokenizer.pad_token_id)
         texts = [example.linked for example in examples]
-        ids, spans, offsets = encode_texts(texts, tokenizer, builder.max_words)
-        words = [
-            Words(ids[start:stop], spans[start:stop]) for start, stop in pairwise(offsets.tolist())
-        ]
+        flat, offsets = encode_texts(texts, tokenizer, builder.max_words)
+        words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
         is_asked = [
             problem_type == TAGGING or _are_whole(found, example.targets)
             for found, example in zip(words, examples, strict=True)
@@ -168,10 +166,7 @@ class TaskData:
         texts = [example.linked for example in self.examples]
         entities, link_offsets = linked_entities(texts, self.graph)
         n_words = np.array([len(words.ids) for words in self._words], np.int64)
-        word_offsets = np.concatenate([[0], np.cumsum(n_words)])
-        return node_bounds(
-            entities, link_offsets, word_offsets, self.graph, self.builder, self.view
-        )
+        return node_bounds(entities, link_offsets, n_words, self.graph, self.builder, self.view)
 
 
 def pair_ids(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> NDArray[np.int32]:

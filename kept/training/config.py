@@ -27,7 +27,7 @@ from kept.methods import method
 OPERATIONAL = frozenset(
     {
         "workers", "prefetch", "checkpoint_steps", "checkpoint_seconds", "keep", "log_every",
-        "evaluate_every", "budget_minutes",
+        "evaluate_every", "budget_minutes", "budget_cpu_minutes", "gradient_norms_every",
     }
 )  # fmt: skip
 """Fields of `TrainConfig` that do not touch the weights: a resumed run may change them."""
@@ -38,6 +38,10 @@ class TrainConfig(BaseModel):
 
     `steps` counts optimiser steps, each of `accumulate` batches. `epochs` is rounded up to whole
     steps. `schedule` "linear" falls to zero at the last step, after `warmup_steps`.
+    `objective_weights` are by name of loss, 1 where absent. `gradient_norms_every`: at the first
+    step and at every so many, the gradient of each loss is measured by itself (`loss_norms`), which
+    costs one backward pass a loss: with 100, a few per cent. Both budgets end a run with a
+    checkpoint; `budget_cpu_minutes` is processor time of the training process and its threads.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,8 +68,10 @@ class TrainConfig(BaseModel):
     checkpoint_seconds: PositiveFloat | None = 600.0
     keep: PositiveInt = 2
     log_every: PositiveInt = 10
+    gradient_norms_every: PositiveInt | None = 100
     evaluate_every: PositiveInt | None = None
     budget_minutes: PositiveFloat | None = None
+    budget_cpu_minutes: PositiveFloat | None = None
 
     @field_validator("epochs")
     @classmethod

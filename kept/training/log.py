@@ -18,8 +18,11 @@ class StepRecord:
     """One optimiser step: unweighted `losses`, their weighted sum, and what it cost.
 
     `gradient_norm` is that of the dense part before clipping, `row_gradient_norm` that of the
-    sparse tables; None where the model has no such part. `nodes_per_second` is this process's mean
-    over its steps, waiting for batches included; `seconds` adds up over resumes.
+    sparse tables; None where the model has no such part. `loss_gradient_norms` are those of each
+    unweighted loss on the encoder's dense part, of the step's first batch; None at steps where they
+    were not asked for. `nodes_per_second` and `texts_per_second` are this process's means over its
+    steps, waiting for batches included; `peak_memory_mib` is this process's; `seconds` adds up over
+    resumes.
     """
 
     step: int
@@ -31,7 +34,10 @@ class StepRecord:
     row_gradient_norm: float | None
     learning_rate: float
     nodes_per_second: float
+    texts_per_second: float
+    peak_memory_mib: float
     seconds: float
+    loss_gradient_norms: dict[str, float] | None = None
 
 
 class Reporter(Protocol):

@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, NoReturn
 
 import torch
-from accelerate import Accelerator
 from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
@@ -32,6 +30,9 @@ from kept.training.checkpoint import (
     verify_checkpoint,
 )
 from kept.training.config import TrainConfig, binding, differences
+from kept.training.costs import Costs, peak_memory_mib
+from kept.training.device import make_accelerator, process_settings
+from kept.training.gradients import loss_norms, row_norm, shared_parameters
 from kept.training.log import Reporter, RunLog, StepRecord, draw_curves
 from kept.training.optimisers import (
     dense_parameters,
@@ -60,12 +61,19 @@ class Resume(StrEnum):
 
 @dataclass(frozen=True)
 class TrainResult:
-    """How a run ended. `last` is the record of its last step, None when none was left to do."""
+    """How a run ended.
+
+    `first` and `last` are the records of this process's first and last step, None when none was
+    left to do; `cpu_seconds` and `peak_memory_mib` are of this process too, `seconds` of all.
+    """
 
     step: int
     n_steps: int
     stopped: Stop
     seconds: float
+    cpu_seconds: float
+    peak_memory_mib: float
+    first: StepRecord | None
     last: StepRecord | None
     checkpoint: Path
     log: Path
@@ -95,7 +103,7 @@ def train(
     folder = Path(run_dir)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(folder / ".lock", timeout=0), _process_settings(config):
+        with FileLock(folder / ".lock", timeout=0), process_settings(config):
             run = _Run(model, data, config, folder, reporter)
             run.start(resume)
             return run.to_the_end(evaluate, should_stop)
@@ -115,7 +123,7 @@ class _Run:
         self.config, self.folder, self.reporter = config, folder, reporter
         self.checkpoints, self.log_path = folder / "checkpoints", folder / "log.jsonl"
         self.curves_path = folder / "curves.png"
-        self.started, self.seconds_before, self.step = time.monotonic(), 0.0, 0
+        self.costs, self.step = Costs(), 0
         self.notices: list[str] = []
         self.fingerprint = data.fingerprint
         self.stream = BatchStream(
@@ -125,16 +133,13 @@ class _Run:
             node_budget=config.node_budget,
         )
         self.n_steps = _n_steps(config, self.stream)
-        self.accelerator = _accelerator(config)
+        self.accelerator = make_accelerator(config)
         self.model = model.to(self.accelerator.device)
         self.optimisers = make_optimisers(self.model, config)
         self.dense, self.tables = dense_parameters(self.model), sparse_parameters(self.model)
-        self.saved_step, self.saved_at = -1, self.started
-        self.n_nodes, self.step_seconds = 0, 0.0
-
-    @property
-    def seconds(self) -> float:
-        return self.seconds_before + time.monotonic() - self.started
+        self.shared = shared_parameters(self.model)
+        self.first: StepRecord | None = None
+        self.saved_step, self.saved_at = -1, self.costs.started
 
     # ---- before ----------------------------------------------------------------------------
     def start(self, resume: Resume) -> None:
@@ -148,7 +153,7 @@ class _Run:
                 check=lambda state: self._refuse_mismatch(path, state),
             )
             self.step = self.saved_step = state.step
-            self.seconds_before = state.seconds
+            self.costs.seconds_before = state.seconds
             self._notice(f"resumed from {path}")
         elif resume is not Resume.NEVER:
             self._notice(f"{self.checkpoints} holds no checkpoint: starting at step 0")
@@ -201,8 +206,9 @@ class _Run:
         )
         while self.step < self.n_steps:
             last = self._one_step(batches)
+            self.first = self.first or last
             done = self.step == self.n_steps
-            if self._due(config.log_every) or done:
+            if self._due(config.log_every) or done or last.loss_gradient_norms is not None:
                 self.log.step(last)
             if self.reporter is not None:
                 self.reporter.step(last)
@@ -221,25 +227,33 @@ class _Run:
         self.model.train()
         self.model.zero_grad(set_to_none=True)
         means: dict[str, float] = {}
+        norms: dict[str, float] | None = None
         for part in range(config.accumulate):
             torch.manual_seed(torch_seed(config.seed, "step", number, part))
-            for name, value in self._forward_backward(next(batches)).items():
-                means[name] = means.get(name, 0.0) + value / config.accumulate
-        norm, row_norm = self._clip(), self._row_norm()
+            losses = self._forward(next(batches))
+            if part == 0 and self._norms_due():
+                norms = loss_norms(losses, self.shared)
+            weighted = [self._weight(name) * value for name, value in losses.items()]
+            self.accelerator.backward(torch.stack(weighted).sum() / config.accumulate)
+            for name, value in losses.items():
+                means[name] = means.get(name, 0.0) + value.item() / config.accumulate
+        norm, rows = self._clip(), row_norm(self.tables)
         for optimiser in self.optimisers.values():
             optimiser.step()
         self.step += 1
-        self.step_seconds += time.monotonic() - begun
-        return self._record(means, norm, row_norm)
+        self.costs.step_seconds += time.monotonic() - begun
+        return self._record(means, norm, rows, norms)
 
-    def _forward_backward(self, batch: KnowledgeBatch) -> dict[str, float]:
-        self.n_nodes += int(batch.node_mask.sum())
+    def _norms_due(self) -> bool:
+        every = self.config.gradient_norms_every
+        return every is not None and (self.step == 0 or (self.step + 1) % every == 0)
+
+    def _forward(self, batch: KnowledgeBatch) -> dict[str, Tensor]:
+        self.costs.count(batch)
         with self.accelerator.autocast():
             losses: dict[str, Tensor] = self.model(batch.to(self.accelerator.device)).losses
         self._check_losses(losses)
-        weighted = [self._weight(name) * value for name, value in losses.items()]
-        self.accelerator.backward(torch.stack(weighted).sum() / self.config.accumulate)
-        return {name: value.item() for name, value in losses.items()}
+        return losses
 
     def _check_losses(self, losses: dict[str, Tensor]) -> None:
         unknown = [name for name in self.config.objective_weights if name not in losses]
@@ -269,20 +283,15 @@ class _Run:
             self._diverged(f"gradient norm {norm}")
         return norm
 
-    def _row_norm(self) -> float | None:
-        squares = 0.0
-        for table in self.tables:
-            if table.grad is not None:
-                if table.grad.is_sparse:
-                    table.grad = table.grad.coalesce()  # the optimiser need not do it again
-                values = table.grad.values() if table.grad.is_sparse else table.grad
-                squares += float(values.square().sum())
-        return math.sqrt(squares) if self.tables else None
-
     def _record(
-        self, losses: dict[str, float], norm: float | None, row_norm: float | None
+        self,
+        losses: dict[str, float],
+        norm: float | None,
+        rows: float | None,
+        loss_gradient_norms: dict[str, float] | None,
     ) -> StepRecord:
         number = self.step - 1
+        nodes_per_second, texts_per_second = self.costs.rates()
         return StepRecord(
             step=self.step,
             n_steps=self.n_steps,
@@ -290,11 +299,14 @@ class _Run:
             losses=losses,
             total_loss=sum(self._weight(name) * value for name, value in losses.items()),
             gradient_norm=norm,
-            row_gradient_norm=row_norm,
+            row_gradient_norm=rows,
+            loss_gradient_norms=loss_gradient_norms,
             learning_rate=self.config.learning_rate
             * rate_factor(number, self.n_steps, self.config),
-            nodes_per_second=self.n_nodes / max(self.step_seconds, 1e-9),
-            seconds=self.seconds,
+            nodes_per_second=nodes_per_second,
+            texts_per_second=texts_per_second,
+            peak_memory_mib=peak_memory_mib(),
+            seconds=self.costs.seconds,
         )
 
     # ---- between and after -----------------------------------------------------------------
@@ -302,8 +314,7 @@ class _Run:
         return every is not None and self.step % every == 0
 
     def _stop_reason(self, should_stop: Callable[[], bool] | None) -> Stop | None:
-        budget = self.config.budget_minutes
-        if budget is not None and time.monotonic() - self.started >= budget * 60:
+        if self.costs.exceed(self.config):
             return "budget"
         return "request" if should_stop is not None and should_stop() else None
 
@@ -322,7 +333,7 @@ class _Run:
             return
         state = TrainState(
             step=self.step,
-            seconds=self.seconds,
+            seconds=self.costs.seconds,
             binding=binding(self.config),
             data_fingerprint=self.fingerprint,
             environment=self._environment(),
@@ -345,7 +356,10 @@ class _Run:
             step=self.step,
             n_steps=self.n_steps,
             stopped=stopped,
-            seconds=self.seconds,
+            seconds=self.costs.seconds,
+            cpu_seconds=self.costs.cpu_seconds,
+            peak_memory_mib=peak_memory_mib(),
+            first=self.first,
             last=last,
             checkpoint=list_checkpoints(self.checkpoints)[-1],
             log=self.log_path,
@@ -371,29 +385,3 @@ def _n_steps(config: TrainConfig, stream: BatchStream) -> int:
         return config.steps
     n_batches = sum(stream.n_batches(epoch) for epoch in range(config.epochs or 0))
     return -(-n_batches // config.accumulate)
-
-
-def _accelerator(config: TrainConfig) -> Accelerator:
-    made = Accelerator(
-        cpu=config.device == "cpu",
-        mixed_precision="bf16" if config.precision == "bf16" else "no",
-    )
-    if made.num_processes > 1:
-        raise ConfigError(
-            f"training runs in one process, not {made.num_processes}: start it without a launcher"
-        )
-    if config.device not in ("auto", made.device.type):
-        raise ConfigError(f"device {config.device!r} is not there; accelerate found {made.device}")
-    return made
-
-
-@contextmanager
-def _process_settings(config: TrainConfig) -> Iterator[None]:
-    """Thread count and global RNG for the run; the caller's come back afterwards."""
-    threads = torch.get_num_threads()
-    with torch.random.fork_rng():
-        try:
-            torch.set_num_threads(config.threads or threads)
-            yield
-        finally:
-            torch.set_num_threads(threads)

@@ -31,13 +31,15 @@ def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, WordGraph
     graph = KnowledgeGraph.open(config.kg)
     tokenizer = hosts.load_tokenizer(config.host)
     objectives = config.objectives or chosen.objectives
+    texts, documents = read_texts(config.text)
     data = WordGraphData(
-        read_texts(config.text),
+        texts,
         graph,
         tokenizer,
         builder=builder_for(chosen, config.graph),
         view=chosen.view.of(graph, tokenizer),
         objectives=objectives,
+        documents=documents,
     )
     with torch.random.fork_rng():
         torch.manual_seed(torch_seed(config.training.seed, "initial weights"))
@@ -54,9 +56,13 @@ def builder_for(chosen: Method, config: BuilderConfig) -> BuilderConfig:
     return dataclasses.replace(config, **needed)
 
 
-def read_texts(paths: Iterable[Path]) -> list[LinkedText]:
-    """Every linked text of JSONL files as `kept link -o` writes them; stops at a faulty line."""
-    return [text for path in paths for text in read_jsonl(path, DamageReport())]
+def read_texts(paths: Iterable[Path]) -> tuple[list[LinkedText], list[int]]:
+    """Every linked text of JSONL files as `kept link -o` writes them, and how many each file has.
+
+    Stops at a faulty line. A file is a document to objectives that ask for pairs of texts.
+    """
+    files = [list(read_jsonl(path, DamageReport())) for path in paths]
+    return [text for file in files for text in file], [len(file) for file in files]
 
 
 def _encoder(

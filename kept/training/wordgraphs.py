@@ -13,17 +13,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from entity_linking.mentions import LinkedText
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError
-from kept.graphs.assembly import Words
-from kept.graphs.builder import BuilderConfig, encode_words, join_words
+from kept.graphs.builder import BuilderConfig, join_words
 from kept.graphs.views import View
+from kept.graphs.words import PairTemplate, Words, encode_words, join_texts
 from kept.objectives.base import Preparation, World
 from kept.objectives.model import objective_kind
 from kept.randomness import generator
+from kept.training.pairs import TextPairs, pair_bounds
 from kg_loaders import KnowledgeGraph
 
 TEXTS_PER_CALL = 4096
@@ -33,7 +35,9 @@ class WordGraphData:
     """Word-knowledge graphs of `texts` as a method's `view` shows them, marked by `objectives`.
 
     Word pieces are computed once, here. `objectives` maps a name to its options; their preparations
-    mark each sample and complete each batch, in this order.
+    mark each sample and complete each batch, in this order. Where one of them asks for pairs
+    (`Preparation.pairing`), sample i is a pair around text i, drawn anew in every epoch;
+    `documents` are the numbers of texts that belong together, in order (all, if absent).
     Raises `ConfigError` when no link leads into `graph`, `HostError` for a slow tokenizer.
     """
 
@@ -46,6 +50,7 @@ class WordGraphData:
         builder: BuilderConfig,
         view: View,
         objectives: Mapping[str, Mapping[str, Any]],
+        documents: Sequence[int] | None = None,
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
         self._word_pad_id = int(tokenizer.pad_token_id)
@@ -63,11 +68,17 @@ class WordGraphData:
         for name, values in objectives.items():
             kind = objective_kind(name)
             self.preparations[name] = kind.preparation.of(kind.read(name, values), world)
-        self._word_ids, self._word_spans, self._word_offsets = encode_texts(
-            texts, tokenizer, builder.max_words
-        )
+        self._words, self._word_offsets = encode_texts(texts, tokenizer, builder.max_words)
+        self._pairs = _pairs(self.preparations, texts, documents)
+        self._template = None if self._pairs is None else PairTemplate.of(tokenizer)
         self._bounds = node_bounds(
-            self._entities, self._link_offsets, self._word_offsets, graph, builder, view
+            self._entities,
+            self._link_offsets,
+            np.diff(self._word_offsets),
+            graph,
+            builder,
+            view,
+            of_pairs=self._pairs is not None,
         )
         self._fingerprint = self._hash()
 
@@ -78,7 +89,7 @@ class WordGraphData:
         n_inside = int((self._entities >= 0).sum())
         return (
             f"WordGraphData({len(self)} texts, {n_inside} of {len(self._entities)} links in the "
-            f"graph, {len(self._word_ids)} word pieces)"
+            f"graph, {len(self._words.ids)} word pieces)"
         )
 
     @property
@@ -98,15 +109,17 @@ class WordGraphData:
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """The graph of text `index` as drawn and marked in `epoch`."""
-        words = slice(self._word_offsets[index], self._word_offsets[index + 1])
+        linked, words, label = self._text(index, epoch, seed)
         drawn = join_words(
-            self._texts[index],
-            Words(self._word_ids[words], self._word_spans[words]),
+            linked,
+            words,
             self.graph,
             generator=generator(seed, "graph", epoch, index),
             config=self.builder,
         )
         batch = self.view(drawn)
+        if label is not None:
+            batch = dataclasses.replace(batch, pair_labels=torch.tensor([label]))
         for name, preparation in self.preparations.items():
             batch = preparation.mark(batch, generator(seed, name, epoch, index))
         return batch
@@ -120,13 +133,33 @@ class WordGraphData:
             batch = preparation.complete(batch, generator(seed, name, "batch", step))
         return batch
 
+    def _text(self, index: int, epoch: int, seed: int) -> tuple[LinkedText, Words, int | None]:
+        """The text of a sample, its pieces, and the class of the pair where pairs are asked for."""
+        if self._pairs is None or self._template is None:
+            return self._texts[index], self._words_of(index), None
+        first, second, label = self._pairs.draw(index, generator(seed, "pairs", epoch, index))
+        if second is None:
+            return self._texts[first], self._words_of(first), label
+        linked = join_texts(self._texts[first], self._texts[second])
+        assert linked.pair_start is not None
+        words = self._template.join(
+            self._words_of(first),
+            self._words_of(second),
+            shift=linked.pair_start,
+            max_words=self.builder.max_words,
+        )
+        return linked, words, label
+
+    def _words_of(self, index: int) -> Words:
+        return self._words[slice(self._word_offsets[index], self._word_offsets[index + 1])]
+
     def _hash(self) -> str:
         digest = hashlib.sha256(self.graph.content_hash.encode())
         mentions = [link.mention for text in self._texts for link in text.links]
         spans = np.array([(m.start, m.end) for m in mentions], np.int64)
         for array in (
-            self._word_ids, self._word_spans, self._word_offsets, self._entities,
-            self._link_offsets, spans,
+            self._words.ids, self._words.spans, self._words.segment_ids, self._word_offsets,
+            self._entities, self._link_offsets, spans,
         ):  # fmt: skip
             digest.update(np.ascontiguousarray(array).tobytes())
         if self.view.reads_candidates:
@@ -134,6 +167,8 @@ class WordGraphData:
             digest.update(repr(links).encode())
         marks = {name: p.fingerprint for name, p in self.preparations.items()}
         options = [dataclasses.asdict(self.builder), self.view.fingerprint, marks]
+        if self._pairs is not None:
+            options.append(self._pairs.fingerprint)
         written = json.dumps([*options, self._word_pad_id], default=_name)
         digest.update(written.encode())
         return digest.hexdigest()
@@ -146,12 +181,14 @@ def _name(policy: Any) -> str:
 def node_bounds(
     entities: NDArray[np.int64],
     link_offsets: NDArray[np.int64],
-    word_offsets: NDArray[np.int64],
+    n_words: NDArray[np.int64],
     graph: KnowledgeGraph,
     builder: BuilderConfig,
     view: View,
+    *,
+    of_pairs: bool = False,
 ) -> NDArray[np.int64]:
-    """`View.n_nodes` of every text, from what `linked_entities` and `encode_texts` found."""
+    """`View.n_nodes` of every text, or of every pair of them, from what `linked_entities` found."""
     known = entities >= 0
     ids = np.where(known, entities, 0)
     degrees = np.diff(graph.out_offsets)[ids]
@@ -163,14 +200,37 @@ def node_bounds(
         for counts in (known.astype(np.int64), np.where(known, facts, 0))
         for summed in (np.concatenate([[0], np.cumsum(counts)]),)
     )
+    if of_pairs:
+        n_words, n_links, n_facts = map(pair_bounds, (n_words, n_links, n_facts))
+        n_words = n_words.clip(max=builder.max_words)
     n_facts = n_facts.clip(max=builder.max_nodes)
-    return view.n_nodes(np.diff(word_offsets), n_links, n_facts)
+    return view.n_nodes(n_words, n_links, n_facts)
 
 
 def without_candidates(text: LinkedText) -> LinkedText:
     """Candidates would travel to every worker; drop them where the view reads none."""
     links = tuple(dataclasses.replace(link, candidates=()) for link in text.links)
-    return LinkedText(text.text, links, text.id)
+    return dataclasses.replace(text, links=links)
+
+
+def _pairs(
+    preparations: Mapping[str, Preparation],
+    texts: Sequence[LinkedText],
+    documents: Sequence[int] | None,
+) -> TextPairs | None:
+    """The pairs that the objectives ask for; raises `ConfigError` when they cannot be had."""
+    asked = {name: p.pairing for name, p in preparations.items() if p.pairing is not None}
+    if not asked:
+        return None
+    kinds = list(dict.fromkeys(asked.values()))
+    if len(kinds) > 1:
+        raise ConfigError(f"{' and '.join(asked)} ask for different pairs of texts; take one")
+    if any(text.pair_start is not None for text in texts):
+        raise ConfigError(f"{', '.join(asked)}: pairs are made from single texts; some are pairs")
+    documents = [len(texts)] if documents is None else documents
+    if sum(documents) != len(texts):
+        raise ConfigError(f"documents hold {sum(documents)} texts, not {len(texts)}")
+    return TextPairs(kinds[0], documents)
 
 
 def linked_entities(
@@ -188,15 +248,25 @@ def linked_entities(
 
 def encode_texts(
     texts: Sequence[LinkedText], tokenizer: Any, max_words: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Word pieces of all texts, flat: ids, spans, offsets `[text+1]`."""
+) -> tuple[Words, NDArray[np.int64]]:
+    """Word pieces of all texts, flat, and offsets `[text+1]`."""
     words: list[Words] = []
     for start in range(0, len(texts), TEXTS_PER_CALL):
-        part = [text.text for text in texts[start : start + TEXTS_PER_CALL]]
-        words.extend(encode_words(part, tokenizer, max_words=max_words))
-    ids = np.concatenate([w.ids for w in words])
-    spans = np.concatenate([w.spans for w in words])
-    return ids, spans, _offsets([len(w.ids) for w in words])
+        part = texts[start : start + TEXTS_PER_CALL]
+        words.extend(
+            encode_words(
+                [text.text for text in part],
+                tokenizer,
+                max_words=max_words,
+                pair_starts=[text.pair_start for text in part],
+            )
+        )
+    flat = Words(
+        np.concatenate([w.ids for w in words]),
+        np.concatenate([w.spans for w in words]),
+        np.concatenate([w.segment_ids for w in words]),
+    )
+    return flat, _offsets([len(w.ids) for w in words])
 
 
 def _offsets(counts: Sequence[int]) -> NDArray[np.int64]:

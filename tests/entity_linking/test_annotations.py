@@ -44,7 +44,13 @@ def linked_texts(draw: st.DrawFn) -> LinkedText:
             )
         )
     links.sort(key=lambda link: link.mention)
-    return LinkedText(text, tuple(links), draw(st.sampled_from(["", "7", "α"])))
+    starts = [
+        start
+        for start in range(1, len(text))
+        if all(not link.mention.start < start < link.mention.end for link in links)
+    ]
+    pair_start = draw(st.sampled_from([None, *starts]))
+    return LinkedText(text, tuple(links), draw(st.sampled_from(["", "7", "α"])), pair_start)
 
 
 @settings(deadline=None)
@@ -91,6 +97,11 @@ FAULTS = [
     ('{"text": "ab", "mentions": [{"start": 1, "end": 3, "entity": "Q1"}]}', "ends after the text"),
     ('{"text": "ab", "mentions": [{"start": 1, "end": 1, "entity": "Q1"}]}', "0 <= start < end"),
     ('{"text": "ab", "mentions": [{"start": "1", "end": 2, "entity": "Q1"}]}', "Expected `int`"),
+    ('{"text": "ab", "mentions": [], "pair_start": 2}', "not inside the text"),
+    (
+        '{"text": "ab", "mentions": [{"start": 0, "end": 2, "entity": "Q1"}], "pair_start": 1}',
+        "reaches into the second text",
+    ),
     ('{"text": "ab"}', "missing required field `mentions`"),
     ('{"text": "ab", "mentions": [', "truncated"),
     (

@@ -26,7 +26,9 @@ def tokenizer() -> Any:
     inner.normalizer = normalizers.BertNormalizer()
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     inner.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=inner,

@@ -229,7 +229,8 @@ config = CoLAKEConfig(host=tiny_host().config.to_dict(), n_entities=10, n_relati
 encoder, batch = CoLAKE(config).eval(), padded(small_batch(), 2)
 compiled = torch.compile(encoder, backend="aot_eager", fullgraph=True)
 ours = compiled(batch).node_states
-torch.testing.assert_close(ours, encoder(batch).node_states)
+real = batch.node_mask
+torch.testing.assert_close(ours[real], encoder(batch).node_states[real])
 ours.sum().backward()
 assert encoder.entity_embeddings.weight.grad.is_sparse
 """

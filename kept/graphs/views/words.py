@@ -1,4 +1,4 @@
-"""The view of methods whose knowledge enters elsewhere than in the input: the words alone."""
+"""The view of methods whose knowledge does not enter through the input: words, nothing else."""
 
 from __future__ import annotations
 

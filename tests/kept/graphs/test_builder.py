@@ -17,11 +17,11 @@ from kept.graphs.builder import (
     Exclusion,
     build,
     build_many,
-    encode_words,
 )
 from kept.graphs.checks import check
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views import adjacency, is_anchor
+from kept.graphs.words import encode_words
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 

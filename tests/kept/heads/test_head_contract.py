@@ -15,7 +15,6 @@ from entity_linking.mentions import LinkedText
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
-from kept.graphs.views import View
 from kept.heads.model import HEADS, MULTI, SINGLE, TAGGING, KnowledgeForTask
 from kept.methods import METHODS
 from kept.tasks.finetuning_data import TaskData
@@ -33,7 +32,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "pooled": (SINGLE, MULTI), "transform": (SINGLE, MULTI), "targets": (SINGLE, MULTI),
     "tagging": (TAGGING,), "uer": (SINGLE, MULTI),
 }  # fmt: skip
-CASES = [(m, h, kind) for m in METHODS for h in HEADS for kind in KINDS[h]]
+FURTHER = [("colake", h, kind) for h in HEADS for kind in KINDS[h][1:]]
+CASES = [*((m, h, KINDS[h][0]) for m in METHODS for h in HEADS), *FURTHER]
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Case:
 
 
 def task_examples(linked: list[LinkedText], kind: str) -> list[TaskExample]:
-    """The first texts with two links; their links are the targets."""
+    """The shortest texts with two links; their links are the targets."""
     found = []
-    for text in linked:
+    for text in sorted(linked, key=lambda text: len(text.text)):
         targets = tuple(link.mention for link in text.links)[:2]
         if len(targets) < 2:
             continue
@@ -68,7 +68,7 @@ def task_examples(linked: list[LinkedText], kind: str) -> list[TaskExample]:
         elif kind == TAGGING:
             labels = (LABELS[i % 3], LABELS[(i + 1) % 3])
         found.append(TaskExample(text, labels, targets))
-    return found[:5]
+    return found[:3]
 
 
 def task_model(
@@ -108,7 +108,7 @@ def case(
 def test_every_head_is_here() -> None:
     assert list(OPTIONS) == list(KINDS) == list(HEADS)
     assert {kind for kinds in KINDS.values() for kind in kinds} == {SINGLE, MULTI, TAGGING}
-    assert len(CASES) == 7 * len(METHODS) >= 7
+    assert len(CASES) == len(HEADS) * len(METHODS) + 3 >= 7
 
 
 @torch.no_grad()
@@ -136,9 +136,9 @@ def test_overfits_one_batch(case: Case) -> None:
     before = {k: v.detach().clone() for k, v in case.model.state_dict().items()}
     parameters = [p for p in case.model.parameters() if p.requires_grad]
     sparse = {id(m.weight) for m in case.model.modules() if getattr(m, "sparse", False)}
-    dense = torch.optim.Adam([p for p in parameters if id(p) not in sparse], lr=5e-3)
+    dense = torch.optim.Adam([p for p in parameters if id(p) not in sparse], lr=1e-2)
     first = case.model(case.batch).losses["class"].item()
-    for _ in range(100):
+    for _ in range(50):
         case.model.zero_grad()
         case.model(case.batch).losses["class"].backward()
         dense.step()
@@ -225,15 +225,3 @@ def test_names_are_checked(small_graph: KnowledgeGraph, tokenizer: Any, tmp_path
     encoder.save_pretrained(tmp_path)
     with pytest.raises(CheckpointError, match="without a task head"):
         KnowledgeForTask.from_pretrained(tmp_path)
-
-
-def test_a_view_names_the_places_of_words_and_entities(
-    case: Case, linked: list[LinkedText]
-) -> None:
-    """Every target of the samples has a node of the text, and no padding."""
-    for sample in case.samples:
-        assert sample.target_spans is not None
-        spans = sample.target_spans[0]
-        assert bool((spans[:, 1] > spans[:, 0]).all())
-        assert bool((spans[:, 0] > 0).all())
-    assert isinstance(View.reads_graph, bool)

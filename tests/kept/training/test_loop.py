@@ -16,6 +16,7 @@ from training_toy import ToyModel, toy_config, toy_model, weights_hash
 
 from kept.errors import CheckpointError, ConfigError, TrainingError
 from kept.training.checkpoint import list_checkpoints
+from kept.training.gradients import loss_norms, shared_parameters
 from kept.training.log import StepRecord, read_log
 from kept.training.loop import Resume, train
 
@@ -89,7 +90,7 @@ def test_the_log_of_a_resumed_run_has_the_losses_of_a_whole_one(tmp_path: Path) 
     run(tmp_path / "cut", stop_at=6)
     run(tmp_path / "cut", resume=Resume.LATEST)
     rows = [read_log(tmp_path / name / "log.jsonl") for name in ("whole", "cut")]
-    timed = ("seconds", "nodes_per_second")
+    timed = ("seconds", "nodes_per_second", "texts_per_second", "peak_memory_mib")
     untimed = [[{k: v for k, v in r.items() if k not in timed} for r in rs] for rs in rows]
     assert untimed[0] == untimed[1]
     assert len(untimed[0]) == 12
@@ -253,3 +254,67 @@ def test_a_loss_that_is_not_finite_stops_with_its_step(tmp_path: Path) -> None:
 def test_a_missing_device_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="device 'cuda' is not there"):
         run(tmp_path, device="cuda")
+
+
+def test_norms_of_each_loss_change_no_weight(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"accumulate": 2, "log_every": 5}
+    plain = run(tmp_path / "plain", gradient_norms_every=None, **how)
+    assert run(tmp_path / "norms", gradient_norms_every=4, **how) == plain
+    rows = {row["step"]: row for row in read_log(tmp_path / "norms/log.jsonl")}
+    assert list(rows) == [1, 4, 5, 8, 10, 12]
+    measured = {step for step, row in rows.items() if row["loss_gradient_norms"] is not None}
+    assert measured == {1, 4, 8, 12}
+    assert all(row["loss_gradient_norms"] is None for row in read_log(tmp_path / "plain/log.jsonl"))
+
+
+def test_norms_are_those_of_separate_backward_passes() -> None:
+    model = toy_model(dropout=0.0)
+    data = ToyData()
+    batch = data.collate(
+        [data.sample(i, epoch=0, seed=0) for i in range(4)], epoch=0, seed=0, step=0
+    )
+    shared = shared_parameters(model)
+    assert not any(parameter is model.entities.weight for parameter in shared)
+    found = loss_norms(model(batch).losses | {"none": torch.tensor(1.0)}, shared)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert found["none"] == 0
+    for name in ("words", "size"):
+        model.zero_grad(set_to_none=True)
+        model(batch).losses[name].backward()
+        squares = sum(float(p.grad.square().sum()) for p in shared if p.grad is not None)
+        assert found[name] == pytest.approx(squares**0.5, rel=1e-5)
+
+
+def test_the_shared_part_is_the_encoders() -> None:
+    model = torch.nn.ModuleDict({"encoder": torch.nn.Linear(2, 2), "head": torch.nn.Linear(2, 2)})
+    assert shared_parameters(model) == list(model["encoder"].parameters())
+    model["encoder"].requires_grad_(False)
+    assert shared_parameters(model) == []
+    assert loss_norms({"x": model["head"](torch.ones(2)).sum()}, []) == {"x": 0.0}
+
+
+def test_a_budget_of_processor_time_stops_too(tmp_path: Path) -> None:
+    result = train(toy_model(), ToyData(), toy_config(budget_cpu_minutes=1e-9), tmp_path)
+    assert (result.stopped, result.step) == ("budget", 1)
+    assert result.cpu_seconds > 0
+
+
+def test_costs_are_in_the_result_and_in_every_record(tmp_path: Path) -> None:
+    watcher = Watcher()
+    result = train(toy_model(), ToyData(), toy_config(accumulate=2), tmp_path, reporter=watcher)
+    assert (result.first, result.last) == (watcher.records[0], watcher.records[-1])
+    assert result.first is not None
+    assert result.first.step == 1
+    assert result.peak_memory_mib > 50
+    for record in watcher.records:
+        assert record.texts_per_second > 0
+        assert 0 < record.peak_memory_mib <= result.peak_memory_mib
+    ratio = watcher.records[-1].nodes_per_second / watcher.records[-1].texts_per_second
+    sizes = [ToyData().n_nodes(i) for i in range(len(ToyData()))]
+    assert min(sizes) <= ratio <= max(sizes)
+    assert (
+        train(
+            toy_model(), ToyData(), toy_config(accumulate=2), tmp_path, resume=Resume.LATEST
+        ).first
+        is None
+    )

@@ -17,7 +17,8 @@ from typer.testing import CliRunner, Result
 
 from kept.cli import app
 from kept.cli.training_run import asked_to_stop
-from kept.objectives.model import KnowledgeForPreTraining
+from kept.methods import METHODS
+from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
 
@@ -76,6 +77,40 @@ def test_flags_alone_do(config: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     written = json.loads((tmp_path / "pretrain.json").read_text())
     assert written["training"]["objective_weights"] == {"word": 2.0}
+
+
+def test_a_second_stage_starts_from_the_first_and_trains_a_part(
+    config: Path, tmp_path: Path
+) -> None:
+    first = pretrain("--config", config, "-o", tmp_path / "1", "--objective", "mlm")
+    assert first.exit_code == 0, first.output
+    rows = read_log(tmp_path / "1/log.jsonl")
+    assert list(rows[0]["losses"]) == list(rows[0]["loss_gradient_norms"]) == ["mlm"]
+    second = pretrain(
+        "--config", config, "-o", tmp_path / "2", "--start-from", tmp_path / "1",
+        "--objective", "mlm", "--objective", "nsp", "--set", "objectives.mlm.strategy=span",
+        "--train-only", "tables", "--set", "training.objective_weights={nsp: 0.5}",
+    )  # fmt: skip
+    assert second.exit_code == 0, second.output
+    written = json.loads((tmp_path / "2/pretrain.json").read_text())
+    assert written["objectives"] == {"mlm": {"strategy": "span"}, "nsp": {}}
+    row = read_log(tmp_path / "2/log.jsonl")[-1]
+    assert row["total_loss"] == pytest.approx(row["losses"]["mlm"] + 0.5 * row["losses"]["nsp"])
+    weights = [load_file(tmp_path / stage / "model.safetensors") for stage in ("1", "2")]
+    moved = {
+        name
+        for name, value in weights[0].items()
+        if name in weights[1] and not value.equal(weights[1][name])
+    }
+    assert {name.split(".")[1] for name in moved if name.startswith("encoder.")} == {
+        "kind_embeddings", "entity_embeddings", "relation_embeddings",
+    }  # fmt: skip
+
+
+def test_help_names_every_method_and_objective() -> None:
+    shown = " ".join(pretrain("--help").stdout.replace("│", " ").split())
+    assert ", ".join(sorted(METHODS)) in shown
+    assert ", ".join(sorted(OBJECTIVES)) in shown
 
 
 def test_a_mismatch_on_resume_is_named_and_the_run_keeps_its_configuration(

@@ -11,7 +11,7 @@ def record(step: int) -> StepRecord:
     return StepRecord(
         step=step, n_steps=9, epoch=0, losses={"words": 2.0, "relations": 1.0}, total_loss=3.0,
         gradient_norm=1.0, row_gradient_norm=None, learning_rate=0.1, nodes_per_second=5.0,
-        seconds=float(step),
+        texts_per_second=0.5, peak_memory_mib=100.0, seconds=float(step),
     )  # fmt: skip
 
 

@@ -41,7 +41,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
     inner.normalizer = normalizers.BertNormalizer()
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     inner.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     return PreTrainedTokenizerFast(tokenizer_object=inner, **dict(zip(names, SPECIAL, strict=True)))

@@ -1,0 +1,261 @@
+"""ERNIE: words and aligned entities in two streams, fused layer by layer.
+
+Zhang et al. 2019, "ERNIE: Enhanced Language Representation with Informative Entities" (ACL),
+section 3. Lower layers are the host's own; from the first fusion on, each layer also reads frozen
+entity vectors learned from triples, one slot beside each word.
+
+Axis legend: batch, node, width (of the host), entity_width, entity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from kept import hosts
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
+from kept.errors import BatchError, ConfigError
+from kept.kge.trained import read_description
+from kept.kge.vectors import RECIPE, entity_vectors
+from kept.layers.fusion import EntityAttention, EntityFusion, NoAttention, slot_visibility
+from kept.layers.packing import dense_rows
+from kept.outputs import KnowledgeOutput
+from kg_loaders import KnowledgeGraph
+
+SIM, MIX, NORM = "sim", "mix", "norm"
+LAYER_TYPES = (SIM, MIX, NORM)
+WIDTH = 100
+"""Of the paper's entity vectors."""
+
+
+class ERNIEConfig(KnowledgeConfig):
+    """Which layers fuse, and how wide the entity stream is.
+
+    `layer_types`: "sim" (a layer of the host, words only), "mix" (fusion without entity attention)
+    or "norm" (fusion after entity attention) for every layer of the host; none means the paper's
+    division (see `divide`). `entity_width`, `entity_heads`: of the entity stream.
+    """
+
+    model_type = "kept-ernie"
+
+    def __init__(
+        self,
+        *,
+        layer_types: Sequence[str] = (),
+        entity_width: int = WIDTH,
+        entity_heads: int = 4,
+        **options: Any,
+    ) -> None:
+        unknown = [name for name in layer_types if name not in LAYER_TYPES]
+        if unknown:
+            raise ConfigError(f"layer_types holds {unknown[0]!r}; use {', '.join(LAYER_TYPES)}")
+        if entity_heads < 1 or entity_width % entity_heads:
+            raise ConfigError(
+                f"entity_width {entity_width} is not a multiple of entity_heads {entity_heads}"
+            )
+        self.layer_types = list(layer_types)
+        self.entity_width, self.entity_heads = entity_width, entity_heads
+        super().__init__(**options)
+
+
+def divide(n_layers: int) -> list[str]:
+    """The paper's division for a host of any depth: half "sim", one "mix", the rest "norm".
+
+    >>> divide(12).count("sim"), divide(12).count("norm")
+    (6, 5)
+    """
+    n_words = n_layers // 2
+    return [SIM] * n_words + [MIX] + [NORM] * (n_layers - n_words - 1)
+
+
+class ERNIE(KnowledgeEncoder):
+    """The encoder: entity slots beside a host's words.
+
+    `entity_vectors [entity row]` are frozen and saved with the model; special rows are zero. The
+    first node of a text takes part in entity attention with a zero vector, as in the released code.
+    Where we differ from it: an unknown layer type is refused instead of skipped, and a slot without
+    an entity whose text shows it no slot at all reads itself (its result is dropped either way).
+    """
+
+    config_class = ERNIEConfig
+    parts = {  # noqa: RUF012 - a class variable of the base
+        "host": ("host.",),
+        "fusion": ("fusions.",),
+    }
+
+    def __init__(self, config: ERNIEConfig, *, host: PreTrainedModel | None = None) -> None:
+        super().__init__(config, host=host)
+        n_layers = self.host.config.num_hidden_layers
+        config.layer_types = list(config.layer_types) or divide(n_layers)
+        fused = [i for i, name in enumerate(config.layer_types) if name != SIM]
+        if len(config.layer_types) != n_layers or not fused:
+            raise ConfigError(
+                f"layer_types {config.layer_types} must name all {n_layers} layers of the host, "
+                f"one of them {MIX!r} or {NORM!r}"
+            )
+        self.entity_vectors = nn.Embedding(config.n_entities + N_SPECIAL_ROWS, config.entity_width)
+        self.fusions = nn.ModuleDict(
+            {str(i): _fusion(config, self.host.config, config.layer_types[i]) for i in fused}
+        )
+        # Nothing reads the slots that the last fusion makes.
+        self.unused = (*type(self).unused, f"fusions.{fused[-1]}.output.")
+        self.post_init()
+        self.freeze()
+
+    @classmethod
+    def for_graph(
+        cls,
+        host: PreTrainedModel,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        seed: int,
+        vectors: str | Path | None = None,
+        vector_epochs: int = RECIPE.n_epochs,
+        **options: Any,
+    ) -> ERNIE:
+        """A new encoder whose entity vectors are those of a triple scorer on `graph`.
+
+        `vectors` is the folder of one trained with `kept kgc train`; without it a TransE of
+        `vector_epochs` epochs is trained here, `entity_width` wide. Their mean length is 1.
+        """
+        width = int(options.pop("entity_width", WIDTH))
+        if vectors is not None:
+            width = int(read_description(Path(vectors))["width"])
+        found = entity_vectors(
+            graph, width=width, seed=seed, n_epochs=vector_epochs, folder=vectors
+        )
+        model = cls.from_host(host, graph, entity_width=width, **options)
+        model.set_vectors(found[N_SPECIAL_ROWS:])
+        return model
+
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if module is getattr(self, "entity_vectors", None):
+            nn.init.zeros_(self.entity_vectors.weight[:N_SPECIAL_ROWS])
+
+    def freeze(self) -> None:
+        """Entity vectors are inputs: they are never trained."""
+        self.entity_vectors.requires_grad_(False)
+
+    @torch.no_grad()
+    def set_vectors(self, vectors: Float[Tensor, "entity entity_width"]) -> None:
+        """Take over one vector for every entity of the graph."""
+        self.entity_vectors.weight[N_SPECIAL_ROWS:] = vectors.to(self.entity_vectors.weight)
+
+    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
+        """States of words and entity slots; padded nodes have states that mean nothing.
+
+        Raises `BatchError` without `entity_ids`, or for a row beyond the entity vectors.
+        """
+        if batch.entity_ids is None:
+            raise BatchError("ERNIE reads entity_ids, and the batch has none; use ERNIEView")
+        hidden = hosts.embed(
+            self.host,
+            hosts.word_table(self.host)(batch.node_ids),
+            batch.positions + hosts.own_position_offset(self.host),
+            batch.segment_ids,
+        )
+        first = (batch.positions == 0) & batch.node_mask
+        streams = (
+            hidden,
+            self.slots(batch.entity_ids),
+            batch.visible_mask,
+            first | (batch.entity_ids >= N_SPECIAL_ROWS),
+        )
+        rows = dense_rows(batch.node_mask)
+        if rows is None:
+            words, entities = self.run(*streams)
+        else:
+            hidden, slots, visible_mask, is_slot = streams
+            visible_mask = rows.pack_mask(visible_mask, batch.node_mask)
+            packed = self.run(rows.pack(hidden), rows.pack(slots), visible_mask, rows.pack(is_slot))
+            words, entities = (tuple(map(rows.unpack, states)) for states in packed)
+        return KnowledgeOutput(
+            node_states=words[-1],
+            hidden_states=words,
+            pooled_state=words[-1][:, 0],
+            entity_states=entities[-1],
+        )
+
+    def slots(
+        self, entity_ids: Int[Tensor, "batch node"]
+    ) -> Float[Tensor, "batch node entity_width"]:
+        """The frozen vector of each row; raises `BatchError` for a row beyond them."""
+        n_rows = self.entity_vectors.num_embeddings
+        if not torch.compiler.is_compiling() and bool((entity_ids >= n_rows).any()):
+            raise BatchError(
+                f"entity row {int(entity_ids.max())} is beyond the {n_rows} entity vectors; the "
+                "batch was made with another graph"
+            )
+        found: Tensor = self.entity_vectors(entity_ids)
+        return found
+
+    def run(
+        self,
+        words: Float[Tensor, "batch node width"],
+        entities: Float[Tensor, "batch node entity_width"],
+        visible_mask: Bool[Tensor, "batch node node"],
+        is_slot: Bool[Tensor, "batch node"],
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Word and entity states, before the first layer and after every one.
+
+        `is_slot`: entity slots that may be read as keys and keep their value.
+        """
+        mask = hosts.attention_mask(self.host, visible_mask)
+        slot_mask = slot_visibility(visible_mask, is_slot)
+        all_words, all_entities = [words], [entities]
+        for index, layer in enumerate(hosts.layers(self.host)):
+            if str(index) in self.fusions:
+                fusion = self.fusions[str(index)]
+                words, entities = _fuse(layer, fusion, words, entities, mask, slot_mask, is_slot)
+            else:
+                words = layer(words, mask)
+            all_words.append(words)
+            all_entities.append(entities)
+        return tuple(all_words), tuple(all_entities)
+
+
+def _fusion(config: ERNIEConfig, host: Any, layer_type: str) -> EntityFusion:
+    """The entity half of one layer, with the host's own dropouts and epsilon."""
+    epsilon, dropout = host.layer_norm_eps, host.hidden_dropout_prob
+    attention: NoAttention | EntityAttention = NoAttention()
+    if layer_type == NORM:
+        attention = EntityAttention(
+            width=config.entity_width,
+            heads=config.entity_heads,
+            epsilon=epsilon,
+            dropout=dropout,
+            attention_dropout=host.attention_probs_dropout_prob,
+        )
+    return EntityFusion(
+        width=config.entity_width,
+        inner=host.intermediate_size,
+        attention=attention,
+        epsilon=epsilon,
+        dropout=dropout,
+    )
+
+
+def _fuse(
+    layer: Any,
+    fusion: Any,
+    words: Tensor,
+    entities: Tensor,
+    mask: Tensor,
+    slot_mask: Tensor,
+    is_slot: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Section 3.3, equations 4 and 5: both streams through one hidden vector and back."""
+    attended = layer.attention(words, mask)[0]
+    slots = fusion.attend(entities, is_slot, slot_mask)
+    dense, activation = layer.intermediate.dense, layer.intermediate.intermediate_act_fn
+    hidden = activation(dense(attended) + fusion.inner(slots))
+    return layer.output(hidden, attended), fusion.output(hidden, slots)

@@ -1,0 +1,82 @@
+"""KEPLER: the host itself, whose reading of a description is the entity's vector.
+
+Wang et al. 2021, "KEPLER: A Unified Model for Knowledge Embedding and Pre-trained Language
+Representation" (TACL 9), section 3. Nothing is added to the host: knowledge enters through the
+loss alone (`kept.objectives.knowledge_embedding`), so that a trained KEPLER costs what its host
+does and serves wherever its host would.
+
+Axis legend: batch, node, text, width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from kept import hosts
+from kept.batches import KnowledgeBatch
+from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
+from kept.errors import BatchError
+from kept.graphs.graph import NodeKind
+from kept.outputs import KnowledgeOutput
+
+
+class KEPLERConfig(KnowledgeConfig):
+    """`zero_padding`: embeddings of padded nodes are set to zero, as the released code does.
+
+    It changes the (meaningless) states of padded nodes only.
+    """
+
+    model_type = "kept-kepler"
+
+    def __init__(self, *, zero_padding: bool = False, **options: Any) -> None:
+        self.zero_padding = zero_padding
+        super().__init__(**options)
+
+
+class KEPLER(KnowledgeEncoder):
+    """The encoder: words in, the host's states out.
+
+    Where we differ from the released code: it lets padded positions look at the text; here a padded
+    node sees itself. No real node can tell.
+    """
+
+    config_class = KEPLERConfig
+
+    def __init__(self, config: KEPLERConfig, *, host: PreTrainedModel | None = None) -> None:
+        super().__init__(config, host=host)
+        self.post_init()
+
+    def embed(self, batch: KnowledgeBatch) -> Float[Tensor, "batch node width"]:
+        """States before the first layer; raises `BatchError` for nodes that are no words."""
+        checked = not torch.compiler.is_compiling()
+        if checked and bool((batch.node_kinds != NodeKind.WORD).any()):
+            raise BatchError("KEPLER reads words alone; make the batch with WordsView")
+        words = hosts.word_table(self.host)
+        hidden = hosts.embed(
+            self.host,
+            words(batch.node_ids),
+            batch.positions + hosts.own_position_offset(self.host),
+            batch.segment_ids,
+        )
+        if self.config.zero_padding:
+            hidden = hidden.masked_fill(~batch.node_mask[..., None], 0.0)
+        return hidden
+
+    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
+        """States of every node; padded nodes have states that mean nothing."""
+        states = hosts.run(self.host, self.embed(batch), batch.visible_mask)
+        return KnowledgeOutput(
+            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
+        )
+
+    def encode_texts(self, texts: KnowledgeBatch) -> Float[Tensor, "batch width"]:
+        """Vectors of the entities that `texts` describe: the state of each first node (equation 1).
+
+        Bare, without projection or normalisation.
+        """
+        return self(texts).node_states[:, 0]

@@ -1,0 +1,114 @@
+"""Dense rows: the real nodes of several samples side by side, so that layers compute no padding.
+
+Axis legend: batch, node (padded), row, place (of a dense row), width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Int, Shaped
+from torch import Tensor
+
+WORTH = 0.9
+"""Pack when dense rows have at most this share of the padded batch's places."""
+
+
+class DenseRows:
+    """Where each real node of a padded batch goes in fewer rows as long as its longest sample.
+
+    Samples go longest first into the first row with room and never see one another. What stays
+    empty repeats node 0 of the batch, sees only itself and is dropped by `unpack`.
+    """
+
+    def __init__(self, node_mask: Bool[Tensor, "batch node"], placed: Sequence[tuple[int, int]]):
+        """`placed`: row and first place of every sample (see `dense_rows`)."""
+        lengths = node_mask.sum(dim=1).tolist()
+        self.shape, self._lengths, self._placed = tuple(node_mask.shape), lengths, tuple(placed)
+        self.n_rows, self.n_places = 1 + max(row for row, _ in placed), max(lengths)
+        device = node_mask.device
+        self._nodes = node_mask.flatten().nonzero()[:, 0]
+        firsts = [row * self.n_places + place for row, place in placed]
+        self._places = torch.cat(
+            [
+                torch.arange(first, first + length, device=device)
+                for first, length in zip(firsts, lengths, strict=True)
+            ]
+        )
+        self._sources: Int[Tensor, " place"] = torch.zeros(
+            self.n_rows * self.n_places, dtype=torch.int64, device=device
+        ).index_copy(0, self._places, self._nodes)
+
+    def __repr__(self) -> str:
+        return f"DenseRows({self.shape} in {self.n_rows} rows of {self.n_places})"
+
+    def pack(self, values: Shaped[Tensor, "batch node *rest"]) -> Shaped[Tensor, "row place *rest"]:
+        """Values of nodes in dense rows."""
+        flat = values.flatten(0, 1)[self._sources]
+        return flat.unflatten(0, (self.n_rows, self.n_places))
+
+    def unpack(
+        self, values: Shaped[Tensor, "row place *rest"]
+    ) -> Shaped[Tensor, "batch node *rest"]:
+        """The inverse of `pack`; padded nodes get zeros."""
+        n_batch, n_node = self.shape
+        whole = values.new_zeros(n_batch * n_node, *values.shape[2:])
+        whole = whole.index_copy(0, self._nodes, values.flatten(0, 1)[self._places])
+        return whole.unflatten(0, (n_batch, n_node))
+
+    def pack_mask(
+        self, visible_mask: Bool[Tensor, "batch node node"], node_mask: Bool[Tensor, "batch node"]
+    ) -> Bool[Tensor, "row place place"]:
+        """Who sees whom in dense rows: block diagonal."""
+        eye = torch.eye(self.n_places, dtype=torch.bool, device=visible_mask.device)
+        packed = eye.repeat(self.n_rows, 1, 1)
+        at_front = self._at_front(node_mask)
+        for sample, ((row, start), length) in enumerate(
+            zip(self._placed, self._lengths, strict=True)
+        ):
+            block = visible_mask[sample]
+            if not at_front[sample]:
+                nodes = node_mask[sample].nonzero()[:, 0]
+                block = block[nodes][:, nodes]
+            stop = start + length
+            packed[row, start:stop, start:stop] = block[:length, :length]
+        return packed
+
+    def _at_front(self, node_mask: Tensor) -> list[bool]:
+        """Which samples have all their padding at the end."""
+        lengths = torch.tensor(self._lengths, device=node_mask.device)
+        places = torch.arange(node_mask.shape[1], device=node_mask.device)
+        at_front: list[bool] = (node_mask == (places < lengths[:, None])).all(dim=1).tolist()
+        return at_front
+
+
+def dense_rows(node_mask: Bool[Tensor, "batch node"]) -> DenseRows | None:
+    """Dense rows for a batch, or None where they would hardly be fewer (`WORTH`).
+
+    None also while a graph is compiled: how many rows there are depends on the data.
+    """
+    if torch.compiler.is_compiling():
+        return None
+    lengths = node_mask.sum(dim=1).tolist()
+    widest = max(lengths)
+    n_padded = node_mask.numel()
+    if min(lengths) == 0 or sum(lengths) > WORTH * n_padded:
+        return None
+    placed = _first_fit(lengths, widest)
+    n_rows = 1 + max(row for row, _ in placed)
+    return None if n_rows * widest > WORTH * n_padded else DenseRows(node_mask, placed)
+
+
+def _first_fit(lengths: Sequence[int], n_places: int) -> list[tuple[int, int]]:
+    """Row and first place of each sample, longest samples first, ties in order."""
+    filled: list[int] = []
+    placed = [(0, 0)] * len(lengths)
+    for sample in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        length = lengths[sample]
+        row = next((r for r, used in enumerate(filled) if used + length <= n_places), len(filled))
+        if row == len(filled):
+            filled.append(0)
+        placed[sample] = (row, filled[row])
+        filled[row] += length
+    return placed

@@ -1,0 +1,99 @@
+"""How two texts belong together: next-sentence prediction and sentence order (`nsp`, `sop`).
+
+Devlin et al. 2019 (BERT), section 3.1: class 0 is the real next text, 1 a random one. Lan et al.
+2020 (ALBERT), section 3.1: class 0 is the texts in order, 1 swapped. The pairs and their classes
+are the data's work (`kept.training.pairs`), for graphs are built around pairs.
+
+Axis legend: batch, width, class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from kept import hosts
+from kept.batches import IGNORE, KnowledgeBatch
+from kept.encoders.base import KnowledgeEncoder
+from kept.objectives.base import Objective, Pairing, Preparation, World
+from kept.outputs import KnowledgeOutput
+
+N_CLASSES = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextPairOptions:
+    """Nothing to choose: classes are even, as in both papers."""
+
+
+class TextPairObjective(Objective):
+    """Abstract: two classes on the host's pooler over the first node (`hosts.pooled`)."""
+
+    loss_name: ClassVar[str]
+
+    def __init__(self, *, width: int) -> None:
+        super().__init__()
+        self.classes = nn.Linear(width, N_CLASSES)
+
+    @classmethod
+    def for_encoder(cls, encoder: KnowledgeEncoder, options: TextPairOptions) -> Self:
+        return cls(width=encoder.host.config.hidden_size)
+
+    def logits(
+        self, output: KnowledgeOutput, encoder: KnowledgeEncoder
+    ) -> Float[Tensor, "batch class"]:
+        """Scores of the two classes."""
+        scores: Tensor = self.classes(hosts.pooled(encoder.host, output.node_states))
+        return scores
+
+    def forward(
+        self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
+    ) -> dict[str, Tensor]:
+        """The mean over samples with a class; 0 where all are IGNORE."""
+        if batch.pair_labels is None:
+            return {}
+        labels = batch.pair_labels
+        total = F.cross_entropy(
+            self.logits(output, encoder), labels, reduction="sum", ignore_index=IGNORE
+        )
+        return {self.loss_name: total / (labels != IGNORE).sum().clamp(min=1)}
+
+
+class NextSentence(TextPairObjective):
+    """BERT's: is the second text the one that follows?"""
+
+    loss_name = "nsp"
+
+
+class SentenceOrder(TextPairObjective):
+    """ALBERT's: are the two texts in their order?"""
+
+    loss_name = "sop"
+
+
+class TextPairPreparation(Preparation):
+    """Abstract: asks the data for pairs, and marks nothing itself."""
+
+    @classmethod
+    def of(cls, options: TextPairOptions, world: World) -> Self:
+        return cls()
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.pairing}"
+
+
+class NextSentencePreparation(TextPairPreparation):
+    """Asks for the next text or a random one."""
+
+    pairing: ClassVar[Pairing | None] = "next_sentence"
+
+
+class SentenceOrderPreparation(TextPairPreparation):
+    """Asks for two texts in order or swapped."""
+
+    pairing: ClassVar[Pairing | None] = "sentence_order"

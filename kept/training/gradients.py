@@ -1,0 +1,46 @@
+"""How long gradients are: of the whole, of sparse rows, and of each loss by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from kept.training.optimisers import dense_parameters
+
+
+def shared_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """The dense trainable parameters that losses meet in: the encoder's, where there is one."""
+    encoder = getattr(model, "encoder", model)
+    return dense_parameters(encoder if isinstance(encoder, nn.Module) else model)
+
+
+def loss_norms(
+    losses: Mapping[str, Tensor], parameters: Sequence[nn.Parameter]
+) -> dict[str, float]:
+    """The 2-norm of each unweighted loss's gradient on `parameters`, 0 where it depends on none.
+
+    Nothing is accumulated and no random number drawn, so the step that follows is bitwise the same;
+    it costs one backward pass a loss, and holds the graph meanwhile.
+    """
+    norms = dict.fromkeys(losses, 0.0)
+    for name, loss in losses.items():
+        if loss.requires_grad and parameters:
+            found = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+            gradients = [gradient for gradient in found if gradient is not None]
+            norms[name] = float(nn.utils.get_total_norm(gradients)) if gradients else 0.0
+    return norms
+
+
+def row_norm(tables: Sequence[nn.Parameter]) -> float | None:
+    """The norm over all tables with sparse gradients, which are coalesced; None without tables."""
+    squares = 0.0
+    for table in tables:
+        if table.grad is not None:
+            if table.grad.is_sparse:
+                table.grad = table.grad.coalesce()  # the optimiser need not do it again
+            values = table.grad.values() if table.grad.is_sparse else table.grad
+            squares += float(values.square().sum())
+    return math.sqrt(squares) if tables else None

@@ -1,0 +1,219 @@
+"""`kept finetune`, from files on disk to scores, with a tiny random host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+from tiny_pretraining import write_everything
+from typer.testing import CliRunner, Result
+
+from kept.auto import AutoEncoder
+from kept.cli import app
+from kept.heads.model import KnowledgeForTask
+from kept.methods import METHODS
+from kg_loaders import KnowledgeGraph
+
+PAIRS = [
+    ("Q90", "capital of", "Q142"), ("Q64", "capital of", "Q183"), ("Q142", "speaks", "Q150"),
+    ("Q183", "speaks", "Q188"), ("Q1471", "flows through", "Q90"), ("Q2", "lies in", "Q183"),
+    ("Q90", "lies in", "Q46"), ("Q64", "lies in", "Q46"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(world: Path) -> Path:
+    """A pre-trained model."""
+    assert kept("pretrain", "-c", world / "pretrain.yaml", "-o", world / "run").exit_code == 0
+    return world / "run"
+
+
+def rows(graph: KnowledgeGraph, opening: str) -> list[dict[str, Any]]:
+    made = []
+    for head, relation, tail in PAIRS:
+        names = [graph.label(graph.entities.id(e)).split() for e in (head, tail)]
+        token = [opening, *names[0], *relation.split(), *names[1]]
+        first = [1, len(token) - len(names[1])]
+        arguments = [
+            {"id": e, "pos": [start, start + len(name)]}
+            for e, start, name in zip((head, tail), first, names, strict=True)
+        ]
+        made.append({"token": token, "h": arguments[0], "t": arguments[1], "relation": relation})
+    return made
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph) -> Path:
+    folder = tmp_path_factory.mktemp("finetuning")
+    pretraining = write_everything(folder, small_graph)
+    (folder / "pretrain.yaml").write_text(yaml.safe_dump(pretraining), encoding="utf-8")
+    for name, opening in (("train", "the"), ("dev", "old"), ("test", "near")):
+        lines = [json.dumps(row) for row in rows(small_graph, opening)]
+        (folder / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+    texts = [f"{'old' if i % 2 else 'near'} Paris is {i}" for i in range(12)]
+    table = "\n".join(f"{'o' if 'old' in text else 'n'}\t{text}" for text in texts)
+    (folder / "texts.tsv").write_text(table, encoding="utf-8")
+    words = "\n\n".join(f"the O\nParis B-x\nof O\nFrance B-y\n{i} O" for i in range(8))
+    (folder / "words.conll").write_text(words, encoding="utf-8")
+    typed = [
+        {"sent": f"the Paris is {w}", "start": 4, "end": 9, "labels": labels, "ents": []}
+        for w, labels in zip("abcdefgh", [["city"], ["city", "old"]] * 4, strict=True)
+    ]
+    (folder / "typed.json").write_text(json.dumps(typed), encoding="utf-8")
+    return folder
+
+
+def kept(*flags: object) -> Result:
+    return CliRunner().invoke(app, [*map(str, flags)])
+
+
+def finetune(world: Path, *flags: object, task: str = "relation", method: str = "colake") -> Result:
+    files = {
+        "relation": ("wiki80", "train.txt", "dev.txt"), "typing": ("tagme", "typed.json", None),
+        "classification": ("tsv", "texts.tsv", None), "tagging": ("conll", "words.conll", None),
+    }[task]  # fmt: skip
+    dev = ["--dev", world / files[2]] if files[2] else ["--set", "dev_share=0.3"]
+    source = [] if "--model" in flags else ["--method", method, "--host", world / "host"]
+    return kept(
+        "finetune", "--task", task, "--format", files[0], "--train", world / files[1], *dev,
+        "--kg", world / "kg", *source, "--batch-size", 4, "--threads", 1, "--set",
+        "training.device=cpu", "--set", "training.log_every=1", *flags,
+    )  # fmt: skip
+
+
+def test_a_run_leaves_a_model_scores_and_answers(
+    world: Path, tmp_path: Path, small_graph: KnowledgeGraph
+) -> None:
+    result = finetune(
+        world, "--test", world / "test.txt", "--epochs", 3, "--evaluate-every", 2, "--lr", 0.01,
+        "-o", tmp_path,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "step 6 of 6: finished" in result.stdout
+    model = KnowledgeForTask.from_pretrained(tmp_path, graph=small_graph)
+    assert sorted(model.config.label2id) == sorted({relation for _, relation, _ in PAIRS})
+    found = json.loads((tmp_path / "metrics.json").read_text())
+    assert found["n_train"] == found["dev"]["n_asked"] == found["test"]["n_scored"] == 8
+    assert found["n_asked_pairs_joined_in_kg"] == 12  # dev and test ask the same six
+    assert found["n_triples_removed"] == 10
+    assert found["dev"]["baseline"]["accuracy"]["estimate"] == 3 / 8
+    assert 0 <= found["dev"]["accuracy"]["low"] <= found["dev"]["accuracy"]["high"] <= 1
+    answers = [
+        json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()
+    ]
+    assert [(a["set"], a["index"]) for a in answers] == [
+        (name, i) for name in ("dev", "test") for i in range(8)
+    ]
+    right = sum(a["gold"] == a["predicted"] for a in answers if a["set"] == "dev")
+    assert found["dev"]["accuracy"]["estimate"] == right / 8
+    assert "dev: accuracy" in result.stdout
+    log = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
+    scored = [row["scores"] for row in log if row["kind"] == "evaluation"]
+    assert [list(row) for row in scored] == [["accuracy", "micro_f1"]] * 3
+    written = json.loads((tmp_path / "finetune.json").read_text())
+    assert written["graph"]["max_neighbours"] == 15
+
+
+@pytest.mark.parametrize("task", ["typing", "classification", "tagging"])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_task_and_method(task: str, method: str, world: Path, tmp_path: Path) -> None:
+    result = finetune(world, "--link", "--steps", 3, "-o", tmp_path, task=task, method=method)
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "metrics.json").read_text())
+    assert found["links_in_kg"]["inside"] > 0
+    assert found["dev"]["n_asked"] + found["n_train"] in (8, 12)
+    assert {"accuracy", "micro", "baseline"} <= found["dev"].keys()
+    encoded = AutoEncoder.from_pretrained(tmp_path).encode(["Paris"], kg=world / "kg")
+    assert encoded.sentences.isfinite().all()
+
+
+def test_from_a_pretrained_model_with_controls(world: Path, trained: Path, tmp_path: Path) -> None:
+    runs = {}
+    for knowledge in ("true", "off", "shuffled"):
+        out = tmp_path / knowledge
+        result = finetune(
+            world, "--model", trained, "--knowledge", knowledge, "--steps", 2, "-o", out
+        )
+        assert result.exit_code == 0, result.output
+        assert f"knowledge {knowledge}" in result.stdout
+        runs[knowledge] = load_file(out / "model.safetensors")["head.dense.weight"]
+        written = json.loads((out / "finetune.json").read_text())
+        assert written["graph"]["max_neighbours"] == 3  # as the model was trained
+    assert not runs["true"].equal(runs["off"])
+    assert not runs["true"].equal(runs["shuffled"])
+    frozen = tmp_path / "frozen"
+    flags = ("--model", trained, "--freeze", "encoder", "--steps", 2)
+    assert finetune(world, *flags, "-o", frozen).exit_code == 0
+    before = load_file(trained / "model.safetensors")
+    after = load_file(frozen / "model.safetensors")
+    shared = [name for name in before if name.startswith("encoder.")]
+    assert shared
+    assert all(before[name].equal(after[name]) for name in shared)
+
+
+def test_a_control_that_changes_nothing_is_refused(
+    world: Path, trained: Path, tmp_path: Path
+) -> None:
+    flags = ("--model", trained, "--knowledge", "off", "--steps", 2, "-o", tmp_path / "run")
+    result = finetune(world, *flags, task="typing")  # no link, so nothing to take away
+    assert result.exit_code == 1
+    assert "changes nothing" in result.stderr.replace("\n", " ")
+
+
+def test_stopped_and_resumed_it_ends_the_same(world: Path, tmp_path: Path) -> None:
+    flags = ("--steps", 5, "--set", "training.seed=3")
+    assert finetune(world, *flags, "-o", tmp_path / "whole").exit_code == 0
+    cut = finetune(world, *flags, "-o", tmp_path / "cut", "--budget-minutes", 1e-9)
+    assert "step 1 of 5: stopped at the time budget" in cut.stdout
+    assert not (tmp_path / "cut/metrics.json").exists()
+    resumed = kept(
+        "finetune", "-o", tmp_path / "cut", "--resume", "--set", "training.budget_minutes=null"
+    )
+    assert resumed.exit_code == 0, resumed.output
+    one, other = (load_file(tmp_path / n / "model.safetensors") for n in ("whole", "cut"))
+    assert all(one[name].equal(other[name]) for name in one)
+    for name in ("metrics.json", "predictions.jsonl"):
+        assert (tmp_path / "whole" / name).read_text() == (tmp_path / "cut" / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--task", "relations"], "task: one of"),
+        (["--format", "tsv"], "format tsv holds no relation; give one of"),
+        (["--knowledge", "false"], "knowledge: "),
+        (["--markers", "bold"], "markers: one of"),
+        (["--method", "colak"], "method: there is no method"),
+        (["--model", "somewhere"], "give model or method, exactly one"),
+        (["--head", "last"], "head: one of"),
+        (["--freeze", "hosts"], "has no part 'hosts'"),
+        (["--set", "head_options={n_target: 2}"], "has no option 'n_target'"),
+        (["--dev", "none.txt"], "none.txt"),
+    ],
+)
+def test_faults_end_in_one_message(
+    flags: list[object], message: str, world: Path, tmp_path: Path
+) -> None:
+    given = [
+        "--task", "relation", "--format", "wiki80", "--train", world / "train.txt", "--kg",
+        world / "kg", "--method", "colake", "--host", world / "host", "--steps", 1,
+        "--batch-size", 4,
+    ]  # fmt: skip
+    result = kept("finetune", *given, *flags, "-o", tmp_path / "run")
+    assert result.exit_code == 1
+    assert message in result.stderr.replace("\n", " ")
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_texts_of_dev_are_taken_out_of_train(world: Path, tmp_path: Path) -> None:
+    same = ("--dev", world / "train.txt", "--steps", 1)
+    result = finetune(world, *same, "-o", tmp_path / "run")
+    assert result.exit_code == 1
+    assert "nothing is left of the train set" in result.stderr.replace("\n", " ")
+    result = finetune(world, *same, "--set", "keep_repeats=true", "-o", tmp_path / "run")
+    assert result.exit_code == 0, result.output
