@@ -5,6 +5,7 @@ Axis legend: triple, pair.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Literal
 
 import numpy as np
@@ -30,7 +31,7 @@ def controlled_graph(graph: KnowledgeGraph, knowledge: Knowledge, seed: int) -> 
 
 def controlled_text(linked: LinkedText, knowledge: Knowledge) -> LinkedText:
     """With knowledge off the links go too: entities are knowledge."""
-    return LinkedText(linked.text, (), linked.id) if knowledge == "off" else linked
+    return dataclasses.replace(linked, links=()) if knowledge == "off" else linked
 
 
 def without_pairs(graph: KnowledgeGraph, pairs: NDArray[np.int32]) -> KnowledgeGraph:

@@ -79,7 +79,7 @@ class TaskData:
         self._word_pad_id = int(tokenizer.pad_token_id)
         texts = [example.linked for example in examples]
         flat, offsets = encode_texts(texts, tokenizer, builder.max_words)
-        words = [flat[start:stop] for start, stop in pairwise(offsets.tolist())]
+        words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
         is_asked = [
             problem_type == TAGGING or _are_whole(found, example.targets)
             for found, example in zip(words, examples, strict=True)
@@ -166,10 +166,7 @@ class TaskData:
         texts = [example.linked for example in self.examples]
         entities, link_offsets = linked_entities(texts, self.graph)
         n_words = np.array([len(words.ids) for words in self._words], np.int64)
-        word_offsets = np.concatenate([[0], np.cumsum(n_words)])
-        return node_bounds(
-            entities, link_offsets, word_offsets, self.graph, self.builder, self.view
-        )
+        return node_bounds(entities, link_offsets, n_words, self.graph, self.builder, self.view)
 
 
 def pair_ids(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> NDArray[np.int32]:

@@ -53,7 +53,11 @@ def mark_targets(
         dataclasses.replace(link, mention=_moved(link.mention, marks)) for link in linked.links
     )
     moved = tuple(Mention(start, end) for start, end in zip(starts, ends, strict=True))
-    return LinkedText(text, links, linked.id), moved
+    second = linked.pair_start
+    if second is not None:
+        before = [mark for place, (opens, *_), *_, mark in marks if place + opens <= second]
+        second += len("".join(before))
+    return dataclasses.replace(linked, text=text, links=links, pair_start=second), moved
 
 
 _Mark = tuple[int, tuple[int, int, int], int, bool, str]

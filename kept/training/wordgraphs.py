@@ -74,11 +74,11 @@ class WordGraphData:
         self._bounds = node_bounds(
             self._entities,
             self._link_offsets,
-            self._word_offsets,
+            np.diff(self._word_offsets),
             graph,
             builder,
             view,
-            paired=self._pairs is not None,
+            of_pairs=self._pairs is not None,
         )
         self._fingerprint = self._hash()
 
@@ -181,17 +181,14 @@ def _name(policy: Any) -> str:
 def node_bounds(
     entities: NDArray[np.int64],
     link_offsets: NDArray[np.int64],
-    word_offsets: NDArray[np.int64],
+    n_words: NDArray[np.int64],
     graph: KnowledgeGraph,
     builder: BuilderConfig,
     view: View,
     *,
-    paired: bool = False,
+    of_pairs: bool = False,
 ) -> NDArray[np.int64]:
-    """`View.n_nodes` of every text, from what `linked_entities` and `encode_texts` found.
-
-    `paired`: of the text with any other one beside it.
-    """
+    """`View.n_nodes` of every text, or of every pair of them, from what `linked_entities` found."""
     known = entities >= 0
     ids = np.where(known, entities, 0)
     degrees = np.diff(graph.out_offsets)[ids]
@@ -203,8 +200,7 @@ def node_bounds(
         for counts in (known.astype(np.int64), np.where(known, facts, 0))
         for summed in (np.concatenate([[0], np.cumsum(counts)]),)
     )
-    n_words = np.diff(word_offsets)
-    if paired:
+    if of_pairs:
         n_words, n_links, n_facts = map(pair_bounds, (n_words, n_links, n_facts))
         n_words = n_words.clip(max=builder.max_words)
     n_facts = n_facts.clip(max=builder.max_nodes)

@@ -64,6 +64,14 @@ def test_nested_touching_and_equal_targets() -> None:
     assert touching.text == "# a #@ b @"
 
 
+def test_the_second_text_of_a_pair_begins_with_its_mark() -> None:
+    linked = LinkedText("In Paris. France", (gold_link(10, 16, "Q142"),), pair_start=10)
+    marked, _ = mark_targets(linked, [Mention(3, 8), Mention(10, 16)], ["#", "$"])
+    assert marked.pair_start is not None
+    assert marked.text[marked.pair_start :] == "$ France $"
+    assert covered(marked) == ["France"]
+
+
 spans = st.tuples(st.integers(0, 19), st.integers(1, 20)).filter(lambda s: s[0] < s[1])
 
 
