@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.dictionary import DictionaryLinker
+from entity_linking.mentions import Link
 from kept import hosts
 from kept.auto import saved_builder, saved_encoder, saved_tokenizer
 from kept.batches import KnowledgeBatch
@@ -271,9 +272,15 @@ def _linked(examples: Sequence[TaskExample], linker: DictionaryLinker) -> list[T
     found = linker.link([examples[i].linked.text for i in bare])
     changed = list(examples)
     for i, linked in zip(bare, found, strict=True):
-        linked = dataclasses.replace(linked, id=examples[i].linked.id)
-        changed[i] = dataclasses.replace(examples[i], linked=linked)
+        text = examples[i].linked
+        links = tuple(link for link in linked.links if not _crosses(link, text.pair_start))
+        changed[i] = dataclasses.replace(examples[i], linked=dataclasses.replace(text, links=links))
     return changed
+
+
+def _crosses(link: Link, pair_start: int | None) -> bool:
+    start, end = link.mention.start, link.mention.end
+    return pair_start is not None and start < pair_start < end
 
 
 def _asked(sets: Mapping[str, Any]) -> list[Set]:

@@ -13,6 +13,7 @@ from entity_linking.annotations import TypingExample, read_tagme
 from entity_linking.mentions import LinkedText, Mention
 from entity_linking.relations import RelationExample, read_fewrel, read_trex, read_wiki80
 from kept.errors import ConfigError
+from kept.graphs.words import join_texts
 from kept.heads.model import MULTI, SINGLE, TAGGING
 from kept.randomness import generator
 from kg_loaders.damage import DamageReport
@@ -79,38 +80,40 @@ def from_typing(example: TypingExample) -> TaskExample:
 def read_tsv(path: Path, report: DamageReport) -> Iterator[TaskExample]:
     """Texts with a label, a line each: columns by the header, or `label<TAB>text` without one.
 
-    A header names a column `label` and one of `text_a`, `text`, `sentence`; further columns are
-    left alone.
+    A header names a column `label` and one of `text_a`, `text`, `sentence`; with `text_b` an
+    example is a pair of texts. Further columns are left alone.
     """
-    places: tuple[int, int] | None = None
+    places: list[int] = []
     for line, offset, raw in read_lines(path, report):
         if not raw.strip():
             report.n_blank += 1
             continue
-        cells = raw.decode().split("\t")
-        if places is None:
+        cells = [cell.strip() for cell in raw.decode().split("\t")]
+        if not places:
             places, is_header = _columns(cells)
             if is_header:
                 report.n_comment += 1
                 continue
         if len(cells) <= max(places):
             reason = f"{len(cells)} column(s), {max(places) + 1} are needed"
-        elif not cells[places[0]].strip() or not cells[places[1]].strip():
+        elif not all(cells[place] for place in places):
             reason = "an empty label or text"
         else:
             report.n_texts += 1
-            label, text = (cells[place].strip() for place in places)
-            yield TaskExample(LinkedText(text, (), str(line)), (label,))
+            label, *texts = (cells[place] for place in places)
+            parts = [LinkedText(text, (), str(line)) for text in texts]
+            yield TaskExample(parts[0] if len(parts) == 1 else join_texts(*parts), (label,))
             continue
         report.reject(str(path), line, offset, reason, raw)
 
 
-def _columns(header: Sequence[str]) -> tuple[tuple[int, int], bool]:
-    names = [cell.strip() for cell in header]
-    texts = [names.index(name) for name in ("text_a", "text", "sentence") if name in names]
-    if "label" in names and texts:
-        return (names.index("label"), texts[0]), True
-    return (0, 1), False
+def _columns(header: Sequence[str]) -> tuple[list[int], bool]:
+    """Columns of the label and the texts, and whether the line is a header."""
+    texts = [header.index(name) for name in ("text_a", "text", "sentence") if name in header]
+    if "label" in header and texts:
+        second = [header.index("text_b")] if "text_b" in header else []
+        return [header.index("label"), texts[0], *second], True
+    return [0, 1], False
 
 
 def read_conll(path: Path, report: DamageReport) -> Iterator[TaskExample]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.evaluation.classification import macro_scores
+from kept.evaluation.classification import macro_scores, typing_scores
 from kept.evaluation.statistics import bootstrap_interval
 from kept.evaluation.tagging import span_counts
 from kept.heads.model import MULTI, TAGGING
@@ -83,7 +83,7 @@ def scores(
         (2 * counts[:, 0]).tolist(), (counts[:, 1] + counts[:, 2]).tolist(), groups, generator
     )
     if problem_type == MULTI:
-        found["macro"] = _loose_macro(counts)
+        found["macro"] = _loose_macro(predicted, gold)
     elif problem_type != TAGGING:
         found["macro"] = _macro(predicted, gold)
     return found
@@ -121,14 +121,13 @@ def _plain(found: Any) -> dict[str, float]:
     return {name: value for name, value in asdict(found).items() if name != "n"}
 
 
-def _loose_macro(counts: NDArray[np.int64]) -> dict[str, float]:
-    """Mean precision and recall over items; an item without a prediction has precision 0."""
-    right, found, wanted = counts.T
-    precision = float((right / np.maximum(found, 1)).mean()) if len(counts) else 0.0
-    recall = float((right / np.maximum(wanted, 1)).mean()) if len(counts) else 0.0
-    total = precision + recall
-    f1 = 2 * precision * recall / total if total else 0.0
-    return {"precision": precision, "recall": recall, "f1": f1}
+def _loose_macro(predicted: Answers, gold: Answers) -> dict[str, float]:
+    names = sorted({label for labels in (*predicted, *gold) for label in labels})
+    ours, theirs = (
+        np.array([[name in labels for name in names] for labels in side], np.int64)
+        for side in (predicted, gold)
+    )
+    return _plain(typing_scores(ours, theirs, threshold=0.5).macro)
 
 
 def _share(

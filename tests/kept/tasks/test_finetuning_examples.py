@@ -87,7 +87,8 @@ def test_reads(name: str, tmp_path: Path) -> None:
     [
         ("sentence\tlabel\nfine \t1\n", [("fine", "1")]),
         ("1\tfine\n\n0\tbad\r\n", [("fine", "1"), ("bad", "0")]),
-        ("label\tx\ttext_b\ttext\na\tb\tc\td\n", [("d", "a")]),
+        ("label\tx\ttext_b\ttext\na\tb\tc\td\n", [("d c", "a")]),
+        ("label\tx\ttext\na\tb\tc\n", [("c", "a")]),
     ],
 )
 def test_tsv_columns(text: str, expected: list[tuple[str, str]], tmp_path: Path) -> None:
@@ -96,6 +97,7 @@ def test_tsv_columns(text: str, expected: list[tuple[str, str]], tmp_path: Path)
     report = DamageReport()
     examples = list(read_tsv(path, report))
     assert [(e.linked.text, *e.labels) for e in examples] == expected
+    assert (examples[0].linked.pair_start is None) == ("text_b" not in text)
     report.check()
 
 

@@ -217,3 +217,14 @@ def test_texts_of_dev_are_taken_out_of_train(world: Path, tmp_path: Path) -> Non
     assert "nothing is left of the train set" in result.stderr.replace("\n", " ")
     result = finetune(world, *same, "--set", "keep_repeats=true", "-o", tmp_path / "run")
     assert result.exit_code == 0, result.output
+
+
+def test_pairs_of_texts_are_linked_within_each(world: Path, tmp_path: Path) -> None:
+    lines = ["label\ttext_a\ttext_b", *(f"{i % 2}\tthe old City of\tLight {i}" for i in range(6))]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\n".join([*lines, "1\tParis\tBerlin"]), encoding="utf-8")
+    files = ("--train", path, "--link", "--steps", 1, "-o", tmp_path / "run")
+    result = finetune(world, *files, "--set", "dev_share=0.3", task="classification")
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert found["links_in_kg"]["links"] in (0, 2)  # "City of Light" is Paris, across the pair not
