@@ -286,12 +286,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--lengths", default="64,128,256")
+    parser.add_argument("--lengths", default="64,128,256", help="of full rows; may be empty")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--nodes", type=int, default=1024, help="nodes of a batch of full rows")
     parser.add_argument("--sentences", type=int, default=64, help="of the length mix")
     options = parser.parse_args()
-    options.lengths = [int(length) for length in options.lengths.split(",")]
+    options.lengths = [int(length) for length in options.lengths.split(",") if length]
     torch.set_num_threads(options.threads)
     disable_progress_bar()
     graph, texts, source = read_texts()

@@ -1,8 +1,8 @@
 """Hosts: Hugging Face encoders that knowledge methods wrap and never rewrite.
 
-One protocol of five functions serves every family in `FAMILIES`: `word_vectors`, `embed`,
-`layers`, `attention_mask`, `run`. Methods that step between layers use `layers` and
-`attention_mask`; the others call `run`.
+One protocol of a few functions serves every family in `FAMILIES`: `word_table`, `embed`, `layers`,
+`attention_mask`, `stepper`, `run`. Methods that do something between whole layers use `layers` and
+`stepper`, those that go inside a layer `attention_mask`; the others call `run`.
 
 Axis legend: batch, node, width (of the layers), embedding (of the word table; ELECTRA's differs).
 """
@@ -10,6 +10,7 @@ Axis legend: batch, node, width (of the layers), embedding (of the word table; E
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -181,18 +182,27 @@ def run(
 ) -> tuple[Float[Tensor, "batch node width"], ...]:
     """States after the embedding step (`hidden` itself) and after every layer, first to last.
 
-    With `node_mask` (True = real node) the layers compute no padding: the real nodes of several
+    With `node_mask` no padding is computed (see `stepper`).
+    """
+    step, states = stepper(host, visible_mask, node_mask), [hidden]
+    for layer in layers(host):
+        states.append(step(layer, states[-1]))
+    return tuple(states)
+
+
+def stepper(
+    host: PreTrainedModel,
+    visible_mask: Bool[Tensor, "batch node node"],
+    node_mask: Bool[Tensor, "batch node"] | None = None,
+) -> Callable[[nn.Module, Tensor], Tensor]:
+    """What takes a layer and states `[batch node width]` to the states after that layer.
+
+    With `node_mask` (True = real node) the layer computes no padding: the real nodes of several
     samples share a row (`kept.layers.packing`), and a padded node's states are 0.
     """
     rows = None if node_mask is None else dense_rows(node_mask)
     if rows is None or node_mask is None:
-        mask, states = attention_mask(host, visible_mask), [hidden]
-        for layer in layers(host):
-            states.append(layer(states[-1], mask))
-        return tuple(states)
-    mask = attention_mask(host, rows.pack_mask(visible_mask, node_mask))
-    packed, states = rows.pack(hidden), [hidden]
-    for layer in layers(host):
-        packed = layer(packed, mask)
-        states.append(rows.unpack(packed))
-    return tuple(states)
+        mask = attention_mask(host, visible_mask)
+        return lambda layer, hidden: layer(hidden, mask)
+    packed = attention_mask(host, rows.pack_mask(visible_mask, node_mask))
+    return lambda layer, hidden: rows.unpack(layer(rows.pack(hidden), packed))

@@ -78,10 +78,11 @@ def read_corpus(root: Path, files: str = "P*.jsonl.gz") -> Corpus:
     graph = graph_from_records(
         _codex_s(root), sources=("CoDEx-S train",), licence="MIT; Wikidata CC0"
     )
+    found = sorted((root / "lama" / "TREx").glob(files))
+    if not found:
+        raise FileNotFoundError(f"{root / 'lama' / 'TREx'} holds no {files}")
     examples = [
-        example
-        for file in sorted((root / "lama" / "TREx").glob(files))
-        for example in read_trex(file, DamageReport(), distinct=True)
+        example for file in found for example in read_trex(file, DamageReport(), distinct=True)
     ]
     return Corpus(graph, link_documents(examples, graph))
 

@@ -45,7 +45,7 @@ class DenseRows:
 
     def pack(self, values: Shaped[Tensor, "batch node *rest"]) -> Shaped[Tensor, "row place *rest"]:
         """Values of nodes in dense rows."""
-        flat = values.flatten(0, 1)[self._sources]
+        flat = values.flatten(0, 1).index_select(0, self._sources)
         return flat.unflatten(0, (self.n_rows, self.n_places))
 
     def unpack(
@@ -54,7 +54,7 @@ class DenseRows:
         """The inverse of `pack`; padded nodes get zeros."""
         n_batch, n_node = self.shape
         whole = values.new_zeros(n_batch * n_node, *values.shape[2:])
-        whole = whole.index_copy(0, self._nodes, values.flatten(0, 1)[self._places])
+        whole = whole.index_copy(0, self._nodes, values.flatten(0, 1).index_select(0, self._places))
         return whole.unflatten(0, (n_batch, n_node))
 
     def pack_mask(

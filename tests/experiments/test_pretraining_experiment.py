@@ -163,7 +163,7 @@ def test_annotated_mentions_keep_their_entity_and_get_candidates(
 @pytest.mark.data
 @pytest.mark.slow
 def test_real_sentences_are_linked(data_root: Path) -> None:
-    corpus = read_corpus(data_root, "P37.jsonl.gz")
+    corpus = read_corpus(data_root, "P103.jsonl.gz")
     assert (corpus.graph.n_entities, corpus.graph.n_relations) == (2034, 42)
     assert len(corpus.graph.triples) == 32_888
     texts = [text for document in corpus.documents for text in document]
