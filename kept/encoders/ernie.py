@@ -157,12 +157,7 @@ class ERNIE(KnowledgeEncoder):
         """
         if batch.entity_ids is None:
             raise BatchError("ERNIE reads entity_ids, and the batch has none; use ERNIEView")
-        hidden = hosts.embed(
-            self.host,
-            hosts.word_table(self.host)(batch.node_ids),
-            batch.positions + hosts.own_position_offset(self.host),
-            batch.segment_ids,
-        )
+        hidden = hosts.embed_words(self.host, batch)
         first = (batch.positions == 0) & batch.node_mask
         streams = (
             hidden,

@@ -94,22 +94,24 @@ class KBERT(KnowledgeEncoder):
         vectors: Tensor = words(batch.node_ids)
         return vectors
 
-    def attention_mask(self, batch: KnowledgeBatch) -> Tensor:
-        """What the layers add to their scores or read as booleans, `[batch 1 node node]`."""
-        if self.config.mask == "host":
-            return hosts.attention_mask(self.host, batch.visible_mask)
-        seen = batch.visible_mask & batch.node_mask[:, :, None]
-        added: Tensor = (~seen).unsqueeze(1).to(self.host.dtype) * UER_HIDDEN
-        return added
-
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """States of every node; padded nodes have states that mean nothing."""
         segments = batch.segment_ids + self.config.segment_offset * batch.node_mask
         positions = batch.positions + hosts.own_position_offset(self.host)
-        mask = self.attention_mask(batch)
-        states = [hosts.embed(self.host, self.word_vectors(batch), positions, segments)]
-        for layer in hosts.layers(self.host):
-            states.append(layer(states[-1], mask))
+        hidden = hosts.embed(self.host, self.word_vectors(batch), positions, segments)
+        if self.config.mask == "host":
+            states = hosts.run(self.host, hidden, batch.visible_mask, batch.node_mask)
+        else:
+            states = self._run_released(hidden, batch)
         return KnowledgeOutput(
-            node_states=states[-1], hidden_states=tuple(states), pooled_state=states[-1][:, 0]
+            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
         )
+
+    def _run_released(self, hidden: Tensor, batch: KnowledgeBatch) -> tuple[Tensor, ...]:
+        """`hosts.run` with -10000 added where a node is hidden; padded nodes see everything."""
+        seen = batch.visible_mask & batch.node_mask[:, :, None]
+        added = (~seen).unsqueeze(1).to(self.host.dtype) * UER_HIDDEN
+        states = [hidden]
+        for layer in hosts.layers(self.host):
+            states.append(layer(states[-1], added))
+        return tuple(states)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -20,8 +19,6 @@ from transformers import PreTrainedModel
 from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
-from kept.errors import BatchError
-from kept.graphs.graph import NodeKind
 from kept.outputs import KnowledgeOutput
 
 
@@ -51,25 +48,14 @@ class KEPLER(KnowledgeEncoder):
         super().__init__(config, host=host)
         self.post_init()
 
-    def embed(self, batch: KnowledgeBatch) -> Float[Tensor, "batch node width"]:
-        """States before the first layer; raises `BatchError` for nodes that are no words."""
-        checked = not torch.compiler.is_compiling()
-        if checked and bool((batch.node_kinds != NodeKind.WORD).any()):
-            raise BatchError("KEPLER reads words alone; make the batch with WordsView")
-        words = hosts.word_table(self.host)
-        hidden = hosts.embed(
-            self.host,
-            words(batch.node_ids),
-            batch.positions + hosts.own_position_offset(self.host),
-            batch.segment_ids,
-        )
-        if self.config.zero_padding:
-            hidden = hidden.masked_fill(~batch.node_mask[..., None], 0.0)
-        return hidden
-
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """States of every node; padded nodes have states that mean nothing."""
-        states = hosts.run(self.host, self.embed(batch), batch.visible_mask)
+        hidden = hosts.embed_words(self.host, batch)
+        if self.config.zero_padding:  # the released code computes padding, from zeros
+            hidden = hidden.masked_fill(~batch.node_mask[..., None], 0.0)
+            states = hosts.run(self.host, hidden, batch.visible_mask)
+        else:
+            states = hosts.run(self.host, hidden, batch.visible_mask, batch.node_mask)
         return KnowledgeOutput(
             node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
         )

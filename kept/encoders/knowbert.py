@@ -291,19 +291,14 @@ class KnowBERT(KnowledgeEncoder):
         for mentions without candidates, of a graph without a KAR or beyond its table.
         """
         _check(batch, self.specs)
-        hidden = hosts.embed(
-            self.host,
-            hosts.word_table(self.host)(batch.node_ids),
-            batch.positions + hosts.own_position_offset(self.host),
-            batch.segment_ids,
-        )
-        mask = hosts.attention_mask(self.host, batch.visible_mask)
+        hidden = hosts.embed_words(self.host, batch)
+        step = hosts.stepper(self.host, batch.visible_mask, batch.node_mask)
         states, scores = [hidden], None
         if batch.candidate_ids is not None:
             scores = hidden.new_full(batch.candidate_ids.shape, FAR)
         order = sorted(range(len(self.specs)), key=lambda i: self.specs[i].name)
         for index, layer in enumerate(hosts.layers(self.host)):
-            hidden = layer(hidden, mask)
+            hidden = step(layer, hidden)
             for graph in order:
                 if self.specs[graph].layer == index:
                     hidden, scores = self._inject(graph, hidden, batch, scores)
