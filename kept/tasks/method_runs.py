@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, field_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.mentions import LinkedText
@@ -44,7 +44,7 @@ from kept.tasks.finetuning import predict
 from kept.tasks.finetuning_data import TaskData, prepared
 from kept.tasks.finetuning_examples import TASKS, TaskExample, from_relation
 from kept.tasks.wk_completion import CompletionSplit
-from kept.training.config import TrainConfig, binding
+from kept.training.config import RunConfig, TrainConfig, binding
 from kept.training.device import process_settings
 from kept.training.log import Reporter, read_log
 from kept.training.loop import Resume, train
@@ -62,20 +62,18 @@ N_AVERAGED, N_TIMED = 5, 5
 Losses = dict[str, tuple[float, float]]
 
 
-class MethodsConfig(BaseModel):
+class MethodsConfig(RunConfig):
     """What a comparison of methods runs.
 
-    `options`: by method, those of its encoder. `markers` and `head_options` are those of the
-    relation task, alike for all. Seeds of both trainings are `seed`.
+    `options`: by method, those of its encoder. `markers` are put around the entities that are
+    asked about, alike for all. Seeds of both trainings are `seed`.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     methods: tuple[str, ...] = tuple(METHODS)
     host: str = "minilm"
     seed: NonNegativeInt = 0
-    builder: dict[str, Any] = {}
-    options: dict[str, dict[str, Any]] = {}
+    builder: dict[str, Any] = Field(default_factory=dict)
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)
     markers: str = TASKS["relation"].markers
     pretraining: TrainConfig
     finetuning: TrainConfig
@@ -224,9 +222,10 @@ class MethodRuns:
         self, encoder: KnowledgeEncoder, name: str, knowledge: Knowledge, folder: Path
     ) -> KnowledgeForTask | None:
         task = TASKS["relation"]
+        options: dict[str, Any] = dict(task.head_options)
         with self._drawn("task head"):
             model = KnowledgeForTask.of(
-                encoder, task.head, self.labels, problem_type=SINGLE, **task.head_options
+                encoder, task.head, self.labels, problem_type=SINGLE, **options
             )
         data = self._data(name, knowledge, self.train, asked=False)
         return model if self._train(model, data, "finetuning", folder) else None
