@@ -66,8 +66,10 @@ def _about(config: MethodsConfig, comparison: MethodComparison) -> list[str]:
         "Objects keep their type when they are shuffled, so that shuffled labels of pairs, which "
         "K-Adapter is pre-trained on, are fewer rather than false: a triple joins two mentions in "
         f"{stated['true']} of the training sentences of the true graph and {stated['shuffled']} "
-        "of the shuffled one. Every mention brings its one gold entity, so that KnowBERT has "
-        "nothing to tell apart."
+        "of the shuffled one. With the true graph K-Adapter's pre-training asks what the task "
+        "asks: what it gains may be more steps on that question. Every mention brings its one gold "
+        "entity, so that KnowBERT has nothing to tell apart. KEPLER reads descriptions, which may "
+        "state an asked fact and are never shuffled."
     )
     return [task, kinds, limits]
 
