@@ -20,6 +20,8 @@ from kg_loaders import KnowledgeGraph
 class LinkedWordsView(View):
     """`linked_words` as a method's view; build graphs with `WORDS_ONLY`."""
 
+    reads_graph = False
+
     @classmethod
     def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase) -> LinkedWordsView:  # type: ignore[override]
         """Nothing is needed: no entity is shown."""
