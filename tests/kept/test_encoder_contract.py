@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import FAMILIES, tiny_host
+from tiny_hosts import FAMILIES, method_encoder
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
@@ -55,16 +55,6 @@ def builder(name: str) -> BuilderConfig:
     return builder_for(METHODS[name], small)
 
 
-def new_encoder(
-    name: str, family: str, graph: KnowledgeGraph, tokenizer: Any, attention: str = "sdpa"
-) -> KnowledgeEncoder:
-    host = tiny_host(family, attention, n_words=len(tokenizer), n_positions=128)
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        made = METHODS[name].encoder.for_graph(host, graph, tokenizer, seed=0)
-    return made.eval()
-
-
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
 def case(
     request: pytest.FixtureRequest,
@@ -100,7 +90,7 @@ def make_case(
     texts = [text for text in linked if len(text.links) > 1][:N_TEXTS]
     graphs = build_many(texts, tokenizer, graph, seed=0, config=builder(name))
     view = METHODS[name].view.of(graph, tokenizer)
-    encoder = new_encoder(name, family, graph, tokenizer)
+    encoder = method_encoder(name, graph, tokenizer, family=family)
     return Case(name, encoder, [view(drawn) for drawn in graphs], graph)
 
 
@@ -169,7 +159,7 @@ def test_an_invisible_node_has_no_influence(case: Case) -> None:
 @torch.no_grad()
 def test_eager_and_sdpa_agree(case: Case, small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     family = case.encoder.host.config.model_type
-    eager = new_encoder(case.name, family, small_graph, tokenizer, attention="eager")
+    eager = method_encoder(case.name, small_graph, tokenizer, family=family, attention="eager")
     eager.load_state_dict(case.encoder.state_dict())
     assert eager.host.config._attn_implementation == "eager"
     mask = case.batch.node_mask
@@ -192,7 +182,8 @@ def test_half_precision_is_finite_and_near(case: Case) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 @torch.no_grad()
 def test_a_device_changes_nothing(case: Case, small_graph: KnowledgeGraph, tokenizer: Any) -> None:
-    moved = new_encoder(case.name, case.encoder.host.config.model_type, small_graph, tokenizer)
+    family = case.encoder.host.config.model_type
+    moved = method_encoder(case.name, small_graph, tokenizer, family=family)
     moved.load_state_dict(case.encoder.state_dict())
     found = moved.to("cuda")(case.batch.to("cuda")).node_states
     mask = case.batch.node_mask
@@ -316,7 +307,7 @@ def test_overfits_one_batch_and_moves_only_what_it_declares(
     batch = data.collate(
         [data.sample(i, epoch=0, seed=0) for i in range(6)], epoch=0, seed=0, step=0
     )
-    encoder = new_encoder(name, "bert", small_graph, tokenizer)
+    encoder = method_encoder(name, small_graph, tokenizer)
     model = KnowledgeForPreTraining.of(encoder, METHODS[name].objectives).eval()
     before = {k: v.detach().clone() for k, v in model.named_parameters()}
     config = TrainConfig(
