@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -36,8 +36,10 @@ from kept.randomness import generator, torch_seed
 from kept.training.methods import builder_for
 from kg_loaders import KnowledgeGraph, graph_from_records
 
+Settings = TypeVar("Settings")
 RUN_FILES = ("finetune.json", "pretrain.json")
-"""What a run leaves beside its model: the configuration, with its builder's settings in `graph`."""
+"""What a run leaves beside its model: its configuration, with the builder's settings in `graph` and
+the view's in `view`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +97,13 @@ class AutoEncoder:
         tokenizer: PreTrainedTokenizerBase,
         *,
         builder: BuilderConfig | None = None,
+        view: Mapping[str, Any] | None = None,
     ) -> None:
         self.encoder, self.tokenizer = encoder.eval(), tokenizer
         self.method = method_of(encoder)
         settings = builder_for(self.method, builder or BuilderConfig())
         self.builder = dataclasses.replace(settings, drop_probability=0.0)
+        self.view = dict(view or {})
         self._seen: tuple[str, View, DictionaryLinker | None] | None = None
 
     def __repr__(self) -> str:
@@ -112,16 +116,19 @@ class AutoEncoder:
         *,
         tokenizer: PreTrainedTokenizerBase | None = None,
         builder: BuilderConfig | None = None,
+        view: Mapping[str, Any] | None = None,
     ) -> AutoEncoder:
         """The encoder of a pre-training or fine-tuning run, or a bare saved one.
 
-        Tokenizer and builder settings are those of the folder where none are given. Raises
-        `CheckpointError` when the folder holds no model of ours, or no tokenizer.
+        Tokenizer, builder settings and options of the method's view (KnowBERT's further graphs) are
+        those of the folder where none are given. Raises `CheckpointError` when the folder holds no
+        model of ours, or no tokenizer.
         """
         return cls(
             saved_encoder(folder),
             tokenizer or saved_tokenizer(folder),
             builder=builder or saved_builder(folder),
+            view=_settings(folder, "view", dict) if view is None else view,
         )
 
     @classmethod
@@ -202,7 +209,8 @@ class AutoEncoder:
         """View and linker of the graph; those of the last graph are kept."""
         seen = self._seen
         if seen is None or seen[0] != graph.content_hash:
-            seen = (graph.content_hash, self.method.view.of(graph, self.tokenizer), None)
+            view = self.method.view.of(graph, self.tokenizer, **self.view)
+            seen = (graph.content_hash, view, None)
         if needs_linker and seen[2] is None:
             seen = (*seen[:2], DictionaryLinker(graph))
         self._seen = seen
@@ -255,15 +263,18 @@ def saved_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
 
 def saved_builder(folder: str | Path) -> BuilderConfig:
     """The builder's settings of the run that made a folder; the defaults for a bare model."""
-    for name in RUN_FILES:
-        path = Path(folder) / name
+    return _settings(folder, "graph", BuilderConfig)
+
+
+def _settings(folder: str | Path, name: str, kind: Callable[..., Settings]) -> Settings:
+    """One group of settings of the run that made a folder; the defaults for a bare model."""
+    for path in (Path(folder) / file for file in RUN_FILES):
         if path.is_file():
             try:
-                values = json.loads(path.read_text(encoding="utf-8")).get("graph") or {}
-                return BuilderConfig(**values)
+                return kind(**(json.loads(path.read_text(encoding="utf-8")).get(name) or {}))
             except (ValueError, TypeError, AttributeError) as error:
                 raise CheckpointError(f"{path} is not what a run wrote: {error}") from error
-    return BuilderConfig()
+    return kind()
 
 
 def _opened(kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:

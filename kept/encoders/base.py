@@ -19,6 +19,7 @@ from transformers import (
 
 from kept import hosts
 from kept.batches import KnowledgeBatch
+from kept.encoders import keep_weights
 from kept.errors import CheckpointError, ConfigError, HostError
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
@@ -67,14 +68,7 @@ class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
         cls: type[Config], host: PreTrainedModel, graph: KnowledgeGraph, **options: Any
     ) -> Config:
         """The configuration of an encoder on `host` for `graph`."""
-        return cls(
-            host=host.config.to_dict(),
-            n_entities=graph.n_entities,
-            n_relations=graph.n_relations,
-            id_space_hash=graph.id_space_hash,
-            content_hash=graph.content_hash,
-            **options,
-        )
+        return cls(host=host.config.to_dict(), **graph_fields(graph), **options)
 
 
 class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
@@ -155,8 +149,7 @@ class KnowledgeEncoder(KnowledgeModel):
             self.host = AutoModel.from_config(self.config.host)
         else:
             self.host = host
-            for module in host.modules():
-                module._is_hf_initialized = True
+            keep_weights(host)
         hosts.check_host(self.host)
         self.config.host = self.host.config  # one object: a grown vocabulary is saved
 
@@ -211,6 +204,16 @@ class KnowledgeEncoder(KnowledgeModel):
                 f"{type(self).__name__} has no part {unknown[0]!r}; it has {sorted(parts)}"
             )
         return tuple(prefix for name in names for prefix in parts[name])
+
+
+def graph_fields(graph: KnowledgeGraph) -> dict[str, Any]:
+    """What a configuration keeps of the graph whose ids a model's rows follow."""
+    return {
+        "n_entities": graph.n_entities,
+        "n_relations": graph.n_relations,
+        "id_space_hash": graph.id_space_hash,
+        "content_hash": graph.content_hash,
+    }
 
 
 def require_family(host: PreTrainedModel, families: tuple[str, ...], method: str) -> None:
