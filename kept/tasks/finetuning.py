@@ -145,7 +145,7 @@ def assemble(config: FinetuneConfig) -> FinetuneRun:
         "links_in_kg": _link_counts(sets["train"], whole),
     }
     labels = _labels(sets["train"])
-    model, chosen, tokenizer = _model(config, graph, labels)
+    model, chosen, tokenizer = _model(config, graph, whole, labels)
     builder = config.graph
     if builder is None:
         builder = saved_builder(config.model) if config.model else BuilderConfig()
@@ -199,12 +199,12 @@ class _Maker:
 
 
 def _model(
-    config: FinetuneConfig, graph: KnowledgeGraph, labels: Sequence[str]
+    config: FinetuneConfig, graph: KnowledgeGraph, whole: KnowledgeGraph, labels: Sequence[str]
 ) -> tuple[KnowledgeForTask, Method, PreTrainedTokenizerBase]:
     task = TASKS[config.task]
     with torch.random.fork_rng():
         torch.manual_seed(torch_seed(config.training.seed, "initial weights"))
-        encoder, chosen, tokenizer = _encoder(config, graph)
+        encoder, chosen, tokenizer = _encoder(config, graph, whole)
         model = KnowledgeForTask.of(
             encoder,
             config.head or task.head,
@@ -219,14 +219,21 @@ def _model(
 
 
 def _encoder(
-    config: FinetuneConfig, graph: KnowledgeGraph
+    config: FinetuneConfig, graph: KnowledgeGraph, whole: KnowledgeGraph
 ) -> tuple[KnowledgeEncoder, Method, PreTrainedTokenizerBase]:
     if config.model is not None:
         encoder = saved_encoder(config.model, graph=graph)
         return encoder, method_of(encoder), saved_tokenizer(config.model)
     chosen, tokenizer = method(config.method or ""), hosts.load_tokenizer(config.host)
+    options = dict(config.options)
+    if config.adapters:  # `graph` lacks what is asked for; they were trained on the whole
+        options |= {
+            "adapters_from": config.adapters,
+            "adapters_graph": whole,
+            "any_graph": config.any_graph,
+        }
     made = chosen.encoder.for_graph(
-        hosts.load_host(config.host), graph, tokenizer, seed=config.training.seed, **config.options
+        hosts.load_host(config.host), graph, tokenizer, seed=config.training.seed, **options
     )
     return made, chosen, tokenizer
 
