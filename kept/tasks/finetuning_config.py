@@ -26,11 +26,12 @@ class FinetuneConfig(RunConfig):
     Without a `dev` file a share of the training file is held out, whole groups (pairs of entities,
     texts) at a time; so is a test set if `test_share` is above 0. Training examples whose text
     stands in dev or test are dropped unless `keep_repeats`. `max_train` and `max_asked` draw so
-    many examples of each set. `link` finds entities in texts that have none. `graph` None takes the
-    settings that `model` was trained with. `head` None is the task's own; `freeze` names parts of
-    the encoder, `train_only` the parts that move beside the head (all, if empty). `threshold` is
-    the logit above which a type is predicted. `no_relation` is the class that is never counted as a
-    find."""
+    many examples of each set. `link` finds entities in texts that have none. `graph` and `view`
+    (the view's options) None take what `model` was trained with. `head` None is the task's own;
+    `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
+    empty). `threshold` is the logit above which a type is predicted. `no_relation` is the class
+    that is never counted as a find.
+    """
 
     task: str
     format: str
@@ -53,6 +54,7 @@ class FinetuneConfig(RunConfig):
     adapters: tuple[Path, ...] = ()
     any_graph: bool = False
     graph: BuilderConfig | None = None
+    view: dict[str, Any] | None = None
     head: str | None = None
     head_options: dict[str, Any] = Field(default_factory=dict)
     freeze: tuple[str, ...] = ()
@@ -107,6 +109,7 @@ class FinetuneConfig(RunConfig):
             **paths,
             "adapters": tuple(map(Path.resolve, self.adapters)),
             "options": absolute(self.options),
+            "view": absolute(self.view),
         }
         if Path(self.host).is_dir():
             update["host"] = str(Path(self.host).resolve())

@@ -119,8 +119,8 @@ class PretrainConfig(RunConfig):
     `objectives` maps names to options that differ from their defaults; without it the method's own
     are trained (`kept.methods`). `options` are those of the encoder's configuration, `view` those
     of the method's view. `start_from` is the folder of an earlier run, whose weights are the first
-    ones here; `train_only` names the encoder's parts that
-    move (all, if empty), so that schedules of several stages are several runs.
+    ones here; `train_only` names the encoder's parts that move (all, if empty), so that schedules
+    of several stages are several runs.
     """
 
     host: str = "minilm"

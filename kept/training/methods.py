@@ -96,6 +96,12 @@ def view_for(
     options: Mapping[str, Any],
 ) -> View:
     """The method's view with `options`; raises `ConfigError` naming one that it does not have."""
+    require_options(chosen, options)
+    return chosen.view.of(graph, tokenizer, **options)
+
+
+def require_options(chosen: Method, options: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` naming an option that the method's view does not have."""
     known = [*signature(chosen.view.of).parameters][2:]
     unknown = [name for name in options if name not in known]
     if unknown:
@@ -103,7 +109,6 @@ def view_for(
             f"{chosen.view.__name__} has no option {unknown[0]!r}; "
             f"it has {', '.join(known) or 'none'}"
         )
-    return chosen.view.of(graph, tokenizer, **options)
 
 
 def read_texts(paths: Iterable[Path]) -> tuple[list[LinkedText], list[int]]:
