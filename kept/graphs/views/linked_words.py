@@ -25,8 +25,6 @@ class LinkedWordsView(View):
 
     reads_graph = False
 
-    reads_graph = False
-
     @classmethod
     def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase) -> LinkedWordsView:  # type: ignore[override]
         """Nothing is needed: no entity is shown."""
