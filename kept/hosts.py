@@ -10,7 +10,8 @@ Axis legend: batch, node, width (of the layers), embedding (of the word table; E
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
 
 from kept.batches import KnowledgeBatch
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
@@ -42,7 +44,19 @@ def load_host(name_or_path: str | Path) -> PreTrainedModel:
 
 def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
     """The fast tokenizer of the host with this name; same names as `load_host`."""
-    return AutoTokenizer.from_pretrained(str(_resolve(name_or_path)), use_fast=True)
+    with only_errors():  # a saved run's configuration is ours, which transformers remarks on
+        return AutoTokenizer.from_pretrained(str(_resolve(name_or_path)), use_fast=True)
+
+
+@contextmanager
+def only_errors() -> Iterator[None]:
+    """Nothing below errors from transformers, where we check ourselves what it would remark on."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def _resolve(name_or_path: str | Path) -> str | Path:

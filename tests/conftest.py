@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,13 @@ def golden_root(request: pytest.FixtureRequest) -> Path:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
+    passed = Counter(
+        report.nodeid.split("::")[0]
+        for report in terminalreporter.stats.get("passed", [])
+        if "contract" in report.nodeid.split("::")[0]
+    )
+    for suite, count in sorted(passed.items()):
+        terminalreporter.write_line(f"contract: {count} cases passed in {suite}")
     if _COMPARISONS.n_values:
         total = sum(_COMPARISONS.n_values.values())
         terminalreporter.write_line(

@@ -5,7 +5,6 @@ Axis legend: batch, node, width (the host's), inner (the adapter's own).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from kept import hosts
 from kept.errors import ConfigError
+from kept.options import require_fields
 
 PROJECTION_STD = 0.0002
 
@@ -68,10 +68,7 @@ class AdapterOptions:
         the middle and the last layer but one; three quarters of the host's heads and width.
         Raises `ConfigError` for an unknown field, or a state that the host does not have.
         """
-        known = [field.name for field in dataclasses.fields(cls)]
-        unknown = [name for name in values if name not in known]
-        if unknown:
-            raise ConfigError(f"an adapter has no option {unknown[0]!r}; it has {known}")
+        require_fields(cls, values, "an adapter")
         n = host.num_hidden_layers
         n_heads = max(1, host.num_attention_heads * 3 // 4)
         width = n_heads * (host.hidden_size // host.num_attention_heads)

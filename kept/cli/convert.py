@@ -16,22 +16,35 @@ def convert(
         str, typer.Argument(help="ernie, knowbert, kbert, kepler, colake or kadapter.")
     ],
     file: Annotated[
-        Path, typer.Argument(help="The released checkpoint, as the original wrote it.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="New folder of the model.")],
+        Path | None, typer.Argument(help="The released checkpoint, as the original wrote it.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="New folder of the model.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="An option of the method's converter, such as kg=DIR; a wrong name lists all.",
+            "--set", metavar="NAME=VALUE", help="An option of the method's converter: kg=DIR."
         ),
     ] = None,
+    options: Annotated[
+        bool, typer.Option("--options", help="Tell the options of METHOD and convert nothing.")
+    ] = False,
 ) -> None:
-    """Convert a released checkpoint; every weight has its place or the file is refused."""
+    """Convert a released checkpoint; every weight has its place or the file is refused.
+
+    `kept convert METHOD --options` tells what the original's layout is and which options there are.
+    """
     from kept.cli.settings import read_setting
     from kept.convert import convert as run
+    from kept.convert import describe
 
+    if options:
+        typer.echo(describe(method))
+        return
+    if file is None or output is None:
+        lacking = "FILE" if file is None else "--output DIR"
+        raise typer.BadParameter("missing; or ask for --options", param_hint=lacking)
     done = run(method, file, output, dict(map(read_setting, settings or [])))
     typer.echo(f"{done.model}: {done.n_parameters:,} parameters in {done.folder}")
     for name, digest in done.sha256.items():

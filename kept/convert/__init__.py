@@ -50,6 +50,20 @@ def converter(method: str) -> Convert:
     return found
 
 
+def describe(method: str) -> str:
+    """What the method's converter reads and which options it takes, for a reader."""
+    reader = converter(method)
+    hints = get_type_hints(reader)
+    lines = []
+    for name, parameter in _options(reader).items():
+        kinds = "|".join(t.__name__.upper() for t in _types(hints[name]) if t is not type(None))
+        default = f"default {parameter.default!r}"
+        if parameter.default is parameter.empty:
+            default = "required"
+        lines.append(f"--set {name}={kinds}  ({default})")
+    return "\n".join([inspect.getdoc(reader) or "", "", *(lines or ["no options"])])
+
+
 def convert(method: str, path: Path, output: Path, options: Mapping[str, Any]) -> Converted:
     """Convert the released checkpoint `path` into the new folder `output`.
 
@@ -82,8 +96,7 @@ def convert(method: str, path: Path, output: Path, options: Mapping[str, Any]) -
 
 def read_options(reader: Convert, values: Mapping[str, Any]) -> dict[str, Any]:
     """`values` as the keyword-only parameters of `reader` want them; all faults at once."""
-    signature, hints = inspect.signature(reader), get_type_hints(reader)
-    known = {n: p for n, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY}
+    known, hints = _options(reader), get_type_hints(reader)
     faults = [f"{name}: no such option" for name in values if name not in known]
     faults += [
         f"{name}: required"
@@ -93,19 +106,29 @@ def read_options(reader: Convert, values: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {}
     for name in known:
         if name in values:
-            types = get_args(hints[name]) or (hints[name],)
+            types = _types(hints[name])
             try:
                 chosen[name] = _as_type(values[name], types)
             except TypeError:
                 names = " or ".join(t.__name__ for t in types if t is not type(None))
                 faults.append(f"{name}: {values[name]!r} is no {names}")
     if faults:
-        about = ", ".join(f"{name}: {signature.parameters[name].annotation}" for name in known)
+        about = ", ".join(f"{name}: {known[name].annotation}" for name in known)
         raise ConfigError(
             f"{len(faults)} fault(s) in the options: {'; '.join(faults)}. "
             f"Options of this method: {about or 'none'}"
         )
     return chosen
+
+
+def _options(reader: Convert) -> dict[str, inspect.Parameter]:
+    """The keyword-only parameters of a converter."""
+    parameters = inspect.signature(reader).parameters.items()
+    return {name: found for name, found in parameters if found.kind is found.KEYWORD_ONLY}
+
+
+def _types(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) or (hint,)
 
 
 def _as_type(value: Any, types: tuple[Any, ...]) -> Any:

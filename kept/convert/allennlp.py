@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from kept.convert.tables import read_pickle
+from kept.convert.tables import read_state
 from kept.errors import CheckpointError
 
 WEIGHTS, CONFIG, VOCABULARY = "weights.th", "config.json", "vocabulary/"
@@ -39,7 +39,7 @@ def read_archive(
                 raise CheckpointError(
                     f"{path} lacks {CONFIG} or {WEIGHTS}: not an archive of AllenNLP"
                 )
-            state = read_pickle(weights)
+            state = read_state(weights)
             settings = json.loads(texts[CONFIG])["model"]
     except (OSError, tarfile.TarError, EOFError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} cannot be read as an archive: {error}") from error

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.batches import N_SPECIAL_ROWS
-from kept.convert.tables import Rules, load_strictly, read_pickle, to_ours
+from kept.convert.tables import Rules, load_strictly, n_numbered, read_state, to_ours
 from kept.convert.vocabularies import read_vocabulary
+from kept.encoders.base import graph_fields
 from kept.encoders.colake import CoLAKEConfig
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.model import KnowledgeForPreTraining
@@ -114,11 +115,10 @@ def convert(
     if absent not in ("refuse", "unknown"):
         raise ConfigError(f"absent is {absent!r}; use 'refuse' or 'unknown'")
     file = path / "model.bin" if path.is_dir() else path
-    state = to_ours(_state(file), PRETRAINING, PRETRAINING_TIED)
+    state = to_ours(read_state(file), PRETRAINING, PRETRAINING_TIED)
     table = _entity_table(entities or file.with_name("entities.npy"))
     host = _host_sizes(state, heads)
     graph = None if kg is None else KnowledgeGraph.open(kg)
-    hashes = {}
     if graph is not None:
         known = read_vocabulary(entity_vocabulary or file.with_name(ENTITY_VOCABULARY))
         table = table[_rows(list(graph.entities), known, len(table), absent, "entity")]
@@ -126,24 +126,17 @@ def convert(
         count = len(state[_RELATION_ROWS[0]])
         rows = torch.from_numpy(_rows(list(graph.relations), known, count, absent, "relation"))
         state |= {name: state[name][rows] for name in _RELATION_ROWS}
-        hashes = {"id_space_hash": graph.id_space_hash, "content_hash": graph.content_hash}
     state[_ENTITY_ROWS[0]] = torch.from_numpy(np.array(table, np.float32))
     config = original_config(
         host=host,
         n_entities=len(table) - N_SPECIAL_ROWS,
         n_relations=len(state[_RELATION_ROWS[0]]) - N_SPECIAL_ROWS,
-        **hashes,
     )
+    if graph is not None:
+        config.update(graph_fields(graph))
     model = KnowledgeForPreTraining(config)
     load_strictly(model, state)
     return model
-
-
-def _state(file: Path) -> dict[str, Tensor]:
-    state = read_pickle(file)
-    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise CheckpointError(f"{file} is no state dict (names to tensors)")
-    return state
 
 
 def _entity_table(file: Path) -> NDArray[np.floating[Any]]:
@@ -170,14 +163,13 @@ def _host_sizes(state: Mapping[str, Tensor], heads: int) -> dict[str, Any]:
         return state[prefix + name].shape
 
     n_words, width = shape("embeddings.word_embeddings.weight")
-    layers = {name.split(".")[4] for name in state if name.startswith(f"{prefix}encoder.layer.")}
     heads = heads or width // 64
     if heads < 1 or width % heads:
         raise ConfigError(f"a width of {width} does not divide into {heads} heads; give heads")
     return {
         "vocab_size": n_words,
         "hidden_size": width,
-        "num_hidden_layers": len(layers),
+        "num_hidden_layers": n_numbered(state, f"{prefix}encoder.layer."),
         "num_attention_heads": heads,
         "intermediate_size": shape("encoder.layer.0.intermediate.dense.weight")[0],
         "max_position_embeddings": shape("embeddings.position_embeddings.weight")[0],

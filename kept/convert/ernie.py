@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.batches import N_SPECIAL_ROWS
-from kept.convert.tables import Rules, load_strictly, read_pickle, to_ours
+from kept.convert.tables import Rules, load_strictly, read_state, to_ours
+from kept.encoders.base import graph_fields
 from kept.encoders.ernie import LAYER_TYPES, SIM, ERNIEConfig
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
@@ -81,7 +82,7 @@ def convert(
     weights = path / WEIGHTS if path.is_dir() else path
     settings = _read_json(weights.parent / CONFIG)
     folder = weights.parent if entities is None else entities
-    state = modern_names(read_pickle(weights))
+    state = modern_names(read_state(weights))
     graph = None if kg is None else KnowledgeGraph.open(kg)
     if entities is None and graph is None and not (folder / NUMBERS).is_file():
         vectors: NDArray[np.float32] = np.zeros((0, entity_width(state)), np.float32)
@@ -91,8 +92,7 @@ def convert(
         vectors = vectors_for(graph, folder)
     config = original_config(settings, n_entities=len(vectors), width=vectors.shape[1])
     if graph is not None:
-        config.n_relations = graph.n_relations
-        config.id_space_hash, config.content_hash = graph.id_space_hash, graph.content_hash
+        config.update(graph_fields(graph))
     return from_original(state, config, torch.from_numpy(vectors))
 
 

@@ -6,7 +6,6 @@ head of its pre-training; the host is RoBERTa-large, stored elsewhere.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from kept import hosts
-from kept.convert.tables import Rules, load_strictly, read_pickle, to_ours
+from kept.convert.tables import Rules, load_strictly, n_numbered, read_state, to_ours
 from kept.encoders.kadapter import KAdapter, KAdapterConfig
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.model import KnowledgeForPreTraining
@@ -109,7 +108,7 @@ def convert(
     if adapter not in OBJECTIVES_OF:
         raise ConfigError(f"adapter is {adapter!r}; use one of {sorted(OBJECTIVES_OF)}")
     file = path / "pytorch_model.bin" if path.is_dir() else path
-    state, inside = _split(read_pickle(file), file)
+    state, inside = _split(read_state(file))
     options = _options(state, file, layers=layers, n_heads=n_heads, skip=skip)
     loaded = hosts.load_host(host)
     config = original_config(
@@ -130,10 +129,8 @@ def convert(
     return model
 
 
-def _split(found: Any, file: Path) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
+def _split(found: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
     """The adapter's weights, and the host's where the file holds them."""
-    if not isinstance(found, Mapping) or not all(isinstance(v, Tensor) for v in found.values()):
-        raise CheckpointError(f"{file} does not hold a state dict")
     host = {k.removeprefix(HOST_PREFIX): v for k, v in found.items() if k.startswith(HOST_PREFIX)}
     return {k: v for k, v in found.items() if not k.startswith(HOST_PREFIX)}, host or None
 
@@ -151,20 +148,15 @@ def _options(
         chosen = [int(part) for part in layers.split(",")]
     except ValueError:
         raise ConfigError(f"layers is {layers!r}; write numbers with commas: 0,11,23") from None
-    n_blocks = _count(state, r"adapter\.(\d+)\.")
+    n_blocks = n_numbered(state, "adapter.")
     if len(chosen) != n_blocks:
         raise ConfigError(f"layers is {layers!r}; {file} has {n_blocks} blocks, so name as many")
     width, intermediate = (len(state[name]) for name in needed[1:])
     return {
         "layers": chosen,
         "width": width,
-        "n_layers": _count(state, r"adapter\.0\.encoder\.layer\.(\d+)\."),
+        "n_layers": n_numbered(state, "adapter.0.encoder.layer."),
         "n_heads": n_heads or max(1, width // HEAD_SIZE),
         "intermediate": intermediate,
         "skip": skip,
     }
-
-
-def _count(state: Mapping[str, Tensor], pattern: str) -> int:
-    """One more than the largest number that `pattern` finds at the start of a name."""
-    return 1 + max(int(found[1]) for name in state if (found := re.match(pattern, name)))

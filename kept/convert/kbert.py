@@ -7,15 +7,14 @@ heads of masked words and next sentence), after fine-tuning `output_layer_1.*`, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from torch import Tensor
 from transformers import BertTokenizerFast
 
-from kept.convert.tables import Rules, load_strictly, read_pickle, to_ours
-from kept.encoders.base import KnowledgeModel
+from kept.convert.tables import Rules, load_strictly, n_numbered, read_state, to_ours
+from kept.encoders.base import KnowledgeModel, graph_fields
 from kept.encoders.kbert import KBERT, KBERTConfig
 from kept.errors import CheckpointError, ConfigError
 from kept.heads.model import SINGLE, TAGGING, KnowledgeForTask
@@ -94,7 +93,7 @@ def original_config(state: Mapping[str, Tensor], *, n_heads: int, dropout: float
             "model_type": "bert",
             "vocab_size": n_words,
             "hidden_size": width,
-            "num_hidden_layers": _n_layers(state),
+            "num_hidden_layers": n_numbered(state, "encoder.transformer."),
             "num_attention_heads": n_heads,
             "intermediate_size": inner,
             "max_position_embeddings": n_positions,
@@ -109,11 +108,6 @@ def original_config(state: Mapping[str, Tensor], *, n_heads: int, dropout: float
         segment_offset=1,
         pooler="target.nsp_linear_1.weight" in state,
     )
-
-
-def _n_layers(state: Mapping[str, Tensor]) -> int:
-    numbers = [re.match(r"encoder\.transformer\.(\d+)\.", name) for name in state]
-    return max((int(found[1]) for found in numbers if found), default=-1) + 1
 
 
 def from_original(
@@ -174,14 +168,10 @@ def convert(
     `kg`: the graph that the model will be used with; without it the model belongs to none, and
     loading it with a graph is refused.
     """
-    state = read_pickle(path)
-    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise CheckpointError(f"{path} does not hold a state dict of tensors")
+    state = read_state(path)
     config = original_config(state, n_heads=n_heads, dropout=dropout)
     if kg is not None:
-        graph = KnowledgeGraph.open(kg)
-        config.n_entities, config.n_relations = graph.n_entities, graph.n_relations
-        config.id_space_hash, config.content_hash = graph.id_space_hash, graph.content_hash
+        config.update(graph_fields(KnowledgeGraph.open(kg)))
     names = tuple(name.strip() for name in labels.split(",")) if labels else ()
     model = from_original(state, config, labels=names, pooling=pooling)
     if vocabulary is not None:

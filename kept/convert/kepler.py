@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from kept.convert import tables
-from kept.convert.tables import Packed, Rules, load_strictly, read_pickle
+from kept.convert.tables import Packed, Rules, as_state, load_strictly, n_numbered, read_pickle
+from kept.encoders.base import graph_fields
 from kept.encoders.kepler import KEPLERConfig
 from kept.errors import CheckpointError
 from kept.objectives.knowledge_embedding import KnowledgeEmbedding
@@ -23,6 +24,7 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
 
 SOURCE = "decoder.sentence_encoder."
+LAYERS = f"{SOURCE}layers."
 TIED: Rules = ((f"{SOURCE}embed_tokens.weight", "decoder.lm_head.weight"),)
 PACKED: Packed = tuple(
     (f"self_attn.in_proj_{kind}", tuple(f"self_attn.{p}_proj.{kind}" for p in "qkv"))
@@ -58,7 +60,7 @@ CONSTANTS = {"gamma": "gamma", "emb_range": "relation_range"}
 def rules(n_layers: int, heads: tuple[str, ...]) -> Rules:
     """The table for a model of so many layers whose knowledge-embedding heads have these names."""
     layers = tuple(
-        (f"{SOURCE}layers.{i}.{theirs}", f"encoder.host.encoder.layer.{i}.{ours}")
+        (f"{LAYERS}{i}.{theirs}", f"encoder.host.encoder.layer.{i}.{ours}")
         for i in range(n_layers)
         for theirs, ours in LAYER
     )
@@ -104,7 +106,7 @@ def _host(state: Mapping[str, Tensor], args: Mapping[str, Any]) -> dict[str, Any
         "model_type": "roberta",
         "vocab_size": words[0],
         "hidden_size": words[1],
-        "num_hidden_layers": n_layers(state),
+        "num_hidden_layers": n_numbered(state, LAYERS),
         "num_attention_heads": int(args["encoder_attention_heads"]),
         "intermediate_size": inner[0],
         "max_position_embeddings": positions[0],
@@ -152,7 +154,7 @@ def from_original(
     names = head_names(state, first_head)
     constants = {f"ke_heads.{name}.{tensor}" for name in names for tensor in CONSTANTS}
     weights = {k: v for k, v in state.items() if k not in constants}
-    ours = tables.to_ours(weights, rules(n_layers(state), names), TIED, PACKED)
+    ours = tables.to_ours(weights, rules(n_numbered(state, LAYERS), names), TIED, PACKED)
     own = model.state_dict()
     own[SEGMENTS].zero_()
     load_strictly(model, ours | {name: own[name] for name in OURS_ALONE})
@@ -199,7 +201,7 @@ def convert(
     args = dict(vars(found)) if isinstance(found, Namespace) else dict(found or {})
     if n_heads is not None:
         args["encoder_attention_heads"] = n_heads
-    state: Mapping[str, Tensor] = loaded["model"]
+    state = as_state(loaded["model"], f"'model' in {path}")
     model = from_original(state, original_config(state, args), args.get("ke_head_name"))
     if (kg is None) != (relations is None):
         raise CheckpointError("kg and relations belong together: give both or none")
@@ -222,16 +224,8 @@ def _follow(model: KnowledgeForPreTraining, graph: KnowledgeGraph, names: list[s
         raise CheckpointError(f"relations of the graph that the checkpoint lacks: {missing}")
     order = [row[name] for name in graph.relations]
     objective.relations = torch.nn.Parameter(objective.relations.detach()[order].clone())
-    config = model.config
-    config.n_entities, config.n_relations = graph.n_entities, graph.n_relations
-    config.id_space_hash, config.content_hash = graph.id_space_hash, graph.content_hash
-    config.objectives["ke"]["n_relations"] = graph.n_relations
-
-
-def n_layers(state: Mapping[str, Tensor]) -> int:
-    """How many layers an original has."""
-    prefix = f"{SOURCE}layers."
-    return len({k.removeprefix(prefix).split(".")[0] for k in state if k.startswith(prefix)})
+    model.config.update(graph_fields(graph))
+    model.config.objectives["ke"]["n_relations"] = graph.n_relations
 
 
 def _shape(state: Mapping[str, Tensor], name: str) -> tuple[int, ...]:

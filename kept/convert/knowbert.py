@@ -15,7 +15,8 @@ from torch import Tensor
 
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW
 from kept.convert.allennlp import CONFIG, VOCABULARY, read_archive
-from kept.convert.tables import Rules, load_strictly, to_original, to_ours
+from kept.convert.tables import Rules, load_strictly, n_numbered, to_original, to_ours
+from kept.encoders.base import graph_fields
 from kept.encoders.knowbert import KAR, KnowBERTConfig
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
@@ -165,11 +166,8 @@ def from_original(
         _drop_null(state, spec, order)
         if graph is not None and index == 0:
             order = _rows_for(graph, names, order)
-            fields |= {
-                "n_entities": graph.n_entities,
-                "id_space_hash": graph.id_space_hash,
-                "content_hash": graph.content_hash,
-            }
+            known = graph_fields(graph)
+            fields |= {name: known[name] for name in known if name != "n_relations"}
         for key in _by_row(spec):
             state[key] = state[key][order]
         kars.append(fields)
@@ -250,7 +248,7 @@ def _config(
         "model_type": "bert",
         "vocab_size": words.shape[0],
         "hidden_size": hidden,
-        "num_hidden_layers": _n_layers(state, layers),
+        "num_hidden_layers": n_numbered(state, layers),
         "num_attention_heads": n_attention_heads or max(hidden // BERT_HEAD_WIDTH, 1),
         "intermediate_size": state[f"{layers}0.intermediate.dense.weight"].shape[0],
         "max_position_embeddings": _rows(state, "position_embeddings"),
@@ -285,7 +283,7 @@ def _kar(
         "threshold": float(linker.get("decode_threshold", 0.0)),
         "width": state[f"{inner}bert_to_kg_projector.weight"].shape[0],
         "n_heads": heads,
-        "n_layers": _n_layers(state, f"{inner}span_encoder.layer."),
+        "n_layers": n_numbered(state, f"{inner}span_encoder.layer."),
         "feed_forward": state[f"{inner}span_encoder.layer.0.intermediate.dense.weight"].shape[0],
         "scorer_width": state[f"{inner}dot_attention_with_prior.out_layer_1.weight"].shape[0],
         "vectors": "parts" if parts else "table",
@@ -317,12 +315,7 @@ def _settings(config: KnowBERTConfig, graph: KnowledgeGraph | None) -> dict[str,
     }
     if graph is None:
         return own
-    return own | {
-        "n_entities": graph.n_entities,
-        "n_relations": graph.n_relations,
-        "id_space_hash": graph.id_space_hash,
-        "content_hash": graph.content_hash,
-    }
+    return own | graph_fields(graph)
 
 
 def _by_row(spec: KAR) -> tuple[str, ...]:
@@ -355,10 +348,6 @@ def _drop_null(state: dict[str, Tensor], spec: KAR, order: Tensor) -> None:
     copy = state.pop(_null_key(spec), None)
     if copy is not None and not torch.equal(copy, _null_vector(state, spec, order)):
         raise CheckpointError(f"{_null_key(spec)} should equal row {NULL} of the entity table")
-
-
-def _n_layers(state: Mapping[str, Tensor], prefix: str) -> int:
-    return len({key[len(prefix) :].split(".")[0] for key in state if key.startswith(prefix)})
 
 
 def _rows(state: Mapping[str, Tensor], table: str) -> int:

@@ -110,6 +110,24 @@ def load_strictly(model: torch.nn.Module, state: Mapping[str, Tensor]) -> None:
     model.load_state_dict(dict(state))
 
 
+def n_numbered(state: Mapping[str, Tensor], prefix: str) -> int:
+    """One more than the largest number right after `prefix` in a name: of layers, of blocks."""
+    found = (name.removeprefix(prefix).split(".")[0] for name in state if name.startswith(prefix))
+    return max((int(number) + 1 for number in found if number.isdecimal()), default=0)
+
+
+def read_state(path: str | Path) -> dict[str, Tensor]:
+    """A file that holds one state dict; raises `CheckpointError` for anything else."""
+    return as_state(read_pickle(path), str(path))
+
+
+def as_state(found: Any, place: str) -> dict[str, Tensor]:
+    """`found` as names to tensors; raises `CheckpointError` naming `place` if it is not."""
+    if not isinstance(found, Mapping) or not all(isinstance(v, Tensor) for v in found.values()):
+        raise CheckpointError(f"{place} does not hold a state dict (names to tensors)")
+    return dict(found)
+
+
 def read_pickle(path: str | Path, *, allowed: Sequence[type] = ()) -> Any:
     """The contents of a torch file: tensors, plain containers and values of `allowed` classes only.
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from kept.errors import CheckpointError
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
 
 ENCODERS: dict[str, tuple[str, str]] = {
@@ -27,6 +29,25 @@ ENCODERS: dict[str, tuple[str, str]] = {
 def encoder_class(config: Any) -> type[KnowledgeEncoder]:
     """The encoder that a configuration belongs to."""
     return _load(config.model_type, "this configuration")
+
+
+def encoder_of(config: KnowledgeConfig, encoder: KnowledgeEncoder | None) -> KnowledgeEncoder:
+    """The encoder under a model's heads: `encoder`, whose weights stay, or else a new one.
+
+    `config` and the encoder share the host's configuration from here on.
+    """
+    if encoder is None:
+        encoder = encoder_class(config)(config)
+    else:
+        keep_weights(encoder)
+    config.host = encoder.config.host
+    return encoder
+
+
+def keep_weights(module: Module) -> None:
+    """Let a model that is put around `module` not initialise it anew."""
+    for part in module.modules():
+        part._is_hf_initialized = True  # type: ignore[assignment]
 
 
 def read_config(folder: str | Path) -> KnowledgeConfig:

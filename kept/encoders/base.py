@@ -7,6 +7,7 @@ else (objectives, heads, training, saving) takes any of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from transformers import (
@@ -19,6 +20,7 @@ from transformers import (
 
 from kept import hosts
 from kept.batches import KnowledgeBatch
+from kept.encoders import keep_weights
 from kept.errors import CheckpointError, ConfigError, HostError
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
@@ -67,14 +69,7 @@ class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
         cls: type[Config], host: PreTrainedModel, graph: KnowledgeGraph, **options: Any
     ) -> Config:
         """The configuration of an encoder on `host` for `graph`."""
-        return cls(
-            host=host.config.to_dict(),
-            n_entities=graph.n_entities,
-            n_relations=graph.n_relations,
-            id_space_hash=graph.id_space_hash,
-            content_hash=graph.content_hash,
-            **options,
-        )
+        return cls(host=host.config.to_dict(), **graph_fields(graph), **options)
 
 
 class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
@@ -119,7 +114,8 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         loaded from a model with heads.
         """
         options["output_loading_info"] = True
-        model, info = super().from_pretrained(name_or_path, *args, **options)
+        with hosts.only_errors():  # the check below is stricter than what is remarked on
+            model, info = super().from_pretrained(name_or_path, *args, **options)
         missing = sorted(info["missing_keys"])
         bare = not hasattr(model, cls.base_model_prefix)
         unexpected = [] if bare else sorted(info["unexpected_keys"])
@@ -154,8 +150,7 @@ class KnowledgeEncoder(KnowledgeModel):
             self.host = AutoModel.from_config(self.config.host)
         else:
             self.host = host
-            for module in host.modules():
-                module._is_hf_initialized = True
+            keep_weights(host)
         hosts.check_host(self.host)
         self.config.host = self.host.config  # one object: a grown vocabulary is saved
 
@@ -188,6 +183,9 @@ class KnowledgeEncoder(KnowledgeModel):
     def begin_task(self) -> None:
         """Called once, when a new task head is put on: the moment to freeze other parts."""
 
+    def save_trained_parts(self, folder: str | Path) -> None:
+        """Called when pre-training ends: write what is of use beside other models, too."""
+
     def train_only(self, names: tuple[str, ...]) -> None:
         """Freeze every parameter outside the named `parts`; raises `ConfigError` on other names."""
         prefixes = self._prefixes(names)
@@ -210,6 +208,16 @@ class KnowledgeEncoder(KnowledgeModel):
                 f"{type(self).__name__} has no part {unknown[0]!r}; it has {sorted(parts)}"
             )
         return tuple(prefix for name in names for prefix in parts[name])
+
+
+def graph_fields(graph: KnowledgeGraph) -> dict[str, Any]:
+    """What a configuration keeps of the graph whose ids a model's rows follow."""
+    return {
+        "n_entities": graph.n_entities,
+        "n_relations": graph.n_relations,
+        "id_space_hash": graph.id_space_hash,
+        "content_hash": graph.content_hash,
+    }
 
 
 def require_family(host: PreTrainedModel, families: tuple[str, ...], method: str) -> None:

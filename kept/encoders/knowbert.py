@@ -32,6 +32,7 @@ from kept.layers.entity_linker import (
 )
 from kept.layers.mentions import mentions_of
 from kept.layers.spans import FAR
+from kept.options import read_options
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
@@ -100,11 +101,7 @@ class KAR:
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> KAR:
         """From the fields of a configuration; raises `ConfigError` naming an unknown one."""
-        known = [field.name for field in dataclasses.fields(cls)]
-        unknown = [key for key in values if key not in known]
-        if unknown:
-            raise ConfigError(f"a KAR has no field {unknown[0]!r}; it has {known}")
-        return cls(**values)
+        return read_options(cls, values, "a KAR")
 
 
 class KnowBERTConfig(KnowledgeConfig):

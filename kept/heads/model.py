@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kept.batches import IGNORE, KnowledgeBatch
-from kept.encoders import encoder_class, read_config
+from kept.encoders import encoder_of, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.heads.base import Head
@@ -28,6 +28,7 @@ from kept.heads.pooled import (
 )
 from kept.heads.tagging import TaggingHead, TaggingOptions
 from kept.heads.uer import UERHead, UEROptions
+from kept.options import read_options
 from kept.outputs import KnowledgeOutput
 
 SINGLE, MULTI = "single_label_classification", "multi_label_classification"
@@ -43,11 +44,7 @@ class HeadKind:
 
     def read(self, name: str, values: Mapping[str, Any]) -> Any:
         """The options; raises `ConfigError` naming an unknown field."""
-        known = [field.name for field in dataclasses.fields(self.options)]
-        unknown = [key for key in values if key not in known]
-        if unknown:
-            raise ConfigError(f"head {name} has no option {unknown[0]!r}; it has {known}")
-        return self.options(**values)
+        return read_options(self.options, values, f"head {name}")
 
 
 HEADS: dict[str, HeadKind] = {
@@ -82,13 +79,7 @@ class KnowledgeForTask(KnowledgeModel):
             raise ConfigError(
                 f"problem_type is {config.problem_type!r}; use {SINGLE!r}, {MULTI!r} or {TAGGING!r}"
             )
-        if encoder is None:
-            encoder = encoder_class(config)(self.config)
-        else:
-            for module in encoder.modules():
-                module._is_hf_initialized = True
-        self.encoder = encoder
-        self.config.host = encoder.config.host
+        self.encoder = encoder = encoder_of(self.config, encoder)
         options = dict(config.head)
         name, self.frozen = options.pop("name"), tuple(options.pop("frozen", ()))
         kind = head_kind(name)

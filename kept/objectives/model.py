@@ -10,7 +10,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from kept.batches import KnowledgeBatch
-from kept.encoders import encoder_class, read_config
+from kept.encoders import encoder_of, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.base import Objective, Preparation
@@ -58,6 +58,7 @@ from kept.objectives.text_pairs import (
     SentenceOrderPreparation,
     TextPairOptions,
 )
+from kept.options import read_options
 from kept.outputs import KnowledgeOutput
 
 
@@ -71,11 +72,7 @@ class ObjectiveKind:
 
     def read(self, name: str, values: Mapping[str, Any]) -> Any:
         """The options dataclass; raises `ConfigError` naming an unknown field."""
-        known = [field.name for field in dataclasses.fields(self.options)]
-        unknown = [key for key in values if key not in known]
-        if unknown:
-            raise ConfigError(f"objective {name} has no option {unknown[0]!r}; it has {known}")
-        return self.options(**values)
+        return read_options(self.options, values, f"objective {name}")
 
 
 OBJECTIVES: dict[str, ObjectiveKind] = {
@@ -110,13 +107,7 @@ class KnowledgeForPreTraining(KnowledgeModel):
 
     def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
         super().__init__(config)
-        if encoder is None:
-            encoder = encoder_class(config)(self.config)
-        else:
-            for module in encoder.modules():
-                module._is_hf_initialized = True
-        self.encoder = encoder
-        self.config.host = encoder.config.host
+        self.encoder = encoder = encoder_of(self.config, encoder)
         self.objectives = nn.ModuleDict()
         for name, values in config.objectives.items():
             kind = objective_kind(name)

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import tiny_host
+from tiny_hosts import method_encoder, tiny_host
 
 import kept
 from entity_linking import DictionaryLinker, LinkedText, gold_link
 from kept.auto import AutoEncoder, saved_builder
-from kept.encoders.base import KnowledgeEncoder
 from kept.errors import CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, WordsView
@@ -33,13 +32,6 @@ TEXTS = [
 ]
 
 
-def new_encoder(name: str, graph: KnowledgeGraph, tokenizer: Any) -> KnowledgeEncoder:
-    host = tiny_host(n_words=len(tokenizer), n_positions=128)
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        return METHODS[name].encoder.for_graph(host, graph, tokenizer, seed=0)
-
-
 @pytest.fixture(scope="module", params=METHODS)
 def method(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -55,7 +47,7 @@ def folder(
 ) -> Path:
     """A saved model of every kind, with its tokenizer and what its run wrote."""
     path = tmp_path_factory.mktemp(f"{request.param}-{method}")
-    encoder = new_encoder(method, small_graph, tokenizer)
+    encoder = method_encoder(method, small_graph, tokenizer)
     settings = {"graph": dataclasses.asdict(BuilderConfig(max_neighbours=2, drop_probability=0.5))}
     if request.param == "bare":
         encoder.save_pretrained(path)
@@ -107,7 +99,7 @@ def test_every_saved_run_encodes(folder: Path, small_graph: KnowledgeGraph) -> N
 def test_a_text_is_encoded_the_same_in_any_company(
     method: str, small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    auto = AutoEncoder(new_encoder(method, small_graph, tokenizer), tokenizer)
+    auto = AutoEncoder(method_encoder(method, small_graph, tokenizer), tokenizer)
     whole = auto.encode(TEXTS, kg=small_graph)
     small = auto.encode(TEXTS[::-1], kg=small_graph, batch_size=1)
     for one, other in zip(whole, list(small)[::-1], strict=True):
@@ -120,7 +112,7 @@ def test_a_text_is_encoded_the_same_in_any_company(
 def test_colake_has_vectors_of_anchors_and_neighbours(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    auto = AutoEncoder(new_encoder("colake", small_graph, tokenizer), tokenizer)
+    auto = AutoEncoder(method_encoder("colake", small_graph, tokenizer), tokenizer)
     (text,) = auto.encode(["Berlin and Paris"], kg=small_graph)
     assert text.entities is not None
     assert text.entities.names[:2] == ("Q64", "Q90")
@@ -135,7 +127,7 @@ def test_colake_has_vectors_of_anchors_and_neighbours(
 def test_linkers_and_linked_texts(
     small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
 ) -> None:
-    auto = AutoEncoder(new_encoder("colake", small_graph, tokenizer), tokenizer)
+    auto = AutoEncoder(method_encoder("colake", small_graph, tokenizer), tokenizer)
     by_graph = auto.encode(["Paris"], kg=small_graph)
     small_graph.save(tmp_path / "kg")
     by_path = auto.encode(["Paris"], kg=tmp_path / "kg")
@@ -153,7 +145,7 @@ def test_linkers_and_linked_texts(
 
 
 def test_another_graph_or_none_is_refused(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
-    auto = AutoEncoder(new_encoder("colake", small_graph, tokenizer), tokenizer)
+    auto = AutoEncoder(method_encoder("colake", small_graph, tokenizer), tokenizer)
     other = graph_from_records([Triple("Q1", "P1", "Q2")])
     with pytest.raises(GraphMismatchError, match=other.id_space_hash):
         auto.encode(["Paris"], kg=other)
@@ -166,7 +158,7 @@ def test_a_method_that_reads_no_graph_needs_none(
 ) -> None:
     line = dataclasses.replace(METHODS["colake"], view=WordsView, builder=WORDS_ONLY)
     monkeypatch.setitem(METHODS, "colake", line)
-    auto = AutoEncoder(new_encoder("colake", small_graph, tokenizer), tokenizer)
+    auto = AutoEncoder(method_encoder("colake", small_graph, tokenizer), tokenizer)
     linked = LinkedText("old Paris", (gold_link(4, 9, "Q90"),))
     (alone, plain) = auto.encode([linked, "old Paris"])
     assert [link.entity for link in alone.links] == ["Q90"]
@@ -181,7 +173,7 @@ def test_a_method_that_reads_no_graph_needs_none(
 def test_a_folder_without_tokenizer_or_settings(
     small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
 ) -> None:
-    encoder = new_encoder("colake", small_graph, tokenizer)
+    encoder = method_encoder("colake", small_graph, tokenizer)
     encoder.save_pretrained(tmp_path)
     with pytest.raises(CheckpointError, match="holds no tokenizer; save that of its host"):
         AutoEncoder.from_pretrained(tmp_path)
@@ -191,6 +183,10 @@ def test_a_folder_without_tokenizer_or_settings(
     (tmp_path / "pretrain.json").write_text('{"graph": {"max_neighbour": 3}}', encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"pretrain\.json is not what a run wrote"):
         saved_builder(tmp_path)
+    settings = '{"graph": {"max_words": 9}, "view": {"further": []}}'
+    (tmp_path / "pretrain.json").write_text(settings, encoding="utf-8")
+    auto = AutoEncoder.from_pretrained(tmp_path, tokenizer=tokenizer)
+    assert (auto.builder.max_words, auto.view) == (9, {"further": []})
     shutil.rmtree(tmp_path)
     with pytest.raises(CheckpointError, match=r"config\.json cannot be read"):
         AutoEncoder.from_pretrained(tmp_path)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -217,29 +215,6 @@ def test_labels_start_the_tables(bert: CoLAKE, small_graph: KnowledgeGraph) -> N
     torch.testing.assert_close(capital_of, mean)
     assert torch.equal(bert.entity_embeddings.weight[:N_SPECIAL_ROWS], special)
     assert bert.entity_embeddings.weight.requires_grad
-
-
-COMPILE = """
-import sys
-import torch
-sys.path.insert(0, sys.argv[1])
-from tiny_hosts import padded, small_batch, tiny_host
-from kept.encoders.colake import CoLAKE, CoLAKEConfig
-config = CoLAKEConfig(host=tiny_host().config.to_dict(), n_entities=10, n_relations=7)
-encoder, batch = CoLAKE(config).eval(), padded(small_batch(), 2)
-compiled = torch.compile(encoder, backend="aot_eager", fullgraph=True)
-ours = compiled(batch).node_states
-real = batch.node_mask
-torch.testing.assert_close(ours[real], encoder(batch).node_states[real])
-ours.sum().backward()
-assert encoder.entity_embeddings.weight.grad.is_sparse
-"""
-
-
-def test_compiles_as_one_graph() -> None:
-    """In a process of its own: the shape checks of this suite are not there to be compiled."""
-    here = str(Path(__file__).parent)
-    subprocess.run([sys.executable, "-c", COMPILE, here], check=True, cwd=here + "/../..")
 
 
 def test_vocabulary_size_is_the_hosts(bert: CoLAKE, tmp_path: Path) -> None:

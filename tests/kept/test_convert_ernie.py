@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from releases import ERNIE_VECTORS, ernie_release
 
 from kept.batches import N_SPECIAL_ROWS
 from kept.convert import ernie as keys
-from kept.convert.tables import to_original
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 
-SETTINGS = {
-    "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2,
-    "intermediate_size": 16, "max_position_embeddings": 16, "type_vocab_size": 2,
-    "hidden_act": "gelu", "layer_types": ["mix", "norm"],
-}  # fmt: skip
-VECTORS = torch.arange(300, dtype=torch.float32).view(3, 100) / 7
-
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    """A folder as the original ships it, with the old names of LayerNorm."""
-    config = keys.original_config(SETTINGS, n_entities=3)
-    torch.manual_seed(0)
-    model = KnowledgeForPreTraining(config)
-    state = {k: v for k, v in model.state_dict().items() if k != keys.VECTORS}
-    original = to_original(state, keys.pretraining_rules(config.layer_types), keys.TIED)
-    old = {
-        k.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-            "LayerNorm.bias", "LayerNorm.beta"
-        ): v
-        for k, v in original.items()
-    }
-    assert len(old) == len(original)
-    torch.save(old, tmp_path / "pytorch_model.bin")
-    (tmp_path / "ernie_config.json").write_text(json.dumps(SETTINGS))
-    (tmp_path / "entity2id.txt").write_text("3\nQ64\t2\nQ-other\t1\nQ90\t0\n")
-    lines = ["\t".join(map(repr, row)) + "\t\n" for row in VECTORS.tolist()]
-    (tmp_path / "entity2vec.vec").write_text("".join(lines))
+    """A folder as the original ships it."""
+    ernie_release(tmp_path)
     return tmp_path
 
 
@@ -58,7 +34,7 @@ def test_a_release_becomes_a_model_of_no_graph(release: Path, small_graph: Knowl
     model = keys.convert(release)
     assert model.config.layer_types == ["mix", "norm", "sim"]
     assert sorted(model.objectives) == ["dea", "mlm", "nsp"]
-    assert torch.equal(model.encoder.entity_vectors.weight[N_SPECIAL_ROWS:], VECTORS)
+    assert torch.equal(model.encoder.entity_vectors.weight[N_SPECIAL_ROWS:], ERNIE_VECTORS)
     assert not model.encoder.entity_vectors.weight[:N_SPECIAL_ROWS].any()
     assert not model.encoder.entity_vectors.weight.requires_grad
     assert model.config.id_space_hash == ""
@@ -84,7 +60,7 @@ def test_vectors_for_a_graph(release: Path, small_graph: KnowledgeGraph, tmp_pat
     table = model.encoder.entity_vectors.weight[N_SPECIAL_ROWS:]
     places = {"Q90": 0, "Q64": 2}
     for name, index in places.items():
-        assert torch.equal(table[small_graph.entities.id(name)], VECTORS[index])
+        assert torch.equal(table[small_graph.entities.id(name)], ERNIE_VECTORS[index])
     known = [small_graph.entities.id(name) for name in places]
     assert not table[[i for i in range(small_graph.n_entities) if i not in known]].any()
     stranger = graph_from_records([Triple("x", "r", "y")])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from releases import GOLDEN, kadapter_host
 from safetensors.torch import load_file
 from tiny_hosts import tiny_host
 from torch import Tensor
@@ -14,29 +15,18 @@ from kept.convert.kadapter import convert
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.model import KnowledgeForPreTraining
 
-GOLDEN = Path(__file__).parents[1] / "golden/kadapter/state_dict.safetensors"
 SHORT = {"factual": "fac.", "linguistic": "lin."}
 KNOWN = {"layers": "0,2", "n_heads": 3}
 
 
 @pytest.fixture(scope="module")
 def state() -> dict[str, Tensor]:
-    return load_file(GOLDEN)
+    return load_file(GOLDEN / "kadapter/state_dict.safetensors")
 
 
 @pytest.fixture(scope="module")
-def host(state: dict[str, Tensor], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A RoBERTa with the golden sizes and weights of its own."""
-    from transformers import RobertaConfig, RobertaModel
-
-    torch.manual_seed(0)
-    config = RobertaConfig(
-        vocab_size=110, hidden_size=48, num_hidden_layers=4, num_attention_heads=4,
-        intermediate_size=96, max_position_embeddings=40, type_vocab_size=1, layer_norm_eps=1e-5,
-    )  # fmt: skip
-    folder = tmp_path_factory.mktemp("host")
-    RobertaModel(config).save_pretrained(folder)
-    return str(folder)
+def host(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return kadapter_host(tmp_path_factory.mktemp("host"))
 
 
 def released(state: dict[str, Tensor], name: str, folder: Path, *, with_host: bool = False) -> Path:
@@ -112,15 +102,3 @@ def test_a_host_of_other_sizes(state: dict[str, Tensor], tmp_path: Path) -> None
             host=str(tmp_path / "small"),
             **KNOWN,
         )
-
-
-class Hostile:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return Path.touch, (Path("hostile-was-here"),)
-
-
-def test_a_hostile_pickle_is_refused(host: str, tmp_path: Path) -> None:
-    torch.save({"out_proj.weight": Hostile()}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match="could run code"):
-        convert(tmp_path, adapter="factual", host=host, **KNOWN)
-    assert not Path("hostile-was-here").exists()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import tarfile
 from pathlib import Path
@@ -11,100 +9,25 @@ from typing import Any
 
 import pytest
 import torch
+from releases import KNOWBERT_NAMES, archive, knowbert_members, knowbert_state, pickled
 from torch import Tensor
 
 from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW
 from kept.convert import knowbert as keys
-from kept.encoders.knowbert import KnowBERTConfig
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
 
-NAMES = {
-    "wiki": ["@@UNKNOWN@@", "Paris", "Q64", "Elsewhere", "@@MASK@@", "@@NULL@@"],
-    "wordnet": ["@@UNKNOWN@@", "cat.n.01", "@@MASK@@", "@@NULL@@", "dog.n.01"],
-}
-SMALL = {
-    "width": 8, "n_heads": 2, "feed_forward": 12, "scorer_width": 6, "n_layers": 2,
-    "projection": "original",
-}  # fmt: skip
-HOST = {
-    "model_type": "bert", "vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 2,
-    "num_attention_heads": 2, "intermediate_size": 8, "max_position_embeddings": 16,
-    "type_vocab_size": 2, "pad_token_id": 0,
-}  # fmt: skip
-
-
-def settings() -> dict[str, Any]:
-    def kg(namespace: str, **linker: Any) -> dict[str, Any]:
-        layer = {"num_attention_heads": 2, "hidden_size": 8}
-        return {
-            "entity_linker": {"namespace": namespace, "span_encoder_config": layer, **linker},
-            "span_attention_config": layer,
-        }
-
-    return {
-        "type": "knowbert",
-        "soldered_layers": {"wordnet": 1, "wiki": 0},
-        "soldered_kgs": {
-            "wordnet": kg("entity_wordnet", loss_type="softmax"),
-            "wiki": kg("entity_wiki", margin=0.3),
-        },
-    }
-
 
 @pytest.fixture(scope="module")
 def original() -> dict[str, Tensor]:
-    torch.manual_seed(0)
-    parts = {"vectors": "parts", "vector_width": 5, "part_width": 3, "n_parts": 8}
-    config = KnowBERTConfig(
-        host=HOST,
-        n_entities=4,
-        kars=[
-            {**SMALL, "name": "wiki", "layer": 0, "margin": 0.3, "n_entities": 4},
-            {**SMALL, **parts, "name": "wordnet", "layer": 1, "loss": "softmax", "n_entities": 3},
-        ],
-        objectives={"mlm": {}, "nsp": {}, "el": {"missing_gold": "first"}},
-    )
-    model = KnowledgeForPreTraining(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn_like(parameter))
-    return {k: v.clone() for k, v in keys.back_to_original(model, NAMES).items()}
-
-
-def pickled(value: Any) -> bytes:
-    stream = io.BytesIO()
-    torch.save(value, stream)
-    return stream.getvalue()
-
-
-def archive(path: Path, members: dict[str, bytes]) -> Path:
-    with tarfile.open(path, "w:gz") as file:
-        for name, content in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            file.addfile(member, io.BytesIO(content))
-    return path
-
-
-def members(state: dict[str, Tensor]) -> dict[str, bytes]:
-    """What AllenNLP puts into an archive."""
-    vocabularies = {
-        f"vocabulary/entity_{kg}.txt": "\n".join(names).encode() for kg, names in NAMES.items()
-    }
-    return {
-        "config.json": json.dumps({"model": settings()}).encode(),
-        "weights.th": pickled(state),
-        "vocabulary/non_padded_namespaces.txt": b"*tags\n",
-        **vocabularies,
-    }
+    return knowbert_state()
 
 
 def test_an_archive_becomes_a_model_and_back(original: dict[str, Tensor], tmp_path: Path) -> None:
-    path = archive(tmp_path / "model.tar.gz", members(original))
+    path = archive(tmp_path / "model.tar.gz", knowbert_members(original))
     model = keys.convert(path, n_attention_heads=2)
-    back = keys.back_to_original(model, NAMES)
+    back = keys.back_to_original(model, KNOWBERT_NAMES)
     assert back.keys() == original.keys()
     assert all(torch.equal(back[name], original[name]) for name in original)
     wiki, wordnet = model.encoder.specs
@@ -119,7 +42,7 @@ def test_an_archive_becomes_a_model_and_back(original: dict[str, Tensor], tmp_pa
 def test_rows_of_ones_own_graph(
     original: dict[str, Tensor], small_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
-    path = archive(tmp_path / "model.tar.gz", members(original))
+    path = archive(tmp_path / "model.tar.gz", knowbert_members(original))
     small_graph.save(tmp_path / "kg")
     model = keys.convert(path, n_attention_heads=2, kg=tmp_path / "kg")
     model.require_graph(small_graph)
@@ -165,7 +88,7 @@ def test_strictness(
     original: dict[str, Tensor], change: dict[str, Tensor | None], message: str, tmp_path: Path
 ) -> None:
     state = {k: v for k, v in (original | change).items() if v is not None}
-    path = archive(tmp_path / "model.tar.gz", members(state))
+    path = archive(tmp_path / "model.tar.gz", knowbert_members(state))
     with pytest.raises(CheckpointError, match=message):
         keys.convert(path, n_attention_heads=2)
 
@@ -182,10 +105,10 @@ class Hostile:
 
 def test_hostile_archives_do_nothing(original: dict[str, Tensor], tmp_path: Path) -> None:
     victim = tmp_path / "victim"
-    hostile = members(original) | {"weights.th": pickled({"x": Hostile(victim)})}
+    hostile = knowbert_members(original) | {"weights.th": pickled({"x": Hostile(victim)})}
     with pytest.raises(CheckpointError, match="could run code"):
         keys.convert(archive(tmp_path / "pickle.tar.gz", hostile))
-    outside = members(original) | {"../escaped.txt": b"x", "/absolute.txt": b"x"}
+    outside = knowbert_members(original) | {"../escaped.txt": b"x", "/absolute.txt": b"x"}
     keys.convert(archive(tmp_path / "paths.tar.gz", outside), n_attention_heads=2)
     assert not victim.exists()
     assert not list(tmp_path.parent.glob("escaped*"))
@@ -212,7 +135,7 @@ def test_hostile_archives_do_nothing(original: dict[str, Tensor], tmp_path: Path
 def test_faulty_archives_are_named(
     original: dict[str, Tensor], change: dict[str, bytes | None], message: str, tmp_path: Path
 ) -> None:
-    kept = {k: v for k, v in (members(original) | change).items() if v is not None}
+    kept = {k: v for k, v in (knowbert_members(original) | change).items() if v is not None}
     with pytest.raises(CheckpointError, match=message):
         keys.convert(archive(tmp_path / "model.tar.gz", kept), n_attention_heads=2)
     (tmp_path / "text.tar.gz").write_text("no archive")

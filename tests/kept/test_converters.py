@@ -1,57 +1,63 @@
-"""`kept convert`: the table of converters, options, hostile files, and CoLAKE's release."""
+"""`kept convert`: the table of converters, and every method's release through the command."""
 
 from __future__ import annotations
 
-import io
+import inspect
 import os
 import pickle
-import tarfile
-from importlib.util import find_spec
+import re
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
 import torch
+from releases import RELEASES, Release, colake_release
 from safetensors.torch import load_file
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
 from typer.testing import CliRunner, Result
 
+from entity_linking.mentions import LinkedText
+from kept.auto import AutoEncoder
 from kept.cli import app
 from kept.convert import CONVERTERS, convert, converter, read_options
 from kept.convert import colake as keys
 from kept.convert.tables import to_original
 from kept.convert.vocabularies import read_vocabulary
-from kept.errors import CheckpointError, ConfigError, KeptError
+from kept.errors import CheckpointError, ConfigError
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
 
-SIZES = {
-    "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
-    "intermediate_size": 16, "max_position_embeddings": 16, "type_vocab_size": 3,
-}  # fmt: skip
-SPECIAL = {"<unk>": 0, "<pad>": 1, "<mask>": 2}
+UNRELEASED = {"none": "the host alone: it adds no weights, so there is nothing to convert"}
+"""Methods without a released checkpoint, and why."""
+
+METHODS_TO_CONVERT = list(CONVERTERS)
+
+
+@pytest.fixture(scope="module", params=METHODS_TO_CONVERT)
+def method(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def release(method: str, small_graph: KnowledgeGraph, tmp_path: Path) -> Release:
+    """The method's release, and a graph beside it."""
+    folder, kg = tmp_path / "release", tmp_path / "kg"
+    folder.mkdir()
+    small_graph.save(kg)
+    return RELEASES[method](folder, small_graph, str(kg))
 
 
 # ---- the table ------------------------------------------------------------------------------
-def importable(method: str) -> bool:
-    return find_spec(CONVERTERS[method]) is not None
+def test_every_method_has_a_converter_or_no_release() -> None:
+    assert set(METHODS) == set(CONVERTERS) | set(UNRELEASED)
+    assert not set(CONVERTERS) & set(UNRELEASED)
+    assert list(RELEASES) == list(CONVERTERS)
 
 
-def methods() -> list[Any]:
-    reason = "its converter is on another branch"
-    return [
-        pytest.param(name, marks=pytest.mark.skipif(not importable(name), reason=reason))
-        for name in CONVERTERS
-    ]
-
-
-def test_every_method_has_a_converter() -> None:
-    assert set(METHODS) <= set(CONVERTERS)
-    assert len(CONVERTERS) == 6
-
-
-@pytest.mark.parametrize("method", methods())
 def test_options_are_keywords_of_simple_types(method: str) -> None:
     reader = converter(method)
     hints = get_type_hints(reader)
@@ -76,82 +82,112 @@ class Hostile:
         return os.system, (self.command,)
 
 
-Form = Literal["torch", "pickle", "tar"]
-
-
-def hostile(folder: Path, form: Form) -> tuple[Path, Path]:
-    """A file that would run a command, and the trace that it would leave."""
-    trace, file = folder / "it-ran", folder / {"tar": "model.tar.gz"}.get(form, "model.bin")
-    state = {"weight": torch.zeros(2), "bad": Hostile(f"touch {trace}")}
-    if form == "torch":
-        torch.save(state, file)
-    elif form == "pickle":
-        file.write_bytes(pickle.dumps(state["bad"]))
-    else:
-        inner = io.BytesIO()
-        torch.save(state, inner)
-        with tarfile.open(file, "w:gz") as archive:
-            for name, data in (("weights.th", inner.getvalue()), ("config.json", b"{}")):
-                member = tarfile.TarInfo(name)
-                member.size = len(data)
-                archive.addfile(member, io.BytesIO(data))
-    return file, trace
-
-
-def needed_options(method: str, file: Path) -> dict[str, Any]:
-    """A value for every option without a default."""
-    reader = converter(method)
-    values: dict[type, Any] = {Path: str(file), int: 1, str: "x", bool: False, float: 1.0}
-    hints, defaults = get_type_hints(reader), reader.__kwdefaults__ or {}
-    return {
-        name: values[get_args(hint)[0] if get_args(hint) else hint]
-        for name, hint in hints.items()
-        if name not in ("path", "return") and name not in defaults
-    }
-
-
-def test_the_hostile_file_is_hostile(tmp_path: Path) -> None:
-    file, trace = hostile(tmp_path, "pickle")
-    pickle.loads(file.read_bytes())
-    assert trace.exists()
-
-
-@pytest.mark.parametrize("form", get_args(Form))
-@pytest.mark.parametrize("method", methods())
-def test_hostile_files_are_refused_and_nothing_runs(
-    method: str, form: Form, tmp_path: Path
+@pytest.mark.parametrize("form", ["torch", "legacy torch", "pickle"])
+def test_hostile_weights_are_refused_and_nothing_runs(
+    method: str, release: Release, form: str, tmp_path: Path
 ) -> None:
-    file, trace = hostile(tmp_path, form)
-    with pytest.raises(KeptError):
-        convert(method, file, tmp_path / "out", needed_options(method, file))
+    """All else is as the original wrote it; only the weights would run a command."""
+    trace, file = tmp_path / "it-ran", tmp_path / "hostile"
+    state = {**release.state, "bad": Hostile(f"touch {trace}")}
+    if form == "pickle":
+        file.write_bytes(pickle.dumps(state))
+        pickle.loads(file.read_bytes())
+    else:
+        torch.save(state, file, _use_new_zipfile_serialization=form == "torch")
+        torch.load(file, weights_only=False)
+    assert trace.exists(), "the file would do nothing anyway"
+    trace.unlink()
+    release.poison(file.read_bytes())
+    with pytest.raises(CheckpointError, match=r"could run code|cannot be read as a torch file"):
+        convert(method, release.path, tmp_path / "out", dict(release.options))
     assert not trace.exists()
-    assert sorted(p.name for p in tmp_path.iterdir()) == [file.name]
+    assert not (tmp_path / "out").exists()
+
+
+# ---- releases through the command -----------------------------------------------------------
+def run(*flags: object) -> Result:
+    return CliRunner().invoke(app, ["convert", *map(str, flags)])
+
+
+def converted(method: str, release: Release, out: Path, *, graph: bool = False) -> Path:
+    """The folder that the command makes of a release."""
+    options = {**release.options, **(release.for_graph if graph else {})}
+    settings = [flag for k, v in options.items() for flag in ("--set", f"{k}={v}")]
+    done = run(method, release.path, "-o", out, *settings)
+    assert done.exit_code == 0, done.output
+    return out
+
+
+def test_original_to_ours_to_original_is_byte_identical(
+    method: str, release: Release, tmp_path: Path
+) -> None:
+    model = release.model.from_pretrained(converted(method, release, tmp_path / "out"))
+    back = release.back(model)
+    assert back.keys() == release.state.keys()
+    assert len(back) > 20
+    for name, theirs in release.state.items():
+        assert back[name].dtype == theirs.dtype, name
+        assert back[name].shape == theirs.shape, name
+        assert back[name].numpy().tobytes() == theirs.numpy().tobytes(), name
+
+
+def test_a_converted_folder_encodes_as_the_model_does(
+    method: str,
+    release: Release,
+    small_graph: KnowledgeGraph,
+    words: Any,
+    linked: list[LinkedText],
+    tmp_path: Path,
+) -> None:
+    """Command, folder and `AutoEncoder` on one side, the converter's own model on the other."""
+    model = converter(method)(
+        release.path,
+        **read_options(converter(method), {**release.options, **release.for_graph}),
+    ).eval()
+    out = converted(method, release, tmp_path / "out", graph=True)
+    again = release.model.from_pretrained(out).eval()
+    assert again.state_dict().keys() == model.state_dict().keys()
+    for name, value in model.state_dict().items():
+        assert torch.equal(again.state_dict()[name], value), name
+    kg = small_graph if release.for_graph else None
+    text = next(text for text in linked if len(text.links) == 3)
+    ours, theirs = (
+        encoder.encode([text, "the old city"], kg=kg)
+        for encoder in (
+            AutoEncoder.from_pretrained(out, tokenizer=words, view=release.view),
+            AutoEncoder(model.encoder, words, view=release.view),
+        )
+    )
+    assert torch.equal(ours.sentences, theirs.sentences)
+    assert ours.sentences.isfinite().all()
+    assert torch.equal(ours[0].mentions, theirs[0].mentions)
+    assert len(ours[0].mentions) == 3
+
+
+@pytest.fixture(scope="module")
+def words() -> Any:
+    """Whole words only: fewer than the smallest release has."""
+    known = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "old", "city", "of", "and"]
+    inner = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(known)}, unk_token="[UNK]")
+    )
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    inner.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    )
 
 
 # ---- CoLAKE's release -----------------------------------------------------------------------
-def release(folder: Path, graph: KnowledgeGraph) -> dict[str, torch.Tensor]:
-    """A made-up release whose vocabularies list the graph's names backwards, and one more."""
-    names = [*list(graph.entities)[::-1], "Q-other"]
-    relations = list(graph.relations)[::-1]
-    config = keys.original_config(host=SIZES, n_entities=len(names), n_relations=len(relations))
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = KnowledgeForPreTraining(config)
-        torch.nn.init.normal_(model.objectives["masked_nodes"].relation_bias)
-    state = to_original(model.state_dict(), keys.PRETRAINING, keys.PRETRAINING_TIED)
-    state = {name: value.clone() for name, value in state.items()}
-    table = state.pop("entity_embeddings")
-    folder.mkdir(exist_ok=True)
-    torch.save(state, folder / "model.bin")
-    np.save(folder / "entities.npy", table.numpy())
-    for file, listed in ((keys.ENTITY_VOCABULARY, names), (keys.RELATION_VOCABULARY, relations)):
-        ids = SPECIAL | {name: i + 3 for i, name in enumerate(listed)}
-        (folder / file).write_bytes(pickle.dumps(ids, protocol=3))
-    return state | {"entity_embeddings": table}
-
-
 def test_without_a_graph_every_weight_stays(tmp_path: Path, small_graph: KnowledgeGraph) -> None:
-    original = release(tmp_path / "release", small_graph)
+    original = colake_release(tmp_path / "release", small_graph)
     done = convert("colake", tmp_path / "release", tmp_path / "out", {"heads": 2})
     model = KnowledgeForPreTraining.from_pretrained(tmp_path / "out")
     back = to_original(model.state_dict(), keys.PRETRAINING, keys.PRETRAINING_TIED)
@@ -164,7 +200,7 @@ def test_without_a_graph_every_weight_stays(tmp_path: Path, small_graph: Knowled
 
 
 def test_with_a_graph_rows_follow_its_ids(tmp_path: Path, small_graph: KnowledgeGraph) -> None:
-    original = release(tmp_path / "release", small_graph)
+    original = colake_release(tmp_path / "release", small_graph)
     small_graph.save(tmp_path / "kg")
     options = {"heads": 2, "kg": str(tmp_path / "kg")}
     convert("colake", tmp_path / "release/model.bin", tmp_path / "out", options)
@@ -183,7 +219,7 @@ def test_with_a_graph_rows_follow_its_ids(tmp_path: Path, small_graph: Knowledge
 
 
 def test_names_that_the_release_lacks(tmp_path: Path, small_graph: KnowledgeGraph) -> None:
-    original = release(tmp_path / "release", small_graph)
+    original = colake_release(tmp_path / "release", small_graph)
     small_graph.save(tmp_path / "kg")
     file = tmp_path / "release" / keys.ENTITY_VOCABULARY
     known = read_vocabulary(file)
@@ -204,7 +240,7 @@ def test_names_that_the_release_lacks(tmp_path: Path, small_graph: KnowledgeGrap
 def test_missing_and_unexpected_weights_are_named(
     tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
-    state = release(tmp_path / "release", small_graph)
+    state = colake_release(tmp_path / "release", small_graph)
     state.pop("entity_embeddings")
     file = tmp_path / "release/model.bin"
     for change, message in (
@@ -212,7 +248,7 @@ def test_missing_and_unexpected_weights_are_named(
         ({"roberta.extra": torch.zeros(1)}, r"unexpected \['encoder.host.extra'\]"),
         ({"ent_lm_head.dense.bias": None}, r"missing .*entity_transform\.dense\.bias"),
         ({"roberta.embeddings.word_embeddings.weight": None}, "no weight roberta.embeddings.word"),
-        ({"lm_head.bias": "text"}, "no state dict"),
+        ({"lm_head.bias": "text"}, "not hold a state dict"),
     ):
         changed = {k: v for k, v in (state | change).items() if v is not None}
         torch.save(changed, file)
@@ -222,7 +258,7 @@ def test_missing_and_unexpected_weights_are_named(
 
 
 def test_hostile_tables_and_vocabularies(tmp_path: Path, small_graph: KnowledgeGraph) -> None:
-    release(tmp_path / "release", small_graph)
+    colake_release(tmp_path / "release", small_graph)
     small_graph.save(tmp_path / "kg")
     options = {"heads": 2, "kg": str(tmp_path / "kg")}
     bad = Hostile(f"touch {tmp_path / 'it-ran'}")
@@ -267,12 +303,27 @@ def test_vocabularies_in_every_form(protocol: int, tmp_path: Path) -> None:
 
 
 # ---- the command ----------------------------------------------------------------------------
-def run(*flags: object) -> Result:
-    return CliRunner().invoke(app, ["convert", *map(str, flags)])
+def test_the_command_tells_the_options_of_a_method(method: str) -> None:
+    done = run(method, "--options")
+    assert done.exit_code == 0, done.output
+    reader = converter(method)
+    for name, parameter in inspect.signature(reader).parameters.items():
+        if name != "path":
+            default = "required" if parameter.default is parameter.empty else "default"
+            assert re.search(rf"^--set {name}=[A-Z| ]+ +\({default}", done.stdout, re.MULTILINE)
+    first = (inspect.getdoc(reader) or "").splitlines()[0]
+    assert first in done.stdout
+
+
+def test_file_and_folder_are_needed(tmp_path: Path) -> None:
+    for flags, lacking in (((), "FILE"), ((tmp_path,), "--output")):
+        done = run("colake", *flags)
+        assert done.exit_code == 2
+        assert lacking in done.stderr
 
 
 def test_the_command_says_what_it_wrote(tmp_path: Path, small_graph: KnowledgeGraph) -> None:
-    release(tmp_path / "release", small_graph)
+    colake_release(tmp_path / "release", small_graph)
     out = tmp_path / "new/out"
     done = run("colake", tmp_path / "release/model.bin", "-o", out, "--set", "heads=2")
     assert done.exit_code == 0, done.output

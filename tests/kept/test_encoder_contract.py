@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +13,15 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import FAMILIES, tiny_host
+from tiny_hosts import FAMILIES, method_encoder
 from torch import Tensor
+from transformers import AutoConfig, AutoModel
 
 from entity_linking.mentions import LinkedText
 from kept.batches import KnowledgeBatch
 from kept.encoders import ENCODERS, encoder_class, read_config
 from kept.encoders.base import KnowledgeEncoder
+from kept.errors import HostError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.methods import METHODS, method_of
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining
@@ -50,16 +55,6 @@ def builder(name: str) -> BuilderConfig:
     return builder_for(METHODS[name], small)
 
 
-def new_encoder(
-    name: str, family: str, graph: KnowledgeGraph, tokenizer: Any, attention: str = "sdpa"
-) -> KnowledgeEncoder:
-    host = tiny_host(family, attention, n_words=len(tokenizer), n_positions=128)
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        made = METHODS[name].encoder.for_graph(host, graph, tokenizer, seed=0)
-    return made.eval()
-
-
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
 def case(
     request: pytest.FixtureRequest,
@@ -68,15 +63,7 @@ def case(
     linked: list[LinkedText],
 ) -> Case:
     name, family = request.param
-    texts = [text for text in linked if len(text.links) > 1][:N_TEXTS]
-    graphs = build_many(texts, tokenizer, small_graph, seed=0, config=builder(name))
-    view = METHODS[name].view.of(small_graph, tokenizer)
-    return Case(
-        name,
-        new_encoder(name, family, small_graph, tokenizer),
-        [view(graph) for graph in graphs],
-        small_graph,
-    )
+    return make_case(name, family, small_graph, tokenizer, linked)
 
 
 def data_of(
@@ -95,6 +82,16 @@ def data_of(
 
 def close(one: Tensor, other: Tensor) -> None:
     torch.testing.assert_close(one, other, atol=5e-6, rtol=1e-5)
+
+
+def make_case(
+    name: str, family: str, graph: KnowledgeGraph, tokenizer: Any, linked: Sequence[LinkedText]
+) -> Case:
+    texts = [text for text in linked if len(text.links) > 1][:N_TEXTS]
+    graphs = build_many(texts, tokenizer, graph, seed=0, config=builder(name))
+    view = METHODS[name].view.of(graph, tokenizer)
+    encoder = method_encoder(name, graph, tokenizer, family=family)
+    return Case(name, encoder, [view(drawn) for drawn in graphs], graph)
 
 
 def test_every_encoder_is_in_the_tables() -> None:
@@ -162,11 +159,127 @@ def test_an_invisible_node_has_no_influence(case: Case) -> None:
 @torch.no_grad()
 def test_eager_and_sdpa_agree(case: Case, small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     family = case.encoder.host.config.model_type
-    eager = new_encoder(case.name, family, small_graph, tokenizer, attention="eager")
+    eager = method_encoder(case.name, small_graph, tokenizer, family=family, attention="eager")
     eager.load_state_dict(case.encoder.state_dict())
     assert eager.host.config._attn_implementation == "eager"
     mask = case.batch.node_mask
     close(eager(case.batch).node_states[mask], case.encoder(case.batch).node_states[mask])
+
+
+@torch.no_grad()
+def test_half_precision_is_finite_and_near(case: Case) -> None:
+    """bfloat16 has eight bits: what is near is the direction of a node's state."""
+    whole = case.encoder(case.batch).node_states
+    with torch.autocast("cpu", torch.bfloat16):
+        output = case.encoder(case.batch)
+    half, mask = output.node_states.float(), case.batch.node_mask
+    assert output.pooled_state.isfinite().all()
+    assert half.isfinite().all()
+    alike = torch.cosine_similarity(half[mask], whole[mask], dim=-1)
+    assert alike.min() > 0.99, alike.min()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@torch.no_grad()
+def test_a_device_changes_nothing(case: Case, small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    family = case.encoder.host.config.model_type
+    moved = method_encoder(case.name, small_graph, tokenizer, family=family)
+    moved.load_state_dict(case.encoder.state_dict())
+    found = moved.to("cuda")(case.batch.to("cuda")).node_states
+    mask = case.batch.node_mask
+    assert found.device.type == "cuda"
+    torch.testing.assert_close(
+        found.cpu()[mask], case.encoder(case.batch).node_states[mask], atol=1e-4, rtol=1e-3
+    )
+
+
+COMPILE = """
+import json
+import sys
+import torch
+
+def same(encoder, batch):
+    compiled = torch.compile(encoder, backend="aot_eager", fullgraph=True)
+    real, found = batch.node_mask, []
+    for called in (encoder, compiled):
+        encoder.zero_grad(set_to_none=True)
+        states = called(batch).node_states
+        states[real].square().sum().backward()
+        gradients = {k: p.grad for k, p in encoder.named_parameters() if p.grad is not None}
+        found.append((states[real].detach(), gradients))
+    (eager, before), (ours, after) = found
+    torch.testing.assert_close(ours, eager, atol=1e-5, rtol=1e-4)
+    for name, gradient in (before | after).items():
+        if name not in before or name not in after:  # unused: no gradient, or one of zeros
+            assert not gradient.any(), name
+            continue
+        assert before[name].layout == after[name].layout, name
+        dense = [found[name].to_dense() for found in (after, before)]
+        torch.testing.assert_close(*dense, atol=1e-3, rtol=1e-3)
+
+told = {}
+for name, encoder, batch in torch.load(sys.argv[1], weights_only=False):
+    torch._dynamo.reset()
+    try:
+        same(encoder, batch)
+        told[name] = ""
+    except Exception as error:
+        told[name] = f"{type(error).__name__}: {error}"
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(
+    small_graph: KnowledgeGraph,
+    tokenizer: Any,
+    linked: list[LinkedText],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, str]:
+    """By method, what went wrong, if anything: one process, without this suite's shape checks."""
+    cases = [make_case(name, "bert", small_graph, tokenizer, linked) for name in METHODS]
+    file = tmp_path_factory.mktemp("compiled") / "cases.pt"
+    torch.save([(case.name, case.encoder, case.batch) for case in cases], file)
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE, str(file)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    told: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_compiles_as_one_graph(name: str, compiled: dict[str, str]) -> None:
+    """States and gradients are the same, sparse gradients stay sparse."""
+    assert compiled[name] == ""
+
+
+TOO_ODD = {
+    "gpt2": {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32},
+    "distilbert": {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16},
+    "modernbert": {
+        "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "pad_token_id": 0,
+        "intermediate_size": 16,
+    },
+}  # fmt: skip
+"""Families that no method takes, with sizes of a tiny one."""
+
+
+@pytest.mark.parametrize("family", TOO_ODD)
+@pytest.mark.parametrize("name", METHODS)
+def test_another_host_is_refused(
+    name: str, family: str, small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    host = AutoModel.from_config(
+        AutoConfig.for_model(family, vocab_size=len(tokenizer), **TOO_ODD[family])
+    )
+    with pytest.raises(HostError, match=", ".join(FAMILIES)) as told:
+        METHODS[name].encoder.for_graph(host, small_graph, tokenizer, seed=0)
+    assert repr(family) in str(told.value)
 
 
 @torch.no_grad()
@@ -194,7 +307,7 @@ def test_overfits_one_batch_and_moves_only_what_it_declares(
     batch = data.collate(
         [data.sample(i, epoch=0, seed=0) for i in range(6)], epoch=0, seed=0, step=0
     )
-    encoder = new_encoder(name, "bert", small_graph, tokenizer)
+    encoder = method_encoder(name, small_graph, tokenizer)
     model = KnowledgeForPreTraining.of(encoder, METHODS[name].objectives).eval()
     before = {k: v.detach().clone() for k, v in model.named_parameters()}
     config = TrainConfig(

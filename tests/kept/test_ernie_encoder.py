@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -210,30 +208,3 @@ def test_all_three_objectives_on_pairs_of_texts(
     assert history[0].keys() == set(objectives)
     assert all(history[-1][name] < 0.8 * history[0][name] for name in objectives), history[-1]
     assert model.encoder.host.pooler.dense.weight.grad is not None
-
-
-COMPILE = """
-import sys
-import torch
-sys.path.insert(0, sys.argv[1])
-from test_ernie_encoder import SAMPLES
-from tiny_hosts import tiny_host
-from kept.batches import KnowledgeBatch
-from kept.encoders.ernie import ERNIE, ERNIEConfig
-config = ERNIEConfig(
-    host=tiny_host().config.to_dict(), n_entities=10, layer_types=["mix", "norm"], entity_width=12
-)
-encoder, batch = ERNIE(config).eval(), KnowledgeBatch.stack(SAMPLES)
-compiled = torch.compile(encoder, backend="aot_eager", fullgraph=True)
-ours = compiled(batch).node_states
-real = batch.node_mask
-torch.testing.assert_close(ours[real], encoder(batch).node_states[real], atol=1e-5, rtol=1e-4)
-ours.sum().backward()
-assert encoder.entity_vectors.weight.grad is None
-"""
-
-
-def test_compiles_as_one_graph() -> None:
-    """In a process of its own: the shape checks of this suite are not there to be compiled."""
-    here = str(Path(__file__).parent)
-    subprocess.run([sys.executable, "-c", COMPILE, here], check=True, cwd=here + "/../..")

@@ -219,7 +219,7 @@ def test_vectors_depend_on_seed_and_graph_alone(
     ("options", "message"),
     [
         ({"kars": [{"layer": 2}]}, "layer 2, the host has 0 to 1"),
-        ({"kars": [{"widht": 2}]}, "no field 'widht'"),
+        ({"kars": [{"widht": 2}]}, "no option .widht."),
         ({"kars": [{"width": 10, "n_heads": 4, "loss": "hinge"}]}, "loss 'hinge'.*multiple of"),
         ({"kars": [{"name": "a.b"}]}, "letters, digits"),
         ({"kars": [{}, {}]}, "2 KARs for 1 graphs"),

@@ -10,8 +10,10 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from kept.batches import IGNORE, MASK_ROW, PAD_ROW, KnowledgeBatch
+from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
 from kept.graphs.graph import NodeKind
+from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
 
@@ -41,6 +43,21 @@ def tiny_host(
         **({"embedding_size": 8} if family == "electra" else {}),
     )
     return AutoModel.from_config(config, attn_implementation=attention).eval()
+
+
+def method_encoder(
+    name: str,
+    graph: KnowledgeGraph,
+    tokenizer: Any,
+    *,
+    family: str = "bert",
+    attention: str = "sdpa",
+) -> KnowledgeEncoder:
+    """The method's encoder on a tiny host whose words are the tokenizer's."""
+    host = tiny_host(family, attention, n_words=len(tokenizer), n_positions=128)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return METHODS[name].encoder.for_graph(host, graph, tokenizer, seed=0).eval()
 
 
 def pretraining_model(

@@ -41,19 +41,12 @@ from kept.heads.samples import (
 )
 from kept.objectives.model import KnowledgeForPreTraining
 
+METHOD = "colake"
 ATOL = 2e-5
 RULES = {
     "re": (keys.RELATION, keys.RELATION_TIED),
     "typing": (keys.TYPING, keys.TYPING_TIED),
 }
-
-
-@pytest.fixture(scope="module")
-def folder(golden_root: Path) -> Path:
-    path = golden_root / "colake"
-    if not path.is_dir():
-        pytest.skip(f"no golden vectors of CoLAKE under {golden_root}")
-    return path
 
 
 def read(folder: Path, name: str) -> Any:

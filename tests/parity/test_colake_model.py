@@ -26,15 +26,8 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.outputs import KnowledgeOutput
 from kept.training.row_adam import RowAdam
 
+METHOD = "colake"
 ATOL = 2e-5
-
-
-@pytest.fixture(scope="module")
-def folder(golden_root: Path) -> Path:
-    path = golden_root / "colake"
-    if not path.is_dir():
-        pytest.skip(f"no golden vectors of CoLAKE under {golden_root}")
-    return path
 
 
 def load(folder: Path, name: str) -> dict[str, Tensor]:

@@ -23,15 +23,8 @@ from kept.convert.tables import load_strictly, to_original, to_ours
 from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 
+METHOD = "ernie"
 ATOL = 2e-5
-
-
-@pytest.fixture(scope="module")
-def folder(golden_root: Path) -> Path:
-    path = golden_root / "ernie"
-    if not path.is_dir():
-        pytest.skip(f"no golden vectors of ERNIE under {golden_root}")
-    return path
 
 
 def load(folder: Path, name: str) -> dict[str, Tensor]:

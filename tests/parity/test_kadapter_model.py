@@ -27,18 +27,11 @@ from kept.heads.base import target_states
 from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 
+METHOD = "kadapter"
 ATOL = 1e-5
 NAMES = {"fac": "factual", "lin": "linguistic"}
 BATCHES = {"fac": "trex", "lin": "find_head", "et": "entity_typing"}
 N_CLASSES = {"et": 9, "tacred": 42}
-
-
-@pytest.fixture(scope="module")
-def folder(golden_root: Path) -> Path:
-    path = golden_root / "kadapter"
-    if not path.is_dir():
-        pytest.skip(f"no golden vectors of K-Adapter under {golden_root}")
-    return path
 
 
 @pytest.fixture(scope="module", params=["eager", "sdpa"])

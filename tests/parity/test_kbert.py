@@ -29,15 +29,8 @@ from kg_loaders import spo
 from kg_loaders.damage import DamageReport
 from kg_loaders.records import Triple
 
+METHOD = "kbert"
 ATOL, AT_PADDING, FLOAT64 = 2e-5, 5e-3, 1e-9
-
-
-@pytest.fixture(scope="module")
-def folder(golden_root: Path) -> Path:
-    path = golden_root / "kbert"
-    if not path.is_dir():
-        pytest.skip(f"no golden vectors of K-BERT under {golden_root}")
-    return path
 
 
 def load(folder: Path, name: str) -> dict[str, Tensor]:

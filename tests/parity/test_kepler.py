@@ -33,20 +33,13 @@ from kept.objectives.described_triples import (
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.triple_batch import TripleBatch
 
+METHOD = "kepler"
 ATOL = 2e-5
 PAD = 1
 KE = {"plain": "table", "relation_desc": "conditioned", "relemb_from_desc": "described"}
 VARIANTS = (*KE, "double_ke")
 HEADS = ("wikiData", "wordnet")
 SLOTS = ("heads", "heads_r", "tails", "tails_r", "nHeads", "nTails", "relation_desc")
-
-
-@pytest.fixture(scope="module")
-def folder(golden_root: Path) -> Path:
-    path = golden_root / "kepler"
-    if not path.is_dir():
-        pytest.skip(f"no golden vectors of KEPLER under {golden_root}")
-    return path
 
 
 def load(folder: Path, name: str) -> dict[str, Tensor]:

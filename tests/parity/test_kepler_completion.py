@@ -27,6 +27,7 @@ from kept.evaluation.ranking import (
 )
 from kept.kge import TransE
 
+METHOD = "kepler"
 MARGIN = 12.0
 FILTERS = {
     "transductive": ("train", "valid", "test"),
@@ -38,14 +39,6 @@ DIRECTIONS: dict[str, tuple[Direction, ...]] = {
     "tail": ("tail",),
     "both": ("head", "tail"),
 }
-
-
-@pytest.fixture(scope="module")
-def folder(golden_root: Path) -> Path:
-    path = golden_root / "kepler"
-    if not path.is_dir():
-        pytest.skip(f"no golden vectors of KEPLER under {golden_root}")
-    return path
 
 
 @pytest.fixture(scope="module")

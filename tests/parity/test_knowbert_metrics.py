@@ -20,16 +20,9 @@ from kept.batches import N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW
 from kept.evaluation.ranking import RankCounts
 from kept.linking import ALWAYS, decode
 
+METHOD = "knowbert"
 ATOL = 1e-11
 Item = tuple[tuple[int, int], int]
-
-
-@pytest.fixture(scope="module")
-def root(golden_root: Path) -> Path:
-    path = golden_root / "knowbert"
-    if not path.is_dir():
-        pytest.skip(f"no golden vectors of KnowBERT under {golden_root}")
-    return path
 
 
 def score(gold: list[set[Any]], predicted: list[set[Any]]) -> LinkScore:
@@ -86,8 +79,8 @@ def check_decoding(
     compared.close("span", found, [metrics[f"span_{name}"] for name in names], atol=ATOL)
 
 
-def test_decoding(root: Path, compared: Any) -> None:
-    for item in json.loads((root / "metrics.json").read_text())["decode"]:
+def test_decoding(folder: Path, compared: Any) -> None:
+    for item in json.loads((folder / "metrics.json").read_text())["decode"]:
         tensors = (
             torch.tensor(item[name])
             for name in ("linking_scores", "candidate_spans", "candidate_entities", "gold_entities")
@@ -96,11 +89,11 @@ def test_decoding(root: Path, compared: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["wiki", "wordnet_wiki"])
-def test_links_of_the_models(root: Path, name: str, compared: Any) -> None:
-    folder = root / name
-    inputs = load_file(folder / "inputs.safetensors")
-    outputs = load_file(folder / "outputs.safetensors")
-    found = json.loads((folder / "losses_and_metrics.json").read_text())
+def test_links_of_the_models(folder: Path, name: str, compared: Any) -> None:
+    variant = folder / name
+    inputs = load_file(variant / "inputs.safetensors")
+    outputs = load_file(variant / "outputs.safetensors")
+    found = json.loads((variant / "losses_and_metrics.json").read_text())
     for kg, both in found["entity_linking"].items():
         for kind in ("margin", "softmax"):
             check_decoding(
@@ -125,8 +118,8 @@ def reciprocal_rank(predictions: Tensor, labels: Tensor, chosen: Tensor) -> floa
     return float((1 / counts.ranks("pessimistic")).mean())
 
 
-def test_set_f1_and_mrr(root: Path, compared: Any) -> None:
-    golden = json.loads((root / "metrics.json").read_text())
+def test_set_f1_and_mrr(folder: Path, compared: Any) -> None:
+    golden = json.loads((folder / "metrics.json").read_text())
     gold: list[set[Any]] = []
     predicted: list[set[Any]] = []
     for item in golden["f1_set"]:
@@ -144,12 +137,12 @@ def test_set_f1_and_mrr(root: Path, compared: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["wiki", "wordnet_wiki"])
-def test_metrics_after_one_batch(root: Path, name: str, compared: Any) -> None:
+def test_metrics_after_one_batch(folder: Path, name: str, compared: Any) -> None:
     """All but `mrr`, which is 0 in both: that pass did not feed it (see the test above)."""
-    folder = root / name
-    inputs = load_file(folder / "inputs.safetensors")
-    outputs = load_file(folder / "outputs.safetensors")
-    metrics = json.loads((folder / "losses_and_metrics.json").read_text())
+    variant = folder / name
+    inputs = load_file(variant / "inputs.safetensors")
+    outputs = load_file(variant / "outputs.safetensors")
+    metrics = json.loads((variant / "losses_and_metrics.json").read_text())
     expected = metrics["metrics_after_one_batch"]
     assert expected["mrr"] == 0
     asked = inputs["next_sentence_label"] >= 0

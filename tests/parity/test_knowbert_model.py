@@ -27,16 +27,9 @@ from kept.layers.mentions import mentions_of
 from kept.objectives.entity_linking import margin_loss, softmax_loss
 from kept.objectives.model import KnowledgeForPreTraining
 
+METHOD = "knowbert"
 ATOL = 1e-5
 CASES = [("wiki", "eager"), ("wiki", "sdpa"), ("wordnet_wiki", "eager"), ("wordnet_wiki", "sdpa")]
-
-
-@pytest.fixture(scope="module")
-def root(golden_root: Path) -> Path:
-    path = golden_root / "knowbert"
-    if not path.is_dir():
-        pytest.skip(f"no golden vectors of KnowBERT under {golden_root}")
-    return path
 
 
 def load(folder: Path, name: str) -> dict[str, Tensor]:
@@ -131,8 +124,8 @@ class Case:
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
-def case(root: Path, request: pytest.FixtureRequest) -> Case:
-    return Case(root / request.param[0], request.param[1])
+def case(folder: Path, request: pytest.FixtureRequest) -> Case:
+    return Case(folder / request.param[0], request.param[1])
 
 
 def test_states_logits_and_losses(case: Case, compared: Any) -> None:
@@ -296,9 +289,9 @@ def test_losses_of_both_kinds_on_the_same_scores(case: Case, compared: Any) -> N
         assert UNKNOWN_ROW in labels
 
 
-def test_projection_init(root: Path, compared: Any) -> None:
+def test_projection_init(folder: Path, compared: Any) -> None:
     """The original's start on a tall matrix, where it is well defined."""
-    expected = load_file(root / "projection_init.safetensors")
+    expected = load_file(folder / "projection_init.safetensors")
     forth, back = nn.Linear(16, 24), nn.Linear(24, 16)
     forth.load_state_dict({n: expected[f"bert_to_kg_projector.{n}"] for n in ("weight", "bias")})
     start_as_inverse(back, forth, original=True)
@@ -311,7 +304,7 @@ def test_projection_init(root: Path, compared: Any) -> None:
     torch.testing.assert_close(back(forth(states)), states, atol=1e-4, rtol=1e-4)
 
 
-def test_loading_misses_nothing(root: Path) -> None:
-    case = Case(root / "wiki", "sdpa")
+def test_loading_misses_nothing(folder: Path) -> None:
+    case = Case(folder / "wiki", "sdpa")
     assert isinstance(case.model, KnowledgeForPreTraining)
     assert not case.model.encoder.linkers["wiki"].entities.vectors.weight.requires_grad

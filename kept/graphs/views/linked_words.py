@@ -18,7 +18,10 @@ from kg_loaders import KnowledgeGraph
 
 
 class LinkedWordsView(View):
-    """`linked_words` as a method's view; build graphs with `WORDS_ONLY`."""
+    """`linked_words` as a method's view; build graphs with `WORDS_ONLY`.
+
+    Without a graph no mention has an entity, and the words are the same.
+    """
 
     reads_graph = False
 
