@@ -33,13 +33,13 @@ from kept.graphs.views import View
 from kept.methods import method, method_of
 from kept.outputs import KnowledgeOutput
 from kept.randomness import generator, torch_seed
-from kept.training.methods import builder_for
+from kept.training.methods import builder_for, require_options, view_for
 from kg_loaders import KnowledgeGraph, graph_from_records
 
-Settings = TypeVar("Settings")
+Saved = TypeVar("Saved")
 RUN_FILES = ("finetune.json", "pretrain.json")
-"""What a run leaves beside its model: its configuration, with the builder's settings in `graph` and
-the view's in `view`."""
+"""What a run leaves beside its model: the configuration, with its builder's settings in `graph`
+and the view's options in `view`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +104,11 @@ class AutoEncoder:
         settings = builder_for(self.method, builder or BuilderConfig())
         self.builder = dataclasses.replace(settings, drop_probability=0.0)
         self.view = dict(view or {})
+        require_options(self.method, self.view)
         self._seen: tuple[str, View, DictionaryLinker | None] | None = None
 
     def __repr__(self) -> str:
-        return f"AutoEncoder({type(self.encoder).__name__}, {self.builder})"
+        return f"AutoEncoder({type(self.encoder).__name__}, {self.builder}, view={self.view})"
 
     @classmethod
     def from_pretrained(
@@ -120,15 +121,15 @@ class AutoEncoder:
     ) -> AutoEncoder:
         """The encoder of a pre-training or fine-tuning run, or a bare saved one.
 
-        Tokenizer, builder settings and options of the method's view (KnowBERT's further graphs) are
-        those of the folder where none are given. Raises `CheckpointError` when the folder holds no
-        model of ours, or no tokenizer.
+        Tokenizer, builder settings and the view's options are those of the folder where none are
+        given. Raises
+        `CheckpointError` when the folder holds no model of ours, or no tokenizer.
         """
         return cls(
             saved_encoder(folder),
             tokenizer or saved_tokenizer(folder),
             builder=builder or saved_builder(folder),
-            view=_settings(folder, "view", dict) if view is None else view,
+            view=saved_view(folder) if view is None else view,
         )
 
     @classmethod
@@ -141,10 +142,12 @@ class AutoEncoder:
         untrained: bool = False,
         seed: int = 0,
         builder: BuilderConfig | None = None,
+        view: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> AutoEncoder:
         """A new encoder around a host, for methods that are of use without training (K-BERT).
 
+        `options` are those of the encoder, `view` those of the view, such as `max_branches`.
         Raises `ConfigError` for the others unless `untrained`; their vectors then mean little.
         """
         chosen, graph = method(method_name), _opened(kg)
@@ -159,7 +162,7 @@ class AutoEncoder:
             encoder = chosen.encoder.for_graph(
                 hosts.load_host(host), graph, tokenizer, seed=seed, **options
             )
-        return cls(encoder, tokenizer, builder=builder)
+        return cls(encoder, tokenizer, builder=builder, view=view)
 
     def encode(
         self,
@@ -209,7 +212,7 @@ class AutoEncoder:
         """View and linker of the graph; those of the last graph are kept."""
         seen = self._seen
         if seen is None or seen[0] != graph.content_hash:
-            view = self.method.view.of(graph, self.tokenizer, **self.view)
+            view = view_for(self.method, graph, self.tokenizer, self.view)
             seen = (graph.content_hash, view, None)
         if needs_linker and seen[2] is None:
             seen = (*seen[:2], DictionaryLinker(graph))
@@ -263,18 +266,24 @@ def saved_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
 
 def saved_builder(folder: str | Path) -> BuilderConfig:
     """The builder's settings of the run that made a folder; the defaults for a bare model."""
-    return _settings(folder, "graph", BuilderConfig)
+    return _saved(folder, "graph", lambda values: BuilderConfig(**values))
 
 
-def _settings(folder: str | Path, name: str, kind: Callable[..., Settings]) -> Settings:
-    """One group of settings of the run that made a folder; the defaults for a bare model."""
-    for path in (Path(folder) / file for file in RUN_FILES):
+def saved_view(folder: str | Path) -> dict[str, Any]:
+    """The view's options of the run that made a folder; none for a bare model."""
+    return _saved(folder, "view", lambda values: dict(values.items()))
+
+
+def _saved(folder: str | Path, field: str, read: Callable[[Any], Saved]) -> Saved:
+    """What `read` makes of a field of the run's configuration; of {} where there is none."""
+    for name in RUN_FILES:
+        path = Path(folder) / name
         if path.is_file():
             try:
-                return kind(**(json.loads(path.read_text(encoding="utf-8")).get(name) or {}))
+                return read(json.loads(path.read_text(encoding="utf-8")).get(field) or {})
             except (ValueError, TypeError, AttributeError) as error:
                 raise CheckpointError(f"{path} is not what a run wrote: {error}") from error
-    return kind()
+    return read({})
 
 
 def _opened(kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -15,6 +16,7 @@ from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.draw import draw_html
 from kept.hosts import load_tokenizer
 from kept.randomness import generator
+from kept.report.methods import method_sections
 from kept.report.page import Section, embedded_page, page, picture, prose, table, verdict
 from kept.tasks.atlas import atlas_examples, atlas_split, linked_texts
 from kept.tasks.completion_batches import usable_examples
@@ -29,6 +31,10 @@ from kept.tasks.completion_tables import (
     score_cells,
     to_json,
 )
+from kept.tasks.method_comparison import MethodComparison, compare_methods
+from kept.tasks.method_runs import MethodsConfig
+from kept.tasks.method_tables import to_json as methods_to_json
+from kept.tasks.wk_completion import CompletionSplit
 from kept.training.log import Reporter
 from kg_loaders import KnowledgeGraph, StoreError, atlas
 from kg_loaders.checks import Finding, check
@@ -40,10 +46,11 @@ Announce = Callable[[str], None]
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Where the demo left its page and its numbers."""
+    """Where the demo left its page and its numbers; the methods' own if they were compared."""
 
     report: Path
     results: Path
+    methods: MethodComparison | None = None
 
 
 def demo_config(path: Path | None = None) -> CompletionConfig:
@@ -52,14 +59,25 @@ def demo_config(path: Path | None = None) -> CompletionConfig:
     return CompletionConfig.model_validate(yaml.safe_load(text))
 
 
+def methods_config(methods: Sequence[str], path: Path | None = None) -> MethodsConfig:
+    """The shipped configuration of a comparison of `methods`, or that of another file."""
+    shipped = Path(__file__).with_name("demo_methods.yaml")
+    return MethodsConfig.read(path or shipped, {"methods": tuple(methods)})
+
+
 def run_demo(
     folder: Path,
     config: CompletionConfig,
     *,
     announce: Announce,
     reporter: Reporter | None = None,
+    methods: MethodsConfig | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> DemoResult:
-    """Run what is not done yet in `folder`; write `report.html` and `results.json` there."""
+    """Run what is not done yet in `folder`; write `report.html` and `results.json` there.
+
+    With `methods` these are compared as well, as far as they get before `should_stop` says so.
+    """
     announce("1/5 graph: the atlas")
     graph = _graph(folder / "kg")
     findings = check(graph)
@@ -72,12 +90,30 @@ def run_demo(
     drawn = _draw(graph, config)
     (folder / "graph.html").write_text(drawn, encoding="utf-8")
     announce("4/5 training and asking every method, with controls")
-    comparison, n_unusable = _compare(graph, config, folder, announce, reporter)
+    split, n_unusable = _split(graph, config)
+    announce(f"    {split}")
+    told = partial(_indented, announce)
+    comparison = compare(split, config, folder, reporter=reporter, announce=told)
+    if comparison is None:
+        raise ConfigError("the demo compares all methods")
+    compared = None
+    if methods is not None:
+        announce("    pre-training and fine-tuning the methods, with controls")
+        compared = compare_methods(
+            split,
+            methods,
+            folder / "methods",
+            reporter=reporter,
+            announce=told,
+            should_stop=should_stop,
+        )
     announce("5/5 report")
     counts = {"examples without two anchors": n_unusable}
     results = folder / "results.json"
     values = {"links": links, "skipped": counts}
     values |= {"completion": to_json(comparison), "config": config.model_dump(mode="json")}
+    if methods is not None and compared is not None:
+        values["methods"] = methods_to_json(compared) | {"config": methods.model_dump(mode="json")}
     results.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     report = folder / "report.html"
     sections = [
@@ -88,12 +124,14 @@ def run_demo(
         *_completion_sections(comparison),
         _audit_section(comparison, counts),
     ]
+    if methods is not None and compared is not None:
+        sections += method_sections(compared, methods, folder / "methods")
     lead = (
         "A small world of real facts, a small language model, a few minutes of training: does "
         "knowledge in the input help to tell how two mentioned entities are related?"
     )
     report.write_text(page("kept demo", lead, sections), encoding="utf-8")
-    return DemoResult(report, results)
+    return DemoResult(report, results, compared)
 
 
 def _graph(folder: Path) -> KnowledgeGraph:
@@ -130,24 +168,16 @@ def _draw(graph: KnowledgeGraph, config: CompletionConfig) -> str:
     return draw_html(built, graph, tokenizer)
 
 
-def _compare(
-    graph: KnowledgeGraph,
-    config: CompletionConfig,
-    folder: Path,
-    announce: Announce,
-    reporter: Reporter | None,
-) -> tuple[Comparison, int]:
-    tokenizer, builder = load_tokenizer(config.host), config.colake.builder
-    found = atlas_examples(atlas.sentences())
-    examples, n_unusable = usable_examples(list(found), graph, tokenizer, builder)
-    split = atlas_split(graph, examples, config)
-    announce(f"    {split}")
-    comparison = compare(
-        split, config, folder, reporter=reporter, announce=lambda text: announce(f"    {text}")
-    )
-    if comparison is None:
-        raise ConfigError("the demo compares all methods")
-    return comparison, n_unusable
+def _split(graph: KnowledgeGraph, config: CompletionConfig) -> tuple[CompletionSplit, int]:
+    """What is trained on and asked, and how many examples lack an anchor."""
+    found = list(atlas_examples(atlas.sentences()))
+    tokenizer = load_tokenizer(config.host)
+    examples, n_unusable = usable_examples(found, graph, tokenizer, config.colake.builder)
+    return atlas_split(graph, examples, config), n_unusable
+
+
+def _indented(announce: Announce, text: str) -> None:
+    announce(f"    {text}")
 
 
 # ---- the page ------------------------------------------------------------------

@@ -35,6 +35,7 @@ from kept.graphs.views import (
 class Method:
     """One published method. `builder` holds the fields of `BuilderConfig` that its view needs.
 
+    `on_trees` are options of an encoder that learns from a treebank, where none are given.
     `needs_training` is False where a host with the method around it is of use as it is.
     """
 
@@ -43,6 +44,7 @@ class Method:
     view: type[View]
     builder: Mapping[str, Any] = field(default_factory=dict)
     objectives: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    on_trees: Mapping[str, Any] = field(default_factory=dict)
     needs_training: bool = True
 
 
@@ -96,6 +98,7 @@ METHODS: dict[str, Method] = {
         view=LinkedWordsView,
         builder=WORDS_ONLY,
         objectives={"relation_pairs": {}},
+        on_trees={"adapters": {"linguistic": {}}},
     ),
 }
 

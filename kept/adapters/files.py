@@ -19,6 +19,8 @@ from kg_loaders.errors import GraphMismatchError
 
 FORMAT, VERSION = "kept-adapter", 1
 WEIGHTS_FILE, HEADER_FILE = "adapter.safetensors", "adapter.json"
+RUN_FOLDER = "adapters"
+"""Beside a run's model: one folder for each adapter that it trained."""
 HOST_SIZES = ("hidden_size", "num_hidden_layers")
 """What two hosts must share for an adapter of one to fit beside the other."""
 
@@ -62,6 +64,24 @@ def write_adapter(folder: str | Path, name: str, adapter: Adapter, host: Any) ->
         "sha256": _sha256(weights),
     }
     header.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+
+def find_adapter(path: str | Path) -> Path:
+    """The folder at `path` if it holds an adapter, or that of the only one a run there trained.
+
+    Raises `CheckpointError` when there is none, or several.
+    """
+    place = Path(path)
+    if (place / HEADER_FILE).is_file():
+        return place
+    found = sorted(header.parent for header in (place / RUN_FOLDER).glob(f"*/{HEADER_FILE}"))
+    if len(found) != 1:
+        raise CheckpointError(
+            f"{place} holds no {HEADER_FILE}, and "
+            + (f"{len(found)} adapters in {RUN_FOLDER}/" if found else f"no {RUN_FOLDER}/ of a run")
+            + "; name the folder of one adapter"
+        )
+    return found[0]
 
 
 def read_adapter(folder: str | Path, host: Any) -> SavedAdapter:

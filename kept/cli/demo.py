@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kept.tasks.method_comparison import MethodComparison
 
 
 def demo(
@@ -16,22 +22,85 @@ def demo(
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="YAML instead of the shipped one.")
     ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            "-m",
+            help="Compare these methods as well, with controls: names apart by commas, or all.",
+        ),
+    ] = None,
+    methods_config: Annotated[
+        Path | None,
+        typer.Option("--methods-config", help="YAML for the methods instead of the shipped one."),
+    ] = None,
+    budget_minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--budget-minutes",
+            min=0,
+            help="Stop training methods after so long; the same command goes on.",
+        ),
+    ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the report.")] = False,
 ) -> None:
     """Run the main job on the shipped world: graph, links, CoLAKE with controls, report.
 
-    A run that was cut goes on where it stopped when the command is given again.
+    With --methods, every method named is also pre-trained and fine-tuned on the same sentences,
+    with true, shuffled and no knowledge. A run that was cut goes on where it stopped when the
+    command is given again.
     """
+    begun = time.monotonic()
     from rich.console import Console
     from transformers.utils.logging import disable_progress_bar
 
     from kept.cli.progress import TrainingProgress
     from kept.demo import demo_config, run_demo
+    from kept.demo import methods_config as read_methods
+    from kept.tasks.method_comparison import method_names
 
+    compared = None
+    if methods is not None:
+        compared = read_methods(method_names(methods), methods_config)
+    elif methods_config is not None or budget_minutes is not None:
+        raise typer.BadParameter("give --methods too: these options are about them")
     output.mkdir(parents=True, exist_ok=True)
     disable_progress_bar()
-    with TrainingProgress(Console()) as reporter:
-        result = run_demo(output, demo_config(config), announce=reporter.notice, reporter=reporter)
+    console = Console()
+    with TrainingProgress(console) as reporter:
+        result = run_demo(
+            output,
+            demo_config(config),
+            announce=reporter.notice,
+            reporter=reporter,
+            methods=compared,
+            should_stop=lambda: (
+                budget_minutes is not None and time.monotonic() - begun >= budget_minutes * 60
+            ),
+        )
+    if result.methods is not None:
+        _print_methods(console, result.methods)
     typer.echo(f"report:  {result.report}\nresults: {result.results}")
     if open_page:
         webbrowser.open(result.report.resolve().as_uri())
+
+
+def _print_methods(console: Console, comparison: MethodComparison) -> None:
+    from rich.table import Table
+
+    from kept.tasks.method_tables import DIFFERENCES, SCORES, difference_cells, score_cells
+
+    scores = score_cells(comparison.rows, comparison.outcomes)
+    differences = difference_cells(comparison.differences)
+    of_scores = [row.setting for row in comparison.rows]
+    of_differences = [difference.setting for difference in comparison.differences]
+    for columns, cells, settings in (
+        (SCORES, scores, of_scores),
+        (DIFFERENCES, differences, of_differences),
+    ):
+        table = Table("setting", *columns)
+        for setting, line in zip(settings, cells, strict=True):
+            table.add_row(setting, *line)
+        console.print(table)
+    if comparison.missing:
+        console.print(f"not finished, run again to go on: {', '.join(comparison.missing)}")

@@ -39,6 +39,13 @@ def finetune(
     host: Annotated[
         str | None, typer.Option(help="minilm (default), a folder or a hub name.")
     ] = None,
+    adapter: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="Of a new encoder: an adapter, or a run that trained one; may be repeated.",
+        ),
+    ] = None,
     knowledge: Annotated[str | None, typer.Option(help="true (default), off or shuffled.")] = None,
     markers: Annotated[
         str | None, typer.Option(help="Around targets: none, ernie, ernie-typing or kadapter.")
@@ -91,6 +98,7 @@ def finetune(
         "model": model,
         "method": method,
         "host": host,
+        "adapters": adapter or None,
         "knowledge": knowledge,
         "markers": markers,
         "link": link,

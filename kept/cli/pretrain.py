@@ -42,6 +42,10 @@ def pretrain(
         list[Path] | None,
         typer.Option(help="Linked text as `kept link -o` writes it; may be repeated."),
     ] = None,
+    treebank: Annotated[
+        list[Path] | None,
+        typer.Option(help="CoNLL-U, plain or compressed, instead of --text; may be repeated."),
+    ] = None,
     host: Annotated[
         str | None, typer.Option(help="minilm (default), a folder or a hub name.")
     ] = None,
@@ -97,6 +101,7 @@ def pretrain(
     flags: dict[str, Any] = {
         "kg": kg,
         "text": text,
+        "treebank": treebank,
         "host": host,
         "method": method,
         "objectives": {name: {} for name in objective} if objective else None,

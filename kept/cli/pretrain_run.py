@@ -52,7 +52,7 @@ def _train(config: PretrainConfig, output: Path, how: Resume, console: Console) 
         if not list_checkpoints(output / "checkpoints"):
             (output / CONFIG_FILE).write_text(config.model_dump_json(indent=2), encoding="utf-8")
             load_tokenizer(config.host).save_pretrained(output)
-        return train(
+        result = train(
             model,
             data,
             config.training,
@@ -61,3 +61,5 @@ def _train(config: PretrainConfig, output: Path, how: Resume, console: Console) 
             resume=how,
             should_stop=lambda: bool(stop),
         )
+        model.encoder.save_trained_parts(output)
+        return result

@@ -7,6 +7,7 @@ else (objectives, heads, training, saving) takes any of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from transformers import (
@@ -181,6 +182,9 @@ class KnowledgeEncoder(KnowledgeModel):
 
     def begin_task(self) -> None:
         """Called once, when a new task head is put on: the moment to freeze other parts."""
+
+    def save_trained_parts(self, folder: str | Path) -> None:
+        """Called when pre-training ends: write what is of use beside other models, too."""
 
     def train_only(self, names: tuple[str, ...]) -> None:
         """Freeze every parameter outside the named `parts`; raises `ConfigError` on other names."""

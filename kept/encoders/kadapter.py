@@ -17,11 +17,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.adapters.adapter import Adapter, AdapterOptions
-from kept.adapters.files import read_adapter, write_adapter
+from kept.adapters.files import RUN_FOLDER, find_adapter, read_adapter, write_adapter
 from kept.adapters.fusion import make_fusion
 from kept.batches import KnowledgeBatch
 from kept.convert.tables import load_strictly
@@ -145,6 +145,43 @@ class KAdapter(KnowledgeEncoder):
         self.post_init()
         self.freeze()
 
+    @classmethod
+    def for_graph(
+        cls,
+        host: PreTrainedModel,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        seed: int,
+        adapters_from: Sequence[str | Path] = (),
+        adapters_graph: KnowledgeGraph | None = None,
+        any_graph: bool = False,
+        **options: Any,
+    ) -> KAdapter:
+        """`from_host`, with the saved adapters in the folders `adapters_from` beside new ones.
+
+        A folder is an adapter's own, or that of a run that trained one. They must have been trained
+        on `adapters_graph` (by default `graph`), on none, or `any_graph` be true. New ones are
+        those in `adapters`; by default they alone move in pre-training. Raises as `load_adapter`.
+        """
+        if not adapters_from:
+            return cls.from_host(host, graph, **options)
+        new, known = dict(options.pop("adapters", None) or {}), {}
+        trained_on = (graph if adapters_graph is None else adapters_graph).content_hash
+        for folder in adapters_from:
+            saved = read_adapter(find_adapter(folder), host.config)
+            if not any_graph:
+                saved.require_graph(trained_on)
+            if saved.name in known or saved.name in new:
+                raise ConfigError(f"{folder}: there is an adapter {saved.name!r} already")
+            known[saved.name] = saved
+        values = {name: dataclasses.asdict(saved.options) for name, saved in known.items()}
+        moving = {"pretraining_trains": [f"adapters.{name}" for name in new], **options}
+        made = cls.from_host(host, graph, adapters={**new, **values}, **moving)
+        for name, saved in known.items():
+            load_strictly(made.adapter(name), saved.weights)
+        return made
+
     @property
     def names(self) -> list[str]:
         """The adapters' names, in the order in which they are fused."""
@@ -244,6 +281,12 @@ class KAdapter(KnowledgeEncoder):
         """Write one adapter to a folder of its own."""
         write_adapter(folder, name, self.adapter(name), self.host.config)
 
+    def save_trained_parts(self, folder: str | Path) -> None:
+        """Every adapter that moves in this stage, to `folder`/adapters/NAME."""
+        for name in self.names:
+            if any(p.requires_grad for p in self.adapter(name).parameters()):
+                self.save_adapter(Path(folder) / RUN_FOLDER / name, name)
+
     def load_adapter(
         self,
         folder: str | Path,
@@ -257,7 +300,7 @@ class KAdapter(KnowledgeEncoder):
         It must have been trained on `graph` (by default this model's), on none, or `any_graph` be
         true. Raises `GraphMismatchError` or, for faulty files or another host, `CheckpointError`.
         """
-        saved = read_adapter(folder, self.host.config)
+        saved = read_adapter(find_adapter(folder), self.host.config)
         if not any_graph:
             saved.require_graph(self.config.content_hash if graph is None else graph.content_hash)
         chosen = name or saved.name

@@ -103,6 +103,19 @@ def sign_flip_test(
     return (hits + 1) / (n_flips + 1)
 
 
+def verdict(difference: Interval, p: float, *, ours: str, theirs: str) -> str:
+    """In words: a difference of ours minus theirs counts when interval and test agree, at 5 %.
+
+    >>> verdict(Interval(0.1, 0.02, 0.18, 0.95, 50, "bootstrap"), 0.06, ours="A", theirs="B")
+    'no difference is shown'
+    """
+    if p < 0.05 and difference.low > 0:
+        return f"{ours} is better"
+    if p < 0.05 and difference.high < 0:
+        return f"{theirs} is better"
+    return "no difference is shown"
+
+
 def seed_interval(values: ArrayLike, *, confidence: float = 0.95) -> Interval:
     """Student's t interval of the mean over runs `[item]` with different seeds."""
     runs = np.asarray(values, np.float64)

@@ -67,6 +67,15 @@ def picture(path: Path, alternative: str) -> str:
     return f'<img alt="{escape(alternative)}" src="data:image/png;base64,{data}">'
 
 
+def gallery(pictures: Sequence[tuple[Path, str]]) -> str:
+    """PNGs side by side, small, each with its caption."""
+    figures = "".join(
+        f"<figure>{picture(path, caption)}<figcaption>{escape(caption)}</figcaption></figure>"
+        for path, caption in pictures
+    )
+    return f'<div class="gallery">{figures}</div>'
+
+
 def embedded_page(html: str, title: str, height: int) -> str:
     """Another self-contained page in a frame, so that its scripts stay its own."""
     return f'<iframe title="{escape(title)}" height="{height}" srcdoc="{escape(html)}"></iframe>'

@@ -36,6 +36,7 @@ from kept.evaluation.statistics import (
     bootstrap_interval,
     paired_bootstrap_interval,
     sign_flip_test,
+    verdict,
 )
 from kept.graphs.builder import BuilderConfig
 from kept.randomness import generator
@@ -114,12 +115,8 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """In words: a difference counts when interval and test agree, at 5 %."""
-        if self.p < 0.05 and self.mrr.low > 0:
-            return f"{self.ours} is better"
-        if self.p < 0.05 and self.mrr.high < 0:
-            return f"{self.theirs} is better"
-        return "no difference is shown"
+        """In words, by the rule of `kept.evaluation.statistics.verdict`."""
+        return verdict(self.mrr, self.p, ours=self.ours, theirs=self.theirs)
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,7 @@ def compare(
     folder.mkdir(parents=True, exist_ok=True)
     asked = Asked.of(split)
     answers: dict[str, Answers] = {}
-    data = _data_fingerprint(split)
+    data = data_fingerprint(split)
     for name, options, run in _methods(split, asked, config, folder, reporter):
         if only is not None and name not in only:
             continue
@@ -316,7 +313,8 @@ def _slug(name: str) -> str:
     return "-".join(name.replace(",", "").lower().split())
 
 
-def _data_fingerprint(split: CompletionSplit) -> str:
+def data_fingerprint(split: CompletionSplit) -> str:
+    """SHA-256 over the graphs and the examples that are trained on and asked."""
     state = hashlib.sha256()
     for graph in (split.train_graph, split.context_graph):
         state.update(graph.content_hash.encode())

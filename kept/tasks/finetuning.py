@@ -18,11 +18,12 @@ from transformers import PreTrainedTokenizerBase
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link
 from kept import hosts
-from kept.auto import saved_builder, saved_encoder, saved_tokenizer
+from kept.auto import saved_builder, saved_encoder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
+from kept.graphs.views import View
 from kept.heads.model import MULTI, TAGGING, KnowledgeForTask, head_kind
 from kept.methods import Method, method, method_of
 from kept.randomness import generator, torch_seed
@@ -38,7 +39,7 @@ from kept.tasks.finetuning_examples import (
     some_of,
 )
 from kept.tasks.finetuning_scores import Answers, Baseline, scores
-from kept.training.methods import builder_for
+from kept.training.methods import builder_for, view_for
 from kg_loaders import KnowledgeGraph
 
 Set = Literal["dev", "test"]
@@ -145,12 +146,15 @@ def assemble(config: FinetuneConfig) -> FinetuneRun:
         "links_in_kg": _link_counts(sets["train"], whole),
     }
     labels = _labels(sets["train"])
-    model, chosen, tokenizer = _model(config, graph, labels)
-    builder = config.graph
+    model, chosen, tokenizer = _model(config, graph, whole, labels)
+    builder, options = config.graph, config.view
     if builder is None:
         builder = saved_builder(config.model) if config.model else BuilderConfig()
-    config = config.model_copy(update={"graph": builder})
-    maker = _Maker(config, builder, graph, tokenizer, chosen)
+    if options is None:
+        options = saved_view(config.model) if config.model else {}
+    config = config.model_copy(update={"graph": builder, "view": options})
+    view = view_for(chosen, graph, tokenizer, options)
+    maker = _Maker(config, builder, graph, tokenizer, chosen, view)
     train = maker.data(sets["train"], {label: i for i, label in enumerate(labels)})
     run = FinetuneRun(
         config=config,
@@ -162,7 +166,8 @@ def assemble(config: FinetuneConfig) -> FinetuneRun:
         facts=facts | {"n_train_skipped": train.skipped, "labels": labels},
     )
     if config.knowledge != "true" and (config.model or not train.view.reads_graph):
-        true = dataclasses.replace(maker, graph=clear, knowledge="true")
+        view = view_for(chosen, clear, tokenizer, options)
+        true = dataclasses.replace(maker, graph=clear, view=view, knowledge="true")
         _require_difference(train, true.data(sets["train"], train.labels), config.knowledge)
     return run
 
@@ -176,6 +181,7 @@ class _Maker:
     graph: KnowledgeGraph
     tokenizer: PreTrainedTokenizerBase
     method: Method
+    view: View
     knowledge: Knowledge | None = None
 
     def data(self, examples: Sequence[TaskExample], labels: Mapping[str, int] | None) -> TaskData:
@@ -192,19 +198,19 @@ class _Maker:
             self.graph,
             self.tokenizer,
             builder=builder_for(self.method, builder),
-            view=self.method.view.of(self.graph, self.tokenizer),
+            view=self.view,
             problem_type=task.problem_type,
             labels=labels,
         )
 
 
 def _model(
-    config: FinetuneConfig, graph: KnowledgeGraph, labels: Sequence[str]
+    config: FinetuneConfig, graph: KnowledgeGraph, whole: KnowledgeGraph, labels: Sequence[str]
 ) -> tuple[KnowledgeForTask, Method, PreTrainedTokenizerBase]:
     task = TASKS[config.task]
     with torch.random.fork_rng():
         torch.manual_seed(torch_seed(config.training.seed, "initial weights"))
-        encoder, chosen, tokenizer = _encoder(config, graph)
+        encoder, chosen, tokenizer = _encoder(config, graph, whole)
         model = KnowledgeForTask.of(
             encoder,
             config.head or task.head,
@@ -219,14 +225,21 @@ def _model(
 
 
 def _encoder(
-    config: FinetuneConfig, graph: KnowledgeGraph
+    config: FinetuneConfig, graph: KnowledgeGraph, whole: KnowledgeGraph
 ) -> tuple[KnowledgeEncoder, Method, PreTrainedTokenizerBase]:
     if config.model is not None:
         encoder = saved_encoder(config.model, graph=graph)
         return encoder, method_of(encoder), saved_tokenizer(config.model)
     chosen, tokenizer = method(config.method or ""), hosts.load_tokenizer(config.host)
+    options = dict(config.options)
+    if config.adapters:  # `graph` lacks what is asked for; they were trained on the whole
+        options |= {
+            "adapters_from": config.adapters,
+            "adapters_graph": whole,
+            "any_graph": config.any_graph,
+        }
     made = chosen.encoder.for_graph(
-        hosts.load_host(config.host), graph, tokenizer, seed=config.training.seed, **config.options
+        hosts.load_host(config.host), graph, tokenizer, seed=config.training.seed, **options
     )
     return made, chosen, tokenizer
 

@@ -14,20 +14,23 @@ from kept.methods import method
 from kept.tasks.controls import Knowledge
 from kept.tasks.finetuning_examples import FORMATS, TASKS
 from kept.tasks.finetuning_markers import MARKERS
-from kept.training.config import RunConfig, TrainConfig
+from kept.training.config import RunConfig, TrainConfig, absolute
 
 
 class FinetuneConfig(RunConfig):
     """One fine-tuning run: a task's files, a method new or trained, knowledge, how to train.
 
-    Give `model`, the folder of an earlier run, or `method` and `host` for a new encoder. Without a
-    `dev` file a share of the training file is held out, whole groups (pairs of entities, texts) at
-    a time; so is a test set if `test_share` is above 0. Training examples whose text stands in dev
-    or test are dropped unless `keep_repeats`. `max_train` and `max_asked` draw so many examples of
-    each set. `link` finds entities in texts that have none. `graph` None takes the settings that
-    `model` was trained with. `head` None is the task's own; `freeze` names parts of the encoder,
-    `train_only` the parts that move beside the head (all, if empty). `threshold` is the logit above
-    which a type is predicted. `no_relation` is the class that is never counted as a find.
+    Give `model`, the folder of an earlier run, or `method` and `host` for a new encoder. `adapters`
+    are folders of adapters, or of runs that trained one each, for a new encoder that has some; they
+    are frozen in the task, and must have been trained on `kg`, on none, or `any_graph` be true.
+    Without a `dev` file a share of the training file is held out, whole groups (pairs of entities,
+    texts) at a time; so is a test set if `test_share` is above 0. Training examples whose text
+    stands in dev or test are dropped unless `keep_repeats`. `max_train` and `max_asked` draw so
+    many examples of each set. `link` finds entities in texts that have none. `graph` and `view`
+    (the view's options) None take what `model` was trained with. `head` None is the task's own;
+    `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
+    empty). `threshold` is the logit above which a type is predicted. `no_relation` is the class
+    that is never counted as a find.
     """
 
     task: str
@@ -48,7 +51,10 @@ class FinetuneConfig(RunConfig):
     method: str | None = None
     host: str = "minilm"
     options: dict[str, Any] = Field(default_factory=dict)
+    adapters: tuple[Path, ...] = ()
+    any_graph: bool = False
     graph: BuilderConfig | None = None
+    view: dict[str, Any] | None = None
     head: str | None = None
     head_options: dict[str, Any] = Field(default_factory=dict)
     freeze: tuple[str, ...] = ()
@@ -75,17 +81,36 @@ class FinetuneConfig(RunConfig):
         if FORMATS[self.format].task != self.task:
             wanted = sorted(name for name, line in FORMATS.items() if line.task == self.task)
             raise ValueError(f"format {self.format} holds no {self.task}; give one of {wanted}")
+        faults = []
         if (self.model is None) == (self.method is None):
-            raise ValueError("give model or method, exactly one")
+            faults.append("give model or method, exactly one")
         if self.model is not None and self.options:
-            raise ValueError("options belong to a new encoder; model brings its own")
+            faults.append("options belong to a new encoder; model brings its own")
+        if self.model is not None and self.adapters:
+            faults.append("adapters belong to a new encoder; model brings its own")
+        elif self.adapters and "adapters" not in method(self.method or "kadapter").encoder.parts:
+            faults.append(f"{self.method} has no adapters; leave them out, or give another method")
+        if self.adapters and self.knowledge != "true":
+            faults.append(
+                f"adapters know what they were trained on, whatever knowledge={self.knowledge!r} "
+                "takes away; give adapters trained on such a graph as kg"
+            )
+        if self.any_graph and not self.adapters:
+            faults.append("any_graph goes with adapters")
+        if faults:
+            raise ValueError("; ".join(faults))
         return self
 
     def with_absolute_paths(self) -> Self:
         """The same run from any working directory."""
         names = ("train", "dev", "test", "kg", "model")
         paths = {n: path.resolve() for n in names if (path := getattr(self, n)) is not None}
-        update: dict[str, Any] = dict(paths)
+        update: dict[str, Any] = {
+            **paths,
+            "adapters": tuple(map(Path.resolve, self.adapters)),
+            "options": absolute(self.options),
+            "view": absolute(self.view),
+        }
         if Path(self.host).is_dir():
             update["host"] = str(Path(self.host).resolve())
         return self.model_copy(update=update)

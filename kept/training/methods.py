@@ -19,29 +19,31 @@ from kept.errors import CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import View
 from kept.methods import Method, method
-from kept.objectives.model import KnowledgeForPreTraining
+from kept.objectives.model import KnowledgeForPreTraining, objective_kind
 from kept.randomness import torch_seed
-from kept.training.config import PretrainConfig
+from kept.tasks.conllu import read_conllu
+from kept.tasks.dependency import DependencyData
+from kept.training.config import TREES, PretrainConfig
+from kept.training.stream import PretrainingData
 from kept.training.wordgraphs import WordGraphData
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.damage import DamageReport
 
+Objectives = Mapping[str, Mapping[str, Any]]
 
-def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, WordGraphData]:
+
+def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, PretrainingData]:
     """The untrained model on its host, and the data; same configuration, same weights."""
     chosen = method(config.method)
-    graph = KnowledgeGraph.open(config.kg)
+    graph = graph_from_records([]) if config.kg is None else KnowledgeGraph.open(config.kg)
     tokenizer = hosts.load_tokenizer(config.host)
-    objectives = config.objectives or chosen.objectives
-    texts, documents = read_texts(config.text)
-    data = WordGraphData(
-        texts,
-        graph,
-        tokenizer,
-        builder=builder_for(chosen, config.graph),
-        view=view_for(chosen, graph, tokenizer, config.view),
-        objectives=objectives,
-        documents=documents,
+    objectives: Objectives = config.objectives or (
+        {TREES: {}} if config.treebank else chosen.objectives
+    )
+    data: PretrainingData = (
+        _trees(config, tokenizer, objectives)
+        if config.treebank
+        else _texts(config, chosen, graph, tokenizer, objectives)
     )
     with torch.random.fork_rng():
         torch.manual_seed(torch_seed(config.training.seed, "initial weights"))
@@ -50,6 +52,35 @@ def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, WordGraph
     if config.train_only:
         encoder.train_only(config.train_only)
     return model, data
+
+
+def _texts(
+    config: PretrainConfig,
+    chosen: Method,
+    graph: KnowledgeGraph,
+    tokenizer: PreTrainedTokenizerBase,
+    objectives: Objectives,
+) -> WordGraphData:
+    texts, documents = read_texts(config.text)
+    return WordGraphData(
+        texts,
+        graph,
+        tokenizer,
+        builder=builder_for(chosen, config.graph),
+        view=view_for(chosen, graph, tokenizer, config.view),
+        objectives=objectives,
+        documents=documents,
+    )
+
+
+def _trees(
+    config: PretrainConfig, tokenizer: PreTrainedTokenizerBase, objectives: Objectives
+) -> DependencyData:
+    """The sentences that fit both `graph.max_words` and the objective's classes."""
+    options = objective_kind(TREES).read(TREES, objectives[TREES])
+    sentences = [sentence for path in config.treebank for sentence in read_conllu(path)]
+    longest = min(config.graph.max_words, options.n_positions)
+    return DependencyData(sentences, tokenizer, max_words=longest)
 
 
 def builder_for(chosen: Method, config: BuilderConfig) -> BuilderConfig:
@@ -65,6 +96,12 @@ def view_for(
     options: Mapping[str, Any],
 ) -> View:
     """The method's view with `options`; raises `ConfigError` naming one that it does not have."""
+    require_options(chosen, options)
+    return chosen.view.of(graph, tokenizer, **options)
+
+
+def require_options(chosen: Method, options: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` naming an option that the method's view does not have."""
     known = [*signature(chosen.view.of).parameters][2:]
     unknown = [name for name in options if name not in known]
     if unknown:
@@ -72,7 +109,6 @@ def view_for(
             f"{chosen.view.__name__} has no option {unknown[0]!r}; "
             f"it has {', '.join(known) or 'none'}"
         )
-    return chosen.view.of(graph, tokenizer, **options)
 
 
 def read_texts(paths: Iterable[Path]) -> tuple[list[LinkedText], list[int]]:
@@ -92,8 +128,9 @@ def _encoder(
 ) -> KnowledgeEncoder:
     if config.start_from is None:
         host = hosts.load_host(config.host)
+        options = {**(chosen.on_trees if config.treebank else {}), **config.options}
         return chosen.encoder.for_graph(
-            host, graph, tokenizer, seed=config.training.seed, **config.options
+            host, graph, tokenizer, seed=config.training.seed, **options
         )
     if config.options:
         raise ConfigError("options belong to a new encoder; start_from brings its own")

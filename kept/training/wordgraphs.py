@@ -38,7 +38,8 @@ class WordGraphData:
     mark each sample and complete each batch, in this order. Where one of them asks for pairs
     (`Preparation.pairing`), sample i is a pair around text i, drawn anew in every epoch;
     `documents` are the numbers of texts that belong together, in order (all, if absent).
-    Raises `ConfigError` when no link leads into `graph`, `HostError` for a slow tokenizer.
+    Raises `ConfigError` when no link leads into `graph`, unless `require_links` is false (a control
+    without knowledge), and `HostError` for a slow tokenizer.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class WordGraphData:
         view: View,
         objectives: Mapping[str, Mapping[str, Any]],
         documents: Sequence[int] | None = None,
+        require_links: bool = True,
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
         self._word_pad_id = int(tokenizer.pad_token_id)
@@ -58,7 +60,7 @@ class WordGraphData:
         if not view.reads_candidates:
             self._texts = [without_candidates(text) for text in texts]
         self._entities, self._link_offsets = linked_entities(texts, graph)
-        if not (self._entities >= 0).any():
+        if require_links and not (self._entities >= 0).any():
             raise ConfigError(
                 f"none of the {len(self._entities)} links of {len(texts)} texts leads into "
                 f"{graph}; link the texts with this graph (`kept link`)"

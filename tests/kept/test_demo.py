@@ -23,6 +23,13 @@ TINY = {
     "recipes": {"transe": {"n_epochs": 1}, "dkrl": {"n_epochs": 1, "batch_size": 2048}},
 }
 
+STAGE = {"steps": 2, "batch_size": 4, "threads": 1, "log_every": 1}
+METHODS = {
+    "builder": {"max_neighbours": 2, "max_words": 40, "max_nodes": 80},
+    "pretraining": STAGE,
+    "finetuning": STAGE,
+}
+
 
 @pytest.mark.slow
 @pytest.mark.minilm
@@ -47,3 +54,13 @@ def test_demo_leaves_an_offline_report_and_resumes(tmp_path: Path) -> None:
     assert again.exit_code == 0, again.output
     assert "running" not in again.output
     assert json.loads((run / "results.json").read_text()) == results
+    assert "methods" not in results
+    methods = tmp_path / "methods.yaml"
+    methods.write_text(yaml.safe_dump(METHODS))
+    options = ["--methods", "none", "--methods-config", str(methods)]
+    compared = CliRunner().invoke(app, [*command, *options])
+    assert compared.exit_code == 0, compared.output
+    assert "none: running" in compared.output
+    rows = json.loads((run / "results.json").read_text())["methods"]["rows"]
+    assert [row["method"] for row in rows if row["setting"] == "inductive"][1:] == ["none"]
+    assert "Methods compared" in (run / "report.html").read_text()

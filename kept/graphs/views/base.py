@@ -31,7 +31,7 @@ class View:
 
     @classmethod
     def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Self:
-        """The view over this graph and tokenizer."""
+        """The view over this graph and tokenizer; each view names its own options."""
         raise NotImplementedError
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:

@@ -6,7 +6,7 @@ Axis legend: node.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -31,9 +31,15 @@ class ERNIEView(View):
         self.min_confidence = min_confidence
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Self:
-        """`options` are those of the view; ids are the graph's own."""
-        return cls(**options)
+    def of(  # type: ignore[override]
+        cls,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        min_confidence: float = 0.3,
+    ) -> Self:
+        """Nothing else is needed: ids are the graph's own."""
+        return cls(min_confidence=min_confidence)
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """Raises `BatchError` when anchors took the place of words."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -88,8 +88,24 @@ class KBERTView(View):
         self._labels: dict[tuple[NodeKind, int], Pieces] = {}
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Any:
-        return cls(graph, tokenizer, **options)
+    def of(  # type: ignore[override]
+        cls,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        predicate: bool = True,
+        max_branches: int = 2,
+        max_pieces: int = 12,
+        max_nodes: int = 256,
+    ) -> Self:
+        return cls(
+            graph,
+            tokenizer,
+            predicate=predicate,
+            max_branches=max_branches,
+            max_pieces=max_pieces,
+            max_nodes=max_nodes,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_labels": {}}

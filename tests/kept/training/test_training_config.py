@@ -51,8 +51,8 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
     lines = str(caught.value).splitlines()
     assert lines[0] == f"11 fault(s) in {path}:"
     assert [line.split(":")[0].strip() for line in sorted(lines[1:])] == sorted(
-        ["kg", "text", "graph.max_neighbour", "graph.max_nodes", "objectives.masked_nodes", "metod",
-         "training.epochs", "training.node_budget", "training.seed", "training.schedule",
+        ["kg", "treebank", "graph.max_neighbour", "graph.max_nodes", "objectives.masked_nodes",
+         "metod", "training.epochs", "training.node_budget", "training.seed", "training.schedule",
          "training.batchsize"]
     )  # fmt: skip
     assert "training.epochs: give steps or epochs, exactly one, not 2" in str(caught.value)
