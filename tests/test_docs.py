@@ -159,3 +159,22 @@ def test_parameters_added(name: str, small_graph: KnowledgeGraph) -> None:
     told = int(found[1].replace(",", "")) + int(found[2] or 0) * n_rows
     assert n_all - n_own == told
     assert f"{n_own:,}" in PAGE
+
+
+# ---- recipes --------------------------------------------------------------------------------
+def test_contributing_names_what_is_there() -> None:
+    page = ROOT / "CONTRIBUTING.md"
+    if not page.exists():
+        pytest.skip("CONTRIBUTING.md is no part of an installed package")
+    text = page.read_text(encoding="utf-8")
+    spans = set(re.findall(r"`([^`]+)`", text))
+    paths = {s for s in spans if re.fullmatch(r"[\w./-]+(\.py|\.md|/)", s) and "ebert" not in s}
+    paths = {path for path in paths if "NAME" not in path} - {"errors.py"}  # of each package
+    assert len(paths) > 12
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+    tables = {s for s in spans if s.isupper() and len(s) > 4}
+    assert {"METHODS", "ENCODERS", "OBJECTIVES", "HEADS", "CONVERTERS"} <= tables
+    for name in tables:
+        files = [p for path in paths for p in [ROOT / path] if p.suffix == ".py"]
+        assert any(re.search(rf"^{name}\b", p.read_text(), re.MULTILINE) for p in files), name
+    assert len(text.splitlines()) < 50
