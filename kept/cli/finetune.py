@@ -11,15 +11,23 @@ from typing import Annotated
 
 import typer
 
+from kept.cli.options import (
+    ConfigFile,
+    Going,
+    LearningRate,
+    Minutes,
+    Seed,
+    Skipping,
+    Threads,
+)
+
 
 def finetune(
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="Folder of the run: model, scores, answers, log."),
     ],
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="YAML file; flags lie over it.")
-    ] = None,
+    config: ConfigFile = None,
     task: Annotated[
         str | None, typer.Option(help="relation, typing, classification or tagging.")
     ] = None,
@@ -63,25 +71,19 @@ def finetune(
     steps: Annotated[int | None, typer.Option(help="Optimiser steps, or give --epochs.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the examples.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Examples a batch.")] = None,
-    learning_rate: Annotated[float | None, typer.Option("--lr", help="Of the network.")] = None,
+    learning_rate: LearningRate = None,
     evaluate_every: Annotated[
         int | None, typer.Option(help="Score dev every so many steps, and log it.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads of torch.")] = None,
-    budget_minutes: Annotated[
-        float | None, typer.Option(help="Stop with a checkpoint after so many minutes.")
-    ] = None,
+    seed: Seed = None,
+    threads: Threads = None,
+    budget_minutes: Minutes = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any other field, such as max_train=500."),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")
-    ] = False,
-    skip_damaged: Annotated[
-        bool, typer.Option("--skip-damaged", help="With --resume: pass over damaged checkpoints.")
-    ] = False,
+    resume: Going = False,
+    skip_damaged: Skipping = False,
 ) -> None:
     """Fine-tune a method on a task and score it beside a baseline.
 

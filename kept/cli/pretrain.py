@@ -12,6 +12,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from kept.cli.options import (
+    ConfigFile,
+    Going,
+    LearningRate,
+    Minutes,
+    Seed,
+    Skipping,
+    Threads,
+)
+
 
 class ListsNames(TyperCommand):
     """Help that names the lines of the tables of methods and objectives."""
@@ -34,9 +44,7 @@ def pretrain(
         Path,
         typer.Option("--output", "-o", help="Folder of the run: model, checkpoints, log, curves."),
     ],
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="YAML file; flags lie over it.")
-    ] = None,
+    config: ConfigFile = None,
     kg: Annotated[Path | None, typer.Option(help="Folder of the knowledge graph.")] = None,
     text: Annotated[
         list[Path] | None,
@@ -70,29 +78,23 @@ def pretrain(
     node_budget: Annotated[
         int | None, typer.Option(help="Nodes a batch, instead of --batch-size.")
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option("--lr", help="Of the network.")] = None,
+    learning_rate: LearningRate = None,
     entity_learning_rate: Annotated[
         float | None, typer.Option("--entity-lr", help="Of the entity table's rows.")
     ] = None,
     warmup_steps: Annotated[int | None, typer.Option("--warmup", help="Steps of warm-up.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
+    seed: Seed = None,
     workers: Annotated[int | None, typer.Option(help="Processes that build batches.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads of torch.")] = None,
-    budget_minutes: Annotated[
-        float | None, typer.Option(help="Stop with a checkpoint after so many minutes.")
-    ] = None,
+    threads: Threads = None,
+    budget_minutes: Minutes = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set", metavar="NAME=VALUE", help="Any other field, such as training.clip_norm=0.5."
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")
-    ] = False,
-    skip_damaged: Annotated[
-        bool, typer.Option("--skip-damaged", help="With --resume: pass over damaged checkpoints.")
-    ] = False,
+    resume: Going = False,
+    skip_damaged: Skipping = False,
 ) -> None:
     """Pre-train a method on a host; killed and resumed, it ends with the same weights.
 

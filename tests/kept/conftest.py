@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiny_hosts import fast_tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kg_loaders import KnowledgeGraph
@@ -30,14 +30,7 @@ def tokenizer() -> Any:
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=inner,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-    )
+    return fast_tokenizer(inner)
 
 
 def linked_text(names: list[str | None], graph: KnowledgeGraph) -> LinkedText:

@@ -183,10 +183,9 @@ def test_a_folder_without_tokenizer_or_settings(
     (tmp_path / "pretrain.json").write_text('{"graph": {"max_neighbour": 3}}', encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"pretrain\.json is not what a run wrote"):
         saved_builder(tmp_path)
-    settings = '{"graph": {"max_words": 9}, "view": {"further": []}}'
-    (tmp_path / "pretrain.json").write_text(settings, encoding="utf-8")
+    (tmp_path / "pretrain.json").write_text('{"graph": {"max_words": 9}}', encoding="utf-8")
     auto = AutoEncoder.from_pretrained(tmp_path, tokenizer=tokenizer)
-    assert (auto.builder.max_words, auto.view) == (9, {"further": []})
+    assert auto.builder.max_words == 9
     shutil.rmtree(tmp_path)
     with pytest.raises(CheckpointError, match=r"config\.json cannot be read"):
         AutoEncoder.from_pretrained(tmp_path)

@@ -14,8 +14,8 @@ import pytest
 import torch
 from releases import RELEASES, Release, colake_release
 from safetensors.torch import load_file
+from tiny_hosts import fast_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
 from typer.testing import CliRunner, Result
 
 from entity_linking.mentions import LinkedText
@@ -175,14 +175,7 @@ def words() -> Any:
     inner.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=inner,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-    )
+    return fast_tokenizer(inner)
 
 
 # ---- CoLAKE's release -----------------------------------------------------------------------

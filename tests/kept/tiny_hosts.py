@@ -6,8 +6,9 @@ import dataclasses
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
 from kept.batches import IGNORE, MASK_ROW, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
@@ -43,6 +44,18 @@ def tiny_host(
         **({"embedding_size": 8} if family == "electra" else {}),
     )
     return AutoModel.from_config(config, attn_implementation=attention).eval()
+
+
+def fast_tokenizer(inner: Tokenizer) -> PreTrainedTokenizerFast:
+    """`inner` with BERT's special pieces."""
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    )
 
 
 def method_encoder(

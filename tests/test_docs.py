@@ -1,0 +1,180 @@
+"""docs/quirks.md and docs/methods.md say what the code says: options, files, numbers."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import entity_linking
+import kept
+from kept import load_host
+from kept.heads.model import HEADS
+from kept.methods import METHODS
+from kept.objectives.model import OBJECTIVES
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = [Path(str(package.__file__)).parent for package in (kept, entity_linking)]
+PAPERS = {
+    "ERNIE": "ernie", "KnowBERT": "knowbert", "K-BERT": "kbert", "KEPLER": "kepler",
+    "CoLAKE": "colake", "K-Adapter": "kadapter",
+}  # fmt: skip
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every table's rows, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    rules = [i for i, row in enumerate(cells) if set("".join(row)) == {"-"}]
+    return [row for i, row in enumerate(cells) if i not in rules and i + 1 not in rules]
+
+
+# ---- quirks ---------------------------------------------------------------------------------
+QUIRKS = (ROOT / "docs/quirks.md").read_text(encoding="utf-8")
+OPTIONS = sorted({span for row in rows(QUIRKS) for span in re.findall(r"`([^`]+)`", row[1])})
+
+
+def defined() -> dict[str, list[tuple[set[str], str]]]:
+    """Parameters (or fields) and source of all that is defined, by `name` and `module.name`."""
+    found: dict[str, list[tuple[set[str], str]]] = {}
+    for package in PACKAGES:
+        for path in sorted(package.rglob("*.py")):
+            source = path.read_text(encoding="utf-8")
+            module = path.relative_to(package.parent).with_suffix("").parts
+            for node in ast.parse(source).body:
+                for name, fields in definitions(node):
+                    parts = [*module, name]
+                    for i in range(len(parts)):
+                        found.setdefault(".".join(parts[i:]), []).append((fields, source))
+    return found
+
+
+def definitions(node: ast.stmt) -> Iterator[tuple[str, set[str]]]:
+    if isinstance(node, ast.Assign):
+        names = (name for target in node.targets for name in ast.walk(target))
+        yield from ((name.id, set()) for name in names if isinstance(name, ast.Name))
+    elif isinstance(node, ast.FunctionDef):
+        yield node.name, {a.arg for a in [*node.args.args, *node.args.kwonlyargs]}
+    elif isinstance(node, ast.ClassDef):
+        fields = [part.target for part in node.body if isinstance(part, ast.AnnAssign)]
+        known = {field.id for field in fields if isinstance(field, ast.Name)}
+        for part in node.body:
+            if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+                known |= next(definitions(part))[1]
+        yield node.name, known
+
+
+DEFINED = defined()
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_options_exist(option: str) -> None:
+    call = ast.parse(option, mode="eval").body
+    name = ast.unparse(call.func) if isinstance(call, ast.Call) else option
+    keywords = call.keywords if isinstance(call, ast.Call) else []
+    tables = {**OBJECTIVES, **HEADS}
+    if name in tables:
+        kind = tables[name].options
+        known = {field.name for field in dataclasses.fields(kind)}
+        source = inspect.getsource(sys.modules[kind.__module__])
+    else:
+        assert len(DEFINED.get(name, ())) == 1, f"{name} is defined {len(DEFINED.get(name, ()))}x"
+        known, source = DEFINED[name][0]
+    for keyword in keywords:
+        assert keyword.arg in known, (name, sorted(known))
+        for value in ast.walk(keyword.value):
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                assert f'"{value.value}"' in source, value.value
+
+
+def test_every_method_has_its_quirks() -> None:
+    assert re.findall(r"^## (.*)$", QUIRKS, re.MULTILINE) == list(PAPERS)
+    assert set(PAPERS.values()) | {"none"} == set(METHODS)
+    assert all(len(row) == 3 and all(row) for row in rows(QUIRKS))
+    assert len(rows(QUIRKS)) > 60
+    assert len(OPTIONS) > 40
+
+
+# ---- methods --------------------------------------------------------------------------------
+PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
+TABLE = {row[0].strip("`"): row for row in rows(PAGE)}
+
+
+def target(link: str) -> Path:
+    """Where a link of the page leads; the sources may be those of an installed package."""
+    path = (ROOT / "docs" / link).resolve()
+    inside = path.is_relative_to(ROOT / "kept")
+    return PACKAGES[0] / path.relative_to(ROOT / "kept") if inside else path
+
+
+def files(text: str) -> list[Path]:
+    return [target(link) for link in re.findall(r"\]\(([^)#]+)\)", text)]
+
+
+def test_links_lead_somewhere() -> None:
+    assert len(files(PAGE)) > 30
+    assert [path for path in files(PAGE) if not path.exists()] == []
+    assert len(PAGE.splitlines()) < 30
+
+
+def test_every_method_is_in_the_table() -> None:
+    assert TABLE.keys() == METHODS.keys()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_files_are_the_methods_own(name: str) -> None:
+    line, parts = METHODS[name], files(TABLE[name][2])
+    view, encoder = (Path(inspect.getfile(part)) for part in (line.view, line.encoder))
+    assert parts[:2] == [view, encoder]
+    losses = set(re.findall(r"\[`(\w+)`\]", TABLE[name][3]))
+    assert losses
+    modules = {Path(inspect.getfile(OBJECTIVES[loss].options)) for loss in losses}
+    assert modules == set(files(TABLE[name][3]))
+    assert losses & set(line.objectives)
+    if name != "none":
+        assert parts[2] == target(f"../kept/convert/{name}.py")
+        parity = sorted((ROOT / "tests/parity").glob(f"test_{name}*.py"))
+        told = set(parts[3:])
+        assert told <= set(parity)
+        assert {path for path in parity if "release" not in path.name} == told
+
+
+@pytest.mark.minilm
+@pytest.mark.parametrize("name", METHODS)
+def test_parameters_added(name: str, small_graph: KnowledgeGraph) -> None:
+    """`number + width E`, or `(E + R)`: entities and relations of the graph."""
+    host = load_host("minilm")
+    n_own = sum(parameter.numel() for parameter in host.parameters())
+    encoder = METHODS[name].encoder.from_host(host, small_graph)
+    n_all = sum(parameter.numel() for parameter in encoder.parameters())
+    found = re.fullmatch(r"([\d,]+)(?: \+ (\d+) (E|\(E \+ R\)))?", TABLE[name][4])
+    assert found
+    n_rows = small_graph.n_entities + (small_graph.n_relations if "R" in (found[3] or "") else 0)
+    told = int(found[1].replace(",", "")) + int(found[2] or 0) * n_rows
+    assert n_all - n_own == told
+    assert f"{n_own:,}" in PAGE
+
+
+# ---- recipes --------------------------------------------------------------------------------
+def test_contributing_names_what_is_there() -> None:
+    page = ROOT / "CONTRIBUTING.md"
+    if not page.exists():
+        pytest.skip("CONTRIBUTING.md is no part of an installed package")
+    text = page.read_text(encoding="utf-8")
+    spans = set(re.findall(r"`([^`]+)`", text))
+    paths = {s for s in spans if re.fullmatch(r"[\w./-]+(\.py|\.md|/)", s) and "ebert" not in s}
+    paths = {path for path in paths if "NAME" not in path} - {"errors.py"}  # of each package
+    assert len(paths) > 12
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+    tables = {s for s in spans if s.isupper() and len(s) > 4}
+    assert {"METHODS", "ENCODERS", "OBJECTIVES", "HEADS", "CONVERTERS"} <= tables
+    for name in tables:
+        files = [p for path in paths for p in [ROOT / path] if p.suffix == ".py"]
+        assert any(re.search(rf"^{name}\b", p.read_text(), re.MULTILINE) for p in files), name
+    assert len(text.splitlines()) < 50
