@@ -25,11 +25,13 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.encoders import encoder_class, read_config
 from kept.encoders.base import KnowledgeEncoder
+from kept.encoders.knowbert import KnowBERT
 from kept.errors import CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.places import nodes_of, target_spans, text_nodes
-from kept.graphs.views import View
+from kept.graphs.views import KnowBERTView, View
+from kept.linking import Choice, choices
 from kept.methods import method, method_of
 from kept.outputs import KnowledgeOutput
 from kept.randomness import generator, torch_seed
@@ -59,7 +61,8 @@ class EncodedText:
     A token is a word piece, or, with methods that put an entity in the place of its mention's words
     (CoLAKE), that entity. `links[i]` is the link behind `mentions[i]`, the mean of its tokens;
     links cut off with the text are not among them. `entities` is None where the method has none in
-    this text. `sentence` is the mean of all tokens.
+    this text. `sentence` is the mean of all tokens. `linking` holds what a method that links by
+    itself (KnowBERT) chose for the mentions of each of its graphs, None with other methods.
     """
 
     linked: LinkedText
@@ -69,6 +72,7 @@ class EncodedText:
     mentions: Float[Tensor, "mention width"]
     entities: Entities | None
     sentence: Float[Tensor, " width"]
+    linking: tuple[Choice, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +246,13 @@ class AutoEncoder:
         for i, (text, drawn, sample) in enumerate(zip(texts, built, samples, strict=True)):
             places = view.places(drawn, sample)
             aligned = None if entity_states is None else entity_states[i].float().cpu()
-            yield _encoded(text, drawn, sample, places, states[i], aligned, graph)
+            encoded = _encoded(text, drawn, sample, places, states[i], aligned, graph)
+            scores = output.linking_scores
+            if isinstance(self.encoder, KnowBERT) and scores is not None:
+                assert isinstance(view, KnowBERTView)
+                chosen = choices(self.encoder, view, drawn, sample, scores[i].float().cpu())
+                encoded = dataclasses.replace(encoded, linking=chosen)
+            yield encoded
 
 
 def saved_encoder(folder: str | Path, *, graph: KnowledgeGraph | None = None) -> KnowledgeEncoder:

@@ -6,15 +6,16 @@ Axis legend: batch, mention, candidate.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from entity_linking.mentions import Candidate, Link, LinkedText, Linker
+from entity_linking.mentions import Candidate, Link, LinkedText, Linker, Mention
 from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW, KnowledgeBatch
-from kept.encoders.knowbert import KnowBERT
+from kept.encoders.knowbert import KAR, KnowBERT
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import WordKnowledgeGraph
@@ -36,6 +37,51 @@ def decode(
     best, place = scores.max(2)
     rows = candidate_ids.gather(2, place[..., None]).squeeze(2)
     return rows.where(best > threshold, UNKNOWN_ROW)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a KAR makes of a mention: an entity of its graph, or None for NIL.
+
+    `kar` is its name. `score` is the model's, of the best candidate, chosen or not; scores of
+    different KARs do not compare.
+    """
+
+    mention: Mention
+    kar: str
+    entity: str | None
+    score: float
+
+
+def choices(
+    encoder: KnowBERT,
+    view: KnowBERTView,
+    drawn: WordKnowledgeGraph,
+    sample: KnowledgeBatch,
+    scores: Float[Tensor, "mention candidate"],
+) -> tuple[Choice, ...]:
+    """The choices for a text, in the order of the batch: the first graph's, then the others'.
+
+    `sample` is the `view` of `drawn`; `scores`, on the CPU, may have padding at their ends.
+    """
+    assert sample.candidate_ids is not None
+    _, n_mentions, width = sample.candidate_ids.shape
+    scores, found, at = scores[:n_mentions, :width], [], 0
+    graphs = (view.graph, *(further.graph for further in view.further))
+    for spec, graph, part in zip(encoder.specs, graphs, view.find(drawn), strict=False):
+        own = slice(at, at + len(part.links))
+        rows = decode(scores[None, own], sample.candidate_ids[:, own], threshold=threshold_of(spec))
+        best = scores[own].max(1).values.tolist()
+        for link, row, score in zip(part.links, rows[0].tolist(), best, strict=True):
+            name = graph.entities.name(row - N_SPECIAL_ROWS) if row >= N_SPECIAL_ROWS else None
+            found.append(Choice(link.mention, spec.name, name, score))
+        at = own.stop
+    return tuple(found)
+
+
+def threshold_of(spec: KAR) -> float:
+    """The score that a candidate must exceed: a margin model's own, any for softmax."""
+    return spec.threshold if spec.loss == "margin" else ALWAYS
 
 
 class KnowBERTLinker:
@@ -116,7 +162,7 @@ class KnowBERTLinker:
 
     def _choose(self, link: Link, rows: Tensor, scores: Tensor) -> Link:
         spec = self._encoder.specs[0]
-        threshold = spec.threshold if spec.loss == "margin" else ALWAYS
+        threshold = threshold_of(spec)
         row = int(decode(scores[None, None], rows[None, None], threshold=threshold))
         priors = {candidate.entity: candidate.prior for candidate in link.candidates}
         real = [
