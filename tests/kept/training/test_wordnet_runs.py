@@ -1,29 +1,37 @@
-"""The real WordNet as one more graph: a third adapter learns from it beside two that stay."""
+"""The real WordNet as one more graph: of a third adapter, and of KnowBERT's second KAR."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
 import torch
-from tiny_pretraining import tokenizer, write_host
+import yaml
+from safetensors.torch import load_file
+from tiny_pretraining import linked_texts, tokenizer, write_host, write_texts
+from typer.testing import CliRunner, Result
 
 from entity_linking.mentions import LinkedText
 from entity_linking.wordnet import WordNetCandidates
+from kept.auto import AutoEncoder
 from kept.batches import IGNORE, KnowledgeBatch
+from kept.cli import app
 from kept.encoders.kadapter import KAdapter
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, LinkedWordsView
 from kept.hosts import load_host
+from kept.kge import vectors
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.training.config import TrainConfig
+from kept.training.log import read_log
 from kept.training.loop import train
 from kept.training.wordgraphs import WordGraphData
-from kg_loaders import KnowledgeGraph, graph_from_records
-from kg_loaders.damage import DamageReport
+from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import SourceError
-from kg_loaders.wordnet import find_wordnet, read
+from kg_loaders.wordnet import find_wordnet
 from kg_loaders.wordnet_lexicon import Lexicon
 
 pytestmark = pytest.mark.wordnet
@@ -36,7 +44,12 @@ SENTENCES = [
     "the cat is a feline and not a vehicle",
     "a tree has a trunk and the forest has trees",
 ]
+PAGE = Path(__file__).parents[3] / "docs/methods/knowbert.md"
 OTHERS = ("factual", "linguistic")
+
+
+def kept(*flags: object) -> Result:
+    return CliRunner().invoke(app, [*map(str, flags)])
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +61,17 @@ def files() -> Path:
 
 
 @pytest.fixture(scope="module")
-def wordnet(files: Path) -> KnowledgeGraph:
-    return graph_from_records(read(files, DamageReport(), lexical="synsets"))
+def folder(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The graph as its documentation builds it, in `wordnet`."""
+    made = tmp_path_factory.mktemp("runs")
+    result = kept("kg", "build", files, "-o", made / "wordnet")
+    assert result.exit_code == 0, result.output
+    return made
+
+
+@pytest.fixture(scope="module")
+def wordnet(folder: Path) -> KnowledgeGraph:
+    return KnowledgeGraph.open(folder / "wordnet")
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +127,54 @@ def test_an_adapter_of_wordnet_changes_nothing_of_the_other_two(
     header = json.loads((tmp_path / "third/adapters/wordnet/adapter.json").read_text())
     assert header["options"]["graph_hash"] == wordnet.content_hash
     assert header["options"]["trained_on"] == "relation_pairs"
+
+
+@pytest.mark.slow
+def test_the_two_stages_of_the_page_on_two_graphs(
+    folder: Path,
+    wordnet: KnowledgeGraph,
+    small_graph: KnowledgeGraph,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The page's files as they stand, but for the host, the sizes and the length."""
+    blocks = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    linker, everything = map(yaml.safe_load, blocks)
+    monkeypatch.chdir(folder)
+    few_steps = dataclasses.replace(vectors.RECIPE, batch_size=2**16)
+    monkeypatch.setattr(vectors, "RECIPE", few_steps)
+    small_graph.save(folder / "kg")
+    write_texts(linked_texts(small_graph, times=1), folder / "linked.jsonl")
+    host = {"host": str(write_host(folder / "host"))}
+    sizes = {"width": 8, "n_heads": 2, "feed_forward": 12, "scorer_width": 6}
+    for kar in linker["options"]["kars"]:
+        kar |= sizes | ({"vector_width": 8, "part_width": 4} if "kg" in kar else {})
+    linker["options"]["vector_epochs"] = 1
+    for stage, name in ((linker, "linker"), (everything, "all")):
+        training = {"steps": 2, "batch_size": 4, "threads": 1, "device": "cpu", "log_every": 1}
+        stage |= host | {"training": stage["training"] | training}
+        (folder / f"{name}.yaml").write_text(
+            yaml.safe_dump(stage, sort_keys=False), encoding="utf-8"
+        )
+    for config, run in (("linker.yaml", "runs/linker"), ("all.yaml", "runs/knowbert")):
+        result = kept("pretrain", "-c", config, "-o", run)
+        assert result.exit_code == 0, result.output
+    losses = read_log(folder / "runs/linker/log.jsonl")[-1]["losses"]
+    assert list(losses) == ["el_wiki", "el_wordnet"]
+    losses = read_log(folder / "runs/knowbert/log.jsonl")[-1]["losses"]
+    assert list(losses) == ["mlm", "el_wiki", "el_wordnet"]
+    assert losses["el_wordnet"] > 0
+
+    folders = (folder / "runs" / name for name in ("linker", "knowbert"))
+    first, second = (load_file(run / "model.safetensors") for run in folders)
+    before = load_file(folder / "host/model.safetensors")
+    assert all(first[f"encoder.host.{name}"].equal(value) for name, value in before.items())
+    moved = {name for name in first.keys() & second.keys() if not first[name].equal(second[name])}
+    for part in ("host.encoder", "linkers.wordnet.scorer", "recontextualisations.wordnet"):
+        assert any(name.startswith(f"encoder.{part}") for name in moved), part
+    assert "encoder.linkers.wordnet.entities.vectors.weight" not in moved
+    rows = first["encoder.linkers.wordnet.entities.vectors.weight"].shape[0]
+    assert rows == wordnet.n_entities + 3
+    encoded = AutoEncoder.from_pretrained(folder / "runs/knowbert").encode(
+        ["Paris is near the old river"], kg=folder / "kg"
+    )
+    assert encoded.sentences.isfinite().all()
