@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -112,7 +113,9 @@ class KBERTView(View):
 
     @property
     def fingerprint(self) -> str:
-        written = self._tokenizer.backend_tokenizer.to_str().encode()
+        tokenizer = json.loads(self._tokenizer.backend_tokenizer.to_str())
+        tokenizer |= {"truncation": None, "padding": None}  # of the last call, not of the view
+        written = json.dumps(tokenizer, sort_keys=True).encode()
         return (
             f"KBERTView {self.predicate} {self.max_branches} {self.max_pieces} {self.max_nodes} "
             f"{self._graph.content_hash} {hashlib.sha256(written).hexdigest()}"

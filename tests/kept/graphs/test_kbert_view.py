@@ -290,3 +290,13 @@ def test_what_it_cannot_read_is_refused(small_graph: KnowledgeGraph, tokenizer: 
     slow = type("Slow", (), {"is_fast": False})()
     with pytest.raises(HostError, match="Slow"):
         KBERTView.of(small_graph, slow)
+
+
+def test_what_was_encoded_before_is_not_part_of_the_view(
+    small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    view = KBERTView.of(small_graph, tokenizer)
+    before = view.fingerprint
+    tokenizer("the old city", truncation=True, max_length=3, padding="max_length")
+    assert view.fingerprint == before
+    assert KBERTView.of(small_graph, tokenizer, max_branches=1).fingerprint != before
