@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: venv demo test check bench wheel-test clean
+.PHONY: venv demo demo-methods test check bench wheel-test clean
 
 venv: .venv/installed
 
@@ -14,6 +14,10 @@ venv: .venv/installed
 
 demo: venv
 	$(BIN)/kept demo
+
+# Every method with its controls, in the same report; resumable.
+demo-methods: venv
+	$(BIN)/kept demo --methods all
 
 test: venv
 	$(BIN)/pytest -q

@@ -21,7 +21,7 @@ from transformers import (
 from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.encoders import keep_weights
-from kept.errors import CheckpointError, ConfigError, HostError
+from kept.errors import CheckpointError, ConfigError
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
@@ -218,11 +218,3 @@ def graph_fields(graph: KnowledgeGraph) -> dict[str, Any]:
         "id_space_hash": graph.id_space_hash,
         "content_hash": graph.content_hash,
     }
-
-
-def require_family(host: PreTrainedModel, families: tuple[str, ...], method: str) -> None:
-    """Raise `HostError` unless `host` is of one of `families`, and name those that are."""
-    if host.config.model_type not in families:
-        raise HostError(
-            f"{method} cannot take a {host.config.model_type} host; it takes {', '.join(families)}"
-        )
