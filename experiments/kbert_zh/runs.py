@@ -155,7 +155,7 @@ def run_one(
         training,
         folder / f"{knowledge}-{seed}",
         reporter=reporter,
-        resume=Resume.LATEST,
+        resume=Resume.IF_ANY,
     )
     correct, n_nodes = answer(model, data(world.test))
     return {

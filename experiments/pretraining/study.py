@@ -140,7 +140,7 @@ def run_method(
     config = study.training_of(name, study.cpu_minutes - ledger.cpu_seconds_before / 60)
     counts = count_parameters(model)
     ledger.start()
-    trained = train(model, data, config, folder, reporter=ledger, resume=Resume.LATEST)
+    trained = train(model, data, config, folder, reporter=ledger, resume=Resume.IF_ANY)
     ledger.write()
     sentences = n_sentences(data, config, trained.step)
     told = {

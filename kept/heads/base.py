@@ -5,6 +5,7 @@ Axis legend: batch, node, target, class, width.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 from jaxtyping import Float, Int
@@ -16,19 +17,19 @@ from kept.errors import BatchError
 from kept.outputs import KnowledgeOutput
 
 
-class Head(nn.Module):
+class Head(nn.Module, ABC):
     """Abstract: scores of `n_classes` classes, `[batch class]` or `[batch node class]`."""
 
     @classmethod
+    @abstractmethod
     def for_encoder(cls, encoder: KnowledgeEncoder, n_classes: int, options: Any) -> Self:
         """A head of the encoder's sizes; `options` is the head's own dataclass."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> Tensor:
         """Raw scores."""
-        raise NotImplementedError
 
 
 def target_states(

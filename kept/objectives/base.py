@@ -7,6 +7,7 @@ dataclass of options, an `Objective` (a module with the heads and the losses) an
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -24,19 +25,19 @@ Pairing = Literal["next_sentence", "sentence_order"]
 """What the two texts of a sample may be to one another (see `kept.training.pairs`)."""
 
 
-class Objective(nn.Module):
+class Objective(nn.Module, ABC):
     """Abstract: heads over an encoder's output and their named, unweighted mean losses."""
 
     @classmethod
+    @abstractmethod
     def for_encoder(cls, encoder: KnowledgeEncoder, options: Any) -> Self:
         """Heads of the encoder's sizes; `options` is the objective's own dataclass."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> dict[str, Tensor]:
         """Losses by name; none when the batch carries no label fields of this objective."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class World:
     entity_counts: NDArray[np.float64]
 
 
-class Preparation:
+class Preparation(ABC):
     """Abstract: marks single samples, then completes whole batches. Must pickle cheaply.
 
     Draws come only from the generator given, so that a sample depends on (seed, epoch, index)
@@ -59,14 +60,14 @@ class Preparation:
     pairing: ClassVar[Pairing | None] = None
 
     @classmethod
+    @abstractmethod
     def of(cls, options: Any, world: World) -> Self:
         """The data side of the objective with these options."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def fingerprint(self) -> str:
         """Changes whenever a sample could."""
-        raise NotImplementedError
 
     def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         """One sample (a batch of one, unpadded) with this objective's labels."""

@@ -47,8 +47,13 @@ class DependencyHeadsPreparation(Preparation):
         """Raises `ConfigError`: linked texts have no trees."""
         raise ConfigError(
             "dependency_heads learns from trees, not from linked texts; train it on "
-            "kept.tasks.dependency.DependencyData"
+            "kept.tasks.dependency.DependencyData (`kept pretrain --treebank`)"
         )
+
+    @property
+    def fingerprint(self) -> str:
+        """Nothing is drawn here."""
+        return "trees"
 
 
 class HeadScores(NamedTuple):

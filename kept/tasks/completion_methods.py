@@ -227,7 +227,7 @@ class CoLAKERun:
             n_negatives=self.n_negatives,
         )
         model = self.fresh_model(graph, tokenizer)
-        train_model(model, data, self.training, folder, reporter=reporter, resume=Resume.LATEST)
+        train_model(model, data, self.training, folder, reporter=reporter, resume=Resume.IF_ANY)
         return model
 
     def ask(

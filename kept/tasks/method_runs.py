@@ -237,7 +237,7 @@ class MethodRuns:
             self.config.training(stage),
             folder,
             reporter=self.reporter,
-            resume=Resume.LATEST,
+            resume=Resume.IF_ANY,
             should_stop=self.should_stop,
         )
         return ended.stopped == "finished"

@@ -51,11 +51,13 @@ class Resume(StrEnum):
     """What to do with checkpoints in the run's folder.
 
     `NEVER`: refuse a folder that has some. `LATEST`: go on from the last one, which must be whole.
+    `IF_ANY`: the same, without a word when there is none yet.
     `NEWEST_GOOD`: set damaged ones aside (renamed, reported) and go on from the last whole one.
     """
 
     NEVER = "never"
     LATEST = "latest"
+    IF_ANY = "if-any"
     NEWEST_GOOD = "newest-good"
 
 
@@ -155,7 +157,7 @@ class _Run:
             self.step = self.saved_step = state.step
             self.costs.seconds_before = state.seconds
             self._notice(f"resumed from {path}")
-        elif resume is not Resume.NEVER:
+        elif resume in (Resume.LATEST, Resume.NEWEST_GOOD):
             self._notice(f"{self.checkpoints} holds no checkpoint: starting at step 0")
         self.log = RunLog(self.log_path, resume_step=self.step)
 

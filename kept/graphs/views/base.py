@@ -5,6 +5,7 @@ Axis legend: node, word, text.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kg_loaders import KnowledgeGraph
 
 
-class View:
+class View(ABC):
     """Abstract: what a method sees of a word-knowledge graph. Must pickle cheaply.
 
     `reads_candidates`: links must keep their candidates. `reads_graph`: False where a batch holds
@@ -30,13 +31,13 @@ class View:
     reads_graph: ClassVar[bool] = True
 
     @classmethod
+    @abstractmethod
     def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Self:
         """The view over this graph and tokenizer; each view names its own options."""
-        raise NotImplementedError
 
+    @abstractmethod
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """A batch of one, without padding."""
-        raise NotImplementedError
 
     def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
         """Where every node of `graph` stands in `batch`, this view of it: `[node]`, -1 if nowhere.

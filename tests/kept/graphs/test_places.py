@@ -70,6 +70,10 @@ def test_words_alone(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
 class Branching(View):
     """As K-BERT: a branch of two nodes after the third word, seen by that word alone; cut at 8."""
 
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, tokenizer: Any) -> Branching:
+        return cls()
+
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         batch = WordsView()(graph)
         old = batch.node_ids.shape[1]
