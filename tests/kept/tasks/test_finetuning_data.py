@@ -32,6 +32,10 @@ class Watched(View):
     def __init__(self) -> None:
         self.graphs: list[WordKnowledgeGraph] = []
 
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, tokenizer: Any) -> Watched:
+        return cls()
+
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         self.graphs.append(graph)
         return colake_view(graph)
