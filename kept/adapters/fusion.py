@@ -5,6 +5,7 @@ Axis legend: batch, node, width.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,17 +16,17 @@ from torch import Tensor, nn
 from kept.errors import ConfigError
 
 
-class Fusion(nn.Module):
+class Fusion(nn.Module, ABC):
     """Abstract: one state a node, from the host's last and each adapter's."""
 
     def __init__(self, *, names: Sequence[str], width: int) -> None:
         super().__init__()
 
+    @abstractmethod
     def forward(
         self, host: Float[Tensor, "batch node width"], adapters: Mapping[str, Tensor]
     ) -> Float[Tensor, "batch node width"]:
         """The fused states; `adapters` in the order of the names."""
-        raise NotImplementedError
 
 
 class NoFusion(Fusion):

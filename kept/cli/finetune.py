@@ -61,7 +61,9 @@ def finetune(
     link: Annotated[
         bool | None, typer.Option("--link", help="Link texts without links by the graph's names.")
     ] = None,
-    head: Annotated[str | None, typer.Option(help="pooled, transform, targets, tagging.")] = None,
+    head: Annotated[
+        str | None, typer.Option(help="pooled, transform, targets, tagging, uer.")
+    ] = None,
     freeze: Annotated[
         list[str] | None, typer.Option(help="Part of the encoder to freeze; encoder is all of it.")
     ] = None,

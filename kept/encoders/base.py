@@ -178,7 +178,7 @@ class KnowledgeEncoder(KnowledgeModel):
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """States of every node; padded nodes have states that mean nothing."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: each paper file has its own
 
     def begin_task(self) -> None:
         """Called once, when a new task head is put on: the moment to freeze other parts."""
