@@ -9,8 +9,8 @@ Our own format is a JSON object a line:
     {"id": "7", "text": "In Paris.", "mentions": [{"start": 3, "end": 8, "entity": "Q90"}]}
 
 `entity` null means NIL. `confidence` defaults to 1, `candidates` (objects with `entity`, `prior`,
-`score`, best first) to the entity alone with prior 1. A pair of texts carries `pair_start`, the
-character where the second one begins.
+`score`, perhaps `reason`, best first) to the entity alone with prior 1. A pair of texts carries
+`pair_start`, the character where the second one begins.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ class TypingExample:
     types: tuple[str, ...]
 
 
-class _Candidate(msgspec.Struct):
+class _Candidate(msgspec.Struct, omit_defaults=True):
     entity: str
     prior: float
     score: float
+    reason: str = ""
 
 
 class _Mention(msgspec.Struct, omit_defaults=True):
@@ -121,7 +122,7 @@ def to_json(linked: LinkedText) -> bytes:
             link.confidence,
             None
             if link.candidates == gold_link(0, 1, link.entity).candidates
-            else [_Candidate(c.entity, c.prior, c.score) for c in link.candidates],
+            else [_Candidate(c.entity, c.prior, c.score, c.reason) for c in link.candidates],
         )
         for link in linked.links
     ]
@@ -241,7 +242,9 @@ def _own(row: _Text) -> LinkedText:
     for m in row.mentions:
         link = gold_link(m.start, m.end, m.entity, m.confidence)
         if m.candidates is not None:
-            candidates = tuple(Candidate(c.entity, c.prior, c.score) for c in m.candidates)
+            candidates = tuple(
+                Candidate(c.entity, c.prior, c.score, c.reason) for c in m.candidates
+            )
             link = Link(link.mention, candidates, m.entity, m.confidence)
         links.append(link)
     return LinkedText(row.text, _sorted(links), str(row.id), row.pair_start)

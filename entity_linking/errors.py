@@ -1,7 +1,8 @@
 """Every error of `entity_linking`, one tree.
 
 LinkingError        (ValueError)  a mention, link or annotation that contradicts itself or its text
-└── AlignmentError                characters that no word piece covers
+├── AlignmentError                characters that no word piece covers
+└── LinkIndexError                a folder of an index that is damaged, or of another graph
 """
 
 from __future__ import annotations
@@ -13,3 +14,7 @@ class LinkingError(ValueError):
 
 class AlignmentError(LinkingError):
     """A mention that no word piece covers."""
+
+
+class LinkIndexError(LinkingError):
+    """A folder of an index that is damaged, unfinished, or made from another graph."""

@@ -33,15 +33,23 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An entity that a mention may mean; `prior` is p(entity | surface), `score` orders."""
+    """An entity that a mention may mean; `prior` is p(entity | surface), `score` orders.
+
+    `reason` says for people how the entity was found, such as "alias 'Big Apple'".
+    """
 
     entity: str
     prior: float
     score: float
+    reason: str = ""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.prior <= 1.0:
             raise LinkingError(f"prior of {self.entity!r} is {self.prior}, outside [0, 1]")
+
+    def scored(self, score: float) -> Candidate:
+        """The same candidate with another score."""
+        return Candidate(self.entity, self.prior, score, self.reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,66 @@
+"""`Decision`: from the scores of a mention's candidates to a link with a confidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import Link, Mention
+from entity_linking.parts import Candidates, Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Chooses the candidate with the highest score, or NIL.
+
+    The raw confidence is the softmax of `scores / temperature` at the best candidate, NIL standing
+    beside the candidates with `nil_score` (None: it has no share). `curve` maps raw to calibrated
+    confidence, linear between its points `(raw, calibrated)`, flat outside; empty changes nothing.
+    A link is NIL when its calibrated confidence is below `nil_below` or it has no candidate; its
+    own confidence is then one minus that of the best candidate.
+    `entity_linking.calibration` fits all of them on annotated text.
+    """
+
+    temperature: float = 1.0
+    nil_score: float | None = None
+    curve: tuple[tuple[float, float], ...] = ()
+    nil_below: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise LinkingError(f"temperature is {self.temperature}; it must be above 0")
+        if not 0.0 <= self.nil_below <= 1.0:
+            raise LinkingError(f"nil_below is {self.nil_below}; it is a probability, give 0 to 1")
+        raw = [point for point, _ in self.curve]
+        if raw != sorted(set(raw)) or any(not 0 <= v <= 1 for point in self.curve for v in point):
+            raise LinkingError(
+                f"curve {self.curve} must rise in its first values and stay within 0 and 1"
+            )
+
+    def confidence(self, scores: Scores) -> float:
+        """Of the best of the candidates with these scores."""
+        logits = np.asarray(scores, np.float64)
+        if self.nil_score is not None:
+            logits = np.append(logits, self.nil_score)
+        logits = (logits - logits.max()) / self.temperature
+        share = np.exp(logits)
+        raw = float(share[int(np.argmax(scores))] / share.sum())
+        if not self.curve:
+            return raw
+        points, values = np.array(self.curve).T
+        return float(np.interp(raw, points, values))
+
+    def decide(self, mention: Mention, candidates: Candidates, scores: Scores) -> Link:
+        """The link, its candidates sorted by score (ties keep their order) and bearing it."""
+        if len(candidates) != len(scores):
+            raise LinkingError(f"{len(scores)} scores for {len(candidates)} candidates")
+        if not candidates:
+            return Link(mention, (), None, 1.0)
+        order = np.argsort(-scores, kind="stable")
+        ranked = tuple(candidates[i].scored(float(scores[i])) for i in order.tolist())
+        sure = self.confidence(scores)
+        if sure < self.nil_below:
+            return Link(mention, ranked, None, 1.0 - sure)
+        return Link(mention, ranked, ranked[0].entity, sure)

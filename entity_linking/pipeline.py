@@ -1,0 +1,74 @@
+"""`Pipeline`: a linker from exchangeable parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from entity_linking.decision import Decision
+from entity_linking.mentions import Link, LinkedText, Linker
+from entity_linking.parts import CandidateSource, Scorer
+
+TEXTS_PER_STEP = 256
+
+
+class Pipeline:
+    """Finds mentions by `mentions`, their entities by `source`, chooses by `scorer` and `decision`.
+
+    `link` takes plain texts; `disambiguate` takes mentions from anywhere (gold spans, spaCy, the
+    caller) and ignores what they are linked to.
+    """
+
+    def __init__(
+        self,
+        mentions: Linker,
+        source: CandidateSource,
+        scorer: Scorer,
+        decision: Decision = Decision(),  # noqa: B008 - frozen
+    ) -> None:
+        self._mentions, self._source = mentions, source
+        self._scorer, self._decision = scorer, decision
+
+    def __repr__(self) -> str:
+        parts = (self._mentions, self._source, self._scorer, self._decision)
+        return f"Pipeline({', '.join(map(repr, parts))})"
+
+    def link(self, texts: Sequence[str]) -> list[LinkedText]:
+        """One `LinkedText` a text, in order."""
+        return [
+            linked
+            for start in range(0, len(texts), TEXTS_PER_STEP)
+            for linked in self.disambiguate(
+                self._mentions.link(texts[start : start + TEXTS_PER_STEP])
+            )
+        ]
+
+    def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
+        """The same mentions, with candidates, choice and confidence."""
+        return self.decide(self.propose(texts))
+
+    def propose(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
+        """The same mentions with candidates, not yet linked (NIL)."""
+        return [
+            replace(
+                text,
+                links=tuple(
+                    Link(link.mention, candidates, None, 1.0)
+                    for link, candidates in zip(text.links, found, strict=True)
+                ),
+            )
+            for text, found in zip(texts, self._source.candidates(texts), strict=True)
+        ]
+
+    def decide(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
+        """The choices among the candidates that the links bear."""
+        return [
+            replace(
+                text,
+                links=tuple(
+                    self._decision.decide(link.mention, link.candidates, scores)
+                    for link, scores in zip(text.links, found, strict=True)
+                ),
+            )
+            for text, found in zip(texts, self._scorer.scores(texts), strict=True)
+        ]

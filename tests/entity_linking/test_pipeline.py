@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from entity_linking import DictionaryLinker, LinkedText, LinkingError, Mention
+from entity_linking.decision import Decision
+from entity_linking.mentions import Candidate
+from entity_linking.parts import Candidates, Scores
+from entity_linking.pipeline import Pipeline
+from kg_loaders import Text, TextKind, graph_from_records
+
+PARIS = (Candidate("Q90", 0.9, 0.9), Candidate("Q830149", 0.1, 0.1))
+
+
+class _Fixed:
+    """The same candidates for every mention, scored by the position of the mention."""
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        return [[PARIS for _ in text.links] for text in texts]
+
+    def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
+        return [[np.array([0.0, float(link.mention.start)]) for link in t.links] for t in texts]
+
+
+def test_parts_make_a_linker() -> None:
+    graph = graph_from_records([Text("Q90", TextKind.LABEL, "Paris")])
+    pipeline = Pipeline(DictionaryLinker(graph), _Fixed(), _Fixed())
+    text = "Paris, Paris"
+    (linked,) = pipeline.link([text])
+    first, second = linked.links
+    assert (first.mention, first.entity, first.confidence) == (Mention(0, 5), "Q90", 0.5)
+    assert (second.entity, second.candidates[0].score) == ("Q830149", 7.0)
+    assert second.confidence == pytest.approx(1 / (1 + math.exp(-7)))
+    again = pipeline.disambiguate([replace(linked, id="7")])
+    assert again == [replace(linked, id="7")]
+
+
+def test_nil_stands_beside_the_candidates() -> None:
+    scores = np.array([1.0, 3.0])
+    with_nil = Decision(temperature=2.0, nil_score=3.0, nil_below=0.5)
+    expected = math.exp(1.5) / (math.exp(0.5) + 2 * math.exp(1.5))
+    link = with_nil.decide(Mention(0, 5), PARIS, scores)
+    assert link.entity is None
+    assert link.confidence == pytest.approx(1 - expected)
+    assert [c.entity for c in link.candidates] == ["Q830149", "Q90"]
+
+
+def test_a_curve_calibrates() -> None:
+    decision = Decision(curve=((0.5, 0.1), (1.0, 0.6)))
+    assert decision.confidence(np.array([2.0])) == pytest.approx(0.6)
+    assert decision.confidence(np.array([0.0, 0.0])) == pytest.approx(0.1)
+
+
+def test_no_candidates_are_nil() -> None:
+    assert Decision().decide(Mention(0, 1), (), np.empty(0)).entity is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"temperature": 0.0}, {"nil_below": 1.1}, {"curve": ((0.5, 0.1), (0.5, 0.2))}],
+)
+def test_wrong_settings_are_told(wrong: dict[str, object]) -> None:
+    with pytest.raises(LinkingError):
+        Decision(**wrong)  # type: ignore[arg-type]
+
+
+def test_scores_must_fit_the_candidates() -> None:
+    with pytest.raises(LinkingError, match="1 scores for 2"):
+        Decision().decide(Mention(0, 1), PARIS, np.zeros(1))
