@@ -1,0 +1,206 @@
+"""The graph of this experiment: every QID that the shared label table names, and what is known.
+
+Sources, all below the folder that KEPT_DATA names: `wikidata_labels` (labels, aliases, Freebase
+descriptions and alternatives), `codex` (training triples of S and M, types, texts of S),
+`lama/TREx` and `lama/lpaqa_TREx_train.tar.gz` (facts), `re/wiki80` and `re/fewrel` (facts). The
+graph is closed: it holds the labelled QIDs and nothing else, so a fact with an end outside is left
+away. The label table was in part compiled from the very benchmarks that the experiment scores (it
+names every gold entity, and every candidate that ten other linkers offered): that makes the task
+easier than all of Wikidata is, and the tables say so.
+
+"Labels" that come from FewRel are lower-cased mentions, so they enter as aliases. Surfaces of
+annotated text enter as aliases with their counts, from the part that `texts.split` sets aside.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import tarfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from entity_linking.relations import RelationExample, read_fewrel, read_wiki80
+from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
+from kg_loaders.damage import DamageReport
+
+MENTIONS_NOT_LABELS = "fewrel-surface"
+WIKI80 = ("dev.txt.gz", "train_0.1.txt.gz", "train_0.01.txt.gz")
+Surfaces = Mapping[tuple[str, str], int]
+
+
+def build_graph(root: Path, surfaces: Surfaces) -> KnowledgeGraph:
+    """The graph with `surfaces`, counts of `(entity, surface)`, among its aliases."""
+    labels = read_labels(root)
+    return graph_from_records(
+        records(root, labels, surfaces),
+        sources=(
+            "shared Wikidata labels and aliases",
+            "CoDEx-S and -M train",
+            "LAMA T-REx and LPAQA facts",
+            "Wiki80 and FewRel facts",
+        ),
+        licence="CC-BY-NC-4.0 (T-REx part); CoDEx and FewRel are MIT, Wikidata CC0",
+    )
+
+
+def records(
+    root: Path, labels: Mapping[str, tuple[str, str]], surfaces: Surfaces
+) -> Iterator[Record]:
+    """Every record of the graph; deterministic, entities outside `labels` left away."""
+    for triple in dict.fromkeys(facts(root)):
+        if triple.head in labels and triple.tail in labels:
+            yield triple
+    for entity, (label, source) in labels.items():
+        kind = TextKind.ALIAS if source == MENTIONS_NOT_LABELS else TextKind.LABEL
+        yield Text(entity, kind, label, "en")
+    yield from _aliases(root, labels, surfaces)
+    for entity, text in descriptions(root).items():
+        if entity in labels:
+            yield Text(entity, TextKind.DESCRIPTION, text, "en")
+    yield from _types(root, labels)
+    yield from _relation_labels(root)
+
+
+def read_labels(root: Path) -> dict[str, tuple[str, str]]:
+    """Entity to its label and where that was taken from."""
+    rows = table(root / "wikidata_labels" / "qid_labels.tsv.gz")
+    return {row["qid"]: (row["label"], row["source"]) for row in rows}
+
+
+# ---- facts -----------------------------------------------------------------
+def facts(root: Path) -> Iterator[Triple]:
+    """Facts of all sources, with repetitions; no validation or test triple of CoDEx."""
+    for size in ("s", "m"):
+        with gzip.open(root / f"codex/codex-{size}/train.txt.gz", "rt", encoding="utf-8") as lines:
+            for line in lines:
+                yield Triple(*line.rstrip("\n").split("\t"))
+    for file in sorted((root / "lama" / "TREx").glob("P*.jsonl.gz")):
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                row = json.loads(line)
+                yield Triple(row["sub_uri"], row["predicate_id"], row["obj_uri"])
+    yield from _lpaqa(root / "lama" / "lpaqa_TREx_train.tar.gz")
+    names = {row["name"]: name for name, row in _wiki80_relations(root).items()}
+    for example in relation_examples(root):
+        relation = names.get(example.relation, example.relation)
+        yield Triple(example.head, relation, example.tail)
+
+
+def relation_examples(root: Path) -> Iterator[RelationExample]:
+    """Wiki80 and FewRel rows; their sentences are annotated text too."""
+    for name in WIKI80:
+        yield from read_wiki80(root / "re" / "wiki80" / name, DamageReport(), distinct=True)
+    path = root / "re" / "fewrel" / "val_wiki.json.gz"
+    yield from read_fewrel(path, DamageReport(), distinct=True)
+
+
+def _lpaqa(path: Path) -> Iterator[Triple]:
+    with tarfile.open(path) as archive:
+        for member in sorted(archive.getmembers(), key=lambda member: member.name):
+            source = archive.extractfile(member) if member.name.endswith(".jsonl") else None
+            for line in source or ():
+                row = json.loads(line)
+                yield Triple(row["sub_uri"], Path(member.name).stem, row["obj_uri"])
+
+
+def _wiki80_relations(root: Path) -> dict[str, dict[str, str]]:
+    """FewRel names a relation by its PID, Wiki80 by its English name."""
+    rows = json.loads((root / "re" / "fewrel" / "pid2name.json").read_text(encoding="utf-8"))
+    return {name: {"name": label, "about": about} for name, (label, about) in rows.items()}
+
+
+# ---- texts -----------------------------------------------------------------
+def _aliases(root: Path, known: Mapping[str, Any], surfaces: Surfaces) -> Iterator[Text]:
+    for row in table(root / "wikidata_labels" / "qid_aliases.tsv.gz"):
+        if row["qid"] in known:
+            yield Text(row["qid"], TextKind.ALIAS, row["alias"], "en")
+    for (entity, surface), count in surfaces.items():
+        if entity in known:
+            yield Text(entity, TextKind.ALIAS, surface, "en", count)
+
+
+def descriptions(root: Path) -> dict[str, str]:
+    """Short descriptions: of CoDEx-S entities, of Freebase entities, of CoDEx types.
+
+    Where Wikipedia's lead is at hand (CoDEx-S) it follows the description.
+    """
+    found: dict[str, str] = {}
+    for row in table(root / "codex/codex-s/entity_text.tsv.gz", quoting=csv.QUOTE_MINIMAL):
+        text = f"{row['description']}. {row['extract']}".strip(". ")
+        if text:
+            found[row["qid"]] = text
+    freebase = root / "wikidata_labels" / "fb_entity2wikidata.json.gz"
+    for row in json.loads(gzip.decompress(freebase.read_bytes())).values():
+        if row["description"]:
+            found.setdefault(row["wikidata_id"], row["description"])
+    for entity, row in _type_rows(root).items():
+        if row["description"]:
+            found.setdefault(entity, row["description"])
+    return found
+
+
+def _types(root: Path, known: Mapping[str, Any]) -> Iterator[Text]:
+    names = _type_rows(root)
+    path = root / "codex" / "entity2types.json.gz"
+    for entity, types in json.loads(gzip.decompress(path.read_bytes())).items():
+        if entity in known:
+            for name in types:
+                if name in names and names[name]["label"]:
+                    yield Text(entity, TextKind.TYPE, names[name]["label"], "en")
+
+
+def _type_rows(root: Path) -> dict[str, dict[str, str]]:
+    path = root / "codex" / "types_en.json.gz"
+    rows: dict[str, dict[str, str]] = json.loads(gzip.decompress(path.read_bytes()))
+    return rows
+
+
+def _relation_labels(root: Path) -> Iterator[Text]:
+    labels = {name: row["name"] for name, row in _wiki80_relations(root).items()}
+    for line in (root / "lama" / "relations.jsonl").read_text(encoding="utf-8").split("\n"):
+        if line:
+            row = json.loads(line)
+            labels[row["relation"]] = row["label"]
+    codex = json.loads((root / "codex" / "relations_en.json").read_text(encoding="utf-8"))
+    labels |= {name: row["label"] for name, row in codex.items()}
+    for name, label in sorted(labels.items()):
+        yield Text(name, TextKind.LABEL, label, "en", is_relation=True)
+
+
+def table(path: Path, *, quoting: int = csv.QUOTE_NONE) -> Iterator[dict[str, str]]:
+    """Rows of a gzipped file with tabs and a header."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
+        yield from csv.DictReader(lines, delimiter="\t", quoting=quoting)  # type: ignore[arg-type]
+
+
+# ---- what is in it ---------------------------------------------------------
+def counts(graph: KnowledgeGraph) -> dict[str, int]:
+    """What the graph holds, for the report."""
+    nodes, kinds = graph.entity_texts.nodes(), graph.entity_texts.kinds
+    told = {
+        "entities": graph.n_entities,
+        "triples": graph.n_triples,
+        "relations in triples": len({int(relation) for relation in graph.triples[:, 1]}),
+        "entities with a triple": len({int(e) for e in graph.triples[:, [0, 2]].reshape(-1)}),
+    }
+    for kind, name in (
+        (TextKind.LABEL, "labels"),
+        (TextKind.ALIAS, "aliases"),
+        (TextKind.DESCRIPTION, "entities with a description"),
+        (TextKind.TYPE, "entities with a type"),
+    ):
+        rows = kinds == kind
+        alone = name.startswith("entities")
+        told[name] = len({int(n) for n in nodes[rows]}) if alone else int(rows.sum())
+    return told
+
+
+def label_sources(root: Path, entities: list[str]) -> dict[str, int]:
+    """Of how many of `entities` the label came from which source; "absent" where there is none."""
+    labels = read_labels(root)
+    found = Counter(labels[e][1] if e in labels else "absent" for e in entities)
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
