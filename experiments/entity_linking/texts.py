@@ -25,9 +25,13 @@ from entity_linking.annotations import gold_link, read_tagme
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.relations import RelationExample, read_trex
 from experiments.entity_linking.data import relation_examples
+from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
 NO_LINK = "#UNK#"
+PERSON_HEADS = ("P106", "P19", "P20", "P1412", "P103", "P1303", "P413", "P69")
+ORGANISATION_HEADS = ("P159", "P112", "P127", "P452")
+ORGANISATION_TAILS = ("P176", "P178", "P108", "P127", "P264", "P449")
 PART_NAMES = ("counts", "train", "held_out")
 _WORD = re.compile(r"\w+")
 
@@ -179,51 +183,89 @@ def split(
 
 
 def count_surfaces(texts: Iterable[Annotated]) -> dict[tuple[str, str], int]:
-    """How often each entity was written in which way, `(entity, surface)`."""
+    """How often each entity was written in which way, `(entity, surface)`.
+
+    Surfaces without two letters (mostly years, for some event of the year) do not count.
+    """
     found: Counter[tuple[str, str]] = Counter()
     for text in texts:
         for link in text.linked.links:
             if link.entity is not None:
                 surface = text.linked.text[link.mention.start : link.mention.end].strip()
-                if surface:
+                if sum(map(str.isalpha, surface)) >= 2:
                     found[link.entity, surface] += 1
     return dict(sorted(found.items()))
 
 
+# ---- documents -------------------------------------------------------------
+def documents(texts: Sequence[Annotated], *, most: int, seed: int) -> list[LinkedText]:
+    """Neighbouring texts of one document as one text, 1 to `most` of them, as many as a hash says.
+
+    A subject's evidences follow one another as an article's sentences do.
+    """
+    found: list[LinkedText] = []
+    by_document: dict[tuple[str, str], list[LinkedText]] = {}
+    for text in texts:
+        by_document.setdefault((text.source, text.document), []).append(text.linked)
+    for (_, name), sentences in by_document.items():
+        start = 0
+        while start < len(sentences):
+            n = 1 + _draw(seed, name, start).integers(most)
+            found.append(joined(sentences[start : start + n], f"{name}-{start}"))
+            start += n
+    return found
+
+
+def joined(texts: Sequence[LinkedText], id: str) -> LinkedText:
+    """Texts one after another, a blank between them, with all their links."""
+    links, start = list[Link](), 0
+    for text in texts:
+        for link in text.links:
+            mention = Mention(link.mention.start + start, link.mention.end + start)
+            links.append(replace(link, mention=mention))
+        start += len(text.text) + 1
+    return LinkedText(" ".join(text.text for text in texts), tuple(links), id)
+
+
 def closed(text: LinkedText, knows: Callable[[str], bool]) -> LinkedText:
-    """The same links, NIL where the entity is outside the graph."""
+    """The same links without candidates, NIL where the entity is outside the graph."""
     return replace(
         text,
         links=tuple(
-            link
-            if link.entity is None or knows(link.entity)
+            Link(link.mention, (), link.entity, 1.0)
+            if link.entity is not None and knows(link.entity)
             else Link(link.mention, (), None, 1.0)
             for link in text.links
         ),
     )
 
 
-def shortened(
-    text: LinkedText, short: Callable[[str, str], Sequence[str]], share: float, *, seed: int
-) -> LinkedText:
-    """Some mentions written shorter, as a later mention of the same thing would be.
+Shortener = Callable[[str, str], Sequence[str]]
 
-    `short(entity, surface)` names the ways to shorten it; a mention that has one is shortened with
-    probability `share`, drawn from the text and its place, so the order of texts does not matter.
-    Evidences name their subject in full, while running text says "Peiper" the second time.
+
+def shortened(
+    text: LinkedText, ways_of: Shortener, *, first: float, later: float, seed: int
+) -> LinkedText:
+    """Some mentions written shorter: evidences name things in full where running text does not.
+
+    `ways_of(entity, surface)` names the shorter ways. The first mention of an entity is shortened
+    with probability `first`, those after it with `later`, drawn from the text and the place, so the
+    order of texts does not matter. Links that overlap an earlier one are left away.
     """
-    pieces, links, last, shift = list[str](), list[Link](), 0, 0
+    pieces, links = list[str](), list[Link]()
+    seen: set[str] = set()
+    last = shift = 0
     for link in text.links:
         start, end = link.mention.start, link.mention.end
-        if start < last:  # nested: left away
+        if start < last:
             continue
-        surface = text.text[start:end]
-        ways = () if link.entity is None else short(link.entity, surface)
-        digest = hashlib.blake2b(f"{seed} {start} {text.text}".encode(), digest_size=8).digest()
-        draw = np.random.default_rng(int.from_bytes(digest, "big"))
-        written = surface
-        if ways and draw.random() < share:
-            written = ways[int(draw.integers(len(ways)))]
+        surface = written = text.text[start:end]
+        if link.entity is not None:
+            ways = ways_of(link.entity, surface)
+            draw = _draw(seed, text.text, start)
+            if ways and draw.random() < (later if link.entity in seen else first):
+                written = ways[int(draw.integers(len(ways)))]
+            seen.add(link.entity)
         pieces += [text.text[last:start], written]
         mention = Mention(start + shift, start + shift + len(written))
         links.append(replace(link, mention=mention))
@@ -231,3 +273,41 @@ def shortened(
         last = end
     pieces.append(text.text[last:])
     return LinkedText("".join(pieces), tuple(links), text.id)
+
+
+def shortener(graph: KnowledgeGraph) -> Shortener:
+    """People by their last or first word, organisations by their first word or their initials.
+
+    What an entity is, its triples say: who has an occupation, a birth place, an instrument is a
+    person; what has a headquarters, a founder, an owner, or makes things, is an organisation.
+    """
+    people = _ends(graph, heads=PERSON_HEADS)
+    organisations = _ends(graph, heads=ORGANISATION_HEADS, tails=ORGANISATION_TAILS) - people
+
+    def ways(entity: str, surface: str) -> list[str]:
+        words = surface.split()
+        if len(words) < 2 or not all(word[0].isalnum() for word in words):
+            return []
+        if entity in people and len(words) <= 3:
+            return [words[-1], words[-1], words[0]]
+        if entity in organisations:
+            capitals = [word[0] for word in words if word[0].isupper()]
+            initials = ["".join(capitals)] if len(capitals) >= 3 else []
+            return [*([words[0]] if len(words[0]) > 3 else []), *initials]
+        return []
+
+    return ways
+
+
+def _ends(graph: KnowledgeGraph, *, heads: Sequence[str], tails: Sequence[str] = ()) -> set[str]:
+    found: set[int] = set()
+    for names, column in ((heads, 0), (tails, 2)):
+        relations = [graph.relations.id(name) for name in names if name in graph.relations]
+        rows = np.isin(graph.triples[:, 1], relations)
+        found.update(graph.triples[rows, column].tolist())
+    return {graph.entities.name(entity) for entity in sorted(found)}
+
+
+def _draw(seed: int, text: str, place: int) -> np.random.Generator:
+    digest = hashlib.blake2b(f"{seed} {place} {text}".encode(), digest_size=8).digest()
+    return np.random.default_rng(int.from_bytes(digest, "big"))
