@@ -1,0 +1,87 @@
+"""`RememberedEncoder`: vectors of texts kept on disk, so that a killed run embeds none twice.
+
+A folder of blocks: `N.keys.npy` uint64 `[text 2]`, hashes of the texts, and `N.vectors.npy` float32
+`[text width]`. A block is written under another name and renamed, its keys last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.parts import SentenceEncoder
+
+TEXTS_PER_BLOCK = 2048
+
+
+class RememberedEncoder:
+    """A `SentenceEncoder` that asks `inner` only for texts that the folder does not hold yet."""
+
+    def __init__(
+        self,
+        inner: SentenceEncoder,
+        folder: Path,
+        *,
+        announce: Callable[[str], None] = lambda _: None,
+        texts_per_block: int = TEXTS_PER_BLOCK,
+    ) -> None:
+        self._inner, self._announce, self._size = inner, announce, texts_per_block
+        self._folder = folder / inner.name.replace("/", "-")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._places: dict[tuple[int, int], tuple[int, int]] = {}
+        self._blocks: list[NDArray[np.float32]] = []
+        for keys in sorted(self._folder.glob("*.keys.npy")):
+            self._remember(np.load(keys), self._folder / f"{keys.name[:-9]}.vectors.npy")
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def width(self) -> int:
+        return self._inner.width
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """As `SentenceEncoder`."""
+        keys = [_key(text) for text in texts]
+        new = {
+            k: text for k, text in zip(keys, texts, strict=True) if k not in self._places
+        }
+        missing = list(new.items())
+        for start in range(0, len(missing), self._size):
+            block = missing[start : start + self._size]
+            self._write(
+                np.array([key for key, _ in block], np.uint64),
+                self._inner.encode([text for _, text in block]),
+            )
+            if len(missing) > self._size:
+                self._announce(f"{min(start + self._size, len(missing))} of {len(missing)} texts")
+        rows = np.empty((len(texts), self.width), np.float32)
+        for i, key in enumerate(keys):
+            block_number, row = self._places[key]
+            rows[i] = self._blocks[block_number][row]
+        return rows
+
+    def _write(self, keys: NDArray[np.uint64], vectors: NDArray[np.float32]) -> None:
+        stem = f"{len(self._blocks):06d}"
+        for kind, array in (("vectors", vectors), ("keys", keys)):
+            beside = self._folder / f".{stem}.{os.getpid()}.npy"
+            np.save(beside, array)
+            beside.replace(self._folder / f"{stem}.{kind}.npy")
+        self._remember(keys, self._folder / f"{stem}.vectors.npy")
+
+    def _remember(self, keys: NDArray[np.uint64], vectors: Path) -> None:
+        number = len(self._blocks)
+        self._blocks.append(np.load(vectors, mmap_mode="r"))
+        for row, (high, low) in enumerate(keys.tolist()):
+            self._places[high, low] = (number, row)
+
+
+def _key(text: str) -> tuple[int, int]:
+    digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+    return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big")
