@@ -308,6 +308,11 @@ def _ends(graph: KnowledgeGraph, *, heads: Sequence[str], tails: Sequence[str] =
     return {graph.entities.name(entity) for entity in sorted(found)}
 
 
+def drawn(seed: int, text: str) -> float:
+    """A number from 0 to 1 by which texts are sampled, whatever others there are."""
+    return float(_draw(seed, text, 0).random())
+
+
 def _draw(seed: int, text: str, place: int) -> np.random.Generator:
     digest = hashlib.blake2b(f"{seed} {place} {text}".encode(), digest_size=8).digest()
     return np.random.default_rng(int.from_bytes(digest, "big"))

@@ -1,0 +1,59 @@
+"""`Study`: every setting of the experiment, as the YAML file holds it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TextPlan(_Part):
+    """How the annotated text is divided and made into documents.
+
+    `shares` of the documents go to the counts, to training and to the held-out part. Documents are
+    1 to `most_sentences` sentences; of mentions that can be written shorter a share
+    `shorten_first` is at the first mention of the entity, `shorten_later` after it. `n_train` and
+    `n_held_out` are documents by source. A share `hidden` of the mentions loses its
+    entity from the candidates, so that there is NIL to learn from.
+    """
+
+    shares: dict[str, NonNegativeFloat]
+    overlap_words: PositiveInt
+    most_sentences: PositiveInt
+    shorten_first: NonNegativeFloat
+    shorten_later: NonNegativeFloat
+    n_train: dict[str, NonNegativeInt]
+    n_held_out: dict[str, NonNegativeInt]
+    hidden: NonNegativeFloat
+
+
+class DensePlan(_Part):
+    """Cards, the context that is compared with them, and how many of the nearest are proposed."""
+
+    host: str
+    card_pieces: PositiveInt
+    context_pieces: PositiveInt
+    cards: dict[str, Any] = {}
+    source: dict[str, Any] = {}
+
+
+class Study(_Part):
+    """The whole experiment."""
+
+    seed: NonNegativeInt
+    texts: TextPlan
+    dense: DensePlan
+    names: dict[str, Any] = {}
+    linker: dict[str, Any] = {}
+    n_candidates: PositiveInt
+    mix: dict[str, float]
+    normalisation: Literal["none", "z", "log-softmax"] = "none"
+    coherence: dict[str, Any] = {}
+    reranker: dict[str, Any] = {}
+    threshold: NonNegativeFloat
+    n_resamples: PositiveInt
+    published: dict[str, dict[str, float]] = {}
