@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +54,7 @@ class CardOptions:
                 raise LinkingError(f"{name} is {getattr(self, name)}; give 1 or more")
 
 
-def card(graph: KnowledgeGraph, entity: int, options: CardOptions = CardOptions()) -> str:  # noqa: B008 - frozen
+def card(graph: KnowledgeGraph, entity: int, options: CardOptions = CardOptions()) -> str:
     """The card of one entity; see `cards`."""
     return cards(graph, [entity], options)[0]
 
@@ -61,7 +62,7 @@ def card(graph: KnowledgeGraph, entity: int, options: CardOptions = CardOptions(
 def cards(
     graph: KnowledgeGraph,
     entity_ids: Sequence[int] | Ids,
-    options: CardOptions = CardOptions(),  # noqa: B008 - frozen
+    options: CardOptions = CardOptions(),
 ) -> list[str]:
     """The cards of `entity_ids`, in their order.
 
@@ -104,7 +105,9 @@ class _Maker:
         parts = self._texts(ids)
         neighbours = self._neighbours(ids) if options.n_neighbours else [[]] * len(ids)
         found = []
-        for name, (aliases, types, description), about in zip(names, parts, neighbours, strict=True):
+        for name, (aliases, types, description), about in zip(
+            names, parts, neighbours, strict=True
+        ):
             head = f"{name} ({', '.join(aliases)})" if aliases else name
             text = ", ".join([head, *types, *description])
             if about:
@@ -144,7 +147,7 @@ class _Maker:
         ends = np.searchsorted(owners, np.arange(len(ids) + 1)).tolist()
         n_words = options.description_words
         kind_of = kinds.tolist()
-        for start, stop in zip(ends, ends[1:], strict=False):
+        for start, stop in pairwise(ends):
             by_kind: tuple[list[str], ...] = ([], [], [], [])
             for i in range(start, stop):
                 by_kind[kind_of[i]].append(values[i])
