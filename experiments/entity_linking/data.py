@@ -8,8 +8,8 @@ away. The label table was in part compiled from the very benchmarks that the exp
 names every gold entity, and every candidate that ten other linkers offered): that makes the task
 easier than all of Wikidata is, and the tables say so.
 
-"Labels" that come from FewRel are lower-cased mentions, so they enter as aliases. Surfaces of
-annotated text enter as aliases with their counts, from the part that `texts.split` sets aside.
+"Labels" that come from FewRel are lower-cased mentions, so they enter as aliases. What annotated
+text says about surfaces is not in the graph; it is counted apart (`texts.count_surfaces`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,12 @@ from kg_loaders.damage import DamageReport
 
 MENTIONS_NOT_LABELS = "fewrel-surface"
 WIKI80 = ("dev.txt.gz", "train_0.1.txt.gz", "train_0.01.txt.gz")
-Surfaces = Mapping[tuple[str, str], int]
 
 
-def build_graph(root: Path, surfaces: Surfaces) -> KnowledgeGraph:
-    """The graph with `surfaces`, counts of `(entity, surface)`, among its aliases."""
-    labels = read_labels(root)
+def build_graph(root: Path) -> KnowledgeGraph:
+    """The graph; ten seconds."""
     return graph_from_records(
-        records(root, labels, surfaces),
+        records(root, read_labels(root)),
         sources=(
             "shared Wikidata labels and aliases",
             "CoDEx-S and -M train",
@@ -47,9 +45,7 @@ def build_graph(root: Path, surfaces: Surfaces) -> KnowledgeGraph:
     )
 
 
-def records(
-    root: Path, labels: Mapping[str, tuple[str, str]], surfaces: Surfaces
-) -> Iterator[Record]:
+def records(root: Path, labels: Mapping[str, tuple[str, str]]) -> Iterator[Record]:
     """Every record of the graph; deterministic, entities outside `labels` left away."""
     for triple in dict.fromkeys(facts(root)):
         if triple.head in labels and triple.tail in labels:
@@ -57,7 +53,9 @@ def records(
     for entity, (label, source) in labels.items():
         kind = TextKind.ALIAS if source == MENTIONS_NOT_LABELS else TextKind.LABEL
         yield Text(entity, kind, label, "en")
-    yield from _aliases(root, labels, surfaces)
+    for row in table(root / "wikidata_labels" / "qid_aliases.tsv.gz"):
+        if row["qid"] in labels:
+            yield Text(row["qid"], TextKind.ALIAS, row["alias"], "en")
     for entity, text in descriptions(root).items():
         if entity in labels:
             yield Text(entity, TextKind.DESCRIPTION, text, "en")
@@ -114,15 +112,6 @@ def _wiki80_relations(root: Path) -> dict[str, dict[str, str]]:
 
 
 # ---- texts -----------------------------------------------------------------
-def _aliases(root: Path, known: Mapping[str, Any], surfaces: Surfaces) -> Iterator[Text]:
-    for row in table(root / "wikidata_labels" / "qid_aliases.tsv.gz"):
-        if row["qid"] in known:
-            yield Text(row["qid"], TextKind.ALIAS, row["alias"], "en")
-    for (entity, surface), count in surfaces.items():
-        if entity in known:
-            yield Text(entity, TextKind.ALIAS, surface, "en", count)
-
-
 def descriptions(root: Path) -> dict[str, str]:
     """Short descriptions: of CoDEx-S entities, of Freebase entities, of CoDEx types.
 

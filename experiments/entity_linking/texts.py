@@ -182,8 +182,8 @@ def split(
     return parts
 
 
-def count_surfaces(texts: Iterable[Annotated]) -> dict[tuple[str, str], int]:
-    """How often each entity was written in which way, `(entity, surface)`.
+def count_surfaces(texts: Iterable[Annotated]) -> list[tuple[str, str, int]]:
+    """`(surface, entity, count)`: how often each entity was written in which way, sorted.
 
     Surfaces without two letters (mostly years, for some event of the year) do not count.
     """
@@ -193,8 +193,8 @@ def count_surfaces(texts: Iterable[Annotated]) -> dict[tuple[str, str], int]:
             if link.entity is not None:
                 surface = text.linked.text[link.mention.start : link.mention.end].strip()
                 if sum(map(str.isalpha, surface)) >= 2:
-                    found[link.entity, surface] += 1
-    return dict(sorted(found.items()))
+                    found[surface, link.entity] += 1
+    return [(*pair, count) for pair, count in sorted(found.items())]
 
 
 # ---- documents -------------------------------------------------------------

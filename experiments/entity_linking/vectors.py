@@ -49,9 +49,7 @@ class RememberedEncoder:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As `SentenceEncoder`."""
         keys = [_key(text) for text in texts]
-        new = {
-            k: text for k, text in zip(keys, texts, strict=True) if k not in self._places
-        }
+        new = {k: text for k, text in zip(keys, texts, strict=True) if k not in self._places}
         missing = list(new.items())
         for start in range(0, len(missing), self._size):
             block = missing[start : start + self._size]
@@ -68,7 +66,7 @@ class RememberedEncoder:
         return rows
 
     def _write(self, keys: NDArray[np.uint64], vectors: NDArray[np.float32]) -> None:
-        stem = f"{len(self._blocks):06d}"
+        stem = f"{len(self._blocks):06d}-{os.getpid()}"  # two processes may share the folder
         for kind, array in (("vectors", vectors), ("keys", keys)):
             beside = self._folder / f".{stem}.{os.getpid()}.npy"
             np.save(beside, array)

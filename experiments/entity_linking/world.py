@@ -23,15 +23,19 @@ from kept.hosts import load_tokenizer
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
-REPORT, GRAPH = "world.json", "graph"
+REPORT, GRAPH, COUNTS = "world.json", "graph", "counts.json"
 PARTS = ("train", "held_out")
 
 
 @dataclass(frozen=True)
 class World:
-    """`documents` are the training and the held-out ones; `told` is what the tables report."""
+    """`surfaces` are counts `(surface, entity, count)`; `documents` are to train and calibrate on.
+
+    `told` is what the tables report.
+    """
 
     graph: KnowledgeGraph
+    surfaces: list[tuple[str, str, int]]
     documents: dict[str, tuple[LinkedText, ...]]
     benchmarks: Benchmarks
     told: dict[str, Any]
@@ -44,6 +48,7 @@ def open_world(root: Path, study: Study, folder: Path, announce: Callable[[str],
         _make(root, study, folder)
     return World(
         KnowledgeGraph.open(folder / GRAPH),
+        [tuple(row) for row in json.loads((folder / COUNTS).read_text(encoding="utf-8"))],
         {name: tuple(read_jsonl(folder / f"{name}.jsonl", DamageReport())) for name in PARTS},
         read_benchmarks(root),
         json.loads((folder / REPORT).read_text(encoding="utf-8")),
@@ -58,8 +63,10 @@ def _make(root: Path, study: Study, folder: Path) -> None:
     shared = annotated.overlapping(found, gold, plan.overlap_words)
     clean = [text for i, text in enumerate(found) if i not in shared]
     parts = annotated.split(clean, plan.shares, seed=study.seed)
-    graph = build_graph(root, annotated.count_surfaces(parts["counts"]))
+    graph = build_graph(root)
     graph.save(folder / GRAPH, force=True)
+    counted = [row for row in annotated.count_surfaces(parts["counts"]) if row[1] in graph.entities]
+    (folder / COUNTS).write_text(json.dumps(counted), encoding="utf-8")
     numbers: dict[str, Any] = {}
     for name, most in (("train", plan.n_train), ("held_out", plan.n_held_out)):
         documents = make_documents(parts[name], graph, study, most)
@@ -72,6 +79,7 @@ def _make(root: Path, study: Study, folder: Path) -> None:
         }
     told = {
         "graph": counts(graph),
+        "counted surfaces": {"pairs": len(counted), "links": sum(n for *_, n in counted)},
         "annotated texts": Counter(text.source for text in found),
         "texts left out as they share words with a benchmark": {
             f"{source}: {name}": n

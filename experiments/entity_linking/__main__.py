@@ -1,0 +1,47 @@
+"""`python -m experiments.entity_linking CONFIG -o RUN`: link the benchmarks, write the tables.
+
+Needs KEPT_DATA. RUN receives results.json, results.md and two diagrams. A run that was cut goes on
+where it stopped when the command is given again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import torch
+import yaml
+from transformers.utils.logging import disable_progress_bar
+
+from experiments.entity_linking.config import Study
+from experiments.entity_linking.results import score_all
+from experiments.entity_linking.study import Laboratory
+from experiments.entity_linking.tables import printed, to_markdown
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    study = Study.model_validate(yaml.safe_load(arguments.config.read_text(encoding="utf-8")))
+    disable_progress_bar()
+    torch.set_num_threads(arguments.threads)
+
+    def announce(text: str) -> None:
+        print(f"{time.process_time():7.0f} s  {text}", flush=True)
+
+    laboratory = Laboratory(Path(os.environ["KEPT_DATA"]), study, arguments.out, announce)
+    told = score_all(laboratory, arguments.out)
+    text = json.dumps(told, indent=1, ensure_ascii=False)
+    (arguments.out / "results.json").write_text(text + "\n", encoding="utf-8")
+    (arguments.out / "results.md").write_text(to_markdown(told, study), encoding="utf-8")
+    print(printed(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Scores of every row on every benchmark, as plain data; `tables` makes the page of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from entity_linking.calibration import Answer, answers, confidences, cross_validated, fit
+from entity_linking.decision import Decision
+from entity_linking.mentions import LinkedText
+from entity_linking.reliability import calibration_score, draw_reliability, reliability
+from entity_linking.scoring import (
+    Measure,
+    binned,
+    compare,
+    measures,
+    outcomes,
+    popularity_bins,
+    report,
+)
+from experiments.entity_linking.benchmarks import FILES, WITH_NIL, coarse
+from experiments.entity_linking.causes import link_causes, span_causes
+from experiments.entity_linking.linkers import decided
+from experiments.entity_linking.study import (
+    BASELINE,
+    HELD_OUT,
+    ROWS,
+    TRAINED,
+    Laboratory,
+    benchmark_names,
+    forced,
+    start,
+)
+
+SPAN_SCORES = ("accuracy, all", "recall@1, all", "recall@5, all", "recall@30, all")
+LINK_SCORES = ("strong micro F1", "strong micro precision", "strong micro recall", "weak micro F1")
+NIL_SCORES = ("NIL precision", "NIL recall", "NIL F1")
+NOT_CALIBRATED = (BASELINE,)
+Told = dict[str, Any]
+
+
+def score_all(laboratory: Laboratory, folder: Path) -> Told:
+    """Run every row that has not been run yet and score all of them."""
+    decisions = {row: decision_of(laboratory, row) for row in ROWS if row not in NOT_CALIBRATED}
+    spans = {row: {b: _spans(laboratory, row, b) for b in FILES} for row in ROWS}
+    links = {
+        row: {
+            b: _links(laboratory, row, b, decisions[row]) for b in benchmark_names(row, free=True)
+        }
+        for row in ROWS
+    }
+    nils = {
+        row: {b: _nils(laboratory, row, b, decision) for b in WITH_NIL}
+        for row, decision in decisions.items()
+    }
+    return {
+        "world": laboratory.world.told,
+        "graph hash": laboratory.world.graph.content_hash,
+        "decisions": {row: msgspec.to_builtins(d) for row, d in decisions.items()},
+        "gold spans": spans,
+        "end to end": links,
+        "NIL": nils,
+        "calibration": {
+            row: _calibration(laboratory, row, decision, folder if row == TRAINED else None)
+            for row, decision in decisions.items()
+        },
+        "bins": _bins(laboratory),
+        "causes": _causes(laboratory, decisions[TRAINED]),
+        "reranker": msgspec.to_builtins(laboratory.reranker.record),
+    }
+
+
+# ---- decisions -------------------------------------------------------------
+def decision_of(laboratory: Laboratory, row: str) -> Decision:
+    """Temperature, NIL, curve and threshold of a row, fitted on the held-out text."""
+    return fit(_held_out(laboratory, row), start(row))
+
+
+def _held_out(laboratory: Laboratory, row: str) -> list[Answer]:
+    """Every second held-out text; the others told the re-ranker when to stop."""
+    seen = laboratory.row(row, HELD_OUT)
+    together = laboratory.answered(HELD_OUT, seen)[1::2]
+    gold = [LinkedText(text.text, text.links, text.id) for text in together]
+    return answers(gold, together, unmarked="skip")
+
+
+def _calibration(laboratory: Laboratory, row: str, decision: Decision, folder: Path | None) -> Told:
+    """Before and after, on held-out text (crosswise) and on all benchmarks together."""
+    seen = _held_out(laboratory, row)
+    crossed = cross_validated(seen, start(row), seed=laboratory.study.seed)
+    ours: list[Answer] = []
+    for name in FILES:
+        texts = laboratory.row(row, name)
+        ours += answers(laboratory.gold(name), texts, unmarked="skip")
+    before, right = confidences(ours, start(row))
+    after, _ = confidences(ours, decision)
+    if folder is not None:
+        for title, raw, calibrated, correct in (
+            ("held-out text", crossed.raw, crossed.calibrated, crossed.correct),
+            ("benchmarks", before, after, right),
+        ):
+            draw_reliability(
+                reliability(raw, correct),
+                reliability(calibrated, correct),
+                folder / f"reliability-{title.split()[0]}.png",
+                title=f"{row} linker, {title}: before and after calibration",
+            )
+    return {
+        "held-out text": [msgspec.to_builtins(s) for s in (crossed.before, crossed.after)],
+        "benchmarks": [
+            msgspec.to_builtins(calibration_score(sure, right)) for sure in (before, after)
+        ],
+    }
+
+
+# ---- scores ----------------------------------------------------------------
+def _spans(laboratory: Laboratory, row: str, name: str) -> Told:
+    gold, ours = laboratory.gold(name), forced(laboratory.row(row, name))
+    told = _scores(laboratory, gold, ours, SPAN_SCORES, gold_spans_only=True)
+    if row != BASELINE:
+        theirs = forced(laboratory.row(BASELINE, name))
+        pair = [_named(_measures(gold, texts), SPAN_SCORES[:1]) for texts in (ours, theirs)]
+        resamples = laboratory.study.n_resamples
+        between = compare(*pair, seed=laboratory.study.seed, n_resamples=resamples)
+        told["minus baseline"] = msgspec.to_builtins(between[SPAN_SCORES[0]])
+    return told
+
+
+def _links(laboratory: Laboratory, row: str, name: str, decision: Decision) -> Told:
+    gold = laboratory.gold(name)
+    ours = decided(laboratory.free_row(row, name), decision)
+    return _scores(laboratory, gold, ours, LINK_SCORES, gold_spans_only=False)
+
+
+def _nils(laboratory: Laboratory, row: str, name: str, decision: Decision) -> Told:
+    gold = laboratory.gold(name)
+    ours = decided(laboratory.row(row, name), decision)
+    names = (*NIL_SCORES, "accuracy, all")
+    return _scores(laboratory, gold, ours, names, gold_spans_only=True)
+
+
+def _scores(
+    laboratory: Laboratory,
+    gold: Sequence[LinkedText],
+    ours: Sequence[LinkedText],
+    names: Sequence[str],
+    *,
+    gold_spans_only: bool,
+) -> Told:
+    found = report(
+        gold,
+        ours,
+        known=None,
+        gold_spans_only=gold_spans_only,
+        seed=laboratory.study.seed,
+        n_resamples=laboratory.study.n_resamples,
+    )
+    return {name: msgspec.to_builtins(found[name]) for name in names}
+
+
+def _measures(gold: Sequence[LinkedText], ours: Sequence[LinkedText]) -> tuple[Measure, ...]:
+    return measures(gold, ours, known=None, gold_spans_only=True)
+
+
+def _named(found: Sequence[Measure], names: Sequence[str]) -> list[Measure]:
+    return [measure for measure in found if measure.name in names]
+
+
+# ---- what lies behind ------------------------------------------------------
+def _bins(laboratory: Laboratory) -> Told:
+    """Accuracy of the trained row by type and by degree of the gold entity, benchmarks together."""
+    graph = laboratory.world.graph
+    asked, types = [], []
+    for name in FILES:
+        asked += outcomes(laboratory.gold(name), forced(laboratory.row(TRAINED, name)))
+        types += [(coarse(each),) for t in laboratory.world.benchmarks[name] for each in t.types]
+
+    def degree(entity: str) -> int:
+        i = graph.entities.id(entity)
+        return len(graph.outgoing(i)) + len(graph.incoming(i))
+
+    found: Mapping[str, Mapping[str, Any]] = {
+        "type": binned(asked, types),
+        "triples of the entity": popularity_bins(asked, degree),
+    }
+    return {
+        kind: {
+            name: {
+                "mentions": score.n_gold,
+                "accuracy": score.accuracy,
+                "recall@30": score.candidate_recall,
+            }
+            for name, score in each.items()
+        }
+        for kind, each in found.items()
+    }
+
+
+def _causes(laboratory: Laboratory, decision: Decision) -> Told:
+    """Errors of the trained row by benchmark."""
+    graph = laboratory.world.graph
+    spans: dict[str, Counter[str]] = {}
+    links: dict[str, Counter[str]] = {}
+    for name in FILES:
+        gold, ours = laboratory.gold(name), forced(laboratory.row(TRAINED, name))
+        spans[name] = span_causes(gold, ours, graph, laboratory.pool(name))
+    for name in benchmark_names(TRAINED, free=True):
+        ours = decided(laboratory.free_row(TRAINED, name), decision)
+        links[name] = link_causes(laboratory.gold(name), ours)
+    return {"gold spans": spans, "end to end": links}

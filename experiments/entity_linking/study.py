@@ -1,0 +1,263 @@
+"""The stages of the experiment, each kept in the run folder, so that a killed run goes on.
+
+world-HASH/   graph, counts, training and held-out documents   (texts, seed)
+  names/      name index
+  dense/      card vectors of every entity                     (dense plan, in its own HASH)
+run-HASH/     everything below, one folder a configuration     (all settings)
+  pools/      candidates of every text
+  reranker/   trained weights
+  scored/     for each row and text the best candidates with their scores
+vectors/      vectors of texts by their hash, whatever the settings
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from entity_linking.annotations import read_jsonl, write_jsonl
+from entity_linking.cards import CardOptions
+from entity_linking.coherence import CoherenceScorer
+from entity_linking.decision import Decision
+from entity_linking.dense import DenseCandidates, DenseScorer
+from entity_linking.dense_index import DenseIndex
+from entity_linking.dictionary import DictionaryLinker
+from entity_linking.features import PopularityScorer, PriorScorer, TypeScorer
+from entity_linking.mentions import Link, LinkedText
+from entity_linking.mix import Mix, default_scorers
+from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
+from entity_linking.parts import CandidateSource, Scorer
+from entity_linking.reranker import Reranker, RerankSettings, with_gold
+from experiments.entity_linking import baseline
+from experiments.entity_linking.benchmarks import FILES, PARTLY_MARKED, SuppliedCandidates
+from experiments.entity_linking.config import Study
+from experiments.entity_linking.linkers import (
+    AgeScorer,
+    Pool,
+    as_candidates,
+    hide,
+    links_by_entity,
+    scored,
+)
+from experiments.entity_linking.vectors import RememberedEncoder
+from experiments.entity_linking.world import PARTS, World, open_world
+from kept.sentences import HostSentenceEncoder
+from kg_loaders.damage import DamageReport
+
+BASELINE, DICTIONARY = "lower-cased dictionary", "DictionaryLinker"
+TRAINED, SUPPLIED = "trained", "supplied candidates, votes"
+SUPPLIED_TRAINED = "supplied candidates, trained"
+POOLED = ("names + prior", "dense", "coherence", "mix", TRAINED)
+ROWS = (BASELINE, DICTIONARY, *POOLED, SUPPLIED, SUPPLIED_TRAINED)
+DETECTS = (DICTIONARY, *POOLED)
+HELD_OUT = "held_out"
+
+Announce = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Texts kept in a file: read if it is there, made and written else."""
+
+    folder: Path
+    announce: Announce
+
+    def texts(self, name: str, make: Callable[[], Sequence[LinkedText]]) -> list[LinkedText]:
+        """The texts called `name`."""
+        path = self.folder / f"{name}.jsonl"
+        if not path.exists():
+            self.announce(f"{self.folder.name}/{name}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_jsonl(make(), path)
+        return list(read_jsonl(path, DamageReport()))
+
+
+class Laboratory:
+    """Everything that rows are made from, made when first asked for."""
+
+    def __init__(self, root: Path, study: Study, folder: Path, announce: Announce) -> None:
+        self.root, self.study, self.folder, self.announce = root, study, folder, announce
+        texts = digest(study.texts.model_dump(exclude={"hidden"}), study.seed)
+        self.world_folder = folder / f"world-{texts}"
+        self.run_folder = folder / f"run-{digest(study.model_dump(exclude={'published'}))}"
+
+    @cached_property
+    def world(self) -> World:
+        return open_world(self.root, self.study, self.world_folder, self.announce)
+
+    @cached_property
+    def names(self) -> NameIndex:
+        place = self.world_folder / "names"
+        if not place.exists():
+            self.announce("name index")
+            NameIndex.build(self.world.graph, counts=self.world.surfaces).save(place)
+        return NameIndex.open(place)
+
+    @cached_property
+    def cards(self) -> CardOptions:
+        return CardOptions(**self.study.dense.cards)
+
+    def encoder(self, pieces: int) -> RememberedEncoder:
+        """The sentence encoder, its vectors kept."""
+        inner = HostSentenceEncoder(self.study.dense.host, max_length=pieces)
+        return RememberedEncoder(inner, self.folder / f"vectors-{pieces}", announce=self.announce)
+
+    @cached_property
+    def dense(self) -> DenseIndex:
+        plan = self.study.dense
+        place = self.world_folder / f"dense-{digest(plan.cards, plan.host, plan.card_pieces)}"
+        if not place.exists():
+            self.announce("card vectors")
+            encoder = self.encoder(plan.card_pieces)
+            DenseIndex.build(self.world.graph, encoder, cards=self.cards).save(place)
+        return DenseIndex.open(place)
+
+    # ---- candidates --------------------------------------------------------
+    @cached_property
+    def source(self) -> CandidateSource:
+        """The pool: names, and the cards nearest to the context."""
+        encoder = self.encoder(self.study.dense.context_pieces)
+        near = DenseCandidates(self.dense, encoder, **self.study.dense.source)
+        return Pool(NameCandidates(self.names, **self.study.names), near)
+
+    @cached_property
+    def pools(self) -> Stage:
+        return Stage(self.run_folder / "pools", self.announce)
+
+    def pool(self, name: str) -> list[LinkedText]:
+        """Candidates of a part's or a benchmark's marked mentions."""
+
+        def make() -> list[LinkedText]:
+            texts = self.gold(name)
+            return as_candidates(texts, self.source.candidates(texts))
+
+        return self.pools.texts(name, make)
+
+    def free_pool(self, name: str) -> list[LinkedText]:
+        """Mentions found in a benchmark's texts, with candidates."""
+
+        def make() -> list[LinkedText]:
+            gates = Gates(**self.study.linker)
+            texts = NameLinker(self.names, gates).link([text.text for text in self.gold(name)])
+            return as_candidates(texts, self.source.candidates(texts))
+
+        return self.pools.texts(f"{name}.free", make)
+
+    def gold(self, name: str) -> list[LinkedText]:
+        """The texts of a part or a benchmark with their gold links."""
+        if name in PARTS:
+            return list(self.world.documents[name])
+        return [text.linked for text in self.world.benchmarks[name]]
+
+    def answered(self, name: str, proposed: Sequence[LinkedText]) -> list[LinkedText]:
+        """Candidates and gold together, gold hidden from some."""
+        together = with_gold(proposed, self.gold(name))
+        return hide(together, self.study.texts.hidden, seed=self.study.seed)
+
+    # ---- scorers -----------------------------------------------------------
+    @cached_property
+    def scorers(self) -> dict[str, Scorer]:
+        """What the mix and the re-ranker read."""
+        graph = self.world.graph
+        encoder = self.encoder(self.study.dense.context_pieces)
+        return {
+            **default_scorers(graph),
+            "links": PopularityScorer(graph, links_by_entity(self.world.surfaces)),
+            "age": AgeScorer(),
+            "type": TypeScorer(graph, ("P31", "P106")),
+            "dense": DenseScorer(self.dense, encoder),
+            "coherence": CoherenceScorer(graph, **self.study.coherence),
+        }
+
+    @cached_property
+    def reranker(self) -> Reranker:
+        place = self.run_folder / "reranker"
+        if not place.exists():
+            self.announce("training the re-ranker")
+            parts = [self.answered(name, self.pool(name)) for name in PARTS]
+            settings = RerankSettings(**self.study.reranker)
+            world = self.world.graph.content_hash
+            model = Reranker.fit(
+                self.scorers, parts[0], parts[1][::2], settings=settings, graph_hash=world
+            )
+            model.save(place)
+        return Reranker.open(place, self.scorers)
+
+    def scorer(self, row: str) -> Scorer:
+        """How a row of the pool chooses."""
+        if row == "names + prior":
+            return PriorScorer()
+        if row == "mix":
+            weights = self.study.mix
+            parts = {name: (self.scorers[name], weight) for name, weight in weights.items()}
+            return Mix(parts, normalisation=self.study.normalisation)
+        if row in (TRAINED, SUPPLIED_TRAINED):
+            return self.reranker
+        return self.scorers[row]
+
+    # ---- rows --------------------------------------------------------------
+    def row(self, row: str, name: str) -> list[LinkedText]:
+        """Marked mentions with the row's best candidates; `name` is a part or a benchmark."""
+        stage = Stage(self.run_folder / "scored" / row.replace(" ", "-"), self.announce)
+        return stage.texts(name, lambda: self._row(row, name))
+
+    def free_row(self, row: str, name: str) -> list[LinkedText]:
+        """Mentions that the linker found itself, in a benchmark."""
+        stage = Stage(self.run_folder / "scored" / row.replace(" ", "-"), self.announce)
+        return stage.texts(f"{name}.free", lambda: self._free_row(row, name))
+
+    def _row(self, row: str, name: str) -> Sequence[LinkedText]:
+        most, gold = self.study.n_candidates, self.gold(name)
+        if row == BASELINE:
+            return baseline.disambiguate(gold, baseline.read_lowered(self.root))
+        if row == DICTIONARY:
+            linker = DictionaryLinker(self.world.graph, case="insensitive", max_candidates=most)
+            return linker.disambiguate(gold)
+        if row in (SUPPLIED, SUPPLIED_TRAINED):
+            source = SuppliedCandidates(self.root / "el" / "candidates_elevant.jsonl.gz")
+            proposed = as_candidates(gold, source.candidates(gold))
+            scorer = PriorScorer() if row == SUPPLIED else self.scorer(row)
+            return scored(proposed, scorer, most)
+        return scored(self.pool(name), self.scorer(row), most)
+
+    def _free_row(self, row: str, name: str) -> Sequence[LinkedText]:
+        if row == DICTIONARY:
+            linker = DictionaryLinker(self.world.graph, max_candidates=self.study.n_candidates)
+            return linker.link([text.text for text in self.gold(name)])
+        return scored(self.free_pool(name), self.scorer(row), self.study.n_candidates)
+
+
+def forced(texts: Sequence[LinkedText]) -> list[LinkedText]:
+    """The best candidate of every mention, nothing refused."""
+    return [
+        LinkedText(
+            text.text,
+            tuple(
+                Link(k.mention, k.candidates, k.candidates[0].entity if k.candidates else None, 1.0)
+                for k in text.links
+            ),
+            text.id,
+        )
+        for text in texts
+    ]
+
+
+def start(row: str) -> Decision:
+    """What calibration begins with: the re-ranker's NIL stands at 0."""
+    return Decision(nil_score=0.0) if row in (TRAINED, SUPPLIED_TRAINED) else Decision()
+
+
+def benchmark_names(row: str, *, free: bool) -> list[str]:
+    """Where a row is run: mentions are found only where all of them are marked."""
+    if not free:
+        return list(FILES)
+    return [name for name in FILES if name not in PARTLY_MARKED] if row in DETECTS else []
+
+
+def digest(*settings: object) -> str:
+    """A short hash of settings."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:10]

@@ -1,0 +1,214 @@
+"""The page of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from experiments.entity_linking.benchmarks import FILES, WITH_NIL
+from experiments.entity_linking.causes import LINK_CAUSES, SPAN_CAUSES
+from experiments.entity_linking.config import Study
+from experiments.entity_linking.study import BASELINE, ROWS, SUPPLIED, SUPPLIED_TRAINED, TRAINED
+
+RECALL_AIM, ACCURACY_AIM = 0.85, 0.15
+Told = Mapping[str, Any]
+
+
+def to_markdown(told: Told, study: Study) -> str:
+    """All tables."""
+    parts = [
+        "# Entity linking on five benchmarks\n",
+        f"Seed {study.seed}; intervals are 95 % bootstrap intervals over documents "
+        f"({study.n_resamples} resamples). Graph {told['graph hash'][:12]}.\n",
+        _world(told["world"]),
+        "## Aims\n",
+        _aims(told),
+        *(_benchmark(told, name) for name in FILES),
+        _published(told, study.published),
+        "## NIL on gold spans\n",
+        _nils(told["NIL"]),
+        "## Calibration\n",
+        _calibration(told["calibration"]),
+        "## The trained linker by type and popularity (gold spans, benchmarks together)\n",
+        *(_bins(kind, found) for kind, found in told["bins"].items()),
+        "## What still goes wrong (trained)\n",
+        _causes("wrong on gold spans", told["causes"]["gold spans"], SPAN_CAUSES),
+        _causes("end to end", told["causes"]["end to end"], LINK_CAUSES),
+    ]
+    return "\n".join(parts)
+
+
+# ---- the world -------------------------------------------------------------
+def _world(world: Told) -> str:
+    lines = ["## The closed world\n"]
+    lines.append(_sentence("Graph", world["graph"]))
+    lines.append(_sentence("Surfaces counted in annotated text", world["counted surfaces"]))
+    lines.append(_sentence("Annotated texts", world["annotated texts"]))
+    left = "texts left out as they share words with a benchmark"
+    lines.append(_sentence(left.capitalize(), world[left]))
+    for name, found in world["documents"].items():
+        lines.append(_sentence(f"Documents, {name.replace('_', '-')}", found))
+    rows = [
+        [
+            name,
+            found["documents"],
+            found["mentions of entities"],
+            found["NIL"],
+            f"{found['in graph']:.3f}",
+            ", ".join(f"{source} {n}" for source, n in found["label taken from"].items()),
+        ]
+        for name, found in world["gold"].items()
+    ]
+    heads = ("benchmark", "documents", "mentions", "NIL", "gold in graph", "its label is from")
+    return "\n".join(lines) + "\n" + _table(heads, rows)
+
+
+def _sentence(name: str, found: Mapping[str, Any]) -> str:
+    return f"- {name}: {', '.join(f'{key} {value:,}' for key, value in found.items())}."
+
+
+# ---- scores ----------------------------------------------------------------
+def _benchmark(told: Told, name: str) -> str:
+    rows = []
+    for row in ROWS:
+        spans = told["gold spans"][row][name]
+        links = told["end to end"][row].get(name)
+        gain = spans.get("minus baseline")
+        rows.append(
+            [
+                row,
+                f"{spans['recall@5, all']['value']:.3f}",
+                _with_interval(spans["recall@30, all"]),
+                _with_interval(spans["accuracy, all"]),
+                f"{gain['low']:+.3f} to {gain['high']:+.3f}" if gain else "",
+                _with_interval(links["strong micro F1"]) if links else "",
+            ]
+        )
+    heads = (
+        "linker", "recall@5", "recall@30", "accuracy = recall@1", "minus the first row",
+        "end-to-end F1",
+    )  # fmt: skip
+    n = told["gold spans"][BASELINE][name]["accuracy, all"]["n"]
+    return f"## {name} ({n} mentions with an entity)\n\n" + _table(heads, rows)
+
+
+def _aims(told: Told) -> str:
+    rows = []
+    for name in FILES:
+        base = told["gold spans"][BASELINE][name]["accuracy, all"]["value"]
+        ours = told["gold spans"][TRAINED][name]
+        recall, accuracy = ours["recall@30, all"]["value"], ours["accuracy, all"]["value"]
+        rows.append(
+            [
+                name,
+                f"{recall:.3f}",
+                "yes" if recall >= RECALL_AIM else "no",
+                f"{base:.3f}",
+                f"{accuracy:.3f}",
+                f"{accuracy - base:+.3f}",
+                "yes" if accuracy - base >= ACCURACY_AIM else "no",
+            ]
+        )
+    heads = (
+        "benchmark", "recall@30", "≥ .85", "accuracy, first row", "accuracy, trained",
+        "difference", "≥ .15",
+    )  # fmt: skip
+    return _table(heads, rows)
+
+
+def _published(told: Told, published: Mapping[str, Mapping[str, float]]) -> str:
+    ours = told["end to end"][TRAINED]
+    rows = [
+        [name, *(f"{found[b]:.3f}" if b in found else "" for b in FILES)]
+        for name, found in published.items()
+    ]
+    own = [f"{ours[b]['strong micro F1']['value']:.3f}" if b in ours else "" for b in FILES]
+    heads = ("linker", *FILES)
+    return "## End-to-end F1 beside other linkers\n\n" + _table(
+        heads, [["trained (this page)", *own], *rows]
+    )
+
+
+def _nils(found: Told) -> str:
+    rows = [
+        [
+            row,
+            *(
+                f"{found[row][b][f'NIL {kind}']['value']:.3f}"
+                for b in WITH_NIL
+                for kind in ("precision", "recall", "F1")
+            ),
+            *(f"{found[row][b]['accuracy, all']['value']:.3f}" for b in WITH_NIL),
+        ]
+        for row in found
+    ]
+    heads = [f"{b} {kind}" for b in WITH_NIL for kind in ("precision", "recall", "F1")]
+    return _table(["linker", *heads, *(f"{b} accuracy, NIL allowed" for b in WITH_NIL)], rows)
+
+
+def _calibration(found: Told) -> str:
+    rows = []
+    for row, scores in found.items():
+        cells = [
+            f"{side[0][kind]:.3f} → {side[1][kind]:.3f}"
+            for side in (scores["held-out text"], scores["benchmarks"])
+            for kind in ("ece_width", "brier")
+        ]
+        rows.append([row, *cells])
+    heads = (
+        "linker", "ECE, held-out text", "Brier, held-out text", "ECE, benchmarks",
+        "Brier, benchmarks",
+    )  # fmt: skip
+    pictures = "".join(
+        f"![{name}](reliability-{name}.png)\n" for name in ("held-out", "benchmarks")
+    )
+    return _table(heads, rows) + "\n" + pictures
+
+
+def _bins(kind: str, found: Told) -> str:
+    rows = [
+        [name, score["mentions"], f"{score['accuracy']:.3f}", f"{score['recall@30']:.3f}"]
+        for name, score in found.items()
+    ]
+    return _table((kind, "mentions", "accuracy", "recall@30"), rows)
+
+
+def _causes(title: str, found: Mapping[str, Mapping[str, int]], causes: Sequence[str]) -> str:
+    names = list(found)
+    rows = [
+        [cause, *(found[name].get(cause, 0) for name in names)]
+        for cause in causes
+        if any(found[name].get(cause, 0) for name in names)
+    ]
+    totals = ["all", *(sum(found[name].values()) for name in names)]
+    return _table((title, *names), [*rows, totals])
+
+
+def printed(told: Told) -> str:
+    """A line for each row: what a person wants to see first."""
+    lines = []
+    for row in ROWS:
+        cells = []
+        for name in FILES:
+            spans = told["gold spans"][row][name]
+            numbers = (spans[f"{key}, all"]["value"] for key in ("recall@30", "accuracy"))
+            cells.append("/".join(f"{value:.3f}" for value in numbers))
+        star = " (saw these texts)" if row in (SUPPLIED, SUPPLIED_TRAINED) else ""
+        lines.append(f"{row:28s} {'  '.join(cells)}{star}")
+    trained = told["calibration"][TRAINED]
+    for side, (before, after) in trained.items():
+        lines.append(
+            f"ECE {side}: {before['ece_width']:.4f} before, {after['ece_width']:.4f} after"
+        )
+    return "\n".join(lines)
+
+
+def _with_interval(score: Told) -> str:
+    between = score["interval"]
+    return f"{score['value']:.3f} [{between['low']:.3f}, {between['high']:.3f}]"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
+    return "\n".join(lines) + "\n"
