@@ -74,6 +74,21 @@ def scored(texts: Sequence[LinkedText], scorer: Scorer, most: int) -> list[Linke
     return found
 
 
+def forced(texts: Sequence[LinkedText]) -> list[LinkedText]:
+    """The best candidate of every mention, nothing refused."""
+    return [
+        LinkedText(
+            text.text,
+            tuple(
+                Link(k.mention, k.candidates, k.candidates[0].entity if k.candidates else None, 1.0)
+                for k in text.links
+            ),
+            text.id,
+        )
+        for text in texts
+    ]
+
+
 def decided(texts: Sequence[LinkedText], decision: Decision) -> list[LinkedText]:
     """The choices of a decision over candidates that bear their scores."""
     scores = Given().scores(texts)

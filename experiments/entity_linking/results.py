@@ -24,7 +24,7 @@ from entity_linking.scoring import (
 )
 from experiments.entity_linking.benchmarks import FILES, WITH_NIL, coarse
 from experiments.entity_linking.causes import link_causes, span_causes
-from experiments.entity_linking.linkers import decided
+from experiments.entity_linking.linkers import decided, forced
 from experiments.entity_linking.study import (
     BASELINE,
     HELD_OUT,
@@ -32,7 +32,6 @@ from experiments.entity_linking.study import (
     TRAINED,
     Laboratory,
     benchmark_names,
-    forced,
     start,
 )
 

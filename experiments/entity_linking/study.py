@@ -27,7 +27,7 @@ from entity_linking.dense import DenseCandidates, DenseScorer
 from entity_linking.dense_index import DenseIndex
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.features import PopularityScorer, PriorScorer, TypeScorer
-from entity_linking.mentions import Link, LinkedText
+from entity_linking.mentions import LinkedText
 from entity_linking.mix import Mix, default_scorers
 from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
 from entity_linking.parts import CandidateSource, Scorer
@@ -229,21 +229,6 @@ class Laboratory:
             linker = DictionaryLinker(self.world.graph, max_candidates=self.study.n_candidates)
             return linker.link([text.text for text in self.gold(name)])
         return scored(self.free_pool(name), self.scorer(row), self.study.n_candidates)
-
-
-def forced(texts: Sequence[LinkedText]) -> list[LinkedText]:
-    """The best candidate of every mention, nothing refused."""
-    return [
-        LinkedText(
-            text.text,
-            tuple(
-                Link(k.mention, k.candidates, k.candidates[0].entity if k.candidates else None, 1.0)
-                for k in text.links
-            ),
-            text.id,
-        )
-        for text in texts
-    ]
 
 
 def start(row: str) -> Decision:

@@ -18,8 +18,8 @@ def to_markdown(told: Told, study: Study) -> str:
     """All tables."""
     parts = [
         "# Entity linking on five benchmarks\n",
-        f"Seed {study.seed}; intervals are 95 % bootstrap intervals over documents "
-        f"({study.n_resamples} resamples). Graph {told['graph hash'][:12]}.\n",
+        f"Seed {study.seed}. Intervals: 95 %, bootstrap over documents, {study.n_resamples} draws. "
+        + f"Graph {told['graph hash'][:12]}.\n",
         _world(told["world"]),
         "## Aims\n",
         _aims(told),
