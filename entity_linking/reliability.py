@@ -135,7 +135,8 @@ def calibration_score(
 ) -> CalibrationScore:
     """All measures at once."""
     sure, right = _answers(confidences, correct)
-    width, mass = (reliability(sure, right, n_bins, equal=e) for e in ("width", "mass"))  # type: ignore[arg-type]
+    width = reliability(sure, right, n_bins, equal="width")
+    mass = reliability(sure, right, n_bins, equal="mass")
     return CalibrationScore(
         n=len(sure),
         accuracy=float(right.mean()),

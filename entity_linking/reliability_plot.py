@@ -36,9 +36,8 @@ def _draw(axis: Any, found: Reliability, name: str) -> None:
     widths = [each.high - each.low for each in found.bins]
     sure = [each.confidence for each in found.bins]
     right = [each.accuracy for each in found.bins]
-    axis.bar(
-        lows, right, widths, align="edge", color=BLUE, alpha=0.35, edgecolor=BLUE, label="share right"
-    )  # fmt: skip
+    axis.bar(lows, right, widths, align="edge", label="share right",
+             color=BLUE, alpha=0.35, edgecolor=BLUE)  # fmt: skip
     axis.vlines(sure, sure, right, color=ORANGE, linewidth=2, label="gap to mean confidence")
     axis.plot(sure, right, "o", color=BLUE, markersize=4)
     axis.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1, label="as promised")
