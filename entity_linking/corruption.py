@@ -166,7 +166,9 @@ def _swapped(link: Link, wrong: str) -> Link:
     reasons = {c.entity: c.reason for c in link.candidates}
     trade = {right: wrong, wrong: right} if wrong in reasons else {right: wrong}
     moved = tuple(
-        replace(c, entity=trade[c.entity], reason=reasons.get(trade[c.entity], "swapped on purpose"))
+        replace(
+            c, entity=trade[c.entity], reason=reasons.get(trade[c.entity], "swapped on purpose")
+        )
         if c.entity in trade
         else c
         for c in link.candidates

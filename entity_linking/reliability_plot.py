@@ -39,7 +39,7 @@ def _draw(axis: Any, found: Reliability, name: str) -> None:
     axis.bar(lows, right, widths, align="edge", label="share right",
              color=BLUE, alpha=0.35, edgecolor=BLUE)  # fmt: skip
     axis.vlines(sure, sure, right, color=ORANGE, linewidth=2, label="gap to mean confidence")
-    axis.plot(sure, right, "o", color=BLUE, markersize=4)
+    axis.plot(sure, right, "o", color=BLUE, markersize=4, clip_on=False, zorder=3)
     axis.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1, label="as promised")
     axis.set(xlim=(0, 1), ylim=(0, 1))
     errors = f"ECE {found.expected_error:.3f}, MCE {found.maximum_error:.3f}"
