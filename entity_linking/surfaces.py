@@ -149,6 +149,8 @@ def _boundaries(
     inside_word = (left == _WORD) & (right == _WORD)
     legal: NDArray[np.bool_] = ~inside_word & (right != _EXTEND) & (codes[:-1] != ZERO_WIDTH_JOINER)
     apostrophes = np.flatnonzero(codes[1:-1] == ord("'"))  # the character before each one
+    if not len(apostrophes):
+        return legal
     for i in apostrophes[np.isin(codes[apostrophes], _N) & np.isin(codes[apostrophes + 2], _T)]:
         if i + 3 == len(codes) or apart[i + 2] or classes[i + 3] != _WORD:
             legal[i : i + 2] &= apart[i : i + 2]
