@@ -106,14 +106,14 @@ def _read_segment(folder: Path, entry: _Segment, verify: bool) -> NameSegment:
         raise LinkIndexError(
             f"{folder / 'manifest.json'} does not list the files of {entry.folder!r}; {_AGAIN}"
         )
-    for name, file in entry.files.items():
-        path = place / name
-        size = path.stat().st_size if path.is_file() else None
-        if size != file.size:
+    for name, told in entry.files.items():
+        file = place / name
+        size = file.stat().st_size if file.is_file() else None
+        if size != told.size:
             found = "is missing" if size is None else f"has {size} bytes"
-            raise LinkIndexError(f"{path} {found}, {file.size} were written; {_AGAIN}")
-        if verify and _checksum(path) != file.sha256:
-            raise LinkIndexError(f"{path} was altered after it was written (checksum); {_AGAIN}")
+            raise LinkIndexError(f"{file} {found}, {told.size} were written; {_AGAIN}")
+        if verify and _checksum(file) != told.sha256:
+            raise LinkIndexError(f"{file} was altered after it was written (checksum); {_AGAIN}")
     columns: dict[str, Any] = {}
     for name in (*_DTYPES, *_STRINGS):
         file = place / f"{name}.{'npy' if name in _DTYPES else 'arrow'}"

@@ -14,8 +14,8 @@ class FirstFound:
     """For each link the candidates of the first source that has any.
 
     A source is asked only about the links that the ones before it left empty, and not at all when
-    there are none; it sees the texts that have such links, with those alone. So the first source sees every
-    mention, and one that reads other mentions should come first.
+    there are none; it sees the texts that have such links, with those alone. So the first source
+    sees every mention, and one that reads other mentions should come first.
     """
 
     def __init__(self, sources: Sequence[CandidateSource]) -> None:
