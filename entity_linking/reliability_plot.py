@@ -25,7 +25,8 @@ def figure_of(shown: Mapping[str, Reliability], title: str) -> Figure:
         _count(axes[1, column], found)
     axes[0, 0].set_ylabel("share right")
     axes[1, 0].set_ylabel("answers")
-    axes[0, 0].legend(frameon=False, loc="upper left", fontsize=9)
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     if title:
         figure.suptitle(title)
     return figure
@@ -36,11 +37,10 @@ def _draw(axis: Any, found: Reliability, name: str) -> None:
     widths = [each.high - each.low for each in found.bins]
     sure = [each.confidence for each in found.bins]
     right = [each.accuracy for each in found.bins]
-    axis.bar(
-        lows, right, widths, align="edge", color=BLUE, alpha=0.35, edgecolor=BLUE, label="share right"
-    )  # fmt: skip
+    axis.bar(lows, right, widths, align="edge", label="share right",
+             color=BLUE, alpha=0.35, edgecolor=BLUE)  # fmt: skip
     axis.vlines(sure, sure, right, color=ORANGE, linewidth=2, label="gap to mean confidence")
-    axis.plot(sure, right, "o", color=BLUE, markersize=4)
+    axis.plot(sure, right, "o", color=BLUE, markersize=4, clip_on=False, zorder=3)
     axis.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1, label="as promised")
     axis.set(xlim=(0, 1), ylim=(0, 1))
     errors = f"ECE {found.expected_error:.3f}, MCE {found.maximum_error:.3f}"
