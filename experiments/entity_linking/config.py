@@ -32,13 +32,17 @@ class TextPlan(_Part):
 
 
 class DensePlan(_Part):
-    """Cards, the context that is compared with them, and how many of the nearest are proposed."""
+    """Cards, the context that is compared with them, and how many of the nearest are proposed.
+
+    `window` is in words on either side, the same to propose and to choose.
+    """
 
     host: str
     card_pieces: PositiveInt
     context_pieces: PositiveInt
+    window: PositiveInt
+    n_nearest: PositiveInt
     cards: dict[str, Any] = {}
-    source: dict[str, Any] = {}
 
 
 class Study(_Part):
@@ -54,6 +58,5 @@ class Study(_Part):
     normalisation: Literal["none", "z", "log-softmax"] = "none"
     coherence: dict[str, Any] = {}
     reranker: dict[str, Any] = {}
-    threshold: NonNegativeFloat
     n_resamples: PositiveInt
     published: dict[str, dict[str, float]] = {}

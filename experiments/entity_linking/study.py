@@ -23,7 +23,7 @@ from entity_linking.annotations import read_jsonl, write_jsonl
 from entity_linking.cards import CardOptions
 from entity_linking.coherence import CoherenceScorer
 from entity_linking.decision import Decision
-from entity_linking.dense import DenseCandidates, DenseScorer
+from entity_linking.dense import ContextScorer, DenseCandidates
 from entity_linking.dense_index import DenseIndex
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.features import PopularityScorer, PriorScorer, TypeScorer
@@ -113,7 +113,8 @@ class Laboratory:
         if not place.exists():
             self.announce("card vectors")
             encoder = self.encoder(plan.card_pieces)
-            DenseIndex.build(self.world.graph, encoder, cards=self.cards).save(place)
+            index = DenseIndex.build(self.world.graph, encoder, cards=self.cards, kind="flat")
+            index.save(place)
         return DenseIndex.open(place)
 
     # ---- candidates --------------------------------------------------------
@@ -121,7 +122,10 @@ class Laboratory:
     def source(self) -> CandidateSource:
         """The pool: names, and the cards nearest to the context."""
         encoder = self.encoder(self.study.dense.context_pieces)
-        near = DenseCandidates(self.dense, encoder, **self.study.dense.source)
+        plan = self.study.dense
+        near = DenseCandidates(
+            self.dense, encoder, max_candidates=plan.n_nearest, window=plan.window
+        )
         return Pool(NameCandidates(self.names, **self.study.names), near)
 
     @cached_property
@@ -169,7 +173,7 @@ class Laboratory:
             "links": PopularityScorer(graph, links_by_entity(self.world.surfaces)),
             "age": AgeScorer(),
             "type": TypeScorer(graph, ("P31", "P106")),
-            "dense": DenseScorer(self.dense, encoder),
+            "dense": ContextScorer(self.dense, encoder, window=self.study.dense.window),
             "coherence": CoherenceScorer(graph, **self.study.coherence),
         }
 

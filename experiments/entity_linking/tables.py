@@ -19,7 +19,7 @@ def to_markdown(told: Told, study: Study) -> str:
     parts = [
         "# Entity linking on five benchmarks\n",
         f"Seed {study.seed}. Intervals: 95 %, bootstrap over documents, {study.n_resamples} draws. "
-        + f"Graph {told['graph hash'][:12]}.\n",
+        f"Graph {told['graph hash'][:12]}.\n",
         _world(told["world"]),
         "## Aims\n",
         _aims(told),
