@@ -99,8 +99,7 @@ def rank(
     """The candidates that hits stand for, by the formula of this module; best prior first."""
     hits = list(hits)
     if len(hits) == 1 and hits[0].weight > 0:
-        entity = index.entity(hits[0].entry.entity)
-        return (Candidate(entity, 1.0, 1.0, hits[0].reason()),)
+        return (Candidate(index.entity(hits[0].entry.entity), 1.0, 1.0, hits[0].reason()),)
     best: dict[int, Hit] = {}
     for hit in hits:
         if hit.weight > 0 and (
