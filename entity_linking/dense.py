@@ -9,9 +9,11 @@ query is not one text but the mean of two vectors, the surface's and the window'
     window alone .36 / .57 / .73      "surface: window" as one text .55 / .73 / .88
     mean of both .79 / .91 / .97      surface alone .88 / .94 / .98 (it cannot tell namesakes apart)
 
-with 8 words a side; 16 are worse throughout. `DenseCandidates` finds entities that no name leads to;
-`ContextScorer` chooses among the candidates of any source. Both take a `SentenceEncoder`; share one
-`RememberingEncoder` between them and each context is read once.
+with 8 words a side; 16 are worse throughout.
+
+`DenseCandidates` finds entities that no name leads to; `ContextScorer` chooses among the candidates
+of any source. Both take a `SentenceEncoder`; share one `RememberingEncoder` between them and each
+context is read once.
 
 Axis legend: mention, candidate, width.
 """
