@@ -76,7 +76,8 @@ class CachedLinker:
             raise LinkingError(f"max_texts is {max_texts}; give 1 or more")
         if not key:
             raise LinkingError("the key of a cache is empty; `fingerprint` makes one")
-        self._linker, self._key, self._max_texts = linker, key.encode(), max_texts
+        self._linker, self._max_texts = linker, max_texts
+        self._salt = hashlib.blake2b(key.encode(), digest_size=32).digest()
         self._file = Path(folder) / FILE_NAME
         self.hits = self.misses = 0
         _create(self._file)
@@ -110,9 +111,7 @@ class CachedLinker:
         return [replace(linked, id=text.id) for linked, text in zip(found, texts, strict=True)]
 
     def _answer(self, texts: Sequence[Any], asked: Sequence[bytes], work: Work) -> list[LinkedText]:
-        keys = [
-            hashlib.blake2b(each, key=self._digest(), digest_size=20).digest() for each in asked
-        ]
+        keys = [hashlib.blake2b(each, key=self._salt, digest_size=20).digest() for each in asked]
         with self._open() as database:
             known = self._read(database, list(dict.fromkeys(keys)))
         new = {key: i for i, key in enumerate(keys) if key not in known}
@@ -124,9 +123,6 @@ class CachedLinker:
                 self._write(database, made)
             known |= made
         return [known[key] for key in keys]
-
-    def _digest(self) -> bytes:
-        return hashlib.blake2b(self._key, digest_size=32).digest()
 
     def _read(self, database: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, LinkedText]:
         found: dict[bytes, LinkedText] = {}
