@@ -85,6 +85,11 @@ class CachedLinker:
     def __repr__(self) -> str:
         return f"CachedLinker({self._linker!r}, {str(self._file)!r})"
 
+    @property
+    def linker(self) -> Disambiguator:
+        """The linker behind the cache."""
+        return self._linker
+
     def __len__(self) -> int:
         """Results in the file, of all linkers that share it."""
         with self._open() as database:

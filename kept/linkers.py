@@ -23,6 +23,8 @@ from kg_loaders.store import Texts, assemble
 
 Method = Literal["prior", "overlap", "dense", "coherence", "mix", "trained"]
 METHODS: tuple[Method, ...] = get_args(Method)
+IDENTIFIERS = "its identifiers as names"
+"""Stands among the sources of a graph that had no names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,7 @@ def by_identifiers(graph: KnowledgeGraph) -> KnowledgeGraph:
         entity_texts=named,
         relation_texts=graph.relation_texts,
         languages=languages,
-        sources=graph.manifest.sources,
+        sources=(*graph.manifest.sources, IDENTIFIERS),
         licence=graph.manifest.licence,
     )
 

@@ -50,7 +50,7 @@ def test_file_to_json_lines(kg: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["no.txt"], "no.txt is not a file"),
-        (["Paris", "--case", "loud"], "--case is 'loud'"),
+        (["Paris", "--case", "loud"], "case is 'loud'"),
         (["Paris", "--min-prior", "2"], "min_prior is 2.0"),
     ],
 )
