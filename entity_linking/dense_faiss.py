@@ -1,0 +1,109 @@
+"""faiss behind `DenseIndex`: which index by size, how it is filled, read and searched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import faiss as untyped_faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.dense_build import ROWS_PER_STEP
+from entity_linking.dense_folder import AGAIN, Kind
+from entity_linking.errors import LinkIndexError
+
+faiss: Any = untyped_faiss  # its stubs lack or contradict half of what is used here
+
+FLAT_MOST, HNSW_MOST = 50_000, 1_000_000
+HNSW_LINKS, HNSW_BUILD, HNSW_SEARCH = 32, 80, 128
+LISTS_PER_ROOT, LISTS_SEARCHED = 4, 32
+POINTS_PER_LIST, FEWEST_PER_LIST = 64, 39  # faiss complains below the latter
+
+
+def kind_for(n_entities: int) -> Kind:
+    """The kind that `auto` means."""
+    if n_entities <= FLAT_MOST:
+        return "flat"
+    return "hnsw" if n_entities <= HNSW_MOST else "ivf"
+
+
+def new_searcher(kind: Kind, vectors: NDArray[Any]) -> Any:
+    """A filled faiss index by inner product; those that are saved hold half precision."""
+    width = vectors.shape[1]
+    half, product = faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
+    if kind == "flat":
+        searcher = faiss.IndexFlatIP(width)
+    elif kind == "hnsw":
+        searcher = faiss.IndexHNSWSQ(width, half, HNSW_LINKS, product)
+        searcher.hnsw.efConstruction = HNSW_BUILD
+    else:
+        most = max(1, len(vectors) // FEWEST_PER_LIST)
+        n_lists = min(most, max(1, int(LISTS_PER_ROOT * len(vectors) ** 0.5)))
+        coarse = faiss.IndexFlatIP(width)
+        searcher = faiss.IndexIVFScalarQuantizer(coarse, width, n_lists, half, product)
+        searcher.cp.max_points_per_centroid = POINTS_PER_LIST
+    if not searcher.is_trained:
+        searcher.train(_training_rows(vectors, getattr(searcher, "nlist", 1)))
+    feed(searcher, vectors)
+    return searcher
+
+
+def _training_rows(vectors: NDArray[Any], n_lists: int) -> NDArray[np.float32]:
+    """Evenly spread rows, as many as the clustering reads; at least one, all 0 if there are none.
+
+    Inverted lists over nothing are clustered round that one row, so that `add` can fill them.
+    """
+    n_wanted = min(len(vectors), max(POINTS_PER_LIST * n_lists, 1))
+    if not n_wanted:
+        return np.zeros((1, vectors.shape[1]), np.float32)
+    rows = np.arange(n_wanted) * len(vectors) // n_wanted
+    return np.ascontiguousarray(vectors[rows], np.float32)
+
+
+def feed(searcher: Any, vectors: NDArray[Any]) -> None:
+    """Add rows; a searcher that is mapped from a file must not be fed (faiss aborts)."""
+    for start in range(0, len(vectors), ROWS_PER_STEP):
+        searcher.add(np.ascontiguousarray(vectors[start : start + ROWS_PER_STEP], np.float32))
+
+
+def nearest(searcher: Any, kind: Kind, queries: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """Rows `[query k]`, -1 where fewer were found."""
+    options = None
+    if kind == "hnsw":
+        options = faiss.SearchParametersHNSW(efSearch=max(HNSW_SEARCH, 2 * k))
+    elif kind == "ivf":
+        options = faiss.SearchParametersIVF(nprobe=LISTS_SEARCHED)
+    rows: NDArray[np.int64] = searcher.search(queries, k, params=options)[1]
+    return rows
+
+
+def read_searcher(path: Path, shape: tuple[int, int], *, mapped: bool) -> Any:
+    """The index in a file, for `shape` `(rows, width)`; mapped where faiss can."""
+    flag = getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP) if mapped else 0
+    try:
+        searcher = faiss.read_index(str(path), flag)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0].split("Error: ")[-1]
+        raise LinkIndexError(f"{path} cannot be read ({reason}); {AGAIN}") from error
+    if (searcher.ntotal, searcher.d) != shape:
+        raise LinkIndexError(
+            f"{path} holds {searcher.ntotal} vectors of {searcher.d}, not {shape[0]} of "
+            f"{shape[1]}; {AGAIN}"
+        )
+    return searcher
+
+
+def searcher_bytes(searcher: Any) -> int:
+    """Its size when written, which is what it takes in memory; 0 for None."""
+    return 0 if searcher is None else int(faiss.serialize_index(searcher).nbytes)
+
+
+def copied(searcher: Any) -> Any:
+    """Another index with the same content."""
+    return faiss.clone_index(searcher)
+
+
+def write_searcher(searcher: Any, path: Path) -> None:
+    """Write the file that `read_searcher` reads."""
+    faiss.write_index(searcher, str(path))

@@ -1,0 +1,113 @@
+"""The features of a re-ranker: columns of candidates and of mentions, made from scorers.
+
+For each scorer, by name: `NAME` its score, `NAME.lead` the score minus the best of the other
+candidates (0 if alone), `NAME.rank` 1 / (1 + candidates with a higher score). Of the mention:
+`NAME.best` and `NAME.gap` (best minus second), `candidates` (log of their number), `alone`,
+`words` (log), `capitals` (share of the words that begin with one), `others` (log of one plus the
+other mentions of the text that have a candidate). Mentions without a candidate have 0 in all that
+asks for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.candidate_rows import CandidateRows, Ints
+from entity_linking.mentions import LinkedText
+from entity_linking.mix import scorer_column
+from entity_linking.parts import Scorer, Scores
+
+MENTION_FEATURES = ("candidates", "alone", "words", "capitals", "others")
+OF_CANDIDATES = ("", ".lead", ".rank")
+OF_MENTIONS = (".best", ".gap")
+
+
+@dataclass(frozen=True, eq=False)
+class RerankTable:
+    """`candidates` float64 `[candidate feature]`, `mentions` float64 `[mention feature]`.
+
+    `scorers` are the names behind the columns, in order; the features of a mention come first,
+    then two columns a scorer; of a candidate there are three columns a scorer.
+    """
+
+    rows: CandidateRows
+    scorers: tuple[str, ...]
+    candidates: Scores
+    mentions: Scores
+
+    def without(self, scorer: str) -> RerankTable:
+        """The same table without the columns of one scorer."""
+        kept = [i for i, name in enumerate(self.scorers) if name != scorer]
+        n_own = len(MENTION_FEATURES)
+        mention = [*range(n_own), *(n_own + 2 * i + j for i in kept for j in range(2))]
+        return RerankTable(
+            self.rows,
+            tuple(self.scorers[i] for i in kept),
+            self.candidates[:, [3 * i + j for i in kept for j in range(3)]],
+            self.mentions[:, mention],
+        )
+
+
+def feature_names(scorers: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the columns of candidates and of mentions."""
+    of_candidates = tuple(f"{name}{kind}" for name in scorers for kind in OF_CANDIDATES)
+    of_mentions = tuple(f"{name}{kind}" for name in scorers for kind in OF_MENTIONS)
+    return of_candidates, (*MENTION_FEATURES, *of_mentions)
+
+
+def tabulate(scorers: Mapping[str, Scorer], texts: Sequence[LinkedText]) -> RerankTable:
+    """The features of the candidates that the links bear; what they are linked to is not read."""
+    rows = CandidateRows.of(texts)
+    of_candidates: list[Scores] = []
+    of_mentions = _own_features(rows)
+    several = rows.sizes > 1
+    for name, scorer in scorers.items():
+        values = scorer_column(rows, name, scorer)
+        lead = values - rows.others_best(values)
+        of_candidates += [values, lead, (1.0 / (1.0 + rows.n_better(values))).astype(np.float64)]
+        of_mentions += [rows.best(values), np.where(several, rows.best(lead), 0.0)]
+    return RerankTable(
+        rows,
+        tuple(scorers),
+        np.stack(of_candidates, axis=1) if of_candidates else np.zeros((len(rows), 0)),
+        np.stack(of_mentions, axis=1),
+    )
+
+
+def targets(rows: CandidateRows, *, absent: str) -> Ints:
+    """The place of each mention's gold entity among its candidates `[mention]`.
+
+    -1 is NIL: the link has no entity, or with `absent="nil"` one that is not a candidate. -2 is to
+    be left out: with `absent="skip"` the latter; always, mentions without a candidate.
+    """
+    found = np.full(rows.n_mentions, -1, np.int64)
+    links = (link for text in rows.texts for link in text.links)
+    for i, link in enumerate(links):
+        places = [j for j, c in enumerate(link.candidates) if c.entity == link.entity]
+        if places:
+            found[i] = places[0]
+        elif not link.candidates or (link.entity is not None and absent == "skip"):
+            found[i] = -2
+    return found
+
+
+def _own_features(rows: CandidateRows) -> list[Scores]:
+    words = [
+        text.text[link.mention.start : link.mention.end].split()
+        for text in rows.texts
+        for link in text.links
+    ]
+    n_words = np.array([len(w) for w in words], np.float64)
+    capitals = np.array([sum(w[0].isupper() for w in ws) for ws in words], np.float64)
+    sizes: NDArray[np.int64] = rows.sizes
+    return [
+        np.log(np.maximum(sizes, 1)),
+        (sizes == 1).astype(np.float64),
+        np.log1p(n_words),
+        capitals / np.maximum(n_words, 1),
+        np.log1p(rows.n_others()),
+    ]

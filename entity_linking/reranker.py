@@ -1,0 +1,315 @@
+"""`Reranker`: a small trained model over the features of scorers, with NIL as an answer.
+
+    logit(c)   = w x(c) + u tanh(W x(c) + b)      x(c): features of the candidate and its mention
+    logit(NIL) = v g + t tanh(V g + d) + e        g: features of the mention
+    p          = softmax over the candidates of a mention and NIL
+
+It is a listwise ranker: the loss is the cross-entropy of a mention's whole list (as ListNet's, Cao
+et al. 2007, with all weight on the gold entity), so candidates are compared with one another and
+not judged alone. `hidden` 0 drops the tanh terms and leaves a log-linear model. Features are
+brought to mean 0 and deviation 1 with the statistics of the training set.
+
+Train on annotated texts, with candidates from the source that the linker will use:
+
+    texts = list(read_jsonl("gold.jsonl", DamageReport()))    # or the texts that read_trex gives
+    texts = with_gold(DictionaryLinker(graph).disambiguate(texts), texts)
+    train, held_out = split_by_text(texts, share=0.1, seed=0)
+    model = Reranker.fit(default_scorers(graph), train, held_out, graph_hash=graph.content_hash)
+    model.save("reranker")
+
+and read it with NIL where its logit stands, at 0: `Decision(nil_score=0.0)` gives the confidence,
+`Decision(nil_score=0.0, nil_below=0.5)` refuses links less likely than not. `kept link train` does
+all of it. Using a trained model loads no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from entity_linking.errors import LinkIndexError, LinkingError
+from entity_linking.mentions import LinkedText
+from entity_linking.parts import Scorer, Scores
+from entity_linking.rerank_table import RerankTable, feature_names, tabulate, targets
+
+FORMAT = "kept-reranker-1"
+MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
+
+Weights = dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class RerankSettings:
+    """How a re-ranker is trained.
+
+    `absent`: a mention whose gold entity is not among its candidates trains NIL ("nil", which is
+    what the linker should then answer) or is left out ("skip"). Mentions without a candidate are
+    always left out: nothing about them is to be decided. Training ends after `epochs`, or when
+    the held-out loss has not fallen for `patience` epochs; the best epoch is kept.
+    """
+
+    seed: int = 0
+    epochs: int = 40
+    patience: int = 4
+    hidden: int = 16
+    learning_rate: float = 0.01
+    weight_decay: float = 1e-4
+    mentions_per_step: int = 256
+    absent: Literal["nil", "skip"] = "nil"
+
+    def __post_init__(self) -> None:
+        counts = (self.epochs, self.patience, self.mentions_per_step)
+        if min(counts) < 1 or self.hidden < 0 or self.learning_rate <= 0 or self.weight_decay < 0:
+            raise LinkingError(
+                f"{self} has a count below 1, a negative size or a rate that is not above 0"
+            )
+        if self.absent not in ("nil", "skip"):
+            raise LinkingError(f"absent is {self.absent!r}; choose nil or skip")
+
+
+@dataclass(frozen=True, slots=True)
+class RerankRecord:
+    """What a re-ranker was made from and how it went; stands in its manifest."""
+
+    settings: RerankSettings
+    graph_hash: str
+    trained_on: str
+    n_mentions: int
+    n_nil: int
+    n_held_out: int
+    best_epoch: int
+    train_loss: float
+    held_out_loss: float
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    format: str
+    scorers: tuple[str, ...]
+    candidate_features: tuple[str, ...]
+    mention_features: tuple[str, ...]
+    weights_sha256: str
+    record: RerankRecord
+
+
+class Reranker:
+    """A `Scorer`: for each candidate its logit less that of NIL.
+
+    `scorers` must be those it was trained with, by name and order; they may read another graph.
+    """
+
+    def __init__(
+        self, scorers: Mapping[str, Scorer], weights: Mapping[str, Scores], record: RerankRecord
+    ) -> None:
+        self._scorers, self._weights, self.record = dict(scorers), dict(weights), record
+
+    def __repr__(self) -> str:
+        return f"Reranker({', '.join(self._scorers)}; {self.record.n_mentions} mentions)"
+
+    @classmethod
+    def fit(
+        cls,
+        scorers: Mapping[str, Scorer],
+        texts: Sequence[LinkedText],
+        held_out: Sequence[LinkedText],
+        *,
+        settings: RerankSettings = RerankSettings(),
+        graph_hash: str = "",
+        trained_on: str = "",
+    ) -> Reranker:
+        """Train on links that bear candidates and their gold entity (`with_gold`).
+
+        The same texts, settings and scorers give the same weights on the same machine. `graph_hash`
+        and `trained_on` (a name of the training set) are written into the record.
+        """
+        if not scorers:
+            raise LinkingError("a re-ranker needs a scorer; give {name: scorer}")
+        tables = (tabulate(scorers, texts), tabulate(scorers, held_out))
+        weights, record = fit_tables(*tables, settings)
+        record = replace(record, graph_hash=graph_hash, trained_on=trained_on)
+        return cls(scorers, weights, record)
+
+    def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
+        """As `Scorer`; above 0 the candidate is more likely than NIL."""
+        table = tabulate(self._scorers, texts)
+        return table.rows.split(relative_logits(self._weights, table))
+
+    # ---- disk --------------------------------------------------------------
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the folder, all or nothing; `force` replaces a re-ranker that is there already."""
+        target = Path(path)
+        if target.exists() and not (force and (target / MANIFEST).is_file()):
+            raise LinkIndexError(
+                f"{target} is there already; name another folder"
+                + (" (it holds no re-ranker, so it is not replaced)" if force else "")
+            )
+        raw = save(dict(sorted(self._weights.items())))
+        names = feature_names(tuple(self._scorers))
+        manifest = _Manifest(
+            FORMAT, tuple(self._scorers), *names, hashlib.sha256(raw).hexdigest(), self.record
+        )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+        beside.mkdir()
+        try:
+            (beside / WEIGHTS).write_bytes(raw)
+            text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+            (beside / MANIFEST).write_bytes(text + b"\n")
+            if target.exists():
+                shutil.rmtree(target)
+            beside.rename(target)
+        finally:
+            if beside.exists():
+                shutil.rmtree(beside)
+
+    @classmethod
+    def open(cls, path: str | Path, scorers: Mapping[str, Scorer]) -> Reranker:
+        """Open a folder written by `save`; `LinkIndexError` when it or `scorers` do not fit."""
+        folder = Path(path)
+        manifest = _read_manifest(folder)
+        if tuple(scorers) != manifest.scorers:
+            raise LinkIndexError(
+                f"{folder} was trained with the scorers {', '.join(manifest.scorers)}, not with "
+                f"{', '.join(scorers) or 'none'}; give the same ones in this order, or train again"
+            )
+        raw = (folder / WEIGHTS).read_bytes() if (folder / WEIGHTS).is_file() else b""
+        if hashlib.sha256(raw).hexdigest() != manifest.weights_sha256:
+            raise LinkIndexError(
+                f"{folder / WEIGHTS} is missing or not the file that was saved; train again"
+            )
+        try:
+            weights = load(raw)
+        except SafetensorError as error:
+            raise LinkIndexError(f"{folder / WEIGHTS}: {error}; train again") from error
+        return cls(scorers, weights, manifest.record)
+
+    @staticmethod
+    def scorer_names(path: str | Path) -> tuple[str, ...]:
+        """The scorers that a saved re-ranker asks for, in order."""
+        return _read_manifest(Path(path)).scorers
+
+
+def with_gold(proposed: Sequence[LinkedText], gold: Sequence[LinkedText]) -> list[LinkedText]:
+    """The candidates of `proposed` with the entities of `gold`, link by link: training examples."""
+    if len(proposed) != len(gold):
+        raise LinkingError(f"{len(proposed)} texts with candidates but {len(gold)} gold ones")
+    examples = []
+    for i, (found, right) in enumerate(zip(proposed, gold, strict=True)):
+        mentions = [[link.mention for link in text.links] for text in (found, right)]
+        if found.text != right.text or mentions[0] != mentions[1]:
+            raise LinkingError(f"text {i}, {right.text[:40]!r}, has other mentions than its gold")
+        links = (
+            replace(a, entity=b.entity, confidence=1.0)
+            for a, b in zip(found.links, right.links, strict=True)
+        )
+        examples.append(replace(found, links=tuple(links)))
+    return examples
+
+
+def split_by_text(
+    texts: Sequence[LinkedText], *, share: float, seed: int
+) -> tuple[list[LinkedText], list[LinkedText]]:
+    """Training and held-out texts; equal texts fall on the same side, whatever the others are."""
+    if not 0.0 < share < 1.0:
+        raise LinkingError(f"share is {share}; hold out more than nothing and less than all")
+    parts: tuple[list[LinkedText], list[LinkedText]] = ([], [])
+    for text in texts:
+        digest = hashlib.sha256(f"{seed}\n{text.text}".encode(errors="surrogatepass")).digest()
+        parts[int.from_bytes(digest[:8], "big") < share * 2**64].append(text)
+    return parts
+
+
+def ablation(
+    scorers: Mapping[str, Scorer],
+    texts: Sequence[LinkedText],
+    held_out: Sequence[LinkedText],
+    test: Sequence[LinkedText],
+    *,
+    settings: RerankSettings = RerankSettings(),
+) -> dict[str, float]:
+    """Accuracy on `test` of a re-ranker trained with all scorers ("") and without each one.
+
+    Right is a mention whose gold entity has the highest logit of all, or that is NIL and NIL has.
+    Mentions without a candidate are not counted. Each scorer is run once.
+    """
+    tables = [tabulate(scorers, part) for part in (texts, held_out, test)]
+    accuracies = {}
+    for name in ("", *scorers):
+        train, held, tested = (table.without(name) for table in tables)
+        weights, _ = fit_tables(train, held, settings)
+        accuracies[name] = table_accuracy(tested, relative_logits(weights, tested), settings)
+    return accuracies
+
+
+def table_accuracy(table: RerankTable, logits: Scores, settings: RerankSettings) -> float:
+    """Share of the mentions with a candidate that get their entity, or NIL, by `logits` above 0."""
+    gold = targets(table.rows, absent=settings.absent)
+    counted = gold >= -1
+    best = table.rows.best(logits)
+    chosen = np.full(len(gold), -1, np.int64)
+    ordered = np.lexsort((-logits, table.rows.mention_of))
+    firsts = table.rows.offsets[:-1]
+    links = best > 0
+    chosen[links] = ordered[firsts[links]] - firsts[links]
+    return float(np.mean(chosen[counted] == gold[counted])) if counted.any() else 0.0
+
+
+def fit_tables(
+    train: RerankTable, held_out: RerankTable, settings: RerankSettings
+) -> tuple[Weights, RerankRecord]:
+    """The weights and the record of the training; loads torch."""
+    from entity_linking.rerank_training import train_weights
+
+    return train_weights(train, held_out, settings)
+
+
+def relative_logits(weights: Mapping[str, Scores], table: RerankTable) -> Scores:
+    """The logit of each candidate less that of NIL `[candidate]`.
+
+    Sums run row by row (no matrix library), so rows do not depend on how many stand beside them.
+    """
+    mentions = standard(table.mentions, weights, "mention")
+    candidates = standard(table.candidates, weights, "candidate")
+    candidates = np.concatenate([candidates, mentions[table.rows.mention_of]], axis=1)
+    nil = _logits(mentions, weights, "nil") + weights["nil.bias"]
+    found: Scores = _logits(candidates, weights, "candidate") - nil[table.rows.mention_of]
+    return found
+
+
+def standard(values: Scores, weights: Mapping[str, Scores], kind: str) -> Scores:
+    """Features with the mean and deviation of the training set taken out."""
+    centred: Scores = (values - weights[f"{kind}.mean"]) / weights[f"{kind}.deviation"]
+    return centred
+
+
+def _logits(x: Scores, weights: Mapping[str, Scores], kind: str) -> Scores:
+    inner = np.einsum("if,fh->ih", x, weights[f"{kind}.inner"]) + weights[f"{kind}.inner_bias"]
+    found: Scores = np.einsum("if,f->i", x, weights[f"{kind}.linear"])
+    found += np.einsum("ih,h->i", np.tanh(inner), weights[f"{kind}.outer"])
+    return found
+
+
+def _read_manifest(folder: Path) -> _Manifest:
+    file = folder / MANIFEST
+    if not file.is_file():
+        raise LinkIndexError(f"{folder} is no re-ranker: it has no {MANIFEST}; train one")
+    try:
+        manifest = msgspec.json.decode(file.read_bytes(), type=_Manifest)
+    except (msgspec.DecodeError, LinkingError) as error:
+        raise LinkIndexError(f"{file}: {error}; train the re-ranker again") from error
+    if manifest.format != FORMAT:
+        raise LinkIndexError(f"{file} has the format {manifest.format!r}, this reads {FORMAT!r}")
+    names = feature_names(manifest.scorers)
+    if names != (manifest.candidate_features, manifest.mention_features):
+        raise LinkIndexError(f"{file} names other features than this version makes; train again")
+    return manifest
