@@ -1,0 +1,100 @@
+"""`FirstFound` and `Union`: several candidate sources as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import Candidate, LinkedText
+from entity_linking.parts import Candidates, CandidateSource
+
+
+class FirstFound:
+    """For each link the candidates of the first source that has any.
+
+    A source is asked only about the links that the ones before it left empty, and not at all when
+    there are none; it sees the texts that have such links, with those alone. So the first source
+    sees every mention, and one that reads other mentions should come first.
+    """
+
+    def __init__(self, sources: Sequence[CandidateSource]) -> None:
+        self._sources = _some(sources)
+
+    def __repr__(self) -> str:
+        return f"FirstFound([{', '.join(map(repr, self._sources))}])"
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        """For each link of each text its candidates, as its source ordered them."""
+        found: list[list[Candidates]] = [[()] * len(text.links) for text in texts]
+        for source in self._sources:
+            empty = [
+                (row, places)
+                for row, links in enumerate(found)
+                if (places := [i for i, candidates in enumerate(links) if not candidates])
+            ]
+            if not empty:
+                break
+            asked = [
+                replace(texts[row], links=tuple(texts[row].links[i] for i in places))
+                for row, places in empty
+            ]
+            for (row, places), answers in zip(empty, source.candidates(asked), strict=True):
+                for i, candidates in zip(places, answers, strict=True):
+                    found[row][i] = candidates
+        return found
+
+
+class Union:
+    """The candidates of all sources; of an entity named by several, the best prior.
+
+    The candidate keeps the score that came with that prior (of equal priors the earlier source's),
+    and the reasons of all sources in their order, each once, joined by "; ". Candidates are sorted
+    by prior; ties keep the order in which the sources, in turn, name them.
+
+    Priors are compared as they are. Every source means p(entity | surface), but each only over what
+    it knows: a dictionary's sum to 1 however few bear the name, a fuzzy source's to the similarity
+    of the best name, a dense one's to what its softmax was given. A scorer that has to choose
+    between them should read more than the prior. Texts without links are passed to no source.
+    """
+
+    def __init__(self, sources: Sequence[CandidateSource], *, max_candidates: int = 30) -> None:
+        if max_candidates < 1:
+            raise LinkingError(f"max_candidates is {max_candidates}; give 1 or more")
+        self._sources, self._max_candidates = _some(sources), max_candidates
+
+    def __repr__(self) -> str:
+        return f"Union([{', '.join(map(repr, self._sources))}])"
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        """For each link of each text at most `max_candidates`."""
+        asked = [text for text in texts if text.links]
+        answers = [source.candidates(asked) for source in self._sources] if asked else []
+        joined = iter(
+            [
+                [self._join(candidates) for candidates in zip(*of_text, strict=True)]
+                for of_text in zip(*answers, strict=True)
+            ]
+        )
+        return [next(joined) if text.links else [] for text in texts]
+
+    def _join(self, answers: Sequence[Candidates]) -> Candidates:
+        best: dict[str, Candidate] = {}
+        reasons: dict[str, dict[str, None]] = {}
+        for candidate in (candidate for answer in answers for candidate in answer):
+            known = best.setdefault(candidate.entity, candidate)
+            if candidate.prior > known.prior:
+                best[candidate.entity] = candidate
+            if candidate.reason:
+                reasons.setdefault(candidate.entity, {})[candidate.reason] = None
+        ranked = sorted(best.values(), key=lambda candidate: -candidate.prior)
+        return tuple(
+            replace(candidate, reason="; ".join(reasons.get(candidate.entity, ())))
+            for candidate in ranked[: self._max_candidates]
+        )
+
+
+def _some(sources: Sequence[CandidateSource]) -> tuple[CandidateSource, ...]:
+    if not sources:
+        raise LinkingError("there is no source to ask; give one or more")
+    return tuple(sources)

@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import csv
+import doctest
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entity_linking import DictionaryLinker, edits, fuzzy, ngrams
+from entity_linking.errors import LinkIndexError, LinkingError
+from entity_linking.fuzzy import FuzzyCandidates, FuzzyIndex, names_of
+from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.ngrams import Name, form_of
+from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
+
+NAMES = [
+    Name("Q36153", "Beyoncé", 10),
+    Name("Q90", "Paris", 10),
+    Name("Q830149", "Paris", 10),
+    Name("Q60", "New York City", 10),
+    Name("Q60", "New York"),
+    Name("Q7315", "Pyotr Tchaikovsky", 10),
+    Name("Q8684", "서울특별시", 10),
+    Name("Q85", "القاهرة", 10),
+]
+SURFACES = st.text(min_size=1, max_size=12).filter(form_of)
+
+
+def _text(*words: str) -> LinkedText:
+    links, start = [], 0
+    for word in words:
+        links.append(Link(Mention(start, start + len(word)), (), None, 1.0))
+        start += len(word) + 1
+    return LinkedText(" ".join(words), tuple(links))
+
+
+@pytest.fixture(scope="module")
+def index() -> FuzzyIndex:
+    return FuzzyIndex.build(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("beyonse", "Beyoncé"),
+        ("PARSI", "Paris"),
+        ("NewYork", "New York"),
+        ("Piotr Chaikovsky", "Pyotr Tchaikovsky"),
+        ("서울특별 시", "서울특별시"),
+        ("القاهره", "القاهرة"),
+        ("Beyonce\u0301", "Beyoncé"),
+        ("Be\u00adyoncé", "Beyoncé"),
+    ],
+)
+def test_what_a_dictionary_misses(index: FuzzyIndex, written: str, meant: str) -> None:
+    (found,) = index.search([written])
+    assert found[0].surface == meant
+
+
+@given(st.lists(SURFACES, min_size=1, max_size=8))
+def test_a_name_finds_itself_first(surfaces: list[str]) -> None:
+    index = FuzzyIndex.build(Name(f"Q{i}", surface) for i, surface in enumerate(surfaces))
+    for i, (surface, found) in enumerate(zip(surfaces, index.search(surfaces), strict=True)):
+        assert form_of(found[0].surface) == form_of(surface)
+        assert found[0].similarity == 1.0
+        assert f"Q{i}" in dict(found[0].bearers)
+
+
+@given(st.lists(SURFACES, max_size=8), st.lists(SURFACES, max_size=8), st.lists(SURFACES))
+def test_adding_is_building_at_once(old: list[str], new: list[str], asked: list[str]) -> None:
+    before = [Name(f"Q{i}", surface, i + 1) for i, surface in enumerate(old)]
+    after = [Name(f"Q{i}", surface, 5) for i, surface in enumerate(new)]
+    grown = FuzzyIndex.build(before).add(after)
+    built = FuzzyIndex.build([*before, *after])
+    asked = [*old, *new, *asked]
+    assert grown.search(asked, min_similarity=0.3) == built.search(asked, min_similarity=0.3)
+
+
+def test_a_batch_is_its_queries(index: FuzzyIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ["beyonse", " ", "parsi", "Beyonse", "zzz", "", "new yorc"]
+    alone = [index.search([surface])[0] for surface in asked]
+    assert index.search(asked) == alone
+    assert alone[1] == alone[4] == alone[5] == []
+    monkeypatch.setattr(fuzzy, "FORMS_PER_STEP", 2)
+    assert index.search(asked) == alone
+
+
+def test_lone_surrogates_may_be_asked_for(index: FuzzyIndex) -> None:
+    assert index.search(["Par\ud800is"])[0][0].surface == "Paris"
+
+
+def test_segments_are_cut_by_size(monkeypatch: pytest.MonkeyPatch, index: FuzzyIndex) -> None:
+    monkeypatch.setattr(fuzzy, "NAMES_PER_SEGMENT", 3)
+    cut = FuzzyIndex.build(NAMES)
+    assert repr(cut) == "FuzzyIndex(7 names in 3 segments)"
+    asked = ["parsi", "new york", "beyonse"]
+    assert cut.search(asked) == index.search(asked)
+
+
+# ---- candidates ----------------------------------------------------------------------------------
+def test_candidates_say_how_alike_they_are(index: FuzzyIndex) -> None:
+    source = FuzzyCandidates(index)
+    found = source.candidates([_text("Beyonsé", "Parris"), _text(), _text("qqq")])
+    (beyonce,), (paris, texas) = found[0]
+    assert (beyonce.entity, beyonce.reason) == ("Q36153", "like 'Beyoncé' .86")
+    assert beyonce.prior == pytest.approx(6 / 7)
+    assert (paris.entity, texas.entity) == ("Q90", "Q830149")
+    assert paris.prior == texas.prior == paris.score == pytest.approx(5 / 6 / 2)
+    assert found[1:] == [[], [()]]
+
+
+def test_priors_fall_with_the_likeness() -> None:
+    index = FuzzyIndex.build([Name("A", "abcdefgh"), Name("B", "abcdefgx", 3), Name("A", "abcdxx")])
+    (((first, second),),) = FuzzyCandidates(index).candidates([_text("abcdefgh")])
+    share = (7 / 8) ** 8
+    assert (first.entity, second.entity) == ("A", "B")
+    assert first.prior == pytest.approx(1 / (1 + share))
+    assert second.prior == pytest.approx(share / (1 + share))
+    assert second.reason == "like 'abcdefgx' .88"
+    (((only,),),) = FuzzyCandidates(index, max_names=1).candidates([_text("abcdefgh")])
+    assert (only.entity, only.prior, only.reason) == ("A", 1.0, "like 'abcdefgh' 1.00")
+    source = FuzzyCandidates(index, max_candidates=1, min_similarity=0.5)
+    assert len(source.candidates([_text("abcdefgh")])[0][0]) == 1
+
+
+def test_a_name_written_right_has_the_prior_of_the_dictionary(small_graph: KnowledgeGraph) -> None:
+    source = FuzzyCandidates(FuzzyIndex.of_graph(small_graph), max_names=1)
+    linker = DictionaryLinker(small_graph, case="insensitive")
+    (linked,) = linker.link(["Paris and the City of Light in France"])
+    (found,) = source.candidates([linked])
+    assert len(found) == 3
+    for link, candidates in zip(linked.links, found, strict=True):
+        assert [c.entity for c in candidates] == [c.entity for c in link.candidates]
+        assert [c.prior for c in candidates] == pytest.approx([c.prior for c in link.candidates])
+
+
+def test_names_by_language() -> None:
+    graph = graph_from_records(
+        [
+            Text("Q1", TextKind.LABEL, "Universe", "en"),
+            Text("Q1", TextKind.LABEL, "Weltall", "de"),
+            Text("Q1", TextKind.ALIAS, "Kosmos", "", 7),
+            Text("Q1", TextKind.DESCRIPTION, "everything", "en"),
+        ]
+    )
+    everything = {("Universe", 10), ("Weltall", 10), ("Kosmos", 8)}
+    assert {(surface, weight) for _, surface, weight in names_of(graph)} == everything
+    german = {(surface, weight) for _, surface, weight in names_of(graph, ["de"])}
+    assert german == {("Weltall", 10), ("Kosmos", 8)}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_names": 0}, {"max_candidates": 0}, {"min_similarity": 0.0}]
+)
+def test_wrong_settings_are_told(index: FuzzyIndex, wrong: dict[str, int]) -> None:
+    with pytest.raises(LinkingError, match=next(iter(wrong))):
+        FuzzyCandidates(index, **wrong)  # type: ignore[arg-type]
+
+
+def test_wrong_searches_are_told(index: FuzzyIndex) -> None:
+    with pytest.raises(LinkingError, match="k is 0"):
+        index.search(["a"], k=0)
+    with pytest.raises(LinkingError, match="min_similarity 2"):
+        index.search(["a"], min_similarity=2)
+    with pytest.raises(LinkingError, match="max_postings is 0"):
+        FuzzyIndex([], max_postings=0)
+
+
+# ---- disk ----------------------------------------------------------------------------------------
+ASKED = ["beyonse", "parsi", "new yrok", "bon", "مصر"]
+
+
+def test_saved_added_and_opened(tmp_path: Path, index: FuzzyIndex) -> None:
+    folder = tmp_path / "names"
+    index.save(folder)
+    opened = FuzzyIndex.open(folder, verify=True)
+    assert opened.search(ASKED) == index.search(ASKED)
+    more = [Name("Q586", "Bonn", 10), Name("Q90", "Parsi", 10)]
+    written = [file.stat().st_mtime_ns for file in sorted((folder / "segment-0000").iterdir())]
+    (folder / "segment-0001").mkdir()  # of a writer that died
+    grown = FuzzyIndex.add_to(folder, more, graph_hash="1a")
+    assert grown.search(ASKED) == index.add(more).search(ASKED) != index.search(ASKED)
+    assert opened.search(ASKED) == index.search(ASKED)
+    assert grown.graph_hashes == ("", "1a")
+    now = [file.stat().st_mtime_ns for file in sorted((folder / "segment-0000").iterdir())]
+    assert now == written
+    grown.save(folder, force=True)
+    assert FuzzyIndex.open(folder, verify=True).search(ASKED) == grown.search(ASKED)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["names"]
+    names = [path.name for path in sorted(folder.iterdir())]
+    assert names == ["manifest.json", "segment-0000", "segment-0001"]
+
+
+def test_the_same_names_make_the_same_files(tmp_path: Path) -> None:
+    code = (
+        "import sys; from entity_linking.fuzzy import FuzzyIndex, Name\n"
+        "names = [Name(f'Q{i % 7}', f'name {i % 11}') for i in range(99)]\n"
+        "FuzzyIndex.build(names).save(sys.argv[1])"
+    )
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", code, str(tmp_path / seed)]
+        subprocess.run(command, check=True, env=environment)
+    first, second = ((tmp_path / seed / "manifest.json").read_bytes() for seed in ("1", "2"))
+    assert first == second
+
+
+def test_an_empty_index_can_be_saved(tmp_path: Path) -> None:
+    FuzzyIndex.build([]).save(tmp_path / "none")
+    FuzzyIndex.build([Name("Q1", " ")]).save(tmp_path / "blank")
+    for name in ("none", "blank"):
+        assert FuzzyIndex.open(tmp_path / name).search(["paris"]) == [[]]
+
+
+def test_what_is_there_is_not_overwritten(tmp_path: Path, index: FuzzyIndex) -> None:
+    index.save(tmp_path / "names")
+    with pytest.raises(LinkIndexError, match="exists"):
+        index.save(tmp_path / "names")
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "a.txt").write_text("Dear")
+    with pytest.raises(LinkIndexError, match="not an index of names"):
+        index.save(tmp_path / "letters", force=True)
+    with pytest.raises(LinkIndexError, match="not an index of names"):
+        FuzzyIndex.add_to(tmp_path / "letters", NAMES)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LinkIndexError, match="cannot be written"):
+        index.save(tmp_path / "file" / "names")
+
+
+def _cut(folder: Path) -> None:
+    file = folder / "segment-0000" / "postings.npy"
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def _lose(folder: Path) -> None:
+    (folder / "segment-0000" / "surfaces.arrow").unlink()
+
+
+def _tear(folder: Path) -> None:
+    (folder / "manifest.json").write_text("{")
+
+
+def _change(folder: Path) -> None:
+    file = folder / "segment-0000" / "weights.npy"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
+def _garble(folder: Path) -> None:
+    file = folder / "segment-0000" / "entities.arrow"
+    file.write_bytes(b"x" * file.stat().st_size)
+
+
+def _edit(folder: Path, old: str, new: str) -> None:
+    manifest = folder / "manifest.json"
+    text = manifest.read_text()
+    assert old in text
+    manifest.write_text(text.replace(old, new))
+
+
+DAMAGE = {
+    "postings.npy has": _cut,
+    "surfaces.arrow is missing": _lose,
+    "manifest.json is damaged": _tear,
+    "weights.npy was altered": _change,
+    "entities.arrow cannot be read": _garble,
+    "format 9": lambda folder: _edit(folder, '"format_version": 1', '"format_version": 9'),
+    "holds 'vectors'": lambda folder: _edit(folder, '"names by n-grams"', '"vectors"'),
+    "n-grams of": lambda folder: _edit(folder, "4\n  ]", "5\n  ]"),
+    "has 7 rows, not 8": lambda folder: _edit(folder, '"n_names": 7', '"n_names": 8'),
+    "does not list": lambda folder: _edit(folder, '"segment-0000"', '"../segment-0000"'),
+    "does not end at": lambda folder: _misplace(folder),
+}
+
+
+def _misplace(folder: Path) -> None:
+    file = folder / "segment-0000" / "gram_offsets.npy"
+    offsets = np.load(file)
+    offsets[0] = 1
+    np.save(file, offsets)
+
+
+@pytest.mark.parametrize("told", DAMAGE)
+def test_a_damaged_folder_is_refused(tmp_path: Path, index: FuzzyIndex, told: str) -> None:
+    folder = tmp_path / "names"
+    index.save(folder)
+    DAMAGE[told](folder)
+    with pytest.raises(LinkIndexError, match=told):
+        FuzzyIndex.open(folder, verify=told != "does not end at" and "cannot" not in told)
+
+
+def test_the_manifest_counts(tmp_path: Path, index: FuzzyIndex) -> None:
+    index.save(tmp_path / "names")
+    told = json.loads((tmp_path / "names" / "manifest.json").read_text())
+    (segment,) = told["segments"]
+    assert (segment["n_names"], segment["n_entities"], segment["n_bearers"]) == (7, 7, 8)
+
+
+# ---- real names ----------------------------------------------------------------------------------
+def _slip(name: str, generator: np.random.Generator) -> str:
+    """One edit: a letter too many, too few, another, or two swapped."""
+    place, kind = int(generator.integers(len(name) - 1)), int(generator.integers(4))
+    letter = chr(ord("a") + int(generator.integers(26)))
+    before, after = name[:place], name[place:]
+    return before + (letter + after, after[1:], letter + after[1:], after[1::-1] + after[2:])[kind]
+
+
+@pytest.mark.data
+def test_slips_in_real_names_are_found(data_root: Path) -> None:
+    names: list[Name] = []
+    for kind, weight in (("labels", 10), ("aliases", 1)):
+        file = data_root / "wikidata_labels" / f"qid_{kind}.tsv.gz"
+        with gzip.open(file, "rt", encoding="utf-8", newline="\n") as stream:
+            rows = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+            names += [Name(row[0], row[1], weight) for row in rows][1:]
+    generator = np.random.default_rng(0)
+    labels = [name for name in names if name.weight == 10 and len(name.surface) >= 6]
+    drawn = [labels[i] for i in generator.choice(len(labels), 300, replace=False)]
+    slips = [_slip(_slip(name.surface, generator), generator) for name in drawn]
+    found = FuzzyIndex.build(names).search(slips, k=10)
+    n_found = sum(
+        any(name.entity == entity for match in matches for entity, _ in match.bearers)
+        for name, matches in zip(drawn, found, strict=True)
+    )
+    assert n_found >= 0.9 * len(drawn)
+
+
+@pytest.mark.parametrize("module", [fuzzy, ngrams, edits])
+def test_the_examples_hold(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
