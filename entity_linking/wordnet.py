@@ -76,16 +76,18 @@ class WordNetCandidates:
                 for synset in self._lexicon.synsets(lemma, part):
                     entity = self._graph.entities.find(synset)
                     if entity is not None:
-                        seen = self._tags(entity, lemma)
+                        seen = tag_count(self._graph, entity, lemma)
                         tags[synset] = max(tags.get(synset, 0), seen)
         ranked = sorted(tags.items(), key=lambda pair: -pair[1])[: self._max_candidates]
         total = sum(n + 1 for _, n in ranked)
         return tuple(Candidate(name, (n + 1) / total, (n + 1) / total) for name, n in ranked)
 
-    def _tags(self, entity: int, lemma: str) -> int:
-        texts, name = self._graph.entity_texts, lemma.replace("_", " ")
-        rows = range(int(texts.offsets[entity]), int(texts.offsets[entity + 1]))
-        return max(
-            (int(texts.counts[i]) for i in rows if str(texts.values[i].as_py()).lower() == name),
-            default=0,
-        )
+
+def tag_count(graph: KnowledgeGraph, entity: int, lemma: str) -> int:
+    """How often the sense of `lemma` in a synset of a WordNet graph was tagged."""
+    texts, name = graph.entity_texts, lemma.replace("_", " ")
+    rows = range(int(texts.offsets[entity]), int(texts.offsets[entity + 1]))
+    return max(
+        (int(texts.counts[i]) for i in rows if str(texts.values[i].as_py()).lower() == name),
+        default=0,
+    )
