@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,6 +42,25 @@ class TypingExample:
     linked: LinkedText
     mention: Mention
     types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedText:
+    """A linked text with the types of each of its links, in their order."""
+
+    linked: LinkedText
+    types: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.types) != len(self.linked.links):
+            raise LinkingError(f"{len(self.types)} types for {len(self.linked.links)} links")
+
+    def without(self, *types: str) -> TypedText:
+        """Without the links of these types, such as ELEVANT's "DATETIME" and "QUANTITY"."""
+        pairs = zip(self.linked.links, self.types, strict=True)
+        stay = [(link, own) for link, own in pairs if not any(t in types for t in own)]
+        links = tuple(link for link, _ in stay)
+        return TypedText(replace(self.linked, links=links), tuple(own for _, own in stay))
 
 
 class _Candidate(msgspec.Struct, omit_defaults=True):
@@ -69,6 +88,7 @@ class _Text(msgspec.Struct):
 class _ElevantLabel(msgspec.Struct):
     span: tuple[int, int]
     entity_id: str
+    type: str = ""
 
 
 class _ElevantArticle(msgspec.Struct):
@@ -139,6 +159,11 @@ def read_elevant(path: str | Path, report: DamageReport) -> Iterator[LinkedText]
     out of it are left away. A label whose id is no Wikidata item (`<NIL>`, `<NO_MAPPING>`,
     `DATETIME`, `QUANTITY`) is NIL. Nested labels stay.
     """
+    return (typed.linked for typed in read_elevant_typed(path, report))
+
+
+def read_elevant_typed(path: str | Path, report: DamageReport) -> Iterator[TypedText]:
+    """`read_elevant` with the types of each label: Wikidata classes, or "OTHER", "DATETIME"..."""
     return read_rows(path, report, _ElevantArticle, _from_elevant)
 
 
@@ -250,15 +275,19 @@ def _own(row: _Text) -> LinkedText:
     return LinkedText(row.text, _sorted(links), str(row.id), row.pair_start)
 
 
-def _from_elevant(article: _ElevantArticle) -> LinkedText:
+def _from_elevant(article: _ElevantArticle) -> TypedText:
     first, last = article.evaluation_span or (0, len(article.text))
-    links = []
+    labels = []
     for label in article.labels:
         start, end = label.span
         if not 0 <= start < end <= len(article.text):
             raise LinkingError(f"span {start} to {end} is not in the text")
         if first <= start and end <= last:
             is_item = label.entity_id[:1] == "Q" and label.entity_id[1:].isdigit()
-            entity = label.entity_id if is_item else None
-            links.append(gold_link(start - first, end - first, entity))
-    return LinkedText(article.text[first:last], _sorted(links), str(article.id))
+            link = gold_link(start - first, end - first, label.entity_id if is_item else None)
+            labels.append((link, tuple(name for name in label.type.split("|") if name)))
+    labels.sort(key=lambda pair: pair[0].mention)
+    linked = LinkedText(
+        article.text[first:last], tuple(link for link, _ in labels), str(article.id)
+    )
+    return TypedText(linked, tuple(types for _, types in labels))

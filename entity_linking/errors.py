@@ -2,7 +2,8 @@
 
 LinkingError        (ValueError)  a mention, link or annotation that contradicts itself or its text
 ├── AlignmentError                characters that no word piece covers
-└── LinkIndexError                a folder of an index that is damaged, or of another graph
+├── LinkIndexError                a folder of an index that is damaged, or of another graph
+└── ScoreError                    a score, interval or fit asked of data on which it means nothing
 """
 
 from __future__ import annotations
@@ -18,3 +19,7 @@ class AlignmentError(LinkingError):
 
 class LinkIndexError(LinkingError):
     """A folder of an index that is damaged, unfinished, or made from another graph."""
+
+
+class ScoreError(LinkingError):
+    """A score, interval or fit asked of data on which it means nothing."""

@@ -7,29 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from entity_linking.intervals import Interval, ratio_interval
 from kept.errors import EvaluationError
 
+__all__ = [
+    "Interval",
+    "bootstrap_interval",
+    "paired_bootstrap_interval",
+    "seed_interval",
+    "sign_flip_test",
+    "t_quantile",
+    "verdict",
+]
+
 _BLOCK = 1 << 22  # random numbers drawn at once
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """An estimate with a confidence interval; `n` counts what was resampled (items or clusters)."""
-
-    estimate: float
-    low: float
-    high: float
-    confidence: float
-    n: int
-    method: str
-
-    def __str__(self) -> str:
-        return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
 
 def bootstrap_interval(
@@ -47,16 +43,10 @@ def bootstrap_interval(
     """
     sums, sizes = _by_cluster(values, clusters)
     _check(len(sums), confidence)
-    means = np.empty(n_resamples)
-    step = max(1, _BLOCK // len(sums))
-    for start in range(0, n_resamples, step):
-        shape = (min(step, n_resamples - start), len(sums))
-        drawn = generator.integers(len(sums), size=shape)
-        means[start : start + step] = sums[drawn].sum(1) / sizes[drawn].sum(1)
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
-    method = "bootstrap" if clusters is None else "cluster bootstrap"
-    estimate = float(sums.sum() / sizes.sum())
-    return Interval(estimate, float(low), float(high), confidence, len(sums), method)
+    interval = ratio_interval(
+        sums, sizes, generator=generator, n_resamples=n_resamples, confidence=confidence
+    )
+    return interval if clusters is None else replace(interval, method="cluster bootstrap")
 
 
 def paired_bootstrap_interval(

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entity_linking import Candidate, Link, LinkedText, Mention, gold_link
+from entity_linking import Candidate, Link, LinkedText, LinkingError, Mention, gold_link
 from entity_linking.annotations import (
+    TypedText,
     read_elevant,
+    read_elevant_typed,
     read_jsonl,
     read_tagme,
     to_json,
@@ -142,6 +144,26 @@ def test_elevant(tmp_path: Path) -> None:
     assert [
         (linked.text[link.mention.start : link.mention.end], link.entity) for link in linked.links
     ] == [("Paris, Texas", "Q830149"), ("Texas", "Q1439"), ("1999", None)]
+
+
+def test_elevant_types_follow_their_labels(tmp_path: Path) -> None:
+    labels = [
+        {"span": [6, 10], "entity_id": "DATETIME", "type": "DATETIME"},
+        {"span": [0, 5], "entity_id": "Q90", "type": "Q486972|Q43229"},
+        {"span": [0, 2], "entity_id": "<NIL>"},
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"id": 1, "text": "Paris 1999", "labels": labels}))
+    (typed,) = read_elevant_typed(path, DamageReport())
+    assert [link.mention for link in typed.linked.links] == [
+        Mention(0, 2), Mention(0, 5), Mention(6, 10),
+    ]  # fmt: skip
+    assert typed.types == ((), ("Q486972", "Q43229"), ("DATETIME",))
+    assert [typed.linked] == list(read_elevant(path, DamageReport()))
+    short = typed.without("DATETIME")
+    assert (len(short.linked.links), short.types) == (2, typed.types[:2])
+    with pytest.raises(LinkingError, match="2 types for 3 links"):
+        TypedText(typed.linked, typed.types[:2])
 
 
 def test_tagme(tmp_path: Path) -> None:

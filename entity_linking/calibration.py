@@ -1,0 +1,340 @@
+"""Fits a `Decision` on annotated text, so that the confidence of a link means something.
+
+Three steps, each alone or in this order: a temperature with a score for NIL, by maximum likelihood
+(temperature: Guo et al. 2017, ICML, section 4.2; NIL is one more class there); an isotonic curve
+(Zadrozny and Elkan 2002, KDD, section 3); a threshold for NIL by the best F1. What is fitted is
+reported on other texts: `cross_validated` does it for those at hand.
+`entity_linking.reliability` measures. Axis legend: answer (a mention), candidate.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from sklearn.isotonic import IsotonicRegression
+
+from entity_linking.decision import Decision
+from entity_linking.errors import LinkIndexError, ScoreError
+from entity_linking.mentions import LinkedText
+from entity_linking.parts import Scores
+from entity_linking.randomness import generator
+from entity_linking.reliability import CalibrationScore, calibration_score
+from entity_linking.scoring.links import Known, paired, predicate
+from kg_loaders import KnowledgeGraph
+
+Step = Literal["temperature", "nil", "curve", "threshold"]
+STEPS: tuple[Step, ...] = ("temperature", "nil", "curve", "threshold")
+FORMAT = 1
+N_POINTS = 12
+LIMIT = 1e3
+"""Temperatures stay between the spread of the scores divided and multiplied by this."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """One mention with what a linker knew and what is right.
+
+    `scores` are those of its candidates, `right` the place of the right one, None when there is
+    none (NIL, or the entity is not among the candidates); `has_entity`: gold is no NIL; `text` is
+    the position of the text.
+    """
+
+    scores: Scores
+    right: int | None
+    has_entity: bool
+    text: int
+
+    @property
+    def best_is_right(self) -> bool:
+        return self.right is not None and int(np.argmax(self.scores)) == self.right
+
+
+def answers(
+    gold: Sequence[LinkedText],
+    predicted: Sequence[LinkedText],
+    *,
+    unmarked: Literal["skip", "nil"],
+    known: Known | None = None,
+) -> list[Answer]:
+    """The predicted mentions whose gold is known, with the scores that their candidates bear.
+
+    `unmarked`: a predicted mention that gold does not mark is skipped (text that is annotated in
+    part, or gold spans) or NIL (text that is annotated in full). Mentions without candidates are
+    left out: they are NIL whatever the decision. Where gold marks a span twice, the first one that
+    is an entity counts. Gold entities that `known` does not know are NIL.
+    """
+    knows = predicate(known)
+    found = []
+    for i, (expected, given) in enumerate(paired(gold, predicted)):
+        meant: dict[object, str | None] = {}
+        for link in expected.links:
+            entity = link.entity if link.entity is not None and knows(link.entity) else None
+            if meant.setdefault(link.mention, entity) is None:
+                meant[link.mention] = entity
+        for link in given.links:
+            if not link.candidates or (unmarked == "skip" and link.mention not in meant):
+                continue
+            entity = meant.get(link.mention)
+            scores = np.array([c.score for c in link.candidates], np.float64)
+            places = (k for k, c in enumerate(link.candidates) if c.entity == entity)
+            found.append(Answer(scores, next(places, None), entity is not None, i))
+    return found
+
+
+def confidences(seen: Sequence[Answer], decision: Decision) -> tuple[Floats, NDArray[np.bool_]]:
+    """Of the best candidate of every answer, and whether it is right, both `[answer]`."""
+    sure = np.array([decision.confidence(each.scores) for each in seen], np.float64)
+    return sure, np.array([each.best_is_right for each in seen], np.bool_)
+
+
+def fit(
+    seen: Sequence[Answer],
+    decision: Decision = Decision(),  # noqa: B008 - frozen
+    *,
+    steps: Sequence[Step] = STEPS,
+) -> Decision:
+    """The decision with the named steps fitted, always in the order of `STEPS`; the rest stays."""
+    unknown = sorted({*steps} - {*STEPS})
+    if unknown:
+        raise ScoreError(f"no steps are called {unknown}; choose among {STEPS}")
+    if "temperature" in steps:
+        decision = fit_temperature(seen, decision, nil="nil" in steps)
+    elif "nil" in steps:
+        raise ScoreError("the score of NIL is fitted with the temperature; name both steps")
+    if "curve" in steps:
+        decision = fit_curve(seen, decision)
+    return fit_threshold(seen, decision) if "threshold" in steps else decision
+
+
+def fit_temperature(seen: Sequence[Answer], decision: Decision, *, nil: bool) -> Decision:
+    """Temperature and, with `nil`, the score of NIL that make the right answers most likely.
+
+    Minimises the sum of -log softmax(scores / T) at the right candidate, or at NIL where no
+    candidate is right. In 1 / T and the score of NIL divided by T that is convex, so there is one
+    best value. Without `nil` only mentions with a right candidate are read, and `nil_score` becomes
+    None; also with `nil` where every mention has a right one. T stays within 1e3 times the spread
+    of the scores (when every answer is right the best T would be 0).
+    """
+    rightful = [each for each in seen if each.right is not None]
+    if not rightful:
+        raise ScoreError(
+            f"none of {len(seen)} mentions has its entity among its candidates: nothing says how "
+            "far scores can be trusted; fit on more text"
+        )
+    used = list(seen) if nil and len(rightful) < len(seen) else rightful
+    with_nil = len(used) > len(rightful)
+    every = np.concatenate([each.scores for each in used])
+    middle, spread = float(every.mean()), float(every.std()) or 1.0
+    table, right = _table(used, middle, spread)
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        logits = table * parameters[0]
+        logits[:, 0] = parameters[1] if with_nil else -np.inf
+        whole = logsumexp(logits, axis=1)
+        share = np.exp(logits - whole[:, None])
+        rows = np.arange(len(table))
+        values = np.where(np.isfinite(table), table, 0.0)
+        slope = (share * values).sum(1) - values[rows, right]
+        slope_nil = share[:, 0] - (right == 0)
+        nll = whole - logits[rows, right]
+        return float(nll.mean()), np.array([slope.mean(), slope_nil.mean() if with_nil else 0.0])
+
+    bounds = [(1 / LIMIT, LIMIT), (-LIMIT * 10, LIMIT * 10)]
+    best = minimize(loss, np.array([1.0, 0.0]), jac=True, bounds=bounds, method="L-BFGS-B",
+                    options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000}).x  # fmt: skip
+    nil_score = float(best[1] / best[0]) * spread + middle if with_nil else None
+    return replace(decision, temperature=float(spread / best[0]), nil_score=nil_score)
+
+
+def _table(
+    seen: Sequence[Answer], middle: float, spread: float
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Scores with mean 0 and deviation 1 `[answer 1+candidate]`, NIL first, -inf for none."""
+    table = np.full((len(seen), 1 + max(len(each.scores) for each in seen)), -np.inf)
+    for row, each in zip(table, seen, strict=True):
+        row[0] = 0.0
+        row[1 : 1 + len(each.scores)] = (each.scores - middle) / spread
+    right = [0 if each.right is None else 1 + each.right for each in seen]
+    return table, np.array(right, np.int64)
+
+
+def fit_curve(seen: Sequence[Answer], decision: Decision, *, n_points: int = N_POINTS) -> Decision:
+    """An isotonic curve from raw confidence to the share of best candidates that are right.
+
+    Values stay 1 / (n + 2) from 0 and 1, as no n answers prove certainty. The curve is thinned to
+    about `n_points` by leaving out, one after the other, the point whose loss costs least
+    likelihood; more stay where fewer would be less likely than no curve at all.
+    """
+    _require(seen)
+    sure, right = confidences(seen, replace(decision, curve=()))
+    least = 1 / (len(seen) + 2)
+    fitted = IsotonicRegression(y_min=least, y_max=1 - least, out_of_bounds="clip")
+    fitted.fit(sure, right.astype(np.float64))
+    points = list(zip(fitted.X_thresholds_.tolist(), fitted.y_thresholds_.tolist(), strict=True))
+    points = [
+        p for p, before in zip(points, [(-1.0, 0.0), *points], strict=False) if p[0] > before[0]
+    ]
+    order = np.argsort(sure)
+    thinned = _thin(points, sure[order], right[order], n_points, least)
+    return replace(decision, curve=tuple(thinned))
+
+
+def _thin(
+    points: list[tuple[float, float]],
+    sure: Floats,
+    right: NDArray[np.bool_],
+    n_points: int,
+    least: float,
+) -> list[tuple[float, float]]:
+    """Fewer points of a curve over sorted confidences; both ends stay."""
+    raw = _likelihood(np.clip(sure, least, 1 - least), right)
+    x, y = np.array(points).T
+    spare = _likelihood(np.interp(sure, x, y), right) - raw
+
+    def cost(place: int) -> float:
+        """The likelihood lost without the point, among the answers between its neighbours."""
+        (a, _), (b, _) = around = [points[place - 1], points[place + 1]]
+        span = slice(*np.searchsorted(sure, [a, b], side="left").tolist())
+        now = np.array([around[0], points[place], around[1]]).T
+        ends = np.array(around).T
+        part, hits = sure[span], right[span]
+        kept = _likelihood(np.interp(part, *now), hits)
+        return kept - _likelihood(np.interp(part, *ends), hits)
+
+    costs = [cost(i) for i in range(1, len(points) - 1)]
+    while len(points) > max(n_points, 2):
+        cheapest = int(np.argmin(costs))
+        if costs[cheapest] > spare:
+            break
+        spare -= costs.pop(cheapest)
+        del points[cheapest + 1]
+        for i in (cheapest - 1, cheapest):
+            if 0 <= i < len(costs):
+                costs[i] = cost(i + 1)
+    return points
+
+
+def _likelihood(sure: Floats, right: NDArray[np.bool_]) -> float:
+    return float(np.log(np.where(right, sure, 1 - sure)).sum())
+
+
+def fit_threshold(seen: Sequence[Answer], decision: Decision) -> Decision:
+    """The `nil_below` with the best F1 of links; of equally good ones the lowest.
+
+    A link is right when its entity is; every mention with an entity is to be found, also where it
+    is not among the candidates. The threshold lies midway between two confidences that occur.
+    """
+    _require(seen)
+    sure, right = confidences(seen, decision)
+    levels = np.unique(sure)
+    n_kept = len(sure) - np.searchsorted(np.sort(sure), levels)
+    n_right = right.sum() - np.searchsorted(np.sort(sure[right]), levels)
+    n_gold = sum(each.has_entity for each in seen)
+    best = int(np.argmax(2 * n_right / (n_kept + n_gold)))
+    if best == 0:
+        return replace(decision, nil_below=0.0)
+    middle = float((levels[best - 1] + levels[best]) / 2)
+    below = middle if middle > levels[best - 1] else float(levels[best])
+    return replace(decision, nil_below=below)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrossValidated:
+    """Confidences of the best candidates, fitted and measured on different texts.
+
+    `raw`, `calibrated`, `correct` and `fold` are `[answer]`.
+    """
+
+    raw: Floats
+    calibrated: Floats
+    correct: NDArray[np.bool_]
+    fold: NDArray[np.int64]
+    before: CalibrationScore
+    after: CalibrationScore
+
+
+def cross_validated(
+    seen: Sequence[Answer],
+    decision: Decision = Decision(),  # noqa: B008 - frozen
+    *,
+    n_folds: int = 5,
+    seed: int = 0,
+    steps: Sequence[Step] = STEPS,
+) -> CrossValidated:
+    """Calibration as it will be on new text: every answer by a decision fitted without its text.
+
+    All mentions of a text are in one fold; `seed` deals the texts out.
+    """
+    texts = np.unique([each.text for each in seen])
+    if not 2 <= n_folds <= len(texts):
+        raise ScoreError(
+            f"{n_folds} folds of {len(texts)} texts; give 2 folds or more, a text each"
+        )
+    dealt = generator(seed, "calibration folds").permutation(len(texts)) % n_folds
+    fold = dealt[np.searchsorted(texts, [each.text for each in seen])].astype(np.int64)
+    raw, correct = confidences(seen, decision)
+    calibrated = np.empty(len(seen))
+    for k in range(n_folds):
+        rest = [each for each, own in zip(seen, fold, strict=True) if own != k]
+        held = [each for each, own in zip(seen, fold, strict=True) if own == k]
+        calibrated[fold == k], _ = confidences(held, fit(rest, decision, steps=steps))
+    before, after = calibration_score(raw, correct), calibration_score(calibrated, correct)
+    return CrossValidated(raw, calibrated, correct, fold, before, after)
+
+
+# ---- on disk ---------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class FittedDecision:
+    """A decision with the graph (content hash), the scorer and the text that it was fitted on."""
+
+    decision: Decision
+    graph_hash: str
+    scorer: str
+    fitted_on: str
+    n_answers: int
+    format: int = FORMAT
+
+
+def save_decision(fitted: FittedDecision, path: str | Path) -> None:
+    """Write JSON; the file appears when it is whole."""
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        beside.write_bytes(msgspec.json.format(msgspec.json.encode(fitted), indent=1) + b"\n")
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load_decision(path: str | Path, graph: KnowledgeGraph) -> FittedDecision:
+    """Read what `save_decision` wrote; LinkIndexError: damaged, or fitted on another graph."""
+    try:
+        fitted = msgspec.json.decode(Path(path).read_bytes(), type=FittedDecision)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise LinkIndexError(f"{path} is no decision: {error}; fit and save it again") from error
+    if fitted.format != FORMAT:
+        raise LinkIndexError(
+            f"{path} has format {fitted.format}, this version reads {FORMAT}; fit it again"
+        )
+    if fitted.graph_hash != graph.content_hash:
+        raise LinkIndexError(
+            f"{path} was fitted on graph {fitted.graph_hash}, not on {graph}; fit it again, as "
+            "scores of another graph are distributed otherwise"
+        )
+    return fitted
+
+
+def _require(seen: Sequence[Answer]) -> None:
+    if not seen:
+        raise ScoreError("no mention with candidates was annotated; fit on more text")

@@ -1,0 +1,45 @@
+"""Bootstrap of ratios against resampling by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from entity_linking.errors import ScoreError
+from entity_linking.intervals import paired_ratio_interval, ratio_interval
+from entity_linking.randomness import generator
+
+
+def test_a_ratio_equals_resampling_by_hand() -> None:
+    above, below = np.array([1.0, 0.0, 2.0, 1.0]), np.array([2.0, 0.0, 2.0, 4.0])
+    found = ratio_interval(above, below, generator=generator(3, "x"), n_resamples=50)
+    assert (found.estimate, found.n, found.method) == (0.5, 4, "bootstrap")
+    drawn = generator(3, "x").integers(4, size=(50, 4))
+    values = []
+    for rows in drawn.tolist():
+        total = sum(below[i] for i in rows)
+        values.append(sum(above[i] for i in rows) / total if total else 0.0)
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
+
+
+def test_a_pair_draws_the_same_items() -> None:
+    ours = (np.array([1.0, 0.0, 2.0]), np.array([2.0, 1.0, 2.0]))
+    shifted = (ours[0] + ours[1], ours[1])
+    found = paired_ratio_interval(shifted, ours, generator=generator(0, "x"), n_resamples=100)
+    assert (found.estimate, found.low, found.high) == pytest.approx((1.0, 1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "confidence", "message"),
+    [
+        ([1.0], [1.0], 0.95, "at least two items, there are 1"),
+        ([1.0, 2.0], [1.0], 0.95, r"\[2, 1\]"),
+        ([1.0, np.nan], [1.0, 1.0], 0.95, "finite"),
+        ([1.0, 1.0], [1.0, 1.0], 1.0, r"outside \(0, 1\)"),
+    ],
+)
+def test_faults_are_told(
+    above: list[float], below: list[float], confidence: float, message: str
+) -> None:
+    with pytest.raises(ScoreError, match=message):
+        ratio_interval(above, below, generator=generator(0), confidence=confidence)
