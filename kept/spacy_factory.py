@@ -31,7 +31,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-@Language.factory(
+@Language.factory(  # type: ignore[untyped-decorator]
     "kept_linker",
     default_config=DEFAULTS,
     assigns=["doc.ents", "doc.spans", "doc._.kept_lost", "span._.kept_link", "token.ent_kb_id"],
