@@ -76,7 +76,7 @@ def byte_oracle(text: str, pieces: list[str], *, trim: bool, prefix: bool) -> Sp
     """Characters of each piece by counting bytes; `trim` takes blanks at its ends away.
 
     With `prefix` the tokenizer takes a blank that begins the text for the one that it puts there
-    itself, and lets it belong to the first piece.
+    itself, and lets it belong to the first piece unless that is nothing but blanks.
     """
     owners: list[int | None] = [i for i, c in enumerate(text) for _ in c.encode()]
     values = list(text.encode())
@@ -89,7 +89,7 @@ def byte_oracle(text: str, pieces: list[str], *, trim: bool, prefix: bool) -> Sp
         spared = prefix and text[0] == " " and places[0] == 0
         while trim and places[spared:] and values[places[spared]] == 0x20:
             places.pop(spared)
-        while trim and places[spared:] and values[places[-1]] == 0x20:
+        while trim and places and values[places[-1]] == 0x20:
             places.pop()
         spans.append(around([owners[place] for place in places]))
     assert at == len(values), "the pieces spell the text"
