@@ -92,7 +92,7 @@ class DictionaryLinker:
         self._choices: dict[int, _Choice] = {}
 
         texts = graph.entity_texts
-        self._rows = _text_rows(graph, languages)
+        self._rows = text_rows(graph, languages)
         values = texts.values.take(self._rows).to_pylist()
         patterns, self._members, self._offsets = _patterns(values, case, min_length)
         self._keys = {
@@ -243,7 +243,7 @@ def _check(
             raise LinkingError(f"{name} is {count}; give 1 or more")
 
 
-def _text_rows(graph: KnowledgeGraph, languages: Sequence[str] | None) -> NDArray[np.int64]:
+def text_rows(graph: KnowledgeGraph, languages: Sequence[str] | None) -> NDArray[np.int64]:
     texts = graph.entity_texts
     kinds = np.asarray(texts.kinds)
     wanted = (kinds == TextKind.LABEL) | (kinds == TextKind.ALIAS)
@@ -263,7 +263,7 @@ def _patterns(
     patterns = {key: i for i, key in enumerate(dict.fromkeys(written))}
     key_of = list(map(patterns.__getitem__, written))
     if case == "smart":
-        raised = [(i, other) for i in members for other in _raised(forms[i])]
+        raised = [(i, other) for i in members for other in raised_forms(forms[i])]
         n_written = len(patterns)
         for (i, _), key in zip(raised, _keys([form for _, form in raised]), strict=True):
             place = patterns.setdefault(key, len(patterns))
@@ -276,7 +276,7 @@ def _patterns(
     return list(patterns), np.array(members, np.int64)[order], offsets
 
 
-def _raised(form: str) -> list[str]:
+def raised_forms(form: str) -> list[str]:
     """Other ways to write an entry under the case policy "smart", distinct."""
     ways = [form[0].upper() + form[1:]]
     if len(form) > LONGEST_ACRONYM:

@@ -1,0 +1,148 @@
+"""What a graph and counts say that an index does not say yet: the rows of a new segment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from entity_linking.dictionary import text_rows
+from entity_linking.names.counts import SurfaceCount
+from entity_linking.names.segment import NameRows, Source, has_key
+from kg_loaders import KnowledgeGraph, TextKind
+from kg_loaders.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from entity_linking.names.index import NameIndex
+
+
+class Addition:
+    """What a graph and counts say that an index does not say yet."""
+
+    def __init__(
+        self, index: NameIndex, graph: KnowledgeGraph, counts: Sequence[SurfaceCount]
+    ) -> None:
+        self._index, self._graph = index, graph
+        rows = text_rows(graph, index.manifest.languages)
+        values = graph.entity_texts.values.take(rows)
+        kept = np.fromiter(map(has_key, values.to_pylist()), np.bool_, len(rows))
+        rows, values = rows[kept], values.filter(pa.array(kept))
+        owners = np.searchsorted(graph.entity_texts.offsets, rows, side="right") - 1
+        self.counted = self._of_known_entities(counts)
+
+        named = set(graph.entities.array.take(np.unique(owners)).to_pylist())
+        named.update(count.entity for count in self.counted)
+        ordered = sorted(named)
+        numbers = index.numbers(ordered)
+        new = numbers < 0
+        numbers[new] = index.n_entities + np.arange(int(new.sum()))
+        self.entities = Vocabulary.of(compress(ordered, new.tolist()))
+        number_of = dict(zip(ordered, numbers.tolist(), strict=True))
+        in_graph = graph.entities.ids(ordered).astype(np.int64)
+        of_graph = np.full(graph.n_entities, -1, np.int32)
+        of_graph[in_graph[in_graph >= 0]] = numbers[in_graph >= 0]
+        counted = np.array([number_of[count.entity] for count in self.counted], np.int32)
+        self.rows = self._rows(rows, values, of_graph[owners], counted)
+        self._popularity(in_graph, numbers, counted)
+
+    def _of_known_entities(self, counts: Sequence[SurfaceCount]) -> list[SurfaceCount]:
+        entities = [count.entity for count in counts]
+        known = (self._graph.entities.ids(entities) >= 0) | (self._index.numbers(entities) >= 0)
+        return [c for c in compress(counts, known.tolist()) if has_key(c.surface)]
+
+    def _rows(
+        self,
+        rows: NDArray[np.int64],
+        values: pa.LargeStringArray,
+        entities: NDArray[np.int32],
+        counted: NDArray[np.int32],
+    ) -> NameRows:
+        texts = self._graph.entity_texts
+        is_alias = np.asarray(texts.kinds)[rows] == TextKind.ALIAS
+        sources = np.where(is_alias, Source.ALIAS, Source.LABEL).astype(np.uint8)
+        counts = np.asarray(texts.counts)[rows].astype(np.float32)
+        fresh = _distinct(values, entities, sources, counts)
+        fresh = fresh[self._unsaid(values, entities, sources, counts, fresh)]
+        n_counted = len(self.counted)
+        seen = np.array([count.n_links for count in self.counted], np.float32)
+        told: list[str] = values.take(pa.array(fresh)).to_pylist()
+        return NameRows(
+            told + [count.surface for count in self.counted],
+            np.concatenate([entities[fresh], counted]),
+            np.concatenate([sources[fresh], np.full(n_counted, Source.COUNTED, np.uint8)]),
+            np.concatenate([counts[fresh], seen]),
+        )
+
+    def _unsaid(
+        self,
+        values: pa.LargeStringArray,
+        entities: NDArray[np.int32],
+        sources: NDArray[np.uint8],
+        counts: NDArray[np.float32],
+        fresh: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        """Which of the names `fresh` the index has not, or has with a lower count."""
+        unsaid = np.ones(len(fresh), np.bool_)
+        places = np.flatnonzero(entities[fresh] < self._index.n_entities)
+        rows = fresh[places]
+        wanted = np.unique(entities[rows])
+        highest: dict[tuple[int, int, str], float] = {}
+        for segment in self._index.segments:
+            mine = np.isin(segment.name_entities, wanted)
+            mine &= np.asarray(segment.name_sources) != Source.COUNTED
+            names = np.flatnonzero(mine).astype(np.int32)
+            said = _named(segment.name_entities, segment.name_sources, names)
+            columns = (*said, segment.written(names), segment.name_counts[names].tolist())
+            for entity, source, value, count in zip(*columns, strict=True):
+                key = (entity, source, value)
+                highest[key] = max(highest.get(key, 0.0), count)
+        names_here = values.take(pa.array(rows)).to_pylist()
+        columns = (*_named(entities, sources, rows), names_here, counts[rows].tolist())
+        for place, (entity, source, value, count) in zip(
+            places.tolist(), zip(*columns, strict=True), strict=True
+        ):
+            unsaid[place] = highest.get((entity, source, value), -1.0) < count
+        return unsaid
+
+    def _popularity(
+        self, in_graph: NDArray[np.int64], numbers: NDArray[np.int64], counted: NDArray[np.int32]
+    ) -> None:
+        graph, index = self._graph, self._index
+        degrees = (np.diff(graph.out_offsets) + np.diff(graph.in_offsets)).astype(np.float32)
+        before = np.zeros(index.n_entities + len(self.entities), np.float32)
+        before[: index.n_entities] = index.popularity if index.segments else 0
+        total = before.copy()
+        here = in_graph >= 0
+        total[numbers[here]] = np.maximum(total[numbers[here]], degrees[in_graph[here]])
+        np.add.at(total, counted, np.array([c.n_links for c in self.counted], np.float32))
+        self.popularity = total[index.n_entities :]
+        changed = np.flatnonzero(total[: index.n_entities] > before[: index.n_entities])
+        self.raised = changed.astype(np.int32)
+        self.raised_popularity = total[changed]
+
+
+def _distinct(
+    values: pa.LargeStringArray,
+    entities: NDArray[np.int32],
+    sources: NDArray[np.uint8],
+    counts: NDArray[np.float32],
+) -> NDArray[np.int64]:
+    """The rows of distinct (entity, source, value), of equal ones that with the highest count."""
+    if not len(values):
+        return np.zeros(0, np.int64)
+    codes = values.dictionary_encode().indices.to_numpy()
+    order = np.lexsort((-counts, codes, sources, entities))
+    columns = np.stack([codes[order], sources[order], entities[order]])
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
+    return np.sort(order[first])
+
+
+def _named(
+    entities: NDArray[np.int32], sources: NDArray[np.uint8], rows: NDArray[Any]
+) -> tuple[list[int], list[int]]:
+    return entities[rows].tolist(), sources[rows].tolist()

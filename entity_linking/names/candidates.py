@@ -1,0 +1,194 @@
+"""`NameCandidates`: what a mention may mean, by every rule about names; made for recall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import Candidate, LinkedText
+from entity_linking.names.document import Longer, longer_mentions
+from entity_linking.names.index import NameIndex
+from entity_linking.names.priors import LEVEL_WEIGHTS, Hit, PriorFormula, levels, rank
+from entity_linking.names.segment import fold_keys
+from entity_linking.names.variants import (
+    KIND_WEIGHTS,
+    Kind,
+    loosen,
+    name_words,
+    query_variants,
+)
+from entity_linking.names.words import CONNECTORS, STOP_WORDS
+from entity_linking.parts import Candidates
+
+MOST_CACHED = 100_000
+MOST_INITIALLED = 256
+LONGEST_INITIALS = 3
+MOST_WORDS_INSIDE = 6
+
+
+class NameCandidates:
+    """Proposes entities by name: written so, varied, in part, or short for a mention near by.
+
+    Every way from the surface to a name counts by its weight (`entity_linking.names.variants`) in
+    the prior of `entity_linking.names.priors`. A mention that is part of a longer one in the same
+    text ("Beckham" and "David Beckham"), or its acronym, takes over the longer one's candidates in
+    the share that `entity_linking.names.document` gives, whichever comes first in the text.
+
+    With `varied` off, only names written as the surface (in whatever case) count.
+
+    >>> from entity_linking import gold_link
+    >>> from kg_loaders import Text, TextKind, graph_from_records
+    >>> index = NameIndex.build(graph_from_records([Text("Q10", TextKind.LABEL, "David Beckham")]))
+    >>> text = LinkedText("Mr Beckham", (gold_link(3, 10, None),))
+    >>> NameCandidates(index).candidates([text])[0][0][0].reason
+    "part of label 'David Beckham'"
+    """
+
+    def __init__(
+        self,
+        index: NameIndex,
+        *,
+        max_candidates: int = 30,
+        varied: bool = True,
+        in_document: bool = True,
+        formula: PriorFormula = PriorFormula(),  # noqa: B008 - frozen
+    ) -> None:
+        if max_candidates < 1:
+            raise LinkingError(f"max_candidates is {max_candidates}; give 1 or more")
+        self._index, self._max, self._formula = index, max_candidates, formula
+        self._varied, self._in_document = varied, in_document
+        self._cache: dict[str, Candidates] = {}
+
+    def __repr__(self) -> str:
+        return f"NameCandidates({self._index!r}, max_candidates={self._max})"
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        """For each link of each text its candidates, best prior first."""
+        return [self._of_text(text) for text in texts]
+
+    def of_surface(self, surface: str) -> Candidates:
+        """The candidates of a surface that stands alone."""
+        found = self._cache.get(surface)
+        if found is None:
+            if len(self._cache) >= MOST_CACHED:
+                self._cache.clear()
+            found = rank(self._index, self._hits(surface), self._formula, self._max)
+            self._cache[surface] = found
+        return found
+
+    # ---- document ----------------------------------------------------------
+    def _of_text(self, text: LinkedText) -> list[Candidates]:
+        surfaces = [text.text[link.mention.start : link.mention.end] for link in text.links]
+        own = [self.of_surface(surface) for surface in surfaces]
+        if not self._in_document or len(own) < 2:
+            return own
+        starts = [link.mention.start for link in text.links]
+        return [
+            found if longer is None else self._inherit(found, own[longer.place], longer)
+            for found, longer in zip(own, longer_mentions(surfaces, starts), strict=True)
+        ]
+
+    def _inherit(self, own: Candidates, longer: Candidates, link: Longer) -> Candidates:
+        if not longer:
+            return own
+        share = link.share if own else 1.0
+        mixed = {c.entity: replace(c, prior=c.prior * (1 - share)) for c in own}
+        for c in longer:
+            before = mixed[c.entity].prior if c.entity in mixed else 0.0
+            prior = min(before + share * c.prior, 1.0)
+            mixed[c.entity] = Candidate(c.entity, prior, prior, f"{link.reason}: {c.reason}")
+        ranked = sorted(mixed.values(), key=lambda c: -c.prior)  # ties keep their order
+        return tuple(replace(c, score=c.prior) for c in ranked[: self._max])
+
+    # ---- names -------------------------------------------------------------
+    def _hits(self, surface: str) -> Iterator[Hit]:
+        if not self._varied:
+            yield from self._looked_up(surface, Kind.EXACT, fold_keys([surface])[0], 1.0)
+            return
+        variants = query_variants(surface)
+        keys = fold_keys([form for form, _ in variants])
+        for (form, kind), key in zip(variants, keys, strict=True):
+            yield from self._looked_up(form, kind, key, 1.0)
+        base = next((form for form, kind in variants if kind is Kind.TITLE), None)
+        base = base or next((f for f, kind in variants if kind is Kind.POSSESSIVE), surface)
+        words = loosen(base).split()
+        yield from self._inside(words)
+        yield from self._initialled(words)
+        yield from self._in_part(name_words(base))
+
+    def _looked_up(self, form: str, kind: Kind, key: str, share: float) -> Iterator[Hit]:
+        entries = self._index.find_key(key)
+        if kind is Kind.DEMONYM:
+            entries = [entry for entry in entries if entry.kind is Kind.EXACT]
+        by_query = KIND_WEIGHTS[kind] * share
+        for entry, level in zip(entries, levels(form, entries), strict=True):
+            by_name = KIND_WEIGHTS[entry.kind] if entry.kind is not kind else 1.0
+            yield Hit(entry, by_query * by_name * LEVEL_WEIGHTS[level], kind)
+
+    def _inside(self, words: list[str]) -> Iterator[Hit]:
+        """Names at the beginning or the end of the mention, by the share of words they cover."""
+        n = len(words)
+        if not 2 <= n <= MOST_WORDS_INSIDE:
+            return
+        spans = [words[:i] for i in range(1, n)] + [words[i:] for i in range(1, n)]
+        forms = [
+            (" ".join(span), len(span) / n)
+            for span in spans
+            if any(word.lower() not in STOP_WORDS | CONNECTORS for word in span)
+        ]
+        for (form, share), key in zip(forms, fold_keys([f for f, _ in forms]), strict=True):
+            yield from self._looked_up(form, Kind.INSIDE, key, share)
+
+    def _initialled(self, words: list[str]) -> Iterator[Hit]:
+        """Names that end as the mention does and begin with its initials: "JK Rowling"."""
+        if len(words) < 2 or not _may_be_initials(words[0], words[1]):
+            return
+        letters, rest = words[0].casefold(), [word.casefold() for word in words[1:]]
+        if CONNECTORS.intersection(rest):
+            return
+        for part, names in enumerate(self._index.holders(rest)):
+            names = self._most_popular(part, names, MOST_INITIALLED)
+            for entry in self._index.entries_of(part, names, Kind.INITIALS):
+                own = loosen(entry.name).casefold().split()
+                before = own[: -len(rest)]
+                initials = "".join(word[0] for word in before)
+                if own[-len(rest) :] == rest and initials and _fits(letters, initials, before):
+                    yield Hit(entry, KIND_WEIGHTS[Kind.INITIALS], Kind.INITIALS)
+
+    def _in_part(self, words: list[str]) -> Iterator[Hit]:
+        """Names that hold all words of the mention and more, by the share of words covered."""
+        words = [word for word in words if word not in STOP_WORDS]
+        if not words:
+            return
+        for part, names in enumerate(self._index.holders(words)):
+            segment = self._index.segments[part]
+            popularity = self._index.popularity[segment.name_entities[names]]
+            shares = len(words) / segment.name_words[names].astype(np.float64)
+            scores = shares * (1.0 + popularity) ** self._formula.alpha
+            best = np.lexsort((names, -scores))[: 2 * self._max]
+            entries = self._index.entries_of(part, names[best], Kind.PARTIAL)
+            for entry, share in zip(entries, shares[best].tolist(), strict=True):
+                yield Hit(entry, KIND_WEIGHTS[Kind.PARTIAL] * share, Kind.PARTIAL)
+
+    def _most_popular(self, part: int, names: NDArray[np.int32], n: int) -> NDArray[np.int32]:
+        popularity = self._index.popularity[self._index.segments[part].name_entities[names]]
+        best: NDArray[np.int32] = names[np.lexsort((names, -popularity))[:n]]
+        return best
+
+
+def _may_be_initials(first: str, second: str) -> bool:
+    is_cased = first.isupper() or (first.islower() and second.islower())
+    return first.isalpha() and len(first) <= LONGEST_INITIALS and is_cased
+
+
+def _fits(letters: str, initials: str, before: Iterable[str]) -> bool:
+    """Whether letters are the initials, the first of them, or the names already run together."""
+    return (
+        initials == letters
+        or (len(letters) == 1 and initials[0] == letters)
+        or ("".join(before) == letters)
+    )

@@ -1,0 +1,252 @@
+"""`NameLinker`: mentions found by walking a `NameIndex`, let through by `Gates`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from entity_linking.dictionary import TEXTS_PER_SCAN
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.names.candidates import NameCandidates
+from entity_linking.names.index import NameIndex
+from entity_linking.names.priors import (
+    OTHER,
+    WRITTEN,
+    Hit,
+    PriorFormula,
+    levels,
+    rank,
+)
+from entity_linking.names.variants import KIND_WEIGHTS, Kind
+from entity_linking.names.words import STOP_WORDS
+from entity_linking.parts import Candidates
+from entity_linking.surfaces import Marked, mark, normalise
+
+MOST_CACHED = 200_000
+DETECTED = frozenset({Kind.EXACT, Kind.SPELLING, Kind.DISAMBIGUATOR, Kind.ARTICLE, Kind.LEGAL})
+"""The kinds of forms that are mentions; acronyms and parts of names are too often plain words."""
+
+_WORD_START = re.compile("  (?=[^ ])|^ ")
+
+Tag = tuple[int, int, str]
+"""Start, end and part of speech of a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What keeps a word that happens to be a name from becoming a mention.
+
+    `min_prior` drops candidates (a mention needs one); `min_length` is in characters. A mention
+    that is one of `stop_words` is refused unless it is in capitals of two letters or more ("WHO",
+    "US"). `kinds` are the forms of names that are found. With tags, a mention needs a token whose
+    part of speech is in `parts_of_speech`. `name_parts` also takes single capitalised words, not at
+    the beginning of a sentence, that are part of a name ("Beckham").
+    """
+
+    min_prior: float = 0.0
+    min_length: int = 2
+    stop_words: frozenset[str] = STOP_WORDS
+    kinds: frozenset[Kind] = DETECTED
+    parts_of_speech: frozenset[str] = field(default=frozenset({"PROPN", "NOUN", "ADJ", "NUM", "X"}))
+    name_parts: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.min_prior <= 1.0:
+            raise LinkingError(f"min_prior is {self.min_prior}; it is a probability, give 0 to 1")
+        if self.min_length < 1:
+            raise LinkingError(f"min_length is {self.min_length}; give 1 or more")
+
+    def refuses(self, surface: str) -> bool:
+        """Whether no mention may be written so."""
+        if len(surface) < self.min_length:
+            return True
+        if surface.isupper() and len(surface) > 1:
+            return False
+        return surface.casefold() in self.stop_words
+
+
+class NameLinker:
+    """Leftmost-longest mentions by look-ups at the beginnings of words, linked by prior.
+
+    Boundaries are those of `entity_linking.surfaces`, the case policy ("smart", "sensitive",
+    "insensitive") is that of the index and means what it does in `DictionaryLinker`. A longer match
+    that a gate refuses does not hide a shorter one. Over an index without variants and with
+    `Gates(stop_words=frozenset())` the mentions are those of `DictionaryLinker`.
+
+    A link's confidence is the prior of the choice, not calibrated.
+
+    >>> from kg_loaders import Text, TextKind, graph_from_records
+    >>> index = NameIndex.build(graph_from_records([Text("Q90", TextKind.LABEL, "Paris")]))
+    >>> [link.entity for link in NameLinker(index).link(["In Paris, at last."])[0].links]
+    ['Q90']
+    """
+
+    def __init__(
+        self,
+        index: NameIndex,
+        gates: Gates = Gates(),
+        *,
+        max_candidates: int = 30,
+        formula: PriorFormula = PriorFormula(),  # noqa: B008 - frozen
+    ) -> None:
+        if max_candidates < 1:
+            raise LinkingError(f"max_candidates is {max_candidates}; give 1 or more")
+        self._index, self._gates = index, gates
+        self._max, self._formula = max_candidates, formula
+        self._parts = NameCandidates(
+            index, max_candidates=max_candidates, in_document=False, formula=formula
+        )
+        self._choices: dict[str, Candidates] = {}
+
+    def __repr__(self) -> str:
+        return f"NameLinker({self._index!r}, {self._gates!r})"
+
+    def link(self, texts: Sequence[str]) -> list[LinkedText]:
+        """One `LinkedText` a text, in order; mentions do not overlap."""
+        return self._link(texts, [None] * len(texts))
+
+    def link_tagged(self, texts: Sequence[str], tags: Sequence[Sequence[Tag]]) -> list[LinkedText]:
+        """As `link`, with the tokens of each text and their parts of speech for the gate.
+
+        >>> from kg_loaders import Text, TextKind, graph_from_records
+        >>> index = NameIndex.build(graph_from_records([Text("Q1", TextKind.LABEL, "Way")]))
+        >>> NameLinker(index).link_tagged(["Way to go"], [[(0, 3, "INTJ")]])[0].links
+        ()
+        """
+        if len(texts) != len(tags):
+            raise LinkingError(f"{len(tags)} lists of tags for {len(texts)} texts")
+        return self._link(texts, tags)
+
+    def _link(self, texts: Sequence[str], tags: Sequence[Sequence[Tag] | None]) -> list[LinkedText]:
+        return [
+            linked
+            for start in range(0, len(texts), TEXTS_PER_SCAN)
+            for linked in self._link_batch(
+                texts[start : start + TEXTS_PER_SCAN], tags[start : start + TEXTS_PER_SCAN]
+            )
+        ]
+
+    def _link_batch(
+        self, texts: Sequence[str], tags: Sequence[Sequence[Tag] | None]
+    ) -> list[LinkedText]:
+        normalised = [normalise(text, fold=True) for text in texts]
+        marked = mark([form for form, _ in normalised])
+        allowed = [None if tagged is None else self._allowed(tagged) for tagged in tags]
+        links: list[list[Link]] = [[] for _ in texts]
+        walk = _Walk(marked)
+        for at in walk.starts:
+            if at < walk.free_from:
+                continue
+            for end in self._ends(walk, at):
+                i, start, stop = walk.span(at, end)
+                origins = normalised[i][1]
+                if origins is not None:
+                    start, stop = origins[0][start], origins[1][stop - 1]
+                tagged = allowed[i]
+                if tagged is not None and not any(a < stop and start < b for a, b in tagged):
+                    continue
+                candidates = self._choose(texts[i][start:stop])
+                if candidates:
+                    links[i].append(_linked(Mention(start, stop), candidates))
+                    walk.free_from = end - 1
+                    break
+        if self._gates.name_parts:
+            links = [self._with_parts(*each) for each in zip(texts, links, allowed, strict=True)]
+        return [LinkedText(text, tuple(found)) for text, found in zip(texts, links, strict=True)]
+
+    def _allowed(self, tags: Sequence[Tag]) -> list[tuple[int, int]]:
+        return [(a, b) for a, b, tag in tags if tag in self._gates.parts_of_speech]
+
+    def _ends(self, walk: _Walk, at: int) -> list[int]:
+        """Where the known keys from here end in the haystack, longest first."""
+        ends: set[int] = set()
+        for segment in self._index.segments:
+            window = walk.window(at, self._index.longest_key)
+            ends.update(at + len(key) for key in segment.keys.prefixes(window))
+        return sorted(ends, reverse=True)
+
+    # ---- choices -----------------------------------------------------------
+    def _choose(self, surface: str) -> Candidates:
+        """The candidates of a surface that the gates let through; none if it is no mention."""
+        found = self._choices.get(surface)
+        if found is None:
+            if len(self._choices) >= MOST_CACHED:
+                self._choices.clear()
+            found = self._choices[surface] = self._decide(surface)
+        return found
+
+    def _decide(self, surface: str) -> Candidates:
+        form = " ".join(normalise(surface, fold=False)[0].split())
+        if self._gates.refuses(form):
+            return ()
+        entries = [e for e in self._index.find(surface) if e.kind in self._gates.kinds]
+        if self._index.case == "insensitive":
+            accepted = entries
+        else:
+            graded = list(zip(levels(surface, entries), entries, strict=True))
+            just_so = any(level == WRITTEN for level, _ in graded)
+            worst = WRITTEN if just_so or self._index.case == "sensitive" else OTHER - 1
+            accepted = [entry for level, entry in graded if level <= worst]
+        hits = [Hit(entry, KIND_WEIGHTS[entry.kind], entry.kind) for entry in accepted]
+        found = rank(self._index, hits, self._formula, self._max)
+        return tuple(c for c in found if c.prior >= self._gates.min_prior)
+
+    # ---- parts of names ----------------------------------------------------
+    def _with_parts(
+        self, text: str, links: list[Link], allowed: list[tuple[int, int]] | None
+    ) -> list[Link]:
+        found = list(links)
+        for start, end in _capitalised(text):
+            if any(link.mention.start < end and start < link.mention.end for link in links):
+                continue
+            if allowed is not None and not any(a < end and start < b for a, b in allowed):
+                continue
+            surface = text[start:end]
+            if not self._gates.refuses(surface):
+                candidates = self._parts.of_surface(surface)
+                kept = tuple(c for c in candidates if c.prior >= self._gates.min_prior)
+                if kept:
+                    found.append(_linked(Mention(start, end), kept))
+        return sorted(found, key=lambda link: link.mention)
+
+
+class _Walk:
+    """The marked texts of a batch, and how far into them mentions reach."""
+
+    def __init__(self, marked: Marked) -> None:
+        self.haystack = marked.haystack
+        self.rank = marked.rank
+        self.form_of = marked.form_of.tolist()
+        self.index_in_form = marked.index_in_form.tolist()
+        self.starts = [found.end() - 1 for found in _WORD_START.finditer(self.haystack)]
+        self.free_from = 0
+
+    def window(self, at: int, length: int) -> str:
+        """The haystack from here to the end of the text or the longest key."""
+        return self.haystack[at : at + length]
+
+    def span(self, at: int, end: int) -> tuple[int, int, int]:
+        """Text, start and end in its form of the key from `at` to `end` in the haystack."""
+        first, last = self.rank[at + 1], self.rank[end - 2]
+        return self.form_of[first], self.index_in_form[first], self.index_in_form[last] + 1
+
+
+_CAPITALISED = re.compile(r"(?<=[^\s.!?:\"“(])[\s]+(\w[\w’'-]+\w)")
+
+
+def _capitalised(text: str) -> Iterator[tuple[int, int]]:
+    """Capitalised words that are not the first of a sentence."""
+    for found in _CAPITALISED.finditer(text):
+        if found[1][0].isupper():
+            yield found.span(1)
+
+
+def _linked(mention: Mention, candidates: Candidates) -> Link:
+    return Link(mention, candidates, candidates[0].entity, candidates[0].prior)
+
+
+def tags_of(doc: Iterable[object]) -> list[Tag]:
+    """The tags of a spaCy `Doc`, for `NameLinker.link_tagged`."""
+    return [(t.idx, t.idx + len(t.text), t.pos_) for t in doc]  # type: ignore[attr-defined]
