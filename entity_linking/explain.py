@@ -10,6 +10,7 @@ import numpy as np
 from entity_linking.cache import CachedLinker
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Candidate, Link, LinkedText
+from entity_linking.mix import Mix, Shares
 from entity_linking.parts import Disambiguator
 from entity_linking.pipeline import Pipeline
 
@@ -38,24 +39,31 @@ def explain(
 def _of_pipeline(
     pipeline: Pipeline, texts: Sequence[LinkedText]
 ) -> list[list[tuple[Explanation, ...]]]:
+    parts: list[list[Shares]] = [[{} for _ in text.links] for text in texts]
+    if isinstance(pipeline.scorer, Mix):
+        parts = pipeline.scorer.parts(texts)
     return [
         [
-            tuple(
-                Explanation(candidate, sure, candidate.reason)
-                for candidate, sure in zip(
-                    link.candidates,
-                    pipeline.decision.confidences(
-                        np.array([candidate.score for candidate in link.candidates])
-                    ).tolist()
-                    if link.candidates
-                    else (),
-                    strict=True,
-                )
-            )
-            for link in text.links
+            _told(pipeline, link, shares) if link.candidates else ()
+            for link, shares in zip(text.links, of_text, strict=True)
         ]
-        for text in texts
+        for text, of_text in zip(texts, parts, strict=True)
     ]
+
+
+def _told(pipeline: Pipeline, link: Link, shares: Shares) -> tuple[Explanation, ...]:
+    scores = np.array([candidate.score for candidate in link.candidates])
+    return tuple(
+        Explanation(
+            candidate,
+            sure,
+            candidate.reason,
+            {name: float(values[i]) for name, values in shares.items()},
+        )
+        for i, (candidate, sure) in enumerate(
+            zip(link.candidates, pipeline.decision.confidences(scores).tolist(), strict=True)
+        )
+    )
 
 
 def _plain(linker: Disambiguator, text: LinkedText, link: Link) -> tuple[Explanation, ...]:

@@ -1,30 +1,49 @@
 """From settings to a linker: the one place where the parts of linking are put together.
 
-The command line, the spaCy component, caches and experiments all ask `open_linker`. Without an
-index everything is made in memory from the graph alone.
+The command line, the spaCy component, caches and experiments all ask `open_linker`:
+
+    mentions     names of the graph (`NameLinker`) behind its gates
+    candidates   names in all their forms; where they know nothing, names spelled alike
+    scorer       by method, below
+    decision     plain, for a trained model with its NIL, or one that was fitted
+
+Methods: `prior` is p(entity | surface) alone. `overlap` and `coherence` add one scorer to it with
+the weight that it has in the mix; `mix` is `entity_linking.mix.default_mix`. `trained` is a
+re-ranker made by `kept link train`. Without an index all of it is made in memory from the graph.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
-import numpy as np
-import pyarrow as pa
-
 from entity_linking.cache import fingerprint
-from entity_linking.dictionary import CASES, Case, DictionaryLinker
+from entity_linking.calibration import load_decision
+from entity_linking.coherence import CoherenceScorer
+from entity_linking.decision import Decision
+from entity_linking.dictionary import CASES, Case
 from entity_linking.errors import LinkIndexError, LinkingError
-from entity_linking.parts import Disambiguator
-from kg_loaders import KnowledgeGraph, Source, TextKind, load
-from kg_loaders.store import Texts, assemble
+from entity_linking.features import PriorScorer
+from entity_linking.fuzzy import FuzzyCandidates, FuzzyIndex
+from entity_linking.mentions import LinkedText
+from entity_linking.mix import DEFAULT_WEIGHTS, Mix, default_mix, default_scorers
+from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
+from entity_linking.overlap import OverlapScorer
+from entity_linking.parts import Candidates, CandidateSource, Scorer
+from entity_linking.pipeline import Pipeline
+from entity_linking.reranker import Reranker
+from entity_linking.sources import FirstFound
+from kept.link_graphs import read_graph
+from kept.link_index import LinkIndex
+from kg_loaders import KnowledgeGraph
 
-Method = Literal["prior", "overlap", "dense", "coherence", "mix", "trained"]
+Method = Literal["prior", "overlap", "coherence", "mix", "trained"]
 METHODS: tuple[Method, ...] = get_args(Method)
-IDENTIFIERS = "its identifiers as names"
-"""Stands among the sources of a graph that had no names."""
+COHERENCE_WEIGHT = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +52,8 @@ class LinkerSettings:
 
     `kg` is the folder of a graph, or a file that `kept kg build` reads, then with the files
     `labels` and `aliases`. `index` is a folder that `kept link index` made, `model` one that
-    `kept link train` made.
+    `kept link train` made, `decision` a file of `entity_linking.calibration.save_decision`.
+    `case` None is that of the index, "smart" without one; `languages` belong to the index too.
     """
 
     kg: str
@@ -41,20 +61,25 @@ class LinkerSettings:
     aliases: tuple[str, ...] = ()
     index: str | None = None
     model: str | None = None
+    decision: str | None = None
     method: Method = "prior"
-    case: Case = "smart"
+    case: Case | None = None
     min_prior: float = 0.0
     nil_below: float = 0.0
     min_length: int = 2
     languages: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name, value, choices in (
-            ("method", self.method, METHODS),
-            ("case", self.case, CASES),
-        ):
-            if value not in choices:
-                raise LinkingError(f"{name} is {value!r}; choose one of {', '.join(choices)}")
+        if self.method not in METHODS:
+            raise LinkingError(f"method is {self.method!r}; choose one of {', '.join(METHODS)}")
+        if self.case not in (None, *CASES):
+            raise LinkingError(f"case is {self.case!r}; choose one of {', '.join(CASES)}")
+        Decision(nil_below=self.nil_below)
+        Gates(min_prior=self.min_prior, min_length=self.min_length)
+        if (self.method == "trained") != (self.model is not None):
+            raise LinkingError("method 'trained' needs a model, and a model this method")
+        if self.decision is not None and self.nil_below:
+            raise LinkingError("a fitted decision has its own threshold; give no nil_below")
         if (self.labels or self.aliases) and Path(self.kg).is_dir():
             raise LinkingError(
                 f"{self.kg} is a folder and has its names; labels and aliases go with a file, or "
@@ -63,65 +88,28 @@ class LinkerSettings:
 
 
 def open_graph(settings: LinkerSettings) -> KnowledgeGraph:
-    """The graph of the settings; one without any name is taken by its identifiers."""
-    if not Path(settings.kg).is_file():
-        return by_identifiers(KnowledgeGraph.open(settings.kg))
-    options = {"language": (settings.languages or ("en",))[0], "is_relation": False}
-    sources = [Source(Path(settings.kg))]
-    for files, columns in (
-        (settings.labels, ("label", "description")),
-        (settings.aliases, ("alias", "count")),
-    ):
-        sources += [Source(Path(f), "texts", {**options, "columns": columns}) for f in files]
-    graph, _ = load(sources, languages=settings.languages)
-    return by_identifiers(graph)
-
-
-def by_identifiers(graph: KnowledgeGraph) -> KnowledgeGraph:
-    """`graph`; if it has no label and no alias at all, with its identifiers as labels.
-
-    An underscore in them is a blank. The other texts stay; the content hash becomes another.
-    """
-    texts = graph.entity_texts
-    kinds = np.asarray(texts.kinds)
-    if np.isin(kinds, (TextKind.LABEL, TextKind.ALIAS)).any():
-        return graph
-    languages = texts.language_names
-    if "" not in languages:
-        languages = (*languages, "")
-    first = np.asarray(texts.offsets)[:-1]  # of each entity; a label comes before all else
-    values = np.array([None, *texts.values.to_pylist()], object)[1:]
-    names = [name.replace("_", " ") for name in graph.entities]
-    named = Texts(
-        offsets=texts.offsets + np.arange(graph.n_entities + 1),
-        kinds=np.insert(kinds, first, TextKind.LABEL),
-        languages=np.insert(texts.languages, first, languages.index("")),
-        counts=np.insert(texts.counts, first, 0),
-        values=pa.array(np.insert(values, first, names).tolist(), pa.large_string()),
-        language_names=languages,
-    )
-    return assemble(
-        triples=graph.triples,
-        entities=graph.entities,
-        relations=graph.relations,
-        entity_texts=named,
-        relation_texts=graph.relation_texts,
-        languages=languages,
-        sources=(*graph.manifest.sources, IDENTIFIERS),
-        licence=graph.manifest.licence,
+    """The graph of the settings, see `kept.link_graphs.read_graph`."""
+    return read_graph(
+        settings.kg,
+        labels=settings.labels,
+        aliases=settings.aliases,
+        languages=settings.languages,
     )
 
 
-def open_linker(settings: LinkerSettings, graph: KnowledgeGraph | None = None) -> Disambiguator:
+def open_linker(settings: LinkerSettings, graph: KnowledgeGraph | None = None) -> Pipeline:
     """The linker of the settings; `graph` saves opening it again."""
     graph = open_graph(settings) if graph is None else graph
-    return DictionaryLinker(
-        graph,
-        case=settings.case,
-        min_prior=settings.min_prior,
-        nil_below=settings.nil_below,
-        min_length=settings.min_length,
-        languages=settings.languages,
+    index = None if settings.index is None else _open_index(settings, settings.index, graph)
+    names = index.names if index is not None else _names_of(settings, graph)
+    fuzzy = [_Fuzzy(graph, settings.languages)] if index is None else _fuzzy_of(index)
+    sources: list[CandidateSource] = [NameCandidates(names), *fuzzy]
+    source: CandidateSource = FirstFound(sources)
+    if settings.min_prior:
+        source = _AtLeast(source, settings.min_prior)
+    gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
+    return Pipeline(
+        NameLinker(names, gates), source, _scorer(settings, graph), _decision(settings, graph)
     )
 
 
@@ -130,17 +118,114 @@ def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
     told = asdict(settings)
     for name in ("kg", "labels", "aliases"):
         del told[name]  # the graph's hash says it all
-    for name in ("index", "model"):
+    for name in ("index", "model", "decision"):
         if told[name] is not None:
             told[name] = _hash_of_manifests(Path(told[name]))
     return fingerprint(graph.content_hash, told)
 
 
-def _hash_of_manifests(folder: Path) -> str:
-    manifests = sorted(folder.rglob("*.json"))
+# ---- parts -----------------------------------------------------------------
+def _names_of(settings: LinkerSettings, graph: KnowledgeGraph) -> NameIndex:
+    return NameIndex.build(graph, languages=settings.languages, case=settings.case or "smart")
+
+
+def _open_index(settings: LinkerSettings, folder: str, graph: KnowledgeGraph) -> LinkIndex:
+    index = LinkIndex.open(folder)
+    index.require(graph)
+    of_index = index.names.manifest.languages
+    if settings.case not in (None, index.names.case):
+        raise LinkingError(
+            f"{folder} was made with case {index.names.case!r}, not {settings.case!r}; leave the "
+            "case away, or make the index again with it"
+        )
+    if settings.languages not in (None, of_index):
+        raise LinkingError(
+            f"{folder} was made with languages {of_index}, not {settings.languages}; leave them "
+            "away, or make the index again with them"
+        )
+    return index
+
+
+def _scorer(settings: LinkerSettings, graph: KnowledgeGraph) -> Scorer:
+    prior = (PriorScorer(), DEFAULT_WEIGHTS["prior"])
+    match settings.method:
+        case "prior":
+            return PriorScorer()
+        case "overlap":
+            return Mix(
+                {"prior": prior, "overlap": (OverlapScorer(graph), DEFAULT_WEIGHTS["overlap"])}
+            )
+        case "coherence":
+            return Mix({"prior": prior, "coherence": (CoherenceScorer(graph), COHERENCE_WEIGHT)})
+        case "mix":
+            return default_mix(graph)
+        case "trained":
+            assert settings.model is not None
+            return _reranker(settings.model, graph)
+
+
+def _reranker(model: str, graph: KnowledgeGraph) -> Reranker:
+    known = {**default_scorers(graph), "coherence": CoherenceScorer(graph)}
+    names = Reranker.scorer_names(model)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise LinkIndexError(
+            f"{model} was trained with the scorers {', '.join(unknown)}, which only its maker "
+            f"has; here are {', '.join(known)}"
+        )
+    return Reranker.open(model, {name: known[name] for name in names})
+
+
+def _decision(settings: LinkerSettings, graph: KnowledgeGraph) -> Decision:
+    if settings.decision is not None:
+        return load_decision(settings.decision, graph).decision
+    nil_score = 0.0 if settings.method == "trained" else None  # a re-ranker's NIL stands at 0
+    return Decision(nil_score=nil_score, nil_below=settings.nil_below)
+
+
+class _Fuzzy:
+    """Names of a graph spelled almost like a mention; indexed when first asked."""
+
+    def __init__(self, graph: KnowledgeGraph, languages: Sequence[str] | None) -> None:
+        self._graph, self._languages = graph, languages
+
+    def __repr__(self) -> str:
+        return f"_Fuzzy({self._graph!r})"
+
+    @cached_property
+    def _source(self) -> FuzzyCandidates:
+        return FuzzyCandidates(FuzzyIndex.of_graph(self._graph, self._languages))
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        return self._source.candidates(texts)
+
+
+class _AtLeast:
+    """The candidates of a source whose prior is not below a bound."""
+
+    def __init__(self, source: CandidateSource, min_prior: float) -> None:
+        self._source, self._min_prior = source, min_prior
+
+    def __repr__(self) -> str:
+        return f"_AtLeast({self._source!r}, {self._min_prior})"
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        return [
+            [tuple(c for c in found if c.prior >= self._min_prior) for found in of_text]
+            for of_text in self._source.candidates(texts)
+        ]
+
+
+def _fuzzy_of(index: LinkIndex) -> list[FuzzyCandidates]:
+    return [] if index.fuzzy is None else [FuzzyCandidates(index.fuzzy)]
+
+
+def _hash_of_manifests(place: Path) -> str:
+    manifests = sorted(place.rglob("*.json")) if place.is_dir() else [place]
     if not manifests:
-        raise LinkIndexError(f"{folder} holds no manifest; `kept link index` and `train` make one")
+        raise LinkIndexError(f"{place} holds no manifest; `kept link index` and `train` make one")
     hashed = hashlib.sha256()
     for path in manifests:
-        hashed.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+        name = str(path.relative_to(place)) if path != place else ""
+        hashed.update(name.encode() + b"\0" + path.read_bytes())
     return hashed.hexdigest()

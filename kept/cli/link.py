@@ -25,13 +25,17 @@ from rich.progress import (
 from typer.core import TyperGroup
 
 from entity_linking.annotations import to_json
-from entity_linking.dictionary import Case
+from entity_linking.dictionary import CASES, Case
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
+from kept.cli.link_corrupt import corrupt
+from kept.cli.link_index import index as index_command
 from kept.cli.link_inputs import FOLDERS, FORMATS, Item, count_lines, format_of, read_items
+from kept.cli.link_score import score
 from kept.cli.link_stream import PartialOutput, Work, link_stream
 from kept.cli.link_table import print_links
-from kept.linkers import IDENTIFIERS, METHODS, LinkerSettings, Method, linker_key, open_graph
+from kept.link_graphs import IDENTIFIERS
+from kept.linkers import METHODS, LinkerSettings, Method, linker_key, open_graph
 from kg_loaders.damage import DamagePolicy, DamageReport
 
 DEFAULT = "text"
@@ -55,6 +59,9 @@ class LinksByDefault(TyperGroup):
 
 
 app = typer.Typer(cls=LinksByDefault, no_args_is_help=True)
+app.command("index")(index_command)
+app.command("score")(score)
+app.command("corrupt")(corrupt)
 
 
 @app.callback()
@@ -107,7 +114,12 @@ def link(
     damage: Annotated[
         str, typer.Option(help="At an unreadable line: stop or skip.")
     ] = DamagePolicy.STOP.value,
-    case: Annotated[str, typer.Option(help="smart, sensitive or insensitive.")] = "smart",
+    decision: Annotated[
+        Path | None, typer.Option(help="File with a decision that was fitted on annotated text.")
+    ] = None,
+    case: Annotated[
+        str | None, typer.Option(help=f"{', '.join(CASES)}; else that of the index, or smart.")
+    ] = None,
     min_prior: Annotated[float, typer.Option(help="Drop candidates with a lower prior.")] = 0.0,
     nil_below: Annotated[float, typer.Option(help="NIL when the confidence is lower.")] = 0.0,
     min_length: Annotated[int, typer.Option(help="Shortest name, in characters.")] = 2,
@@ -132,8 +144,9 @@ def link(
         aliases=tuple(map(str, aliases or ())),
         index=None if index is None else str(index),
         model=None if model is None else str(model),
+        decision=None if decision is None else str(decision),
         method=cast(Method, method),
-        case=cast(Case, case),
+        case=cast(Case | None, case),
         min_prior=min_prior,
         nil_below=nil_below,
         min_length=min_length,
@@ -217,9 +230,10 @@ def _progress(console: Console) -> Progress:
 
 
 def _meaning(settings: LinkerSettings) -> str:
-    if settings.method == "prior":
-        return "confidence is the prior, uncalibrated"
-    return f"confidence is of method {settings.method}, uncalibrated"
+    if settings.decision is not None:
+        return "confidence is calibrated"
+    of = "the prior" if settings.method == "prior" else f"of method {settings.method}"
+    return f"confidence is {of}, uncalibrated"
 
 
 def _tell_damage(report: DamageReport) -> None:

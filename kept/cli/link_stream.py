@@ -43,7 +43,7 @@ class Work:
 
     def linker(self, graph: KnowledgeGraph) -> Disambiguator:
         """The linker, behind its cache."""
-        linker = open_linker(self.settings, graph)
+        linker: Disambiguator = open_linker(self.settings, graph)
         if self.cache is None:
             return linker
         return CachedLinker(linker, self.cache, linker_key(self.settings, graph))

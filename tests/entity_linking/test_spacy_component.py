@@ -19,6 +19,7 @@ from spacy.tokens import Doc, Span  # noqa: E402
 from entity_linking import DictionaryLinker, LinkingError  # noqa: E402
 from entity_linking.errors import LinkIndexError  # noqa: E402
 from entity_linking.spacy_component import NIL, Annotator, Policy, linked_text_of  # noqa: E402
+from kept.linkers import LinkerSettings, open_linker  # noqa: E402
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +58,7 @@ def test_the_entry_point_is_there() -> None:
 
 def test_plain_text_gets_entities(kg: Path, small_graph: KnowledgeGraph) -> None:
     doc = pipeline(kg)(TEXT)
-    expected = DictionaryLinker(small_graph).link([TEXT])[0].links
+    expected = open_linker(LinkerSettings(kg=str(kg)), small_graph).link([TEXT])[0].links
     assert [(ent.text, ent.label_, ent.kb_id_) for ent in doc.ents] == [
         ("Seine", "KEPT", "Q1471"), ("Paris", "KEPT", "Q90"), ("France", "KEPT", "Q142"),
     ]  # fmt: skip
