@@ -43,8 +43,8 @@ Progress = Callable[[int, int], None]
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in `manifest.json`."""
 
-    kind: str = KIND
-    format_version: int = FORMAT_VERSION
+    kind: str
+    format_version: int
     has_fuzzy: bool = False
     host: str | None = None
 
@@ -109,7 +109,9 @@ class LinkIndex:
                 FuzzyIndex.of_graph(graph, languages).save(beside / "fuzzy")
             if host is not None:
                 _build_dense(graph, host, languages, target, beside / "dense", progress)
-            manifest = Manifest(has_fuzzy=fuzzy, host=host)
+            manifest = Manifest(
+                kind=KIND, format_version=FORMAT_VERSION, has_fuzzy=fuzzy, host=host
+            )
             (beside / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
             if target.exists():
                 shutil.rmtree(target)
