@@ -2,9 +2,11 @@
 
 from entity_linking.alignment import AlignedText, LostLink, align, align_batch, pieces_of
 from entity_linking.annotations import (
+    TypedText,
     TypingExample,
     gold_link,
     read_elevant,
+    read_elevant_typed,
     read_jsonl,
     read_tagme,
     write_jsonl,
@@ -29,12 +31,14 @@ __all__ = [
     "Mention",
     "RelationExample",
     "SpanScore",
+    "TypedText",
     "TypingExample",
     "align",
     "align_batch",
     "gold_link",
     "pieces_of",
     "read_elevant",
+    "read_elevant_typed",
     "read_fewrel",
     "read_jsonl",
     "read_tagme",

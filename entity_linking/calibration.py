@@ -2,7 +2,7 @@
 
 Three steps, each alone or in this order: a temperature with a score for NIL, by maximum likelihood
 (temperature: Guo et al. 2017, ICML, section 4.2; NIL is one more class there); an isotonic curve
-(Zadrozny and Elkan 2002, KDD, section 3); a threshold for NIL by the best F1. What is fitted is
+(Zadrozny and Elkan 2002, KDD); a threshold for NIL by the best F1. What is fitted is
 reported on other texts: `cross_validated` does it for those at hand.
 `entity_linking.reliability` measures. Axis legend: answer (a mention), candidate.
 """
@@ -172,9 +172,10 @@ def _table(
 def fit_curve(seen: Sequence[Answer], decision: Decision, *, n_points: int = N_POINTS) -> Decision:
     """An isotonic curve from raw confidence to the share of best candidates that are right.
 
-    Values stay 1 / (n + 2) from 0 and 1, as no n answers prove certainty. The curve is thinned to
-    about `n_points` by leaving out, one after the other, the point whose loss costs least
-    likelihood; more stay where fewer would be less likely than no curve at all.
+    Values stay 1 / (n + 2) from 0 and 1, as no n answers prove certainty; few answers at an end may
+    still look surer than they are, so leave the curve out where there are few in all. The curve is
+    thinned to about `n_points` by leaving out, one after the other, the point whose loss costs
+    least likelihood; more stay where fewer would be less likely than no curve at all.
     """
     _require(seen)
     sure, right = confidences(seen, replace(decision, curve=()))

@@ -17,8 +17,8 @@ one of them cannot hide a shorter one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -123,6 +123,17 @@ class DictionaryLinker:
             for linked in self._link_batch(texts[start : start + TEXTS_PER_SCAN])
         ]
 
+    def spans(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+        """The `(start, end)` of the mentions that `link` finds, without their links; cheaper."""
+        found: list[list[tuple[int, int]]] = []
+        for first in range(0, len(texts), TEXTS_PER_SCAN):
+            batch = texts[first : first + TEXTS_PER_SCAN]
+            places, starts, ends, _ = self._scan(batch)
+            pairs = list(zip(starts, ends, strict=True))
+            limits = np.searchsorted(places, np.arange(len(batch) + 1)).tolist()
+            found.extend(pairs[a:b] for a, b in pairwise(limits))
+        return found
+
     def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
         """The same mentions with this dictionary's candidates; an unknown surface is NIL."""
         return [
@@ -150,18 +161,24 @@ class DictionaryLinker:
 
     # ---- mentions ----------------------------------------------------------
     def _link_batch(self, texts: Sequence[str]) -> list[LinkedText]:
+        links: list[list[Link]] = [[] for _ in texts]
+        for i, start, end, hit in zip(*self._scan(texts), strict=True):
+            links[i].append(Link(Mention(start, end), *self._choose(self._key_of_hit[hit])))
+        return [LinkedText(text, tuple(found)) for text, found in zip(texts, links, strict=True)]
+
+    def _scan(self, texts: Sequence[str]) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Text, start, end and pattern of each mention, in order."""
         fold = self._case == "insensitive"
         normalised = [normalise(text, fold=fold) for text in texts]
         marked = mark([form for form, _ in normalised])
         hits = self._automaton.find_matches_as_indexes(marked.haystack)
-        links: list[list[Link]] = [[] for _ in texts]
-        for i, start, end, hit in _locate(hits, marked):
-            origins = normalised[i][1]
-            if origins is not None:
-                start, end = origins[0][start], origins[1][end - 1]
-            choice = self._choose(self._key_of_hit[hit])
-            links[i].append(Link(Mention(start, end), *choice))
-        return [LinkedText(text, tuple(found)) for text, found in zip(texts, links, strict=True)]
+        places, starts, ends, patterns = _locate(hits, marked)
+        if any(origins is not None for _, origins in normalised):
+            for n, i in enumerate(places):
+                origins = normalised[i][1]
+                if origins is not None:
+                    starts[n], ends[n] = origins[0][starts[n]], origins[1][ends[n] - 1]
+        return places, starts, ends, patterns
 
     def _find(self, surface: str) -> int | None:
         form = normalise(surface, fold=self._case == "insensitive")[0]
@@ -296,16 +313,15 @@ def _keys(forms: Sequence[str]) -> list[str]:
 
 def _locate(
     hits: list[tuple[int, int, int]], marked: Marked
-) -> Iterator[tuple[int, int, int, int]]:
-    """`(text, start, end, pattern)` of each hit, in order; offsets in the form."""
+) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Text, start, end and pattern of each hit, in order; offsets in the form."""
     table = np.fromiter(chain.from_iterable(hits), np.int64, 3 * len(hits)).reshape(-1, 3)
     first, last = marked.rank[table[:, 1] + 1], marked.rank[table[:, 2] - 2]
-    return zip(
+    return (
         marked.form_of[first].tolist(),
         marked.index_in_form[first].tolist(),
         (marked.index_in_form[last] + 1).tolist(),
         table[:, 0].tolist(),
-        strict=True,
     )
 
 

@@ -4,7 +4,7 @@
 confidence c a share c should be right. Bins of equal width are (low, high], the first holds 0, too
 (Guo et al. 2017, ICML, section 2); bins of equal mass lie between quantiles, so that answers with
 one confidence stay in one bin, and are fewer where many are equal (Nixon et al. 2019, CVPR
-workshops, section 3, cut at ranks instead). Empty bins are left out.
+workshops, cut at ranks instead). Empty bins are left out.
 """
 
 from __future__ import annotations

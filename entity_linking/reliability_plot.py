@@ -25,7 +25,8 @@ def figure_of(shown: Mapping[str, Reliability], title: str) -> Figure:
         _count(axes[1, column], found)
     axes[0, 0].set_ylabel("share right")
     axes[1, 0].set_ylabel("answers")
-    axes[0, 0].legend(frameon=False, loc="upper left", fontsize=9)
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     if title:
         figure.suptitle(title)
     return figure

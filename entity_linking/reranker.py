@@ -56,13 +56,15 @@ class RerankSettings:
     `absent`: a mention whose gold entity is not among its candidates trains NIL ("nil", which is
     what the linker should then answer) or is left out ("skip"). Mentions without a candidate are
     always left out: nothing about them is to be decided. Training ends after `epochs`, or when
-    the held-out loss has not fallen for `patience` epochs; the best epoch is kept.
+    the held-out loss has not fallen for `patience` epochs; the best epoch is kept. `hidden` is 0
+    because hidden units fit the entities of the training texts: on T-REx, 16 of them lower the
+    held-out loss but also the accuracy on entities that training had not seen.
     """
 
     seed: int = 0
     epochs: int = 40
     patience: int = 4
-    hidden: int = 16
+    hidden: int = 0
     learning_rate: float = 0.01
     weight_decay: float = 1e-4
     mentions_per_step: int = 256
@@ -143,6 +145,13 @@ class Reranker:
         """As `Scorer`; above 0 the candidate is more likely than NIL."""
         table = tabulate(self._scorers, texts)
         return table.rows.split(relative_logits(self._weights, table))
+
+    def accuracy(self, texts: Sequence[LinkedText]) -> float:
+        """`table_accuracy` on links that bear candidates and their gold entity."""
+        table = tabulate(self._scorers, texts)
+        return table_accuracy(
+            table, relative_logits(self._weights, table), self.record.settings.absent
+        )
 
     # ---- disk --------------------------------------------------------------
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -247,13 +256,13 @@ def ablation(
     for name in ("", *scorers):
         train, held, tested = (table.without(name) for table in tables)
         weights, _ = fit_tables(train, held, settings)
-        accuracies[name] = table_accuracy(tested, relative_logits(weights, tested), settings)
+        accuracies[name] = table_accuracy(tested, relative_logits(weights, tested), settings.absent)
     return accuracies
 
 
-def table_accuracy(table: RerankTable, logits: Scores, settings: RerankSettings) -> float:
+def table_accuracy(table: RerankTable, logits: Scores, absent: str) -> float:
     """Share of the mentions with a candidate that get their entity, or NIL, by `logits` above 0."""
-    gold = targets(table.rows, absent=settings.absent)
+    gold = targets(table.rows, absent=absent)
     counted = gold >= -1
     best = table.rows.best(logits)
     chosen = np.full(len(gold), -1, np.int64)

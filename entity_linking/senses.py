@@ -42,6 +42,8 @@ class SenseCandidates:
     ) -> None:
         if max_candidates < 1:
             raise LinkingError(f"max_candidates is {max_candidates}; give 1 or more")
+        if len({text.id for text in texts}) != len(texts):
+            raise LinkingError("two texts have the same id; annotations are found by text id")
         self._graph, self._lexicon = graph, lexicon
         self._max_candidates = max_candidates
         self._words = {
@@ -102,10 +104,7 @@ class FirstSense:
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
         """For each link of each text one score a candidate."""
         return [
-            [
-                -np.log(np.arange(1, len(link.candidates) + 1, dtype=np.float64))
-                for link in text.links
-            ]
+            [-np.log(np.arange(1, len(link.candidates) + 1, dtype=np.float64)) for link in t.links]
             for t in texts
         ]
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 SOFT_HYPHEN, ZERO_WIDTH_JOINER, REPLACEMENT = 0xAD, 0x200D, 0xFFFD
 _SAME = {0x2018: "'", 0x2019: "'", 0x2010: "-", 0x2011: "-", SOFT_HYPHEN: None}
+_REPLACED = tuple(map(chr, _SAME))
 _SPACE, _OTHER, _WORD, _UNSPACED, _EXTEND = 1, 2, 3, 4, 5
 _JOINERS = {SOFT_HYPHEN, 0x200C, ZERO_WIDTH_JOINER, 0x2060}
 _N, _T = (ord("n"), ord("N")), (ord("t"), ord("T"))
@@ -50,7 +51,8 @@ def normalise(text: str, *, fold: bool) -> tuple[str, Origins | None]:
     """
     if text.isascii():
         return (text.lower() if fold else text), None
-    form = text.translate(_SAME)
+    # most texts hold none of these; translating looks every character up
+    form = text.translate(_SAME) if any(char in text for char in _REPLACED) else text
     if fold:
         form = form.casefold()
     if (
@@ -149,6 +151,8 @@ def _boundaries(
     inside_word = (left == _WORD) & (right == _WORD)
     legal: NDArray[np.bool_] = ~inside_word & (right != _EXTEND) & (codes[:-1] != ZERO_WIDTH_JOINER)
     apostrophes = np.flatnonzero(codes[1:-1] == ord("'"))  # the character before each one
+    if not len(apostrophes):
+        return legal
     for i in apostrophes[np.isin(codes[apostrophes], _N) & np.isin(codes[apostrophes + 2], _T)]:
         if i + 3 == len(codes) or apart[i + 2] or classes[i + 3] != _WORD:
             legal[i : i + 2] &= apart[i : i + 2]

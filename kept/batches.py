@@ -30,12 +30,13 @@ N_KINDS = 3
 Layout = Literal["joined", "grouped"]
 _NODE_FIELDS = (
     "node_ids", "node_kinds", "positions", "segment_ids", "entity_ids", "node_labels",
-    "entity_labels",
+    "entity_labels", "node_weights",
 )  # fmt: skip
+_FLOAT_FIELDS = ("node_weights", "mention_weights")
 _SPAN_FIELDS = ("mention_spans", "target_spans")
 _MENTION_FILLS = {
     "mention_spans": 0, "mention_graphs": -1, "mention_labels": IGNORE, "candidate_ids": PAD_ROW,
-    "candidate_priors": 0, "target_spans": 0,
+    "candidate_priors": 0, "mention_weights": 0, "target_spans": 0,
 }  # fmt: skip
 """Fields of mentions and targets, `[batch mention ...]`, each with what pads it."""
 _WHOLE_FIELDS = ("sampled_entities", "triples", "second_triples")
@@ -52,6 +53,8 @@ class KnowledgeBatch:
     `mention_graphs`: which of several graphs a mention's candidates are rows of (-1: padding);
     absent means one graph. `mention_labels`: the gold row of a mention, UNKNOWN_ROW where it means
     none of the graph's entities (NIL), IGNORE where it is not asked.
+    `node_weights`: how sure the link is that brought a node, or a word's entity, from 0 to 1 (1 for
+    what needs no link); `mention_weights`: the same of each mention. Absent means 1 throughout.
     `node_labels`: the row, word-piece id or class to predict at a node, IGNORE elsewhere;
     `entity_labels`: the entity row to predict at a word, IGNORE elsewhere.
     `pair_labels`: class of the two segments together (next sentence, sentence order).
@@ -73,6 +76,8 @@ class KnowledgeBatch:
     candidate_priors: Float[Tensor, "batch mention candidate"] | None = None
     mention_graphs: Int[Tensor, "batch mention"] | None = None
     mention_labels: Int[Tensor, "batch mention"] | None = None
+    node_weights: Float[Tensor, "batch node"] | None = None
+    mention_weights: Float[Tensor, "batch mention"] | None = None
     node_labels: Int[Tensor, "batch node"] | None = None
     entity_labels: Int[Tensor, "batch node"] | None = None
     pair_labels: Int[Tensor, " batch"] | None = None
@@ -280,7 +285,7 @@ def _fill(
     fills: dict[str, Tensor | int | bool] = {
         "node_ids": torch.where(kinds == 0, word_pad_id, PAD_ROW), "node_kinds": kinds,
         "positions": 0, "segment_ids": 0, "entity_ids": PAD_ROW, "node_labels": IGNORE,
-        "entity_labels": IGNORE, "node_mask": False,
+        "entity_labels": IGNORE, "node_weights": 1, "node_mask": False,
     }  # fmt: skip
     values: dict[str, Any] = {}
     for name, fill in fills.items():
@@ -338,7 +343,9 @@ def _check_nodes(batch: KnowledgeBatch) -> None:
             continue
         if value.shape != (n_batch, n_node):
             raise BatchError(f"{name} has shape {tuple(value.shape)}, node_ids {(n_batch, n_node)}")
-        if (value.dtype == torch.bool) != (name == "node_mask") or value.is_floating_point():
+        if name in _FLOAT_FIELDS:
+            _check_weights(name, value)
+        elif (value.dtype == torch.bool) != (name == "node_mask") or value.is_floating_point():
             wanted = "bool" if name == "node_mask" else "an integer type"
             raise BatchError(f"{name} must be {wanted}, not {value.dtype}")
     mask = batch.visible_mask
@@ -357,15 +364,22 @@ def _check_nodes(batch: KnowledgeBatch) -> None:
             raise BatchError(f"sample {sample}: node {query} sees node {key}, which is padding")
 
 
+def _check_weights(name: str, weights: Tensor) -> None:
+    if not weights.is_floating_point() or not bool(((weights >= 0) & (weights <= 1)).all()):
+        raise BatchError(f"{name} must be floating point from 0 to 1, not {weights}")
+
+
 def _check_mentions(batch: KnowledgeBatch) -> None:
     for name in _SPAN_FIELDS:
         if getattr(batch, name) is not None:
             _check_spans(batch, name)
     spans, ids, priors = batch.mention_spans, batch.candidate_ids, batch.candidate_priors
-    for name in ("mention_graphs", "mention_labels", "candidate_ids"):
+    for name in ("mention_graphs", "mention_labels", "mention_weights", "candidate_ids"):
         value = getattr(batch, name)
         if value is not None and (spans is None or value.shape[:2] != spans.shape[:2]):
             raise BatchError(f"{name} {tuple(value.shape)} need mention_spans of as many mentions")
+    if batch.mention_weights is not None:
+        _check_weights("mention_weights", batch.mention_weights)
     if priors is not None and (ids is None or priors.shape != ids.shape):
         raise BatchError(f"candidate_priors {tuple(priors.shape)} need candidate_ids of that shape")
     if batch.pair_labels is not None and batch.pair_labels.shape != (len(batch),):

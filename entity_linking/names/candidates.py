@@ -20,6 +20,8 @@ from entity_linking.names.variants import (
     loosen,
     name_words,
     query_variants,
+    singulars,
+    without_possessive,
 )
 from entity_linking.names.words import CONNECTORS, STOP_WORDS
 from entity_linking.parts import Candidates
@@ -28,6 +30,7 @@ MOST_CACHED = 100_000
 MOST_INITIALLED = 256
 LONGEST_INITIALS = 3
 MOST_WORDS_INSIDE = 6
+MOST_OVERLAPPING = 1_000
 
 
 class NameCandidates:
@@ -110,15 +113,19 @@ class NameCandidates:
             yield from self._looked_up(surface, Kind.EXACT, fold_keys([surface])[0], 1.0)
             return
         variants = query_variants(surface)
-        keys = fold_keys([form for form, _ in variants])
-        for (form, kind), key in zip(variants, keys, strict=True):
-            yield from self._looked_up(form, kind, key, 1.0)
         base = next((form for form, kind in variants if kind is Kind.TITLE), None)
-        base = base or next((f for f, kind in variants if kind is Kind.POSSESSIVE), surface)
+        base = base or without_possessive(surface)
         words = loosen(base).split()
-        yield from self._inside(words)
+        ways = [(form, kind, 1.0) for form, kind in variants]
+        ways.extend((form, Kind.INSIDE, share) for form, share in _inside(words))
+        keys = fold_keys([form for form, _, _ in ways])
+        for (form, kind, share), key in zip(ways, keys, strict=True):
+            yield from self._looked_up(form, kind, key, share)
         yield from self._initialled(words)
-        yield from self._in_part(name_words(base))
+        telling = [word for word in name_words(base) if word not in STOP_WORDS]
+        if telling:
+            yield from self._in_part(telling)
+            yield from self._overlapping(telling)
 
     def _looked_up(self, form: str, kind: Kind, key: str, share: float) -> Iterator[Hit]:
         entries = self._index.find_key(key)
@@ -128,20 +135,6 @@ class NameCandidates:
         for entry, level in zip(entries, levels(form, entries), strict=True):
             by_name = KIND_WEIGHTS[entry.kind] if entry.kind is not kind else 1.0
             yield Hit(entry, by_query * by_name * LEVEL_WEIGHTS[level], kind)
-
-    def _inside(self, words: list[str]) -> Iterator[Hit]:
-        """Names at the beginning or the end of the mention, by the share of words they cover."""
-        n = len(words)
-        if not 2 <= n <= MOST_WORDS_INSIDE:
-            return
-        spans = [words[:i] for i in range(1, n)] + [words[i:] for i in range(1, n)]
-        forms = [
-            (" ".join(span), len(span) / n)
-            for span in spans
-            if any(word.lower() not in STOP_WORDS | CONNECTORS for word in span)
-        ]
-        for (form, share), key in zip(forms, fold_keys([f for f, _ in forms]), strict=True):
-            yield from self._looked_up(form, Kind.INSIDE, key, share)
 
     def _initialled(self, words: list[str]) -> Iterator[Hit]:
         """Names that end as the mention does and begin with its initials: "JK Rowling"."""
@@ -161,23 +154,46 @@ class NameCandidates:
 
     def _in_part(self, words: list[str]) -> Iterator[Hit]:
         """Names that hold all words of the mention and more, by the share of words covered."""
-        words = [word for word in words if word not in STOP_WORDS]
-        if not words:
-            return
+        singular = [form for word in words[-1:] for form in singulars(word)]
+        yield from self._holders(words, Kind.PARTIAL, 1.0)
+        for form in singular:
+            yield from self._holders([*words[:-1], form], Kind.PARTIAL, KIND_WEIGHTS[Kind.PLURAL])
+
+    def _overlapping(self, words: list[str]) -> Iterator[Hit]:
+        """Names that hold all words of the mention but one, unless too many do."""
+        if 2 <= len(words) <= MOST_WORDS_INSIDE:
+            for i in range(len(words)):
+                rest = words[:i] + words[i + 1 :]
+                yield from self._holders(rest, Kind.OVERLAP, 1.0, most=MOST_OVERLAPPING)
+
+    def _holders(
+        self, words: list[str], kind: Kind, weight: float, most: int | None = None
+    ) -> Iterator[Hit]:
         for part, names in enumerate(self._index.holders(words)):
+            if not len(names) or (most is not None and len(names) > most):
+                continue
             segment = self._index.segments[part]
             popularity = self._index.popularity[segment.name_entities[names]]
             shares = len(words) / segment.name_words[names].astype(np.float64)
             scores = shares * (1.0 + popularity) ** self._formula.alpha
             best = np.lexsort((names, -scores))[: 2 * self._max]
-            entries = self._index.entries_of(part, names[best], Kind.PARTIAL)
+            entries = self._index.entries_of(part, names[best], kind)
             for entry, share in zip(entries, shares[best].tolist(), strict=True):
-                yield Hit(entry, KIND_WEIGHTS[Kind.PARTIAL] * share, Kind.PARTIAL)
+                yield Hit(entry, KIND_WEIGHTS[kind] * weight * share, kind)
 
     def _most_popular(self, part: int, names: NDArray[np.int32], n: int) -> NDArray[np.int32]:
         popularity = self._index.popularity[self._index.segments[part].name_entities[names]]
         best: NDArray[np.int32] = names[np.lexsort((names, -popularity))[:n]]
         return best
+
+
+def _inside(words: list[str]) -> Iterator[tuple[str, float]]:
+    """What begins or ends the mention, with the share of its words."""
+    n = len(words)
+    if 2 <= n <= MOST_WORDS_INSIDE:
+        for span in [words[:i] for i in range(1, n)] + [words[i:] for i in range(1, n)]:
+            if any(word.lower() not in STOP_WORDS | CONNECTORS for word in span):
+                yield " ".join(span), len(span) / n
 
 
 def _may_be_initials(first: str, second: str) -> bool:

@@ -235,9 +235,12 @@ class NameIndex:
         found = []
         for segment in self.segments:
             lists = sorted((segment.postings(word) for word in words), key=len)
-            names = lists[0]
+            names = np.asarray(lists[0])
             for other in lists[1:]:
-                names = names[np.isin(names, other, assume_unique=True)]
+                if not len(names):
+                    break
+                place = np.minimum(np.searchsorted(other, names), len(other) - 1)
+                names = names[other[place] == names]
             found.append(names)
         return found
 

@@ -26,7 +26,7 @@ from entity_linking.dictionary import raised_forms
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate
 from entity_linking.names.index import Entry, NameIndex
-from entity_linking.names.segment import Source, fold_keys
+from entity_linking.names.segment import Source
 from entity_linking.names.variants import KIND_WEIGHTS, SAID, Kind, name_variants
 from entity_linking.surfaces import normalise
 
@@ -68,8 +68,7 @@ def levels(surface: str, entries: Iterable[Entry]) -> list[int]:
     0: written just so. 1: raised (first letter, all words, all capitals; see `DictionaryLinker`).
     2: anything else. Only the case can differ, since the folded keys are equal.
     """
-    own = _squeezed(surface)
-    key = fold_keys([surface])[0]
+    own, folded = _squeezed(surface, fold=False), _squeezed(surface, fold=True)
     found = []
     for entry in entries:
         if entry.kind is Kind.ACRONYM:
@@ -78,7 +77,7 @@ def levels(surface: str, entries: Iterable[Entry]) -> list[int]:
             found.append(_level(own, entry.name))
         else:
             forms = [form for form, kind in name_variants(entry.name) if kind is entry.kind]
-            same = [form for form in forms if fold_keys([form])[0] == key]
+            same = [form for form in forms if _squeezed(form, fold=True) == folded]
             found.append(min((_level(own, form) for form in same), default=OTHER))
     return found
 
@@ -90,8 +89,8 @@ def _level(own: str, written: str) -> int:
     return RAISED if own in {way.replace(" ", "") for way in raised_forms(form)} else OTHER
 
 
-def _squeezed(surface: str) -> str:
-    return "".join(normalise(surface, fold=False)[0].split())
+def _squeezed(surface: str, *, fold: bool) -> str:
+    return "".join(normalise(surface, fold=fold)[0].split())
 
 
 def rank(

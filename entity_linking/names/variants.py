@@ -23,6 +23,7 @@ from entity_linking.names.words import (
     BEFORE_TITLES,
     CONNECTORS,
     DEMONYM_ENDINGS,
+    DERIVED_ENDINGS,
     IRREGULAR_DEMONYMS,
     LEGAL_SUFFIXES,
     NUMBERS,
@@ -51,6 +52,7 @@ class Kind(IntEnum):
     INITIALS = 23
     PARTIAL = 24
     INSIDE = 25
+    OVERLAP = 26
 
 
 KIND_WEIGHTS: dict[Kind, float] = {
@@ -71,6 +73,7 @@ KIND_WEIGHTS: dict[Kind, float] = {
     Kind.INITIALS: 0.2,
     Kind.PARTIAL: 0.05,
     Kind.INSIDE: 0.02,
+    Kind.OVERLAP: 0.01,
 }
 
 SAID: dict[Kind, str] = {
@@ -87,10 +90,11 @@ SAID: dict[Kind, str] = {
     Kind.TITLE: "title before ",
     Kind.SPACING: "other spacing of ",
     Kind.MIDDLE: "with a middle name, ",
-    Kind.DEMONYM: "demonym of ",
+    Kind.DEMONYM: "derived from ",
     Kind.INITIALS: "initials of ",
     Kind.PARTIAL: "part of ",
     Kind.INSIDE: "holds ",
+    Kind.OVERLAP: "shares words with ",
 }
 """How a reason begins; the name follows."""
 
@@ -323,7 +327,9 @@ def _without_middle(loose: str) -> Iterator[Variant]:
 
 
 def demonym_stems(surface: str) -> list[str]:
-    """Names of places that the surface may be a demonym of, likeliest first; many do not exist.
+    """Names that the surface may be derived from, likeliest first; most of them do not exist.
+
+    Places of demonyms, and fields, faiths and instruments ("Buddhist", "cellist").
 
     >>> demonym_stems("Japanese")[:2], demonym_stems("Dutch")[:1], demonym_stems("New Yorkers")[:1]
     (['Japan', 'Japana'], ['Netherlands'], ['New York'])
@@ -333,7 +339,7 @@ def demonym_stems(surface: str) -> list[str]:
     for form in (word, *singulars(word)):
         if not before:
             stems.extend(IRREGULAR_DEMONYMS.get(form.lower(), ()))
-        for ending, endings in DEMONYM_ENDINGS:
+        for ending, endings in DEMONYM_ENDINGS + DERIVED_ENDINGS:
             if form.lower().endswith(ending) and len(form) >= len(ending) + 3:
                 stems.extend(_stems(form[: -len(ending)], endings))
     return [before + gap + stem for stem in dict.fromkeys(stems)]

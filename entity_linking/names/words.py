@@ -69,6 +69,19 @@ DEMONYM_ENDINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """Ending of a demonym and what may stand in its place in the name, likeliest first."""
 
+DERIVED_ENDINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("ologist", ("ology",)),
+    ("ist", ("ism", "y", "e", "o", "", "a", "ics", "istics", "ing")),
+    ("ian", ("ianity", "s", "")),
+    ("er", ("ing",)),
+    ("ete", ("etics", "on")),
+    ("an", ("a", "ism")),
+    ("ical", ("y", "ics", "ism")),
+    ("al", ("ism", "e", "", "y")),
+    ("ic", ("icism", "ics", "ism", "y")),
+)
+"""Ending of a noun or adjective and that of the field, faith or activity it belongs to."""
+
 IRREGULAR_DEMONYMS: dict[str, tuple[str, ...]] = {
     "afghan": ("Afghanistan",),
     "american": ("United States of America", "United States"),

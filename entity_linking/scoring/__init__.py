@@ -1,8 +1,8 @@
 """Scores of links against gold links, by the conventions of GERBIL.
 
-Usbeck et al. 2015 (WWW, "GERBIL: General Entity Annotator Benchmarking Framework"), section 3, and
-Röder et al. 2018 (Semantic Web 9(5), "GERBIL - Benchmarking Named Entity Recognition and Linking
-consistently"), sections 3 and 4, with what their released evaluator does.
+Usbeck et al. 2015 (WWW, "GERBIL: General Entity Annotator Benchmarking Framework") and Röder et al.
+2018 (Semantic Web 9(5), "GERBIL - Benchmarking Named Entity Recognition and Linking consistently");
+where they are silent, their released evaluator (`FMeasureCalculator`, `MatchingsCounterImpl`).
 
 *In-KB.* An entity that the graph does not know is NIL, in gold and in predictions alike (`known`;
 None: the graph knows all), and NIL counts as no link on both sides. NIL has scores of its own.
@@ -21,7 +21,8 @@ below the line is 0 (GERBIL: 1 when there is nothing to find and nothing was fou
 all gold mentions with an entity, where an entity outside the graph is always missed, and over
 those whose entity is in the graph. A gold mention that was not predicted counts as wrong; of
 several predictions on one span the most confident one answers, the first among equals. A predicted
-NIL is a prediction on exactly a gold span that is not linked; others are not judged.
+NIL is a prediction on exactly a gold span that is not linked; others are not judged (GERBIL's
+scores for emerging entities count them as wrong).
 
 Some data sets mark only some mentions (RSS-500: exactly two a sentence), so that more links are no
 error there: `on_gold_spans` leaves the predictions on gold spans alone.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -148,7 +147,7 @@ def _level(entity: str | None, counts: Mapping[str, int] | Callable[[str], int],
     count = counts(entity) if callable(counts) else counts.get(entity, 0)
     if count < 0:
         raise ScoreError(f"{entity!r} was counted {count} times; counts are 0 or more")
-    if count == 0:
-        return -1
-    level = int(math.log(count, base))  # may be one off at a border
-    return level + (base ** (level + 1) <= count) - (base**level > count)
+    level, border = -1, 1
+    while count >= border:
+        level, border = level + 1, border * base
+    return level

@@ -144,7 +144,9 @@ class CoLAKE(KnowledgeEncoder):
             batch.positions + self.position_offset,
             batch.node_kinds if own_kinds else batch.segment_ids,
         )
-        states = hosts.run(self.host, hidden, batch.visible_mask, batch.node_mask)
+        states = hosts.run(
+            self.host, hidden, batch.visible_mask, batch.node_mask, batch.node_weights
+        )
         return KnowledgeOutput(
             node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
         )

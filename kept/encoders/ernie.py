@@ -159,20 +159,16 @@ class ERNIE(KnowledgeEncoder):
             raise BatchError("ERNIE reads entity_ids, and the batch has none; use ERNIEView")
         hidden = hosts.embed_words(self.host, batch)
         first = (batch.positions == 0) & batch.node_mask
-        streams = (
-            hidden,
-            self.slots(batch.entity_ids),
-            batch.visible_mask,
-            first | (batch.entity_ids >= N_SPECIAL_ROWS),
-        )
+        slots, visible_mask = self.slots(batch.entity_ids), batch.visible_mask
+        is_slot, weights = first | (batch.entity_ids >= N_SPECIAL_ROWS), batch.node_weights
         rows = dense_rows(batch.node_mask)
-        if rows is None:
-            words, entities = self.run(*streams)
-        else:
-            hidden, slots, visible_mask, is_slot = streams
+        if rows is not None:
             visible_mask = rows.pack_mask(visible_mask, batch.node_mask)
-            packed = self.run(rows.pack(hidden), rows.pack(slots), visible_mask, rows.pack(is_slot))
-            words, entities = (tuple(map(rows.unpack, states)) for states in packed)
+            hidden, slots, is_slot = map(rows.pack, (hidden, slots, is_slot))
+            weights = None if weights is None else rows.pack(weights)
+        words, entities = self.run(hidden, slots, visible_mask, is_slot, weights)
+        if rows is not None:
+            words, entities = (tuple(map(rows.unpack, states)) for states in (words, entities))
         return KnowledgeOutput(
             node_states=words[-1],
             hidden_states=words,
@@ -199,18 +195,24 @@ class ERNIE(KnowledgeEncoder):
         entities: Float[Tensor, "batch node entity_width"],
         visible_mask: Bool[Tensor, "batch node node"],
         is_slot: Bool[Tensor, "batch node"],
+        weights: Float[Tensor, "batch node"] | None = None,
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Word and entity states, before the first layer and after every one.
 
-        `is_slot`: entity slots that may be read as keys and keep their value.
+        `is_slot`: entity slots that may be read as keys and keep their value; `weights`: how much
+        of it they keep and how much of them is read, 1 all and 0 nothing, as if they were no slots.
         """
         mask = hosts.attention_mask(self.host, visible_mask)
-        slot_mask = slot_visibility(visible_mask, is_slot)
+        slot_mask: Tensor = slot_visibility(visible_mask, is_slot)
+        share: Tensor = is_slot
+        if weights is not None:
+            share = is_slot * weights.to(words.dtype)
+            slot_mask = hosts.mask_for("eager", slot_mask, words.dtype, weights).squeeze(1)
         all_words, all_entities = [words], [entities]
         for index, layer in enumerate(hosts.layers(self.host)):
             if str(index) in self.fusions:
                 fusion = self.fusions[str(index)]
-                words, entities = _fuse(layer, fusion, words, entities, mask, slot_mask, is_slot)
+                words, entities = _fuse(layer, fusion, words, entities, mask, slot_mask, share)
             else:
                 words = layer(words, mask)
             all_words.append(words)
@@ -246,11 +248,11 @@ def _fuse(
     entities: Tensor,
     mask: Tensor,
     slot_mask: Tensor,
-    is_slot: Tensor,
+    share: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Section 3.3, equations 4 and 5: both streams through one hidden vector and back."""
     attended = layer.attention(words, mask)[0]
-    slots = fusion.attend(entities, is_slot, slot_mask)
+    slots = fusion.attend(entities, share, slot_mask)
     dense, activation = layer.intermediate.dense, layer.intermediate.intermediate_act_fn
     hidden = activation(dense(attended) + fusion.inner(slots))
     return layer.output(hidden, attended), fusion.output(hidden, slots)

@@ -100,7 +100,9 @@ class KBERT(KnowledgeEncoder):
         positions = batch.positions + hosts.own_position_offset(self.host)
         hidden = hosts.embed(self.host, self.word_vectors(batch), positions, segments)
         if self.config.mask == "host":
-            states = hosts.run(self.host, hidden, batch.visible_mask, batch.node_mask)
+            states = hosts.run(
+                self.host, hidden, batch.visible_mask, batch.node_mask, batch.node_weights
+            )
         else:
             states = self._run_released(hidden, batch)
         return KnowledgeOutput(
@@ -109,6 +111,8 @@ class KBERT(KnowledgeEncoder):
 
     def _run_released(self, hidden: Tensor, batch: KnowledgeBatch) -> tuple[Tensor, ...]:
         """`hosts.run` with -10000 added where a node is hidden; padded nodes see everything."""
+        if batch.node_weights is not None:
+            raise BatchError("the released mask cannot weigh links; use mask='host'")
         seen = batch.visible_mask & batch.node_mask[:, :, None]
         added = (~seen).unsqueeze(1).to(self.host.dtype) * UER_HIDDEN
         states = [hidden]

@@ -8,7 +8,7 @@ Axis legend: batch, node, width (of entity vectors), inner (the host's feed-forw
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -19,7 +19,7 @@ class NoAttention(nn.Module):
     def forward(
         self,
         entities: Float[Tensor, "batch node width"],
-        visible_mask: Bool[Tensor, "batch node node"],
+        visible_mask: Shaped[Tensor, "batch node node"],
     ) -> Float[Tensor, "batch node width"]:
         """`entities` themselves."""
         return entities
@@ -43,9 +43,12 @@ class EntityAttention(nn.Module):
     def forward(
         self,
         entities: Float[Tensor, "batch node width"],
-        visible_mask: Bool[Tensor, "batch node node"],
+        visible_mask: Shaped[Tensor, "batch node node"],
     ) -> Float[Tensor, "batch node width"]:
-        """`visible_mask[b, i, j]`: slot i may read slot j; no row of it may be empty."""
+        """`visible_mask[b, i, j]`: slot i may read slot j; no row of it may be empty.
+
+        Numbers instead of truth values are added to the scores.
+        """
         query, key, value = (
             part(entities).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for part in (self.query, self.key, self.value)
@@ -86,12 +89,12 @@ class EntityFusion(nn.Module):
     def attend(
         self,
         entities: Float[Tensor, "batch node width"],
-        is_slot: Bool[Tensor, "batch node"],
-        visible_mask: Bool[Tensor, "batch node node"],
+        share: Shaped[Tensor, "batch node"],
+        visible_mask: Shaped[Tensor, "batch node node"],
     ) -> Float[Tensor, "batch node width"]:
-        """Slots after their attention, zero where `is_slot` is False."""
+        """Slots after their attention, times `share`: 0 or False where there is none."""
         attended: Tensor = self.attention(entities, visible_mask)
-        return attended * is_slot.unsqueeze(-1)
+        return attended * share.unsqueeze(-1)
 
 
 class EntityOutput(nn.Module):

@@ -130,10 +130,25 @@ class RelationPairs(Objective):
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> dict[str, Tensor]:
-        """Mean cross entropy over samples that have a pair, under the name relation_pairs."""
+        """Mean cross entropy over samples that have a pair, under the name relation_pairs.
+
+        With `mention_weights` each counts as much as both of its links together are sure.
+        """
         if batch.target_spans is None or batch.labels is None:
             return {}
         chosen = batch.labels != IGNORE
         logits = self.logits(self.features(output)[chosen], batch.target_spans[chosen])
-        total = F.cross_entropy(logits, batch.labels[chosen], reduction="sum")
-        return {"relation_pairs": total / max(len(logits), 1)}
+        losses = F.cross_entropy(logits, batch.labels[chosen], reduction="none")
+        if batch.mention_weights is not None:
+            losses = losses * _pair_weights(batch)[chosen]
+        return {"relation_pairs": losses.sum() / max(len(logits), 1)}
+
+
+def _pair_weights(batch: KnowledgeBatch) -> Float[Tensor, " batch"]:
+    """The product of the weights of both targets' mentions."""
+    assert batch.mention_spans is not None
+    assert batch.mention_weights is not None
+    assert batch.target_spans is not None
+    same = (batch.target_spans[:, :, None] == batch.mention_spans[:, None]).all(dim=3)
+    found = torch.where(same, batch.mention_weights[:, None], 0).amax(dim=2)
+    return found.prod(dim=1)

@@ -225,7 +225,10 @@ def loop(labels: dict[str, None], words: list[str]) -> Iterator[str]:
 def test_a_batch_is_its_texts_one_by_one(small_graph: KnowledgeGraph) -> None:
     linker = DictionaryLinker(small_graph)
     texts = ["Paris", "", "Bonn on the Seine?", "caf\u00e9 Straße BERLIN", "no one"] * 120
-    assert linker.link(texts) == [linker.link([text])[0] for text in texts]
+    linked = linker.link(texts)
+    assert linked == [linker.link([text])[0] for text in texts]
+    mentions = [[link.mention for link in text.links] for text in linked]
+    assert linker.spans(texts) == [[(m.start, m.end) for m in found] for found in mentions]
 
 
 # ---- real data -------------------------------------------------------------

@@ -86,6 +86,13 @@ def words_of(graph: WordKnowledgeGraph) -> KnowledgeBatch:
     )
 
 
+def weights_of(graph: WordKnowledgeGraph) -> NDArray[np.float32]:
+    """The confidence of the link that brought each node, 1 for words, `[node]`."""
+    confidence = np.array([*(link.confidence for link in graph.links), 1.0], np.float32)
+    found: NDArray[np.float32] = confidence[graph.origins[:, 0]]  # -1, no link, is the last
+    return found
+
+
 def row(values: NDArray[np.integer]) -> Tensor:
     """One sample's values as int64 `[1 ...]`."""
     return torch.from_numpy(values.astype(np.int64))[None]

@@ -5,6 +5,7 @@ Axis legend: node, text.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,20 +15,45 @@ from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Layout
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
-from kept.graphs.views.base import View, row
+from kept.graphs.views.base import View, row, weights_of
 from kg_loaders import KnowledgeGraph
 
 
 class CoLAKEView(View):
-    """`colake_view` as a method's view."""
+    """`colake_view` as a method's view.
+
+    With `weigh_links` nodes weigh as much as the link that brought them is sure; an anchor that
+    took the place of its words keeps 1, for nothing else says what stood there.
+    """
+
+    def __init__(self, *, weigh_links: bool = False) -> None:
+        self.weigh_links = weigh_links
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase) -> CoLAKEView:  # type: ignore[override]
-        """Nothing is needed: graphs and models share their ids."""
-        return cls()
+    def of(  # type: ignore[override]
+        cls,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        weigh_links: bool = False,
+    ) -> CoLAKEView:
+        """Nothing else is needed: graphs and models share their ids."""
+        return cls(weigh_links=weigh_links)
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{type(self).__name__} {self.weigh_links}"
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
-        return colake_view(graph)
+        batch = colake_view(graph)
+        if not self.weigh_links:
+            return batch
+        weights = weights_of(graph)
+        beside = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY, 1]
+        alone = is_anchor(graph)
+        alone[beside] = False
+        weights[alone] = 1.0
+        return dataclasses.replace(batch, node_weights=torch.from_numpy(weights)[None])
 
     def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
         """Every node of the graph is the node of the batch with its number."""

@@ -9,12 +9,13 @@ import dataclasses
 from typing import Self
 
 import numpy as np
+import torch
 from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
-from kept.graphs.views.base import View, row, words_of
+from kept.graphs.views.base import View, row, weights_of, words_of
 from kg_loaders import KnowledgeGraph
 
 
@@ -22,13 +23,14 @@ class ERNIEView(View):
     """Words with `entity_ids`: a linked entity stands at the first word piece of its mention.
 
     ERNIE takes a link or leaves it: those of confidence `min_confidence` or less are left (the
-    released code keeps scores strictly above 0.3). Links that are known to be right have 1.
+    released code keeps scores strictly above 0.3). Links that are known to be right have 1. With
+    `weigh_links` those that are taken weigh as much as they are sure.
     """
 
-    def __init__(self, *, min_confidence: float = 0.3) -> None:
+    def __init__(self, *, min_confidence: float = 0.3, weigh_links: bool = False) -> None:
         if not 0 <= min_confidence < 1:
             raise ConfigError(f"min_confidence {min_confidence}: from 0 to below 1")
-        self.min_confidence = min_confidence
+        self.min_confidence, self.weigh_links = min_confidence, weigh_links
 
     @classmethod
     def of(  # type: ignore[override]
@@ -37,9 +39,10 @@ class ERNIEView(View):
         tokenizer: PreTrainedTokenizerBase,
         *,
         min_confidence: float = 0.3,
+        weigh_links: bool = False,
     ) -> Self:
         """Nothing else is needed: ids are the graph's own."""
-        return cls(min_confidence=min_confidence)
+        return cls(min_confidence=min_confidence, weigh_links=weigh_links)
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """Raises `BatchError` when anchors took the place of words."""
@@ -49,8 +52,13 @@ class ERNIEView(View):
         kept = anchors[confidence > self.min_confidence] if len(anchors) else anchors
         entity_ids = np.full(batch.node_ids.shape[1], PAD_ROW, np.int64)
         entity_ids[graph.positions[kept]] = graph.ids[kept] + N_SPECIAL_ROWS
-        return dataclasses.replace(batch, entity_ids=row(entity_ids))
+        batch = dataclasses.replace(batch, entity_ids=row(entity_ids))
+        if not self.weigh_links:
+            return batch
+        weights = torch.ones(1, len(entity_ids))
+        weights[0, graph.positions[kept]] = torch.from_numpy(weights_of(graph)[kept])
+        return dataclasses.replace(batch, node_weights=weights)
 
     @property
     def fingerprint(self) -> str:
-        return f"{type(self).__name__} {self.min_confidence}"
+        return f"{type(self).__name__} {self.min_confidence} {self.weigh_links}"

@@ -30,7 +30,7 @@ from transformers import PreTrainedTokenizerBase
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.errors import BatchError, ConfigError, HostError
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
-from kept.graphs.views.base import View, row, words_of
+from kept.graphs.views.base import View, row, weights_of, words_of
 from kg_loaders import KnowledgeGraph
 
 Pieces = tuple[int, ...]
@@ -55,7 +55,8 @@ class KBERTView(View):
     incoming fact (builder with directions "both") names its subject, then the relation.
 
     In the batch `node_ids` of branches are word pieces, and `node_kinds` say what they name:
-    RELATION or ENTITY. Objectives and tasks about words therefore touch the trunk alone.
+    RELATION or ENTITY. With `weigh_links` a branch weighs as much as the link it hangs at is sure.
+    Objectives and tasks about words therefore touch the trunk alone.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class KBERTView(View):
         max_branches: int = 2,
         max_pieces: int = 12,
         max_nodes: int = 256,
+        weigh_links: bool = False,
     ) -> None:
         faults = [
             f"{name} {value}: {least} or more"
@@ -85,6 +87,7 @@ class KBERTView(View):
             )
         self.predicate, self.max_branches = predicate, max_branches
         self.max_pieces, self.max_nodes = max_pieces, max_nodes
+        self.weigh_links = weigh_links
         self._graph, self._tokenizer = graph, tokenizer
         self._labels: dict[tuple[NodeKind, int], Pieces] = {}
 
@@ -98,6 +101,7 @@ class KBERTView(View):
         max_branches: int = 2,
         max_pieces: int = 12,
         max_nodes: int = 256,
+        weigh_links: bool = False,
     ) -> Self:
         return cls(
             graph,
@@ -106,6 +110,7 @@ class KBERTView(View):
             max_branches=max_branches,
             max_pieces=max_pieces,
             max_nodes=max_nodes,
+            weigh_links=weigh_links,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -118,7 +123,7 @@ class KBERTView(View):
         written = json.dumps(tokenizer, sort_keys=True).encode()
         return (
             f"KBERTView {self.predicate} {self.max_branches} {self.max_pieces} {self.max_nodes} "
-            f"{self._graph.content_hash} {hashlib.sha256(written).hexdigest()}"
+            f"{self.weigh_links} {self._graph.content_hash} {hashlib.sha256(written).hexdigest()}"
         )
 
     def n_nodes(
@@ -143,7 +148,14 @@ class KBERTView(View):
         words = words_of(graph)
         spans, entities = _mentions(graph)
         branches = self._branches(graph, entities)
-        return _flatten(words, spans, self._fit(branches, words.node_ids.shape[1]))
+        kept = self._fit(branches, words.node_ids.shape[1])
+        batch = _flatten(words, spans, kept)
+        if not self.weigh_links:
+            return batch
+        sure = weights_of(graph)[(graph.kinds == NodeKind.ENTITY) & (graph.spans[:, 0] >= 0)]
+        brought = [float(sure[b.anchor]) for b in kept for _ in b.pieces]
+        weights = torch.tensor([[1.0] * words.node_ids.shape[1] + brought])
+        return dataclasses.replace(batch, node_weights=weights)
 
     def pieces(self, kind: NodeKind, node: int) -> Pieces:
         """The word pieces of a relation's or an entity's label, read as within a sentence."""

@@ -81,7 +81,8 @@ class KnowBERTView(View):
 
     The best `max_candidates` that the graph has are kept, and their priors made to sum to 1. A link
     without candidates has its own choice as the only one; without either it is no mention. A label
-    is `UNKNOWN_ROW` where the choice is none of the graph's entities.
+    is `UNKNOWN_ROW` where the choice is none of the graph's entities. With `weigh_links` priors sum
+    to the link's confidence instead.
     """
 
     reads_candidates = True
@@ -92,11 +93,12 @@ class KnowBERTView(View):
         *,
         further: Sequence[Further] = (),
         max_candidates: int = 30,
+        weigh_links: bool = False,
     ) -> None:
         if max_candidates < 1:
             raise ConfigError(f"max_candidates is {max_candidates}; use 1 or more")
         self.graph, self.further = graph, tuple(further)
-        self.max_candidates = max_candidates
+        self.max_candidates, self.weigh_links = max_candidates, weigh_links
 
     @classmethod
     def of(  # type: ignore[override]
@@ -106,15 +108,16 @@ class KnowBERTView(View):
         *,
         further: Sequence[Mapping[str, Any]] = (),
         max_candidates: int = 30,
+        weigh_links: bool = False,
     ) -> Self:
         """`further`: the fields of `Further.read` for each graph after the first."""
         read = [Further.read(values) for values in further]
-        return cls(graph, further=read, max_candidates=max_candidates)
+        return cls(graph, further=read, max_candidates=max_candidates, weigh_links=weigh_links)
 
     @property
     def fingerprint(self) -> str:
         further = [(repr(f.linker), f.graph.content_hash, f.labelled) for f in self.further]
-        return f"{type(self).__name__} {self.max_candidates} {further}"
+        return f"{type(self).__name__} {self.max_candidates} {self.weigh_links} {further}"
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         found = self.find(graph)
@@ -171,8 +174,9 @@ class KnowBERTView(View):
         known = [(_row_of(c.entity, graph), c.prior) for c in candidates]
         known = [pair for pair in known if pair[0] != UNKNOWN_ROW][: self.max_candidates]
         total = sum(prior for _, prior in known)
+        weight = link.confidence if self.weigh_links else 1.0
         return [entity for entity, _ in known], [
-            prior / total if total else 1 / len(known) for _, prior in known
+            weight * (prior / total if total else 1 / len(known)) for _, prior in known
         ]
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import torch
 from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.graphs.graph import EdgeKind, WordKnowledgeGraph
-from kept.graphs.views.base import View, row, words_of
+from kept.graphs.views.base import View, row, weights_of, words_of
 from kept.graphs.views.colake import is_anchor
 from kg_loaders import KnowledgeGraph
 
@@ -20,18 +21,36 @@ from kg_loaders import KnowledgeGraph
 class LinkedWordsView(View):
     """`linked_words` as a method's view; build graphs with `WORDS_ONLY`.
 
-    Without a graph no mention has an entity, and the words are the same.
+    Without a graph no mention has an entity, and the words are the same. With `weigh_links` each
+    mention weighs as much as its link is sure: objectives that ask about it count it so.
     """
 
     reads_graph = False
 
+    def __init__(self, *, weigh_links: bool = False) -> None:
+        self.weigh_links = weigh_links
+
     @classmethod
-    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase) -> LinkedWordsView:  # type: ignore[override]
-        """Nothing is needed: no entity is shown."""
-        return cls()
+    def of(  # type: ignore[override]
+        cls,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        weigh_links: bool = False,
+    ) -> LinkedWordsView:
+        """Nothing else is needed: no entity is shown."""
+        return cls(weigh_links=weigh_links)
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{type(self).__name__} {self.weigh_links}"
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
-        return linked_words(graph)
+        batch = linked_words(graph)
+        if not self.weigh_links:
+            return batch
+        weights = weights_of(graph)[is_anchor(graph)]
+        return dataclasses.replace(batch, mention_weights=torch.from_numpy(weights)[None])
 
 
 def linked_words(graph: WordKnowledgeGraph) -> KnowledgeBatch:

@@ -1,0 +1,227 @@
+"""A million entities with three million aliases: build, save, open, ask.
+
+    python benchmarks/link_scale.py [--entities 1000000] [--folder DIR] [--only graph fuzzy ...]
+
+A made graph (seeded): each entity has a label of one to four pseudo-words, in Zipf's
+proportions, three aliases (another name, the label's last words, the label with its first word cut
+to a letter) and two triples. It is read through `kg_loaders` from TSV files, then indexed. Every
+stage is a process of its own: processor seconds with and wall seconds without imports, peak memory,
+what lies on the disk. Opening too: seconds to open and for the first query after that, milliseconds
+of processor time a query over two hundred more. Files that were just written are in memory; from a
+cold disk the first queries take longer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ALIASES = 3
+TRIPLES = 2
+N_WORDS = 60_000
+N_QUERIES = 200
+ENTITIES_PER_CHUNK = 100_000
+
+
+# ---- work ----------------------------------------------------------------------------------------
+def make_words(n_words: int, generator: np.random.Generator) -> NDArray[np.object_]:
+    """Distinct capitalised pseudo-words of two to eight letters."""
+    syllables = [onset + vowel for onset in "bcdfghjklmnprstvwz" for vowel in "aeiou"]
+    words: dict[str, None] = {}
+    while len(words) < n_words:
+        picks = generator.integers(0, len(syllables), (n_words, 3))
+        lengths = generator.integers(1, 4, n_words).tolist()
+        ends = generator.choice(["", "n", "r", "s", "l", "x"], n_words).tolist()
+        for pick, length, end in zip(picks.tolist(), lengths, ends, strict=True):
+            words["".join(syllables[i] for i in pick[:length]).capitalize() + end] = None
+    return np.array(list(words)[:n_words], np.object_)
+
+
+def draw_names(n: int, words: NDArray[np.object_], generator: np.random.Generator) -> list[str]:
+    """`n` names of one to four words; common words often, except in names of one word."""
+    weights = 1 / (np.arange(len(words)) + 5)
+    lengths = generator.choice(4, n, p=[0.15, 0.5, 0.25, 0.1]) + 1
+    picks = generator.choice(len(words), (n, 4), p=weights / weights.sum())
+    picks[:, 0] = np.where(lengths == 1, generator.integers(0, len(words), n), picks[:, 0])
+    drawn = words[picks].tolist()
+    return [" ".join(row[:length]) for row, length in zip(drawn, lengths.tolist(), strict=True)]
+
+
+def make_names(n: int, generator: np.random.Generator) -> list[str]:
+    """`n` distinct names."""
+    words = make_words(N_WORDS, generator)
+    names: dict[str, None] = {}
+    while len(names) < n:
+        names |= dict.fromkeys(draw_names(n, words, generator))
+    return list(names)[:n]
+
+
+def make(folder: Path, n_entities: int) -> None:
+    """`texts.tsv` and `triples.tsv`."""
+    generator = np.random.default_rng(0)
+    words = make_words(N_WORDS, generator)
+    with (folder / "texts.tsv").open("w") as texts:
+        for start in range(0, n_entities, ENTITIES_PER_CHUNK):
+            n = min(ENTITIES_PER_CHUNK, n_entities - start)
+            labels = draw_names(n, words, generator)
+            others = draw_names(n, words, generator)
+            for i, (label, other) in enumerate(zip(labels, others, strict=True), start):
+                first, _, rest = label.partition(" ")
+                rest = rest or first + "s"
+                texts.write(f"Q{i}\t{label}\t{other}\t{rest}\t{first[0]}. {rest}\n")
+    tails = generator.zipf(1.3, n_entities * TRIPLES) % n_entities
+    relations = generator.zipf(1.5, n_entities * TRIPLES) % 500
+    with (folder / "triples.tsv").open("w") as triples:
+        for i, (relation, tail) in enumerate(zip(relations.tolist(), tails.tolist(), strict=True)):
+            triples.write(f"Q{i % n_entities}\tP{relation}\tQ{tail}\n")
+
+
+def queries(folder: Path) -> tuple[list[str], list[str]]:
+    """Labels that are in the graph, and the same with two letters swapped."""
+    with (folder / "texts.tsv").open() as texts:
+        labels = [line.split("\t")[1] for line, _ in zip(texts, range(N_QUERIES + 1), strict=False)]
+    return labels, [label[:2] + label[3:4] + label[2:3] + label[4:] for label in labels]
+
+
+# ---- stages: build, then open and answer ---------------------------------------------------------
+def build_graph(folder: Path) -> str:
+    from kg_loaders import Source, load
+
+    texts = {"columns": ("label", *["alias"] * ALIASES)}
+    graph, _ = load(
+        [folder / "triples.tsv", Source(folder / "texts.tsv", "texts", texts)],
+        out=folder / "graph",
+        force=True,
+    )
+    return f"{graph.n_entities:,} entities, {len(graph.entity_texts):,} texts"
+
+
+def build_fuzzy(folder: Path) -> str:
+    from entity_linking.fuzzy import FuzzyIndex
+    from kg_loaders import KnowledgeGraph
+
+    index = FuzzyIndex.of_graph(KnowledgeGraph.open(folder / "graph"))
+    index.save(folder / "fuzzy", force=(folder / "fuzzy").exists())
+    return f"{index.n_names:,} names"
+
+
+def open_graph(folder: Path) -> Callable[[str], int]:
+    from kg_loaders import KnowledgeGraph
+
+    graph = KnowledgeGraph.open(folder / "graph")
+    return lambda query: len(graph.aliases(graph.n_entities // 2))
+
+
+def open_fuzzy(folder: Path) -> Callable[[str], int]:
+    from entity_linking.fuzzy import FuzzyIndex
+
+    index = FuzzyIndex.open(folder / "fuzzy")
+    return lambda query: len(index.search([query])[0])
+
+
+BUILDERS: dict[str, Callable[[Path], str]] = {"graph": build_graph, "fuzzy": build_fuzzy}
+OPENERS: dict[str, Callable[[Path], Callable[[str], int]]] = {
+    "graph": open_graph,
+    "fuzzy": open_fuzzy,
+}
+SLIPS_ARE_ASKED = {"fuzzy"}
+
+
+def measure_build(name: str, folder: Path) -> dict[str, Any]:
+    start = time.perf_counter()
+    told = BUILDERS[name](folder)
+    wall = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {"told": told, "wall": wall, "cpu": time.process_time(), "peak": peak}
+
+
+def measure_open(name: str, folder: Path) -> dict[str, Any]:
+    right, wrong = queries(folder)
+    first, *others = wrong if name in SLIPS_ARE_ASKED else right
+    import_module_of(name)
+    start = time.perf_counter()
+    ask = OPENERS[name](folder)
+    opened = time.perf_counter() - start
+    ask(first)
+    answered = time.perf_counter() - start - opened
+    start_cpu = time.process_time()
+    n_answered = sum(ask(query) > 0 for query in others)
+    each = (time.process_time() - start_cpu) / len(others)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    share = n_answered / len(others)
+    return {"open": opened, "first": answered, "each": each, "share": share, "peak": peak}
+
+
+def import_module_of(name: str) -> None:
+    """Import before the clock runs; opening is what is measured."""
+    import kg_loaders  # noqa: F401
+
+    if name == "fuzzy":
+        import entity_linking.fuzzy  # noqa: F401
+
+
+def in_new_process(stage: str, name: str, folder: Path) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--stage", stage, name, "--folder", str(folder)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def report(folder: Path, n_entities: int, names: list[str]) -> None:
+    """Make the graph and print a row a stage."""
+    start = time.process_time()
+    make(folder, n_entities)
+    print(f"{n_entities:,} entities made in {time.process_time() - start:.0f} s\n")
+    print(f"{'build':10}{'CPU s':>8}{'wall s':>8}{'peak GiB':>10}{'disk MiB':>10}")
+    for name in names:
+        row = in_new_process("build", name, folder)
+        size = sum(file.stat().st_size for file in (folder / name).rglob("*") if file.is_file())
+        print(
+            f"{name:10}{row['cpu']:8.1f}{row['wall']:8.1f}{row['peak']:10.2f}{size / 2**20:10.0f}"
+            f"  {row['told']}",
+            flush=True,
+        )
+    print(f"\n{'open':10}{'open s':>8}{'first s':>9}{'then ms':>9}{'answered':>10}{'peak GiB':>10}")
+    for name in names:
+        row = in_new_process("open", name, folder)
+        print(
+            f"{name:10}{row['open']:8.3f}{row['first']:9.3f}{row['each'] * 1e3:9.2f}"
+            f"{row['share']:10.1%}{row['peak']:10.2f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--entities", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, help="keep the files here")
+    parser.add_argument("--only", nargs="+", default=list(BUILDERS), choices=list(BUILDERS))
+    parser.add_argument("--stage", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.stage:
+        stage, name = options.stage
+        measure = measure_build if stage == "build" else measure_open
+        print(json.dumps(measure(name, options.folder)))
+    elif options.folder:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        report(options.folder, options.entities, options.only)
+    else:
+        with tempfile.TemporaryDirectory() as name:
+            report(Path(name), options.entities, options.only)
+
+
+if __name__ == "__main__":
+    main()

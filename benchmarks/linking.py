@@ -1,0 +1,276 @@
+"""Mention detection beside PhraseMatcher and flashtext, the whole pipeline, and fuzzy retrieval.
+
+    KEPT_DATA=FOLDER python benchmarks/linking.py [--names 100000] [--sentences 4000]
+
+Mentions: 100,000 aliases of Wikidata over sentences of T-REx (without KEPT_DATA: made ones); every
+peer hands out the character offsets of the leftmost-longest names, exact case, and is compared with
+`DictionaryLinker.spans` mention by mention. What differs is counted by its reason:
+
+    letter beside it      flashtext knows ASCII letters only, so it cuts "Ren" out of "René"
+    apostrophe or hyphen  the linker reads the typographic ones as plain
+    inside a token        spaCy finds whole tokens; the linker's words end at every sign
+    other of two          another mention that overlaps it, itself different, was taken
+    lost beside others    found when it stands alone; flashtext does not go back to a shorter name
+                          when a longer one fails, spaCy cuts tokens otherwise there
+    not found alone       spaCy cuts the name otherwise when it stands alone; likewise the linker
+
+Pipeline: links with candidates and priors, one row a linker. Fuzzy: names with one or two edits
+searched among all labels and aliases. Processor time of one thread, median of repeats; peers take
+turns, so that all meet the same noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import importlib.util
+import os
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from link_scale import make_names
+
+from entity_linking import DictionaryLinker, read_trex
+from entity_linking.fuzzy import FuzzyIndex
+from entity_linking.ngrams import Name, form_of
+from entity_linking.surfaces import normalise
+from kg_loaders import DamagePolicy, DamageReport, Text, TextKind, graph_from_records
+
+Spans = list[list[tuple[int, int]]]
+Finder = Callable[[Sequence[str]], Spans]
+N_SLIPS = 1000
+
+
+# ---- work ----------------------------------------------------------------------------------------
+def read_names(root: Path) -> list[Name]:
+    """Labels (weight 10) and aliases (weight 1) of Wikidata."""
+    names = []
+    for kind, weight in (("labels", 10), ("aliases", 1)):
+        file = root / "wikidata_labels" / f"qid_{kind}.tsv.gz"
+        with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
+            for line in islice(lines, 1, None):
+                entity, surface, _ = line.split("\t")
+                names.append(Name(entity, surface, weight))
+    return names
+
+
+def read_sentences(root: Path, n: int) -> list[str]:
+    """Every fifth distinct evidence of T-REx, the first ones of the first relations."""
+    report = DamageReport(policy=DamagePolicy.SKIP)
+    distinct: dict[str, None] = {}
+    for example in read_trex(root / "lama" / "TREx", report):
+        distinct[example.linked.text] = None
+        if len(distinct) == 5 * n:
+            break
+    return list(distinct)[::5]
+
+
+def make_sentences(names: Sequence[str], n: int, generator: np.random.Generator) -> list[str]:
+    """Lower-case filler with names strewn in; one name in ten is cut short by a longer word."""
+    fillers = [name.lower().split()[0] for name in names[:5000]]
+    sentences = []
+    for _ in range(n):
+        words = [fillers[i] for i in generator.integers(0, len(fillers), 20)]
+        for _ in range(int(generator.integers(1, 6))):
+            name = names[int(generator.integers(0, len(names)))]
+            name += "ish" if generator.random() < 0.1 else ""
+            words.insert(int(generator.integers(0, len(words))), name)
+        sentences.append(" ".join(words) + ".")
+    return sentences
+
+
+def slip(name: str, generator: np.random.Generator) -> str:
+    """One edit: a letter too many, too few, another, or two swapped."""
+    place, kind = int(generator.integers(len(name) - 1)), int(generator.integers(4))
+    letter = chr(ord("a") + int(generator.integers(26)))
+    before, after = name[:place], name[place:]
+    return before + (letter + after, after[1:], letter + after[1:], after[1::-1] + after[2:])[kind]
+
+
+# ---- peers ---------------------------------------------------------------------------------------
+def spacy_finder(names: Sequence[str]) -> Finder:
+    """spaCy's PhraseMatcher on a blank English pipeline, tokenising included."""
+    import spacy
+    from spacy.matcher import PhraseMatcher
+
+    blank = spacy.blank("en")
+    matcher = PhraseMatcher(blank.vocab)
+    matcher.add("NAME", list(blank.pipe(names)))
+
+    def find(sentences: Sequence[str]) -> Spans:
+        found: Spans = []
+        for doc in blank.pipe(sentences):
+            spans: list[tuple[int, int]] = []
+            free = 0
+            for start, end in sorted({(s, -e) for _, s, e in matcher(doc)}):
+                if start >= free:
+                    free = -end
+                    last = doc[free - 1]
+                    spans.append((doc[start].idx, last.idx + len(last)))
+            found.append(spans)
+        return found
+
+    return find
+
+
+def flashtext_finder(names: Sequence[str]) -> Finder:
+    """flashtext's trie of characters."""
+    from flashtext import KeywordProcessor
+
+    processor = KeywordProcessor(case_sensitive=True)
+    for name in names:
+        processor.add_keyword(name)
+    return lambda sentences: [
+        [(start, end) for _, start, end in processor.extract_keywords(sentence, span_info=True)]
+        for sentence in sentences
+    ]
+
+
+PEERS: dict[str, tuple[str, Callable[[Sequence[str]], Finder]]] = {
+    "spaCy PhraseMatcher": ("spacy", spacy_finder),
+    "flashtext": ("flashtext", flashtext_finder),
+}
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+def timed(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def differences(sentences: Sequence[str], only: Finder, left: Spans, right: Spans) -> Counter[str]:
+    """Why mentions stand in `left` alone; `only` is the finder that missed them."""
+    reasons: Counter[str] = Counter()
+    for sentence, here, there in zip(sentences, left, right, strict=True):
+        for start, end in here:
+            if (start, end) in there:
+                continue
+            beside = sentence[start - 1 : start] + sentence[end : end + 1]
+            surface = sentence[start:end]
+            if any(char.isalpha() and not char.isascii() for char in beside):
+                reasons["letter beside it"] += 1
+            elif normalise(surface, fold=False)[0] != surface:
+                reasons["apostrophe or hyphen"] += 1
+            elif any(s < end and start < e for s, e in there):
+                reasons["other of two"] += 1
+            elif any(char.isalnum() or char in ".'-–/" for char in beside):
+                reasons["inside a token"] += 1
+            elif only([surface])[0] == [(0, len(surface))]:
+                reasons["lost beside others"] += 1
+            else:
+                reasons["not found alone"] += 1
+    return reasons
+
+
+def compare_mentions(names: Sequence[str], sentences: Sequence[str], repeats: int) -> None:
+    """A row a peer: sentences a second, how many times faster the linker is, agreement."""
+    start = time.process_time()
+    linker = make_linker(names)
+    finders: dict[str, tuple[Finder, float]] = {
+        "kept: mentions": (linker.spans, time.process_time() - start)
+    }
+    for name, (package, maker) in PEERS.items():
+        if importlib.util.find_spec(package) is None:
+            print(f"{name} is not measured: {package} is not installed")
+            continue
+        start = time.process_time()
+        finders[name] = maker(names), time.process_time() - start
+    seconds: dict[str, list[float]] = {name: [] for name in (*finders, "kept: links")}
+    for _ in range(repeats):
+        for name, (finder, _) in finders.items():
+            seconds[name].append(timed(lambda finder=finder: finder(sentences)))  # type: ignore[misc]
+        seconds["kept: links"].append(timed(lambda: linker.link(sentences)))
+    rates = {name: len(sentences) / statistics.median(s) for name, s in seconds.items()}
+    expected = linker.spans(sentences)
+    print(f"{'':32}{'sentences/s':>12}{'mentions':>10}{'common':>8}{'linker':>9}{'build s':>9}")
+    for name, (finder, built) in finders.items():
+        found = finder(sentences)
+        pairs = zip(found, expected, strict=True)
+        n_common = sum(len(set(a) & set(b)) for a, b in pairs)
+        either = sum(map(len, found)) + sum(map(len, expected)) - n_common
+        print(
+            f"{name:32}{rates[name]:12,.0f}{sum(map(len, found)):10,}{n_common / either:8.2%}"
+            f"{rates['kept: mentions'] / rates[name]:8.2f}x{built:9.1f}"
+        )
+        for side, reasons in (
+            ("linker only", differences(sentences, finder, expected, found)),
+            ("peer only", differences(sentences, linker.spans, found, expected)),
+        ):
+            if reasons:
+                told = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
+                print(f"    {side}: {told}")
+    print("\nThe whole pipeline: candidates, priors, choice, confidence")
+    print(f"{'DictionaryLinker, prior':32}{rates['kept: links']:12,.0f} sentences/s")
+
+
+def make_linker(names: Sequence[str]) -> DictionaryLinker:
+    graph = graph_from_records(Text(f"Q{i}", TextKind.LABEL, name) for i, name in enumerate(names))
+    return DictionaryLinker(graph, case="sensitive", min_length=1)
+
+
+def measure_fuzzy(names: Sequence[Name], generator: np.random.Generator) -> None:
+    """Build and search time, and how often the name that was misspelled is found."""
+    start = time.process_time()
+    index = FuzzyIndex.build(names)
+    built = time.process_time() - start
+    labels = [name.surface for name in names if name.weight > 1 and len(name.surface) >= 6]
+    drawn = [labels[i] for i in generator.choice(len(labels), N_SLIPS, replace=False)]
+    print(f"\n{index!r} of {len(names):,} labels and aliases, built in {built:.1f} s")
+    print(f"{N_SLIPS} labels of six letters or more, misspelled")
+    for n_edits in (1, 2):
+        slips = drawn
+        for _ in range(n_edits):
+            slips = [slip(name, generator) for name in slips]
+        start = time.process_time()
+        found = index.search(slips, k=10)
+        spent = time.process_time() - start
+        ranks = [
+            next((i for i, m in enumerate(matches) if form_of(m.surface) == form_of(name)), None)
+            for matches, name in zip(found, drawn, strict=True)
+        ]
+        first, ten = (sum(r is not None and r < n for r in ranks) / N_SLIPS for n in (1, 10))
+        print(
+            f"    {n_edits} edit{'s' * (n_edits > 1):1}  recall@1 {first:.3f}  recall@10 {ten:.3f}"
+            f"  {spent / N_SLIPS * 1e3:.2f} ms a query"
+        )
+
+
+def main() -> None:
+    """Print three tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--names", type=int, default=100_000)
+    parser.add_argument("--sentences", type=int, default=4000)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    generator = np.random.default_rng(0)
+    root = os.environ.get("KEPT_DATA")
+    if root:
+        every = read_names(Path(root))
+        sentences = read_sentences(Path(root), options.sentences)
+    else:
+        made = make_names(2 * options.names, generator)
+        every = [Name(f"Q{i}", name, 10) for i, name in enumerate(made)]
+        sentences = make_sentences(made, options.sentences, generator)
+    distinct = list(dict.fromkeys(name.surface for name in every if len(name.surface) > 1))
+    n_names = min(options.names, len(distinct))
+    drawn = np.sort(generator.choice(len(distinct), n_names, replace=False)).tolist()
+    names = [distinct[i] for i in drawn]
+    print(
+        f"{len(names):,} {'aliases of Wikidata' if root else 'made names'}, {len(sentences):,} "
+        f"{'sentences of T-REx' if root else 'made sentences'} of "
+        f"{sum(map(len, sentences)) / len(sentences):.0f} characters, {options.repeats} repeats"
+    )
+    compare_mentions(names, sentences, options.repeats)
+    measure_fuzzy(every, generator)
+
+
+if __name__ == "__main__":
+    main()

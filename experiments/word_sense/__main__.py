@@ -1,0 +1,41 @@
+"""`python -m experiments.word_sense CONFIG -o RUN`: disambiguate, score, write the tables.
+
+Needs KEPT_DATA and WordNet 3.0 (Debian package wordnet-base, or WNSEARCHDIR).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import torch
+import yaml
+
+from experiments.word_sense.study import SenseConfig, read_world, run
+from experiments.word_sense.tables import to_markdown
+from kept.sentences import HostSentenceEncoder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    config = SenseConfig.model_validate(yaml.safe_load(arguments.config.read_text()))
+    world = read_world(Path(os.environ["KEPT_DATA"]), config)
+    print(world.graph, world.lexicon, flush=True)
+    encoder = HostSentenceEncoder(**config.encoder)
+    told = run(world, config, encoder, announce=lambda text: print(text, flush=True))
+    told["encoder"], told["content_hash"] = encoder.name, world.graph.content_hash
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "results.json").write_text(json.dumps(told, indent=1) + "\n")
+    text = to_markdown(told)
+    (arguments.out / "results.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""`kept link train`: a re-ranker from annotated texts."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from entity_linking.annotations import read_jsonl
+from entity_linking.dictionary import DictionaryLinker
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import LinkedText
+from entity_linking.mix import default_scorers
+from entity_linking.rerank_table import tabulate
+from entity_linking.reranker import (
+    Reranker,
+    RerankSettings,
+    split_by_text,
+    table_accuracy,
+    with_gold,
+)
+from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamageReport
+
+
+def train(
+    gold: Annotated[Path, typer.Argument(help="Annotated texts, as `kept link -o` writes them.")],
+    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
+    held_out: Annotated[
+        str, typer.Option(metavar="FILE|SHARE", help="Stop by these texts, or this share of GOLD.")
+    ] = "0.1",
+    seed: Annotated[int, typer.Option(help="Of the split and of the training.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="At most.")] = RerankSettings().epochs,
+    hidden: Annotated[
+        int, typer.Option(min=0, help="Hidden units; 0: a log-linear model.")
+    ] = RerankSettings().hidden,
+    absent: Annotated[
+        str, typer.Option(help="Gold that is no candidate: nil (train NIL) or skip.")
+    ] = "nil",
+    force: Annotated[bool, typer.Option("--force", help="Replace a re-ranker there.")] = False,
+) -> None:
+    """Train a re-ranker of the dictionary's candidates, with NIL, on annotated texts."""
+    if absent not in ("nil", "skip"):
+        raise LinkingError(f"--absent is {absent!r}; choose nil or skip")
+    settings = RerankSettings(
+        seed=seed, epochs=epochs, hidden=hidden, absent="skip" if absent == "skip" else "nil"
+    )
+    graph = KnowledgeGraph.open(kg)
+    texts, stop = _texts(gold, held_out, seed)
+    linker = DictionaryLinker(graph)
+    texts, stop = (with_gold(linker.disambiguate(part), part) for part in (texts, stop))
+    scorers = default_scorers(graph)
+    began = time.perf_counter()
+    model = Reranker.fit(
+        scorers, texts, stop, settings=settings, graph_hash=graph.content_hash, trained_on=gold.name
+    )
+    model.save(output, force=force)
+    record = model.record
+    typer.echo(
+        f"{record.n_mentions} mentions with candidates ({record.n_nil} NIL) in {len(texts)} texts, "
+        f"{record.n_held_out} held out; best epoch {record.best_epoch}, held-out loss "
+        f"{record.held_out_loss:.4f}, {time.perf_counter() - began:.1f} s"
+    )
+    typer.echo(
+        f"held-out accuracy, NIL an answer: {model.accuracy(stop):.4f}; "
+        f"the best prior, never NIL: {_prior_accuracy(stop, settings.absent):.4f}; in {output}"
+    )
+
+
+def _texts(gold: Path, held_out: str, seed: int) -> tuple[list[LinkedText], list[LinkedText]]:
+    texts = list(read_jsonl(gold, DamageReport()))
+    if Path(held_out).is_file():
+        return texts, list(read_jsonl(held_out, DamageReport()))
+    try:
+        share = float(held_out)
+    except ValueError as error:
+        raise LinkingError(f"--held-out {held_out!r} is neither a file nor a share") from error
+    return split_by_text(texts, share=share, seed=seed)
+
+
+def _prior_accuracy(texts: list[LinkedText], absent: str) -> float:
+    """Priors from 1 on: no candidate loses to NIL, which stands at 0."""
+    table = tabulate({}, texts)
+    return table_accuracy(table, 1.0 + table.rows.priors, absent)
