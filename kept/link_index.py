@@ -24,7 +24,6 @@ import numpy as np
 from entity_linking.dictionary import Case
 from entity_linking.errors import LinkIndexError
 from entity_linking.fuzzy import FuzzyIndex, names_of
-from entity_linking.mentions import LinkedText
 from entity_linking.names import NameCandidates, NameIndex
 from kg_loaders import KnowledgeGraph, TextKind
 
@@ -184,13 +183,6 @@ def name_recall(
 def bytes_of(folder: Path) -> int:
     """Of all files; they are mapped, so this is also the memory at most."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def gold_counts(texts: Iterable[LinkedText]) -> list[tuple[str, str, int]]:
-    """Counts of annotated texts, as `build` and `add` take them."""
-    from entity_linking.names import count_links
-
-    return [tuple(count) for count in count_links(texts)]
 
 
 def _build_dense(

@@ -3,13 +3,16 @@
 The command line, the spaCy component, caches and experiments all ask `open_linker`:
 
     mentions     names of the graph (`NameLinker`) behind its gates
-    candidates   names in all their forms; where they know nothing, names spelled alike
+    candidates   names in all their forms; where they know nothing, names spelled alike; where
+                 these know nothing either, entities whose cards are like the context
     scorer       by method, below
     decision     plain, for a trained model with its NIL, or one that was fitted
 
-Methods: `prior` is p(entity | surface) alone. `overlap` and `coherence` add one scorer to it with
-the weight that it has in the mix; `mix` is `entity_linking.mix.default_mix`. `trained` is a
-re-ranker made by `kept link train`. Without an index all of it is made in memory from the graph.
+Methods: `prior` is p(entity | surface) alone. `overlap`, `dense` and `coherence` add one scorer to
+its logarithm; `mix` is `entity_linking.mix.default_mix`. `trained` is a re-ranker made by
+`kept link train`. Without an index all of it is made in memory from the graph, vectors by MiniLM
+and for the method `dense` alone; with one, a part that it does not hold is not made. Only vectors
+load torch.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from entity_linking.cache import fingerprint
 from entity_linking.calibration import load_decision
+from entity_linking.cards import CardOptions
 from entity_linking.coherence import CoherenceScorer
 from entity_linking.decision import Decision
 from entity_linking.dictionary import CASES, Case
@@ -32,18 +36,20 @@ from entity_linking.fuzzy import FuzzyCandidates, FuzzyIndex
 from entity_linking.mentions import LinkedText
 from entity_linking.mix import DEFAULT_WEIGHTS, Mix, default_mix, default_scorers
 from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
-from entity_linking.overlap import OverlapScorer
-from entity_linking.parts import Candidates, CandidateSource, Scorer
+from entity_linking.parts import Candidates, CandidateSource, Scorer, SentenceEncoder
 from entity_linking.pipeline import Pipeline
 from entity_linking.reranker import Reranker
 from entity_linking.sources import FirstFound
 from kept.link_graphs import read_graph
-from kept.link_index import LinkIndex
+from kept.link_index import LinkIndex, load_encoder
 from kg_loaders import KnowledgeGraph
 
-Method = Literal["prior", "overlap", "coherence", "mix", "trained"]
+if TYPE_CHECKING:
+    from entity_linking.dense_index import DenseIndex
+
+Method = Literal["prior", "overlap", "dense", "coherence", "mix", "trained"]
 METHODS: tuple[Method, ...] = get_args(Method)
-COHERENCE_WEIGHT = 1.0
+HOST = "minilm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,16 +106,10 @@ def open_graph(settings: LinkerSettings) -> KnowledgeGraph:
 def open_linker(settings: LinkerSettings, graph: KnowledgeGraph | None = None) -> Pipeline:
     """The linker of the settings; `graph` saves opening it again."""
     graph = open_graph(settings) if graph is None else graph
-    index = None if settings.index is None else _open_index(settings, settings.index, graph)
-    names = index.names if index is not None else _names_of(settings, graph)
-    fuzzy = [_Fuzzy(graph, settings.languages)] if index is None else _fuzzy_of(index)
-    sources: list[CandidateSource] = [NameCandidates(names), *fuzzy]
-    source: CandidateSource = FirstFound(sources)
-    if settings.min_prior:
-        source = _AtLeast(source, settings.min_prior)
+    parts = _Parts(settings, graph)
     gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
     return Pipeline(
-        NameLinker(names, gates), source, _scorer(settings, graph), _decision(settings, graph)
+        NameLinker(parts.names, gates), parts.source(), parts.scorer(), _decision(settings, graph)
     )
 
 
@@ -125,8 +125,82 @@ def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
 
 
 # ---- parts -----------------------------------------------------------------
-def _names_of(settings: LinkerSettings, graph: KnowledgeGraph) -> NameIndex:
-    return NameIndex.build(graph, languages=settings.languages, case=settings.case or "smart")
+class _Parts:
+    """The parts that an index holds, or that the graph alone makes."""
+
+    def __init__(self, settings: LinkerSettings, graph: KnowledgeGraph) -> None:
+        self._settings, self._graph = settings, graph
+        self._index: LinkIndex | None = None
+        if settings.index is not None:
+            self._index = _open_index(settings, settings.index, graph)
+            self.names = self._index.names
+        else:
+            case = settings.case or "smart"
+            self.names = NameIndex.build(graph, languages=settings.languages, case=case)
+
+    def source(self) -> CandidateSource:
+        """Names, then what is spelled alike, then what is like the context."""
+        sources: list[CandidateSource] = [NameCandidates(self.names)]
+        if self._index is None:
+            sources.append(_Fuzzy(self._graph, self._settings.languages))
+        elif self._index.fuzzy is not None:
+            sources.append(FuzzyCandidates(self._index.fuzzy))
+        if self._settings.method == "dense" or "dense" in self._trained_with:
+            from entity_linking.dense import DenseCandidates
+
+            sources.append(DenseCandidates(*self._dense))
+        source: CandidateSource = FirstFound(sources)
+        if self._settings.min_prior:
+            source = _AtLeast(source, self._settings.min_prior)
+        return source
+
+    def scorer(self) -> Scorer:
+        """What the method says."""
+        match self._settings.method:
+            case "prior":
+                return PriorScorer()
+            case "mix":
+                return default_mix(self._graph)
+            case "trained":
+                assert self._settings.model is not None
+                names = self._trained_with
+                return Reranker.open(self._settings.model, {n: self._scorer(n) for n in names})
+            case other:
+                weights = {name: DEFAULT_WEIGHTS.get(name, 1.0) for name in ("prior", other)}
+                return Mix({name: (self._scorer(name), w) for name, w in weights.items()})
+
+    @cached_property
+    def _trained_with(self) -> tuple[str, ...]:
+        model = self._settings.model
+        return () if model is None else Reranker.scorer_names(model)
+
+    def _scorer(self, name: str) -> Scorer:
+        if name == "coherence":
+            return CoherenceScorer(self._graph)
+        if name == "dense":
+            from entity_linking.dense import ContextScorer
+
+            return ContextScorer(*self._dense)
+        known = default_scorers(self._graph)
+        if name not in known:
+            raise LinkIndexError(
+                f"{self._settings.model} was trained with the scorer {name!r}, which only its "
+                f"maker has; here are {', '.join(known)}, coherence and dense"
+            )
+        return known[name]
+
+    @cached_property
+    def _dense(self) -> tuple[DenseIndex, SentenceEncoder]:
+        from entity_linking.dense import DenseIndex, RememberingEncoder
+
+        if self._index is not None:
+            encoder = self._index.encoder()
+            assert self._index.dense is not None
+            return self._index.dense, RememberingEncoder(encoder)
+        encoder = load_encoder(HOST)
+        languages = self._settings.languages
+        made = DenseIndex.build(self._graph, encoder, cards=CardOptions(languages=languages))
+        return made, RememberingEncoder(encoder)
 
 
 def _open_index(settings: LinkerSettings, folder: str, graph: KnowledgeGraph) -> LinkIndex:
@@ -144,36 +218,6 @@ def _open_index(settings: LinkerSettings, folder: str, graph: KnowledgeGraph) ->
             "away, or make the index again with them"
         )
     return index
-
-
-def _scorer(settings: LinkerSettings, graph: KnowledgeGraph) -> Scorer:
-    prior = (PriorScorer(), DEFAULT_WEIGHTS["prior"])
-    match settings.method:
-        case "prior":
-            return PriorScorer()
-        case "overlap":
-            return Mix(
-                {"prior": prior, "overlap": (OverlapScorer(graph), DEFAULT_WEIGHTS["overlap"])}
-            )
-        case "coherence":
-            return Mix({"prior": prior, "coherence": (CoherenceScorer(graph), COHERENCE_WEIGHT)})
-        case "mix":
-            return default_mix(graph)
-        case "trained":
-            assert settings.model is not None
-            return _reranker(settings.model, graph)
-
-
-def _reranker(model: str, graph: KnowledgeGraph) -> Reranker:
-    known = {**default_scorers(graph), "coherence": CoherenceScorer(graph)}
-    names = Reranker.scorer_names(model)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise LinkIndexError(
-            f"{model} was trained with the scorers {', '.join(unknown)}, which only its maker "
-            f"has; here are {', '.join(known)}"
-        )
-    return Reranker.open(model, {name: known[name] for name in names})
 
 
 def _decision(settings: LinkerSettings, graph: KnowledgeGraph) -> Decision:
@@ -214,10 +258,6 @@ class _AtLeast:
             [tuple(c for c in found if c.prior >= self._min_prior) for found in of_text]
             for of_text in self._source.candidates(texts)
         ]
-
-
-def _fuzzy_of(index: LinkIndex) -> list[FuzzyCandidates]:
-    return [] if index.fuzzy is None else [FuzzyCandidates(index.fuzzy)]
 
 
 def _hash_of_manifests(place: Path) -> str:

@@ -34,6 +34,7 @@ from kept.cli.link_inputs import FOLDERS, FORMATS, Item, count_lines, format_of,
 from kept.cli.link_score import score
 from kept.cli.link_stream import PartialOutput, Work, link_stream
 from kept.cli.link_table import print_links
+from kept.cli.link_train import train
 from kept.link_graphs import IDENTIFIERS
 from kept.linkers import METHODS, LinkerSettings, Method, linker_key, open_graph
 from kg_loaders.damage import DamagePolicy, DamageReport
@@ -60,6 +61,7 @@ class LinksByDefault(TyperGroup):
 
 app = typer.Typer(cls=LinksByDefault, no_args_is_help=True)
 app.command("index")(index_command)
+app.command("train")(train)
 app.command("score")(score)
 app.command("corrupt")(corrupt)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
 
 from entity_linking.annotations import read_jsonl
-from entity_linking.dictionary import CASES, Case
+from entity_linking.dictionary import CASES
 from entity_linking.errors import LinkingError
+from entity_linking.names import count_links
 from kept.link_graphs import read_graph
-from kept.link_index import LinkIndex, bytes_of, gold_counts, name_recall
+from kept.link_index import LinkIndex, bytes_of, name_recall
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
@@ -54,7 +55,7 @@ def index(
         raise LinkingError("--add-to keeps the parts and settings of the index; give none")
     graph = read_graph(str(kg), languages=language)
     counted = [
-        count for path in counts or () for count in gold_counts(read_jsonl(path, DamageReport()))
+        count for path in counts or () for count in count_links(read_jsonl(path, DamageReport()))
     ]
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("vectors", total=None, visible=False)
@@ -70,7 +71,7 @@ def index(
                 graph,
                 output,
                 counts=counted,
-                case=cast(Case, case or "smart"),
+                case=case or "smart",
                 languages=language,
                 fuzzy=fuzzy,
                 host=dense,

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from string import ascii_lowercase
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from typer.testing import CliRunner, Result
 
+import kept.link_index
+import kept.linkers
 from entity_linking import LinkedText, LinkingError, gold_link, read_jsonl, write_jsonl
 from entity_linking.calibration import FittedDecision, save_decision
 from entity_linking.decision import Decision
@@ -37,6 +43,23 @@ def index(small_graph: KnowledgeGraph, tmp_path_factory: pytest.TempPathFactory)
     folder = tmp_path_factory.mktemp("index") / "made"
     LinkIndex.build(small_graph, folder, fuzzy=True)
     return folder
+
+
+class Letters:
+    """A sentence encoder that knows which letters a text holds."""
+
+    name, width = "letters", 26
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = [[1e-3 + text.lower().count(c) for c in ascii_lowercase] for text in texts]
+        vectors = np.array(rows, np.float32).reshape(-1, self.width)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (kept.link_index, kept.linkers):
+        monkeypatch.setattr(module, "load_encoder", lambda host: Letters())
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +116,7 @@ def test_counts_make_priors(kg: Path, small_graph: KnowledgeGraph, tmp_path: Pat
 
 
 @pytest.mark.parametrize("method", sorted({*METHODS} - {"trained"}))
+@pytest.mark.usefixtures("letters")
 def test_methods_link_and_explain(kg: Path, small_graph: KnowledgeGraph, method: str) -> None:
     settings = LinkerSettings(kg=str(kg), method=method)  # type: ignore[arg-type]
     linker = open_linker(settings, small_graph)
@@ -108,6 +132,50 @@ def test_methods_link_and_explain(kg: Path, small_graph: KnowledgeGraph, method:
     result = run(TEXT, "--kg", kg, "--method", method, "--explain")
     assert result.exit_code == 0, result.output
     assert "Q830149 Paris, city in Texas" in result.output
+
+
+@pytest.mark.usefixtures("letters")
+def test_vectors_in_an_index(
+    kg: Path, small_graph: KnowledgeGraph, rome: KnowledgeGraph, tmp_path: Path
+) -> None:
+    made = run("index", kg, "-o", tmp_path / "index", "--dense", "minilm")
+    assert made.exit_code == 0, made.output
+    assert "flat index of 10 entities: recall" in made.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
+    plain = run(TEXT, "--kg", kg, "--method", "dense", "--json")
+    assert plain.exit_code == 0, plain.output
+    indexed = run(TEXT, "--kg", kg, "--method", "dense", "--index", tmp_path / "index", "--json")
+    assert [m["entity"] for m in json.loads(indexed.output)["mentions"]] == [
+        m["entity"] for m in json.loads(plain.output)["mentions"]
+    ]
+    rome.save(tmp_path / "rome")
+    added = run("index", tmp_path / "rome", "--add-to", tmp_path / "index")
+    assert added.exit_code == 0, added.output
+    assert "Q220" in (LinkIndex.open(tmp_path / "index").dense or ())
+    settings = LinkerSettings(kg=str(kg), index=str(tmp_path / "index"), method="dense")
+    given = LinkedText("It lies by the zzz.", (gold_link(15, 18, None),))
+    (linked,) = open_linker(settings, small_graph).disambiguate([given])
+    assert "card like the context" in linked.links[0].candidates[0].reason
+
+
+def test_vectors_that_are_not_there(kg: Path, index: Path) -> None:
+    result = run("Paris", "--kg", kg, "--index", index, "--method", "dense")
+    assert result.exit_code == 1
+    assert "has no vectors" in result.output
+
+
+def test_train_and_link(kg: Path, tmp_path: Path) -> None:
+    gold = []
+    for i in range(40):
+        gold.append(LinkedText(f"Paris, France, {i}", (gold_link(0, 5, "Q90"),)))
+        gold.append(LinkedText(f"Paris, Texas, {i}", (gold_link(0, 5, "Q830149"),)))
+    write_jsonl(gold, tmp_path / "gold.jsonl")
+    trained = run("train", tmp_path / "gold.jsonl", "--kg", kg, "-o", tmp_path / "model")
+    assert trained.exit_code == 0, trained.output
+    told = ("--kg", kg, "--method", "trained", "--model", tmp_path / "model", "--explain")
+    result = run("Paris, Texas, too", *told)
+    assert result.exit_code == 0, result.output
+    assert "Q830149  Paris" in result.output
 
 
 def test_slips_in_given_mentions_are_found(kg: Path, small_graph: KnowledgeGraph) -> None:
