@@ -11,8 +11,9 @@ from entity_linking.cache import CachedLinker
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Candidate, Link, LinkedText
 from entity_linking.mix import Mix, Shares
-from entity_linking.parts import Disambiguator
+from entity_linking.parts import Disambiguator, Scores
 from entity_linking.pipeline import Pipeline
+from entity_linking.reranker import Reranker
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ def _of_pipeline(
     parts: list[list[Shares]] = [[{} for _ in text.links] for text in texts]
     if isinstance(pipeline.scorer, Mix):
         parts = pipeline.scorer.parts(texts)
+    elif isinstance(pipeline.scorer, Reranker):  # no sum: one number for all its features
+        parts = [[{"log-odds against NIL": _scores(link)} for link in t.links] for t in texts]
     return [
         [
             _told(pipeline, link, shares) if link.candidates else ()
@@ -52,7 +55,7 @@ def _of_pipeline(
 
 
 def _told(pipeline: Pipeline, link: Link, shares: Shares) -> tuple[Explanation, ...]:
-    scores = np.array([candidate.score for candidate in link.candidates])
+    sure_of = pipeline.decision.confidences(_scores(link)).tolist()
     return tuple(
         Explanation(
             candidate,
@@ -60,10 +63,12 @@ def _told(pipeline: Pipeline, link: Link, shares: Shares) -> tuple[Explanation, 
             candidate.reason,
             {name: float(values[i]) for name, values in shares.items()},
         )
-        for i, (candidate, sure) in enumerate(
-            zip(link.candidates, pipeline.decision.confidences(scores).tolist(), strict=True)
-        )
+        for i, (candidate, sure) in enumerate(zip(link.candidates, sure_of, strict=True))
     )
+
+
+def _scores(link: Link) -> Scores:
+    return np.array([candidate.score for candidate in link.candidates], np.float64)
 
 
 def _plain(linker: Disambiguator, text: LinkedText, link: Link) -> tuple[Explanation, ...]:

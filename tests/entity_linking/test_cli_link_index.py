@@ -176,6 +176,7 @@ def test_train_and_link(kg: Path, tmp_path: Path) -> None:
     result = run("Paris, Texas, too", *told)
     assert result.exit_code == 0, result.output
     assert "Q830149  Paris" in result.output
+    assert "log-odds against NIL +" in result.output
 
 
 def test_slips_in_given_mentions_are_found(kg: Path, small_graph: KnowledgeGraph) -> None:
