@@ -26,12 +26,14 @@ from entity_linking import dense_folder as disk
 from entity_linking.cards import CardOptions
 from entity_linking.dense_build import ROWS_PER_STEP, Progress, embed_cards, mean_of
 from entity_linking.dense_faiss import (
+    copied,
     feed,
     kind_for,
     nearest,
     new_searcher,
     read_searcher,
     searcher_bytes,
+    write_searcher,
 )
 from entity_linking.dense_folder import Dtype, Kind, Manifest
 from entity_linking.errors import LinkIndexError, LinkingError

@@ -1,0 +1,235 @@
+"""Dense linking: entities whose cards are like the mention in its context.
+
+A bi-encoder (Gillick et al. 2019; Wu et al. 2020, BLINK section 3) without training: one sentence
+encoder reads cards and mentions alike, where BLINK trains one encoder for each and marks the
+mention with tokens of its own. `DenseCandidates` finds entities that no name leads to;
+`ContextScorer` chooses among the candidates of any source. Both take a `SentenceEncoder`; share one
+`RememberingEncoder` between them and each context is read once.
+
+Axis legend: mention, candidate, width.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.dense_build import encode_distinct
+from entity_linking.dense_index import DenseIndex, Hit, IndexReport
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import Candidate, LinkedText, Mention
+from entity_linking.parts import Candidates, Scores, SentenceEncoder
+
+__all__ = [
+    "ContextScorer",
+    "DenseCandidates",
+    "DenseIndex",
+    "Hit",
+    "IndexReport",
+    "RememberingEncoder",
+    "context_queries",
+]
+
+TEMPERATURE = 0.05
+"""The all-MiniLM models were trained on cosines times 20: divided by this they are log-odds."""
+CHARACTERS_PER_WORD = 12
+_WORD = re.compile(r"\S+")
+
+
+def context_queries(texts: Sequence[LinkedText], window: int) -> list[list[str]]:
+    """For each link of each text the query `surface: window`, one line.
+
+    The window is the mention with up to `window` words before and after it. Words are what white
+    space divides, at most `window` times 12 characters a side, so that scripts without spaces have
+    windows too. Without a window (0) the query is the surface.
+    """
+    return [
+        [
+            _query(linked.text, spans, link.mention, window)
+            for spans in [[match.span() for match in _WORD.finditer(linked.text)]]
+            for link in linked.links
+        ]
+        for linked in texts
+    ]
+
+
+def _query(text: str, words: list[tuple[int, int]], mention: Mention, window: int) -> str:
+    surface = " ".join(text[mention.start : mention.end].split())
+    if window == 0:
+        return surface
+    first = bisect_right(words, mention.start, key=lambda word: word[1])
+    last = bisect_left(words, mention.end, key=lambda word: word[0])
+    most = window * CHARACTERS_PER_WORD
+    start = words[max(0, first - window)][0] if words else 0
+    stop = words[min(len(words), last + window) - 1][1] if words else len(text)
+    start = max(min(start, mention.start), mention.start - most)
+    stop = min(max(stop, mention.end), mention.end + most)
+    return f"{surface}: {' '.join(text[start:stop].split())}"
+
+
+class RememberingEncoder:
+    """A `SentenceEncoder` that keeps the vectors of the `most` texts it was asked for last."""
+
+    def __init__(self, encoder: SentenceEncoder, *, most: int = 8192) -> None:
+        if most < 1:
+            raise LinkingError(f"most is {most}; give 1 or more")
+        self._encoder, self._most = encoder, most
+        self._known: dict[str, NDArray[np.float32]] = {}
+
+    def __repr__(self) -> str:
+        return f"RememberingEncoder({self._encoder!r}, most={self._most})"
+
+    @property
+    def name(self) -> str:
+        return self._encoder.name
+
+    @property
+    def width(self) -> int:
+        return self._encoder.width
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Rows of length 1, `[text width]`."""
+        used = {text: self._known.pop(text, None) for text in dict.fromkeys(texts)}
+        new = [text for text, vector in used.items() if vector is None]
+        vectors = self._encoder.encode(new) if new else np.empty((0, self.width), np.float32)
+        found = {text: vector for text, vector in used.items() if vector is not None}
+        found.update(zip(new, vectors, strict=True))
+        self._known.update(found)  # those used now are last
+        for text in list(self._known)[: max(0, len(self._known) - self._most)]:
+            del self._known[text]
+        return np.array([found[text] for text in texts], np.float32).reshape(-1, self.width)
+
+
+class DenseCandidates:
+    """Entities whose cards are nearest to each mention in its context, as a `CandidateSource`.
+
+    The query is `context_queries` with `window` words a side. A candidate's prior is its share of
+    the softmax over the candidates found, cosines divided by `temperature`: how it compares with
+    the others, not how often the surface means it. `min_cosine` drops what is too unlike.
+
+    Raises `LinkIndexError` when `encoder` is not the one that made `index`.
+    """
+
+    def __init__(
+        self,
+        index: DenseIndex,
+        encoder: SentenceEncoder,
+        *,
+        max_candidates: int = 30,
+        window: int = 8,
+        temperature: float = TEMPERATURE,
+        min_cosine: float = -1.0,
+    ) -> None:
+        index.require_encoder(encoder)
+        _check(window, temperature)
+        if max_candidates < 1:
+            raise LinkingError(f"max_candidates is {max_candidates}; give 1 or more")
+        self._index, self._encoder = index, encoder
+        self._max_candidates, self._window = max_candidates, window
+        self._temperature, self._min_cosine = temperature, min_cosine
+
+    def __repr__(self) -> str:
+        return f"DenseCandidates({self._index!r}, max_candidates={self._max_candidates})"
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        """For each link of each text its candidates, best first; equal mentions are asked once."""
+        queries = context_queries(texts, self._window)
+        distinct = list(dict.fromkeys(query for some in queries for query in some))
+        vectors = encode_distinct(self._encoder, distinct)
+        hits = self._index.search(vectors, self._max_candidates)
+        found = dict(zip(distinct, map(self._propose, hits), strict=True))
+        return [[found[query] for query in some] for some in queries]
+
+    def _propose(self, hits: Iterable[Hit]) -> Candidates:
+        kept = [hit for hit in hits if hit.cosine >= self._min_cosine]
+        if not kept:
+            return ()
+        cosines = np.array([hit.cosine for hit in kept], np.float64)
+        shares = np.exp((cosines - cosines.max()) / self._temperature)
+        shares /= shares.sum()
+        return tuple(
+            Candidate(hit.entity, share, share, f"card like the context {_short(hit.cosine)}")
+            for hit, share in zip(kept, shares.tolist(), strict=True)
+        )
+
+
+class ContextScorer:
+    """How like its context each candidate's card is, as a `Scorer`.
+
+    `weight * (cosine(context, card) - cosine(context, mean card)) / temperature`: log-odds against
+    an entity of which nothing is known, such as a candidate that is not in `index`, which scores 0.
+    The query is `context_queries` with `window` words a side.
+
+    Raises `LinkIndexError` when `encoder` is not the one that made `index`.
+    """
+
+    def __init__(
+        self,
+        index: DenseIndex,
+        encoder: SentenceEncoder,
+        *,
+        weight: float = 1.0,
+        window: int = 16,
+        temperature: float = TEMPERATURE,
+    ) -> None:
+        index.require_encoder(encoder)
+        _check(window, temperature)
+        if not np.isfinite(weight):
+            raise LinkingError(f"weight is {weight}; give a finite number")
+        self._index, self._encoder, self._window = index, encoder, window
+        self._scale = weight / temperature
+
+    def __repr__(self) -> str:
+        return f"ContextScorer({self._index!r}, window={self._window}, scale={self._scale:g})"
+
+    def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
+        """For each link of each text one number a candidate; equal contexts are read once."""
+        asked = [
+            (query, [candidate.entity for candidate in link.candidates])
+            for linked, queries in zip(texts, context_queries(texts, self._window), strict=True)
+            for link, query in zip(linked.links, queries, strict=True)
+        ]
+        contexts = self._contexts([query for query, names in asked if names])
+        distinct = list(dict.fromkeys(name for _, names in asked for name in names))
+        place = {name: i for i, name in enumerate(distinct)}
+        cards, known = self._index.vectors(distinct)
+        scores = iter(
+            [
+                self._of(contexts.get(query), cards, known, [place[name] for name in names])
+                for query, names in asked
+            ]
+        )
+        return [[next(scores) for _ in linked.links] for linked in texts]
+
+    def _contexts(self, queries: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        distinct = list(dict.fromkeys(queries))
+        return dict(zip(distinct, encode_distinct(self._encoder, distinct), strict=True))
+
+    def _of(
+        self,
+        context: NDArray[np.float32] | None,
+        cards: NDArray[np.float32],
+        known: NDArray[np.bool_],
+        places: list[int],
+    ) -> Scores:
+        """Of the candidates whose cards are at `places`."""
+        if context is None:
+            return np.empty(0)
+        unlike_mean = cards[places].astype(np.float64) - self._index.mean
+        cosines = (unlike_mean * context).sum(axis=1)
+        return np.where(known[places], self._scale * cosines, 0.0)
+
+
+def _check(window: int, temperature: float) -> None:
+    if window < 0:
+        raise LinkingError(f"window is {window}; give 0 words or more")
+    if not temperature > 0:
+        raise LinkingError(f"temperature is {temperature}; it must be above 0")
+
+
+def _short(cosine: float) -> str:
+    return f"{cosine:.2f}".replace("0.", ".", 1)
