@@ -11,7 +11,8 @@ confusable ones whose label holds all words of the mention.
 
 An entity is a test entity by hash, one in five. Texts with a test entity among their gold ones are
 test texts, and of them only mentions of test entities count; the others train, one in ten held out.
-Figures are means over entities of their mentions' share, so that no country decides. Wiki80 trains
+Figures are means over entities of their mentions' share, so that no country decides. Ties go to the
+better prior, so "neighbour alone" is the prior where no neighbour is mentioned. Wiki80 trains
 no re-ranker. `--weights` fits the weights of a mix (conditional logit, entities weighing alike) on
 the training part of T-REx and on the Wiki80 texts without test entities: `DEFAULT_WEIGHTS` are
 their rounded middle.
@@ -379,7 +380,9 @@ def report_parts(tests: list[Test]) -> None:
         for name, column in zip(test.table.scorers, raw.T, strict=True):
             print(test.line(f"{name} alone", column, nil=False))
         weights = np.array([DEFAULT_WEIGHTS.get(name, 0.0) for name in test.table.scorers])
-        print(test.line("mix", raw @ weights, nil=False))
+        mix = raw @ weights
+        print(test.line("mix", mix, nil=False))
+        print(test.line("mix, NIL if no other", mix - mix.min() + 1.0, nil=True))
 
 
 def report_trained(

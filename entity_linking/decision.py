@@ -41,16 +41,21 @@ class Decision:
 
     def confidence(self, scores: Scores) -> float:
         """Of the best of the candidates with these scores."""
+        return float(self.confidences(scores)[int(np.argmax(scores))])
+
+    def confidences(self, scores: Scores) -> Scores:
+        """What each of the candidates with these scores would have, were it chosen."""
         logits = np.asarray(scores, np.float64)
         if self.nil_score is not None:
             logits = np.append(logits, self.nil_score)
         logits = (logits - logits.max()) / self.temperature
         share = np.exp(logits)
-        raw = float(share[int(np.argmax(scores))] / share.sum())
+        raw: Scores = share[: len(scores)] / share.sum()
         if not self.curve:
             return raw
         points, values = np.array(self.curve).T
-        return float(np.interp(raw, points, values))
+        curved: Scores = np.interp(raw, points, values)
+        return curved
 
     def decide(self, mention: Mention, candidates: Candidates, scores: Scores) -> Link:
         """The link, its candidates sorted by score (ties keep their order) and bearing it."""

@@ -2,9 +2,18 @@
 
 A bi-encoder (Gillick et al. 2019; Wu et al. 2020, BLINK section 3) without training: one sentence
 encoder reads cards and mentions alike, where BLINK trains one encoder for each and marks the
-mention with tokens of its own. `DenseCandidates` finds entities that no name leads to;
-`ContextScorer` chooses among the candidates of any source. Both take a `SentenceEncoder`; share one
-`RememberingEncoder` between them and each context is read once.
+mention with tokens of its own. An untrained encoder drowns the mention in its sentence, so the
+query is not one text but the mean of two vectors, the surface's and the window's: with MiniLM, on
+700 T-REx mentions and the 2,034 cards of CoDEx-S, gold is among the first 1 / 5 / 30 for
+
+    window alone .36 / .57 / .73      "surface: window" as one text .55 / .73 / .88
+    mean of both .79 / .91 / .97      surface alone .88 / .94 / .98 (it cannot tell namesakes apart)
+
+with 8 words a side; 16 are worse throughout.
+
+`DenseCandidates` finds entities that no name leads to; `ContextScorer` chooses among the candidates
+of any source. Both take a `SentenceEncoder`; share one `RememberingEncoder` between them and each
+context is read once.
 
 Axis legend: mention, candidate, width.
 """
@@ -31,7 +40,8 @@ __all__ = [
     "Hit",
     "IndexReport",
     "RememberingEncoder",
-    "context_queries",
+    "context_vectors",
+    "contexts_of",
 ]
 
 TEMPERATURE = 0.05
@@ -40,16 +50,20 @@ CHARACTERS_PER_WORD = 12
 _WORD = re.compile(r"\S+")
 
 
-def context_queries(texts: Sequence[LinkedText], window: int) -> list[list[str]]:
-    """For each link of each text the query `surface: window`, one line.
+Context = tuple[str, str]
+"""A mention's surface and its window."""
+
+
+def contexts_of(texts: Sequence[LinkedText], window: int) -> list[list[Context]]:
+    """For each link of each text its surface and its window, white space squeezed.
 
     The window is the mention with up to `window` words before and after it. Words are what white
     space divides, at most `window` times 12 characters a side, so that scripts without spaces have
-    windows too. Without a window (0) the query is the surface.
+    windows too.
     """
     return [
         [
-            _query(linked.text, spans, link.mention, window)
+            _context(linked.text, spans, link.mention, window)
             for spans in [[match.span() for match in _WORD.finditer(linked.text)]]
             for link in linked.links
         ]
@@ -57,18 +71,31 @@ def context_queries(texts: Sequence[LinkedText], window: int) -> list[list[str]]
     ]
 
 
-def _query(text: str, words: list[tuple[int, int]], mention: Mention, window: int) -> str:
+def _context(text: str, words: list[tuple[int, int]], mention: Mention, window: int) -> Context:
+    start, stop = mention.start, mention.end
+    if window and words:
+        first = bisect_right(words, mention.start, key=lambda word: word[1])
+        last = bisect_left(words, mention.end, key=lambda word: word[0])
+        most = window * CHARACTERS_PER_WORD
+        start = max(min(start, words[max(0, first - window)][0]), start - most)
+        stop = min(max(stop, words[min(len(words), last + window) - 1][1]), stop + most)
     surface = " ".join(text[mention.start : mention.end].split())
-    if window == 0:
-        return surface
-    first = bisect_right(words, mention.start, key=lambda word: word[1])
-    last = bisect_left(words, mention.end, key=lambda word: word[0])
-    most = window * CHARACTERS_PER_WORD
-    start = words[max(0, first - window)][0] if words else 0
-    stop = words[min(len(words), last + window) - 1][1] if words else len(text)
-    start = max(min(start, mention.start), mention.start - most)
-    stop = min(max(stop, mention.end), mention.end + most)
-    return f"{surface}: {' '.join(text[start:stop].split())}"
+    return surface, " ".join(text[start:stop].split())
+
+
+def context_vectors(
+    encoder: SentenceEncoder, contexts: Sequence[Context], surface_share: float
+) -> NDArray[np.float32]:
+    """`surface_share` of the surface's vector and the rest of the window's, length 1.
+
+    Float32 `[context width]`; each distinct text is read once.
+    """
+    texts = [text for context in contexts for text in context]
+    pairs = encode_distinct(encoder, texts).reshape(-1, 2, encoder.width)
+    mixed = surface_share * pairs[:, 0] + (1.0 - surface_share) * pairs[:, 1]
+    lengths = np.sqrt((mixed * mixed).sum(axis=1, keepdims=True))
+    vectors: NDArray[np.float32] = mixed / np.maximum(lengths, 1e-12)
+    return vectors
 
 
 class RememberingEncoder:
@@ -107,7 +134,7 @@ class RememberingEncoder:
 class DenseCandidates:
     """Entities whose cards are nearest to each mention in its context, as a `CandidateSource`.
 
-    The query is `context_queries` with `window` words a side. A candidate's prior is its share of
+    The query is `context_vectors` with `window` words a side. A candidate's prior is its share of
     the softmax over the candidates found, cosines divided by `temperature`: how it compares with
     the others, not how often the surface means it. `min_cosine` drops what is too unlike.
 
@@ -121,15 +148,17 @@ class DenseCandidates:
         *,
         max_candidates: int = 30,
         window: int = 8,
+        surface_share: float = 0.5,
         temperature: float = TEMPERATURE,
         min_cosine: float = -1.0,
     ) -> None:
         index.require_encoder(encoder)
-        _check(window, temperature)
+        _check(window, surface_share, temperature)
         if max_candidates < 1:
             raise LinkingError(f"max_candidates is {max_candidates}; give 1 or more")
         self._index, self._encoder = index, encoder
         self._max_candidates, self._window = max_candidates, window
+        self._surface_share = surface_share
         self._temperature, self._min_cosine = temperature, min_cosine
 
     def __repr__(self) -> str:
@@ -137,12 +166,12 @@ class DenseCandidates:
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link of each text its candidates, best first; equal mentions are asked once."""
-        queries = context_queries(texts, self._window)
-        distinct = list(dict.fromkeys(query for some in queries for query in some))
-        vectors = encode_distinct(self._encoder, distinct)
+        contexts = contexts_of(texts, self._window)
+        distinct = list(dict.fromkeys(context for some in contexts for context in some))
+        vectors = context_vectors(self._encoder, distinct, self._surface_share)
         hits = self._index.search(vectors, self._max_candidates)
         found = dict(zip(distinct, map(self._propose, hits), strict=True))
-        return [[found[query] for query in some] for some in queries]
+        return [[found[context] for context in some] for some in contexts]
 
     def _propose(self, hits: Iterable[Hit]) -> Candidates:
         kept = [hit for hit in hits if hit.cosine >= self._min_cosine]
@@ -162,7 +191,7 @@ class ContextScorer:
 
     `weight * (cosine(context, card) - cosine(context, mean card)) / temperature`: log-odds against
     an entity of which nothing is known, such as a candidate that is not in `index`, which scores 0.
-    The query is `context_queries` with `window` words a side.
+    The query is `context_vectors` with `window` words a side.
 
     Raises `LinkIndexError` when `encoder` is not the one that made `index`.
     """
@@ -173,14 +202,16 @@ class ContextScorer:
         encoder: SentenceEncoder,
         *,
         weight: float = 1.0,
-        window: int = 16,
+        window: int = 8,
+        surface_share: float = 0.5,
         temperature: float = TEMPERATURE,
     ) -> None:
         index.require_encoder(encoder)
-        _check(window, temperature)
+        _check(window, surface_share, temperature)
         if not np.isfinite(weight):
             raise LinkingError(f"weight is {weight}; give a finite number")
         self._index, self._encoder, self._window = index, encoder, window
+        self._surface_share = surface_share
         self._scale = weight / temperature
 
     def __repr__(self) -> str:
@@ -189,25 +220,26 @@ class ContextScorer:
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
         """For each link of each text one number a candidate; equal contexts are read once."""
         asked = [
-            (query, [candidate.entity for candidate in link.candidates])
-            for linked, queries in zip(texts, context_queries(texts, self._window), strict=True)
-            for link, query in zip(linked.links, queries, strict=True)
+            (context, [candidate.entity for candidate in link.candidates])
+            for linked, contexts in zip(texts, contexts_of(texts, self._window), strict=True)
+            for link, context in zip(linked.links, contexts, strict=True)
         ]
-        contexts = self._contexts([query for query, names in asked if names])
+        vectors = self._vectors([context for context, names in asked if names])
         distinct = list(dict.fromkeys(name for _, names in asked for name in names))
         place = {name: i for i, name in enumerate(distinct)}
         cards, known = self._index.vectors(distinct)
         scores = iter(
             [
-                self._of(contexts.get(query), cards, known, [place[name] for name in names])
-                for query, names in asked
+                self._of(vectors.get(context), cards, known, [place[name] for name in names])
+                for context, names in asked
             ]
         )
         return [[next(scores) for _ in linked.links] for linked in texts]
 
-    def _contexts(self, queries: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        distinct = list(dict.fromkeys(queries))
-        return dict(zip(distinct, encode_distinct(self._encoder, distinct), strict=True))
+    def _vectors(self, contexts: Sequence[Context]) -> dict[Context, NDArray[np.float32]]:
+        distinct = list(dict.fromkeys(contexts))
+        vectors = context_vectors(self._encoder, distinct, self._surface_share)
+        return dict(zip(distinct, vectors, strict=True))
 
     def _of(
         self,
@@ -224,9 +256,11 @@ class ContextScorer:
         return np.where(known[places], self._scale * cosines, 0.0)
 
 
-def _check(window: int, temperature: float) -> None:
+def _check(window: int, surface_share: float, temperature: float) -> None:
     if window < 0:
         raise LinkingError(f"window is {window}; give 0 words or more")
+    if not 0.0 <= surface_share <= 1.0:
+        raise LinkingError(f"surface_share is {surface_share}; give 0 to 1")
     if not temperature > 0:
         raise LinkingError(f"temperature is {temperature}; it must be above 0")
 

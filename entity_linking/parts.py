@@ -57,3 +57,15 @@ class SentenceEncoder(Protocol):
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Rows of length 1, `[text width]`."""
         ...
+
+
+class Disambiguator(Protocol):
+    """A linker that also takes the mentions of others."""
+
+    def link(self, texts: Sequence[str]) -> list[LinkedText]:
+        """Finds the mentions itself."""
+        ...
+
+    def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
+        """The mentions of `texts`, linked anew; what they were linked to is not read."""
+        ...

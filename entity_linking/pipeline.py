@@ -33,6 +33,14 @@ class Pipeline:
         parts = (self._mentions, self._source, self._scorer, self._decision)
         return f"Pipeline({', '.join(map(repr, parts))})"
 
+    @property
+    def scorer(self) -> Scorer:
+        return self._scorer
+
+    @property
+    def decision(self) -> Decision:
+        return self._decision
+
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order."""
         return [

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from entity_linking.dictionary import TEXTS_PER_SCAN
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
@@ -28,7 +30,7 @@ MOST_CACHED = 200_000
 DETECTED = frozenset({Kind.EXACT, Kind.SPELLING, Kind.DISAMBIGUATOR, Kind.ARTICLE, Kind.LEGAL})
 """The kinds of forms that are mentions; acronyms and parts of names are too often plain words."""
 
-_WORD_START = re.compile("  (?=[^ ])|^ ")
+_NOTHING, _ALONE, _FURTHER = 0, 1, 2  # what the keys that begin with a word are
 
 Tag = tuple[int, int, str]
 """Start, end and part of speech of a token."""
@@ -99,6 +101,9 @@ class NameLinker:
             index, max_candidates=max_candidates, in_document=False, formula=formula
         )
         self._choices: dict[str, Candidates] = {}
+        self._reach: dict[str, int] = {}
+        self._tries = [segment.keys for segment in index.segments]
+        self._longest = index.longest_key
 
     def __repr__(self) -> str:
         return f"NameLinker({self._index!r}, {self._gates!r})"
@@ -136,10 +141,8 @@ class NameLinker:
         allowed = [None if tagged is None else self._allowed(tagged) for tagged in tags]
         links: list[list[Link]] = [[] for _ in texts]
         walk = _Walk(marked)
-        for at in walk.starts:
-            if at < walk.free_from:
-                continue
-            for end in self._ends(walk, at):
+        for at, word in walk.words():
+            for end in self._ends(walk.haystack, at, word):
                 i, start, stop = walk.span(at, end)
                 origins = normalised[i][1]
                 if origins is not None:
@@ -147,10 +150,10 @@ class NameLinker:
                 tagged = allowed[i]
                 if tagged is not None and not any(a < stop and start < b for a, b in tagged):
                     continue
-                candidates = self._choose(texts[i][start:stop])
+                candidates = self._choose(texts[i][start:stop], walk.haystack[at:end])
                 if candidates:
                     links[i].append(_linked(Mention(start, stop), candidates))
-                    walk.free_from = end - 1
+                    walk.free_from = end
                     break
         if self._gates.name_parts:
             links = [self._with_parts(*each) for each in zip(texts, links, allowed, strict=True)]
@@ -159,29 +162,44 @@ class NameLinker:
     def _allowed(self, tags: Sequence[Tag]) -> list[tuple[int, int]]:
         return [(a, b) for a, b, tag in tags if tag in self._gates.parts_of_speech]
 
-    def _ends(self, walk: _Walk, at: int) -> list[int]:
-        """Where the known keys from here end in the haystack, longest first."""
-        ends: set[int] = set()
-        for segment in self._index.segments:
-            window = walk.window(at, self._index.longest_key)
-            ends.update(at + len(key) for key in segment.keys.prefixes(window))
-        return sorted(ends, reverse=True)
+    def _ends(self, haystack: str, at: int, word: str) -> Sequence[int]:
+        """Where the known keys that begin with the word here end, longest first."""
+        reach = self._reach.get(word)
+        if reach is None:
+            if len(self._reach) >= MOST_CACHED:
+                self._reach.clear()
+            reach = self._reach[word] = self._find_reach(word)
+        if reach == _NOTHING:
+            return ()
+        if reach == _ALONE:
+            return (at + len(word) + 2,)
+        window = haystack[at : at + self._longest]
+        if len(self._tries) == 1:
+            return [at + len(key) for key in reversed(self._tries[0].prefixes(window))]
+        lengths = {len(key) for trie in self._tries for key in trie.prefixes(window)}
+        return [at + length for length in sorted(lengths, reverse=True)]
+
+    def _find_reach(self, word: str) -> int:
+        for trie in self._tries:
+            if next(trie.iterkeys(f" {word}  "), None) is not None:
+                return _FURTHER
+        return _ALONE if any(f" {word} " in trie for trie in self._tries) else _NOTHING
 
     # ---- choices -----------------------------------------------------------
-    def _choose(self, surface: str) -> Candidates:
+    def _choose(self, surface: str, key: str) -> Candidates:
         """The candidates of a surface that the gates let through; none if it is no mention."""
         found = self._choices.get(surface)
         if found is None:
             if len(self._choices) >= MOST_CACHED:
                 self._choices.clear()
-            found = self._choices[surface] = self._decide(surface)
+            found = self._choices[surface] = self._decide(surface, key)
         return found
 
-    def _decide(self, surface: str) -> Candidates:
+    def _decide(self, surface: str, key: str) -> Candidates:
         form = " ".join(normalise(surface, fold=False)[0].split())
         if self._gates.refuses(form):
             return ()
-        entries = [e for e in self._index.find(surface) if e.kind in self._gates.kinds]
+        entries = [e for e in self._index.find_key(key) if e.kind in self._gates.kinds]
         if self._index.case == "insensitive":
             accepted = entries
         else:
@@ -213,24 +231,26 @@ class NameLinker:
 
 
 class _Walk:
-    """The marked texts of a batch, and how far into them mentions reach."""
+    """The words of the marked texts of a batch, passing over those that a mention took."""
 
     def __init__(self, marked: Marked) -> None:
-        self.haystack = marked.haystack
-        self.rank = marked.rank
-        self.form_of = marked.form_of.tolist()
-        self.index_in_form = marked.index_in_form.tolist()
-        self.starts = [found.end() - 1 for found in _WORD_START.finditer(self.haystack)]
-        self.free_from = 0
+        self.haystack, self.free_from = marked.haystack, 0
+        is_mark = marked.rank < 0
+        self._starts = np.flatnonzero(is_mark[:-1] & ~is_mark[1:]).tolist()
+        self._rank = marked.rank.tolist()
+        self._form_of = marked.form_of.tolist()
+        self._index_in_form = marked.index_in_form.tolist()
 
-    def window(self, at: int, length: int) -> str:
-        """The haystack from here to the end of the text or the longest key."""
-        return self.haystack[at : at + length]
+    def words(self) -> Iterator[tuple[int, str]]:
+        """Where the key of each word that is still free begins, and the word."""
+        for at, word in zip(self._starts, self.haystack.split(), strict=True):
+            if at >= self.free_from:
+                yield at, word
 
     def span(self, at: int, end: int) -> tuple[int, int, int]:
         """Text, start and end in its form of the key from `at` to `end` in the haystack."""
-        first, last = self.rank[at + 1], self.rank[end - 2]
-        return self.form_of[first], self.index_in_form[first], self.index_in_form[last] + 1
+        first, last = self._rank[at + 1], self._rank[end - 2]
+        return self._form_of[first], self._index_in_form[first], self._index_in_form[last] + 1
 
 
 _CAPITALISED = re.compile(r"(?<=[^\s.!?:\"“(])[\s]+(\w[\w’'-]+\w)")

@@ -97,6 +97,9 @@ def rank(
     index: NameIndex, hits: Iterable[Hit], formula: PriorFormula, max_candidates: int
 ) -> tuple[Candidate, ...]:
     """The candidates that hits stand for, by the formula of this module; best prior first."""
+    hits = list(hits)
+    if len(hits) == 1 and hits[0].weight > 0:
+        return (Candidate(index.entity(hits[0].entry.entity), 1.0, 1.0, hits[0].reason()),)
     best: dict[int, Hit] = {}
     for hit in hits:
         if hit.weight > 0 and (

@@ -33,6 +33,7 @@ from kg_loaders.vocabulary import Vocabulary, strings
 
 NAMES_PER_CHUNK = 32_768
 MOST_WORDS = 8
+FEW = 8
 
 ARRAYS = {
     "popularity": "<f4",
@@ -107,6 +108,8 @@ class Segment:
 
     def written(self, names: NDArray[np.int32]) -> list[str]:
         """These names as they are written."""
+        if len(names) <= FEW:  # a call of `take` costs as much as some ten values
+            return [str(self.names[name].as_py()) for name in names.tolist()]
         values: list[str] = self.names.take(pa.array(names)).to_pylist()
         return values
 

@@ -8,11 +8,10 @@ import typer
 from typer.core import TyperGroup
 
 from entity_linking.errors import LinkingError
-from kept.cli import kg, kgc
+from kept.cli import kg, kgc, link
 from kept.cli.convert import convert
 from kept.cli.demo import demo
 from kept.cli.finetune import finetune
-from kept.cli.link import link
 from kept.cli.pretrain import ListsNames, pretrain
 from kept.cli.show import show
 from kept.errors import KeptError
@@ -47,10 +46,10 @@ def _root() -> None:
 
 app.command("demo")(demo)
 app.command("show")(show)
-app.command("link")(link)
 app.command("pretrain", cls=ListsNames)(pretrain)
 app.command("convert")(convert)
 app.command("finetune")(finetune)
+app.add_typer(link.app, name="link")
 app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")
 

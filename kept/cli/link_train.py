@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from entity_linking.annotations import read_jsonl
-from entity_linking.dictionary import DictionaryLinker
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.mix import default_scorers
@@ -21,7 +20,7 @@ from entity_linking.reranker import (
     table_accuracy,
     with_gold,
 )
-from kg_loaders import KnowledgeGraph
+from kept.linkers import LinkerSettings, open_graph, open_linker
 from kg_loaders.damage import DamageReport
 
 
@@ -32,6 +31,9 @@ def train(
     held_out: Annotated[
         str, typer.Option(metavar="FILE|SHARE", help="Stop by these texts, or this share of GOLD.")
     ] = "0.1",
+    index: Annotated[
+        Path | None, typer.Option(help="Candidates from this index; give it when linking too.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the split and of the training.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="At most.")] = RerankSettings().epochs,
     hidden: Annotated[
@@ -42,16 +44,17 @@ def train(
     ] = "nil",
     force: Annotated[bool, typer.Option("--force", help="Replace a re-ranker there.")] = False,
 ) -> None:
-    """Train a re-ranker of the dictionary's candidates, with NIL, on annotated texts."""
+    """Train a re-ranker of the linker's candidates, with NIL, on annotated texts."""
     if absent not in ("nil", "skip"):
         raise LinkingError(f"--absent is {absent!r}; choose nil or skip")
     settings = RerankSettings(
         seed=seed, epochs=epochs, hidden=hidden, absent="skip" if absent == "skip" else "nil"
     )
-    graph = KnowledgeGraph.open(kg)
+    where = LinkerSettings(kg=str(kg), index=None if index is None else str(index))
+    graph = open_graph(where)
     texts, stop = _texts(gold, held_out, seed)
-    linker = DictionaryLinker(graph)
-    texts, stop = (with_gold(linker.disambiguate(part), part) for part in (texts, stop))
+    linker = open_linker(where, graph)
+    texts, stop = (with_gold(linker.propose(part), part) for part in (texts, stop))
     scorers = default_scorers(graph)
     began = time.perf_counter()
     model = Reranker.fit(

@@ -1,0 +1,88 @@
+"""Why a linker chose what it chose: every candidate's confidence, and what each scorer added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from entity_linking.cache import CachedLinker
+from entity_linking.dictionary import DictionaryLinker
+from entity_linking.mentions import Candidate, Link, LinkedText
+from entity_linking.mix import Mix, Shares
+from entity_linking.parts import Disambiguator, Scores
+from entity_linking.pipeline import Pipeline
+from entity_linking.reranker import Reranker
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A candidate, how sure the linker would be of it, how it was found, what scorers gave it."""
+
+    candidate: Candidate
+    confidence: float
+    reason: str
+    parts: dict[str, float] = field(default_factory=dict)
+
+
+def explain(
+    linker: Disambiguator, texts: Sequence[LinkedText]
+) -> list[list[tuple[Explanation, ...]]]:
+    """For each link of each text, which `linker` made, its candidates explained, best first."""
+    while isinstance(linker, CachedLinker):
+        linker = linker.linker
+    if isinstance(linker, Pipeline):
+        return _of_pipeline(linker, texts)
+    return [[_plain(linker, text, link) for link in text.links] for text in texts]
+
+
+def _of_pipeline(
+    pipeline: Pipeline, texts: Sequence[LinkedText]
+) -> list[list[tuple[Explanation, ...]]]:
+    parts: list[list[Shares]] = [[{} for _ in text.links] for text in texts]
+    if isinstance(pipeline.scorer, Mix):
+        parts = pipeline.scorer.parts(texts)
+    elif isinstance(pipeline.scorer, Reranker):  # no sum: one number for all its features
+        parts = [[{"log-odds against NIL": _scores(link)} for link in t.links] for t in texts]
+    return [
+        [
+            _told(pipeline, link, shares) if link.candidates else ()
+            for link, shares in zip(text.links, of_text, strict=True)
+        ]
+        for text, of_text in zip(texts, parts, strict=True)
+    ]
+
+
+def _told(pipeline: Pipeline, link: Link, shares: Shares) -> tuple[Explanation, ...]:
+    sure_of = pipeline.decision.confidences(_scores(link)).tolist()
+    return tuple(
+        Explanation(
+            candidate,
+            sure,
+            candidate.reason,
+            {name: float(values[i]) for name, values in shares.items()},
+        )
+        for i, (candidate, sure) in enumerate(zip(link.candidates, sure_of, strict=True))
+    )
+
+
+def _scores(link: Link) -> Scores:
+    return np.array([candidate.score for candidate in link.candidates], np.float64)
+
+
+def _plain(linker: Disambiguator, text: LinkedText, link: Link) -> tuple[Explanation, ...]:
+    """Of a linker whose confidence is the prior."""
+    entries = []
+    if isinstance(linker, DictionaryLinker):
+        entries = linker.entries(text.text[link.mention.start : link.mention.end])
+    told = []
+    for candidate in link.candidates:
+        names = [
+            f"{'label' if entry.is_label else 'alias'} {entry.surface!r}"
+            + (f" seen {entry.frequency}" if entry.frequency else "")
+            for entry in entries
+            if entry.entity == candidate.entity
+        ]
+        told.append(Explanation(candidate, candidate.prior, candidate.reason or ", ".join(names)))
+    return tuple(told)

@@ -1,0 +1,96 @@
+"""`kept link index`: names and vectors of a graph on disk, for linking without building."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from entity_linking.annotations import read_jsonl
+from entity_linking.dictionary import CASES
+from entity_linking.errors import LinkingError
+from entity_linking.names import count_links
+from kept.link_graphs import read_graph
+from kept.link_index import LinkIndex, bytes_of, name_recall
+from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamageReport
+
+
+def index(
+    kg: Annotated[Path, typer.Argument(help="Folder of the knowledge graph, or a file.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to make.", metavar="INDEX")
+    ] = None,
+    add_to: Annotated[
+        Path | None, typer.Option(help="Add the graph to this index instead.", metavar="INDEX")
+    ] = None,
+    dense: Annotated[
+        str | None, typer.Option(help="Also vectors of entity cards, by this host: minilm or DIR.")
+    ] = None,
+    fuzzy: Annotated[
+        bool, typer.Option("--fuzzy", help="Also n-grams, for names that are spelled otherwise.")
+    ] = False,
+    counts: Annotated[
+        list[Path] | None,
+        typer.Option(help="JSON lines with right links, for priors; may be repeated."),
+    ] = None,
+    case: Annotated[str | None, typer.Option(help=f"{', '.join(CASES)}; else smart.")] = None,
+    language: Annotated[
+        list[str] | None, typer.Option(help="Take names in this language; may be repeated.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the index at INDEX.")] = False,
+) -> None:
+    """Make the folder that `kept link --index` reads, or add another graph to it.
+
+    Example: kept link index kg/ -o index/ --dense minilm --fuzzy
+    """
+    if (output is None) == (add_to is None):
+        raise LinkingError("give -o INDEX to make an index, or --add-to INDEX to add to one")
+    if case not in (None, *CASES):
+        raise LinkingError(f"--case is {case!r}; choose one of {', '.join(CASES)}")
+    if add_to is not None and (dense or fuzzy or case or language or force):
+        raise LinkingError("--add-to keeps the parts and settings of the index; give none")
+    graph = read_graph(str(kg), languages=language)
+    counted = [
+        count for path in counts or () for count in count_links(read_jsonl(path, DamageReport()))
+    ]
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("vectors", total=None, visible=False)
+
+        def advance(n_done: int, n_all: int) -> None:
+            progress.update(task, completed=n_done, total=n_all, visible=True)
+
+        if add_to is not None:
+            made = LinkIndex.open(add_to).add(graph, counts=counted, progress=advance)
+        else:
+            assert output is not None
+            made = LinkIndex.build(
+                graph,
+                output,
+                counts=counted,
+                case=case or "smart",
+                languages=language,
+                fuzzy=fuzzy,
+                host=dense,
+                force=force,
+                progress=advance,
+            )
+    _tell(made, graph)
+
+
+def _tell(made: LinkIndex, graph: KnowledgeGraph) -> None:
+    n_names, recall = name_recall(made.names, graph)
+    shares = ", ".join(f"@{k} {share:.3f}" for k, share in recall.items())
+    typer.echo(f"{made.names}: recall of {n_names} names {shares}; {_size(made, 'names')}")
+    if made.fuzzy is not None:
+        typer.echo(f"{made.fuzzy}: {_size(made, 'fuzzy')}")
+    if made.dense is not None:
+        typer.echo(f"{made.dense.report()}; {_size(made, 'dense')}")
+    typer.echo(f"{bytes_of(made.folder) / 2**20:.1f} MiB in {made.folder}, read as it is needed")
+
+
+def _size(made: LinkIndex, part: str) -> str:
+    return f"{bytes_of(made.folder / part) / 2**20:.1f} MiB on disk"

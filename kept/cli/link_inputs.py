@@ -1,0 +1,114 @@
+"""What `kept link` reads: plain lines, our JSON lines, and the annotations of others.
+
+Every format gives `Item`s. One with given mentions is only disambiguated: what its mentions were
+linked to is not read. An unreadable line goes to the `DamageReport` with its file and number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from entity_linking.annotations import gold_link, read_elevant, read_rows, read_tagme
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import LinkedText
+from entity_linking.relations import read_fewrel, read_trex, read_wiki80
+from kg_loaders.damage import DamageReport
+from kg_loaders.lines import COMPRESSED, read_lines
+
+BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A text to be linked; with `given`, its mentions are those of `linked`."""
+
+    linked: LinkedText
+    given: bool
+
+
+class _Place(msgspec.Struct):
+    start: int
+    end: int
+
+
+class _Row(msgspec.Struct):
+    text: str
+    id: str | int = ""
+    mentions: list[_Place] | None = None
+    pair_start: int | None = None
+
+
+def read_text(path: Path, report: DamageReport) -> Iterator[Item]:
+    """A text a line, its number as id; lines of white space are left out."""
+    for number, _, raw in read_lines(path, report):
+        if raw.strip():
+            yield Item(LinkedText(raw.decode(), (), str(number)), given=False)
+        else:
+            report.n_blank += 1
+
+
+def read_json(path: Path, report: DamageReport) -> Iterator[Item]:
+    """An object a line with `text`, perhaps `id` and `mentions` (`start`, `end`)."""
+    yield from read_rows(path, report, _Row, _of_row)
+
+
+def _of_row(row: _Row) -> Item:
+    if row.mentions is None and row.pair_start is not None:
+        raise LinkingError("a pair of texts without mentions; give them, or give two texts")
+    links = [gold_link(place.start, place.end, None) for place in row.mentions or ()]
+    ordered = tuple(sorted(links, key=lambda link: link.mention))
+    text = LinkedText(row.text, ordered, str(row.id), row.pair_start)
+    return Item(text, given=row.mentions is not None)
+
+
+def _given(reader: Callable[..., Iterator[Any]]) -> Callable[[Path, DamageReport], Iterator[Item]]:
+    def read(path: Path, report: DamageReport) -> Iterator[Item]:
+        for example in reader(path, report):
+            yield Item(getattr(example, "linked", example), given=True)
+
+    return read
+
+
+FORMATS: dict[str, Callable[[Path, DamageReport], Iterator[Item]]] = {
+    "text": read_text,
+    "jsonl": read_json,
+    "tagme": _given(read_tagme),
+    "elevant": _given(read_elevant),
+    "fewrel": _given(read_fewrel),
+    "wiki80": _given(read_wiki80),
+    "trex": _given(read_trex),
+}
+BY_LINE = ("text", "jsonl", "elevant", "wiki80")
+FOLDERS = ("trex",)
+
+
+def format_of(path: Path, name: str | None) -> str:
+    """The format called `name`; without one JSON lines by their suffix, else plain lines."""
+    if name is not None and name not in FORMATS:
+        raise LinkingError(f"--format is {name!r}; choose one of {', '.join(FORMATS)}")
+    if name is None:
+        plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+        return "jsonl" if plain.suffix.lower() in {".jsonl", ".ndjson"} else "text"
+    return name
+
+
+def read_items(path: Path, format: str, report: DamageReport) -> Iterator[Item]:
+    """The items of a file, each with an id: its own, or its number from 1."""
+    for number, item in enumerate(FORMATS[format](path, report), 1):
+        if item.linked.id:
+            yield item
+        else:
+            yield replace(item, linked=replace(item.linked, id=str(number)))
+
+
+def count_lines(path: Path, format: str) -> int | None:
+    """How many texts to expect at most, for the time left; None where that needs a second read."""
+    if format not in BY_LINE or path.suffix.lower() in COMPRESSED or not path.is_file():
+        return None
+    with path.open("rb") as stream:
+        return sum(block.count(b"\n") for block in iter(lambda: stream.read(BLOCK_BYTES), b"")) + 1

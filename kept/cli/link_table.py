@@ -1,0 +1,76 @@
+"""Links as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from entity_linking.explain import Explanation, explain
+from entity_linking.mentions import Link, LinkedText
+from entity_linking.parts import Disambiguator
+from kg_loaders import KnowledgeGraph
+
+COLUMNS = ("line", "start", "end", "mention", "entity", "label", "confidence")
+EXPLAINED = ("runner-up", "its confidence", "why")
+
+
+def print_links(
+    texts: Sequence[LinkedText], graph: KnowledgeGraph, explained_by: Disambiguator | None = None
+) -> int:
+    """Print every link, with `explained_by` also the runner-up and the reasons; how many."""
+    told: list[list[tuple[Explanation, ...]]] = [[()] * len(text.links) for text in texts]
+    if explained_by is not None:
+        told = explain(explained_by, texts)
+    n_links = sum(len(text.links) for text in texts)
+    if not n_links:
+        return 0
+    table = Table(box=None, pad_edge=False)
+    for name in (*COLUMNS, *(EXPLAINED if explained_by is not None else ())):
+        table.add_column(name, overflow="fold")
+    for text, of_text in zip(texts, told, strict=True):
+        for link, reasons in zip(text.links, of_text, strict=True):
+            row = _row(text, link, graph)
+            if explained_by is not None:
+                row = (*row, *_explained(link, reasons, graph))
+            table.add_row(*map(escape, row))
+    Console().print(table)
+    return n_links
+
+
+def _row(text: LinkedText, link: Link, graph: KnowledgeGraph) -> tuple[str, ...]:
+    start, end = link.mention.start, link.mention.end
+    label = "" if link.entity is None else _label(graph, link.entity)
+    place = (text.id or "1", str(start), str(end), text.text[start:end])
+    return (*place, link.entity or "NIL", label, f"{link.confidence:.3f}")
+
+
+def _explained(
+    link: Link, reasons: tuple[Explanation, ...], graph: KnowledgeGraph
+) -> tuple[str, str, str]:
+    """Runner-up, its confidence and why; the runner-up of NIL is the best candidate."""
+    others = [each for each in reasons if each.candidate.entity != link.entity]
+    if link.entity is None:
+        why = "no candidate" if not reasons else f"no candidate is sure enough; {_why(reasons[0])}"
+    else:
+        why = _why(next(each for each in reasons if each.candidate.entity == link.entity))
+    if not others:
+        return "", "", why
+    runner_up = others[0].candidate.entity
+    row = graph.entities.find(runner_up)
+    about = None if row is None else graph.description(row)
+    named = f"{runner_up} {_label(graph, runner_up)}" + (f", {about}" if about else "")
+    return named, f"{others[0].confidence:.3f}", why
+
+
+def _why(told: Explanation) -> str:
+    parts = ", ".join(f"{name} {value:+.2f}" for name, value in told.parts.items())
+    return "; ".join(filter(None, (told.reason, parts)))
+
+
+def _label(graph: KnowledgeGraph, entity: str) -> str:
+    """An entity that a shared index knows may be in another graph."""
+    row = graph.entities.find(entity)
+    return "" if row is None else graph.label(row)

@@ -1,0 +1,159 @@
+"""Mentions from the index: as `DictionaryLinker` finds them, and what the gates refuse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from entity_linking import DictionaryLinker, LinkingError, read_trex
+from entity_linking.dictionary import CASES, Case
+from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker, tags_of
+from entity_linking.names.variants import Kind
+from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
+from kg_loaders.damage import DamageReport
+from kg_loaders.lines import read_lines
+
+OPEN = Gates(stop_words=frozenset(), min_length=1)
+
+
+def graph_of(*labels: str) -> KnowledgeGraph:
+    return graph_from_records([Text(f"Q{i}", TextKind.LABEL, x) for i, x in enumerate(labels)])
+
+
+def surfaces(linker: NameLinker | DictionaryLinker, text: str) -> list[str]:
+    return [text[k.mention.start : k.mention.end] for k in linker.link([text])[0].links]
+
+
+@pytest.mark.parametrize(
+    ("labels", "text", "found"),
+    [
+        (["New York", "New York City"], "New York City, new york", ["New York City"]),
+        (["New York", "York is big"], "New York is big", ["New York"]),
+        (["東京", "東京都"], "私は東京都に東京タワー", ["東京都", "東京"]),
+        (["👩"], "👩\u200d💻 👩", ["👩"]),
+        (["Café"], "Cafe\u0301s Cafe\u0301", ["Cafe\u0301"]),
+        (["Washington"], "in Wash\u00adington.", ["Wash\u00adington"]),
+        (["İstanbul"], "«İstanbul» İSTANBUL istanbul", ["İstanbul", "İSTANBUL"]),
+        (["Straße"], "ßİ «STRASSE» ß", ["STRASSE"]),
+        (["שלום"], "אמר שלום.", ["שלום"]),
+        (["U.S."], "the U. S. in", ["U. S."]),
+        (["asthma"], "Asthma", ["Asthma"]),
+        (["Apple Inc."], "an apple or Apple", ["Apple"]),
+        (["The Beatles"], "the Beatles", ["Beatles"]),
+        (["World Health Organization"], "WHO who", []),
+    ],
+)
+def test_mentions(labels: list[str], text: str, found: list[str]) -> None:
+    linker = NameLinker(NameIndex.build(graph_of(*labels)), Gates(min_length=1))
+    assert surfaces(linker, text) == found
+
+
+LABEL = st.text("abAB ßİıée\u0301東都.-'\u00ad👩\u200d💻", min_size=1, max_size=5)
+TEXT = st.text("abAB ßİıéeǰ\u0301東都.-'\u00ad👩\u200d💻 ", max_size=25)
+LABELS = st.lists(LABEL.filter(str.strip), min_size=1, max_size=5)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    LABELS,
+    st.text("abAB ßİıéeǰ\u0301東都.-'\u00ad👩\u200d💻 ", max_size=25),
+    st.sampled_from(CASES),
+)
+def test_without_variants_the_mentions_are_those_of_the_dictionary(
+    labels: list[str], text: str, case: Case
+) -> None:
+    graph = graph_of(*labels)
+    linker = NameLinker(NameIndex.build(graph, case=case, variants=False), OPEN)
+    expected = DictionaryLinker(graph, case=case, min_length=1).link([text])[0]
+    found = linker.link([text])[0]
+    assert [k.mention for k in found.links] == [k.mention for k in expected.links]
+    for ours, theirs in zip(found.links, expected.links, strict=True):
+        assert {c.entity for c in ours.candidates} == {c.entity for c in theirs.candidates}
+
+
+NAME_WORDS = ["New", "York", "Café", "東京", "Straße", "of", "İzmir", "O'Neill", "U.S."]
+WORDS = st.lists(st.sampled_from(NAME_WORDS))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(WORDS.map(" ".join).filter(str.strip), min_size=1, max_size=6))
+def test_every_label_is_found_in_its_own_text(labels: list[str]) -> None:
+    index = NameIndex.build(graph_of(*labels))
+    linker, source = NameLinker(index, OPEN), NameCandidates(index)
+    for i, label in enumerate(labels):
+        (linked,) = linker.link([f"({label})"])
+        (link,) = linked.links
+        assert linked.text[link.mention.start : link.mention.end] == label
+        assert f"Q{i}" in {c.entity for c in link.candidates}
+        assert f"Q{i}" in {c.entity for c in source.of_surface(label)}
+
+
+def test_gates() -> None:
+    index = NameIndex.build(graph_of("WHO", "It", "Way", "X", "Beckham Road", "Paris", "Paris"))
+
+    def found(text: str, gates: Gates = Gates()) -> list[str]:  # noqa: B008 - frozen
+        return surfaces(NameLinker(index, gates), text)
+
+    assert found("It is the WHO, Who, X") == ["WHO"]
+    assert found("It is X", OPEN) == ["It", "X"]
+    assert found("Paris", Gates(min_prior=0.6)) == []
+    assert found("the Way", Gates(min_length=4)) == []
+    assert found("Way, mr Beckham. Beckham", Gates(name_parts=True)) == ["Way", "Beckham"]
+    assert found("BR", Gates(kinds=frozenset({Kind.ACRONYM}))) == ["BR"]
+
+
+def test_parts_of_speech_are_a_gate() -> None:
+    linker = NameLinker(NameIndex.build(graph_of("Way", "March", "Beckham Road")))
+    text = "March on March"
+    doc = [
+        SimpleNamespace(idx=0, text="March", pos_="VERB"),
+        SimpleNamespace(idx=6, text="on", pos_="ADP"),
+        SimpleNamespace(idx=9, text="March", pos_="PROPN"),
+    ]
+    (linked,) = linker.link_tagged([text], [tags_of(doc)])
+    assert [link.mention.start for link in linked.links] == [9]
+    with pytest.raises(LinkingError, match="0 lists of tags"):
+        linker.link_tagged([text], [])
+
+
+@pytest.mark.parametrize("bad", [{"min_prior": 2.0}, {"min_length": 0}])
+def test_faulty_gates_are_named(bad: dict[str, float]) -> None:
+    with pytest.raises(LinkingError, match=next(iter(bad))):
+        Gates(**bad)  # type: ignore[arg-type]
+
+
+def test_segments_are_searched_together(tmp_path: Path) -> None:
+    index = NameIndex.build(graph_of("New York")).save(tmp_path / "names")
+    more = index.add(graph_from_records([Text("Q9", TextKind.LABEL, "New York City")]))
+    found = NameLinker(more.save(tmp_path / "names")).link(["New York City or New York"])[0]
+    assert [link.entity for link in found.links] == ["Q9", "Q0"]
+
+
+def test_a_batch_is_its_texts_one_by_one(small_graph: KnowledgeGraph) -> None:
+    linker = NameLinker(NameIndex.build(small_graph), Gates(name_parts=True))
+    texts = ["Paris", "", " ", "Bonn on the Seine?", "caf\u00e9 Straße BERLIN", "no one"] * 60
+    assert linker.link(texts) == [linker.link([text])[0] for text in texts]
+
+
+@pytest.mark.data
+def test_recall_on_text_of_others(data_root: Path) -> None:
+    folder = data_root / "lama" / "TREx"
+    report = DamageReport()
+    texts = [e.linked for e in read_trex(folder / "P103.jsonl.gz", report, distinct=True)][:300]
+    labels = data_root / "wikidata_labels" / "qid_labels.tsv.gz"
+    rows = [raw.decode().split("\t") for _, _, raw in read_lines(labels, DamageReport())][1:]
+    wanted = {link.entity for text in texts for link in text.links}
+    picked = [r for i, r in enumerate(rows) if (r[0] in wanted or i % 20 == 0) and r[1].strip()]
+    index = NameIndex.build(
+        graph_from_records([Text(qid, TextKind.LABEL, label) for qid, label, *_ in picked])
+    )
+    hits: Counter[bool] = Counter()
+    for text, found in zip(texts, NameCandidates(index).candidates(texts), strict=True):
+        for link, candidates in zip(text.links, found, strict=True):
+            hits[link.entity in {c.entity for c in candidates}] += 1
+    assert hits[True] > 0.9 * hits.total()
