@@ -168,12 +168,14 @@ class Laboratory:
         """What the mix and the re-ranker read."""
         graph = self.world.graph
         encoder = self.encoder(self.study.dense.context_pieces)
+        window = self.study.dense.window
         return {
             **default_scorers(graph),
             "links": PopularityScorer(graph, links_by_entity(self.world.surfaces)),
             "age": AgeScorer(),
             "type": TypeScorer(graph, ("P31", "P106")),
-            "dense": ContextScorer(self.dense, encoder, window=self.study.dense.window),
+            "dense": ContextScorer(self.dense, encoder, window=window),
+            "window": ContextScorer(self.dense, encoder, window=window, surface_share=0.0),
             "coherence": CoherenceScorer(graph, **self.study.coherence),
         }
 
