@@ -1,7 +1,8 @@
 """`RememberedEncoder`: vectors of texts kept on disk, so that a killed run embeds none twice.
 
-A folder of blocks: `N.keys.npy` uint64 `[text 2]`, hashes of the texts, and `N.vectors.npy` float32
-`[text width]`. A block is written under another name and renamed, its keys last.
+Several processes may share the folder. It holds blocks: `N.keys.npy` uint64 `[text 2]`, hashes of the
+texts, and `N.vectors.npy` float32 `[text width]`. A block is written under another name and renamed,
+its keys last.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class RememberedEncoder:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._places: dict[tuple[int, int], tuple[int, int]] = {}
         self._blocks: list[NDArray[np.float32]] = []
-        for keys in sorted(self._folder.glob("*.keys.npy")):
-            self._remember(np.load(keys), self._folder / f"{keys.name[:-9]}.vectors.npy")
+        self._read: set[str] = set()
+        self._scan()
 
     @property
     def name(self) -> str:
@@ -49,6 +50,8 @@ class RememberedEncoder:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As `SentenceEncoder`."""
         keys = [_key(text) for text in texts]
+        if any(key not in self._places for key in keys):
+            self._scan()  # another process may have written since
         new = {k: text for k, text in zip(keys, texts, strict=True) if k not in self._places}
         missing = list(new.items())
         for start in range(0, len(missing), self._size):
@@ -66,18 +69,24 @@ class RememberedEncoder:
         return rows
 
     def _write(self, keys: NDArray[np.uint64], vectors: NDArray[np.float32]) -> None:
-        stem = f"{len(self._blocks):06d}-{os.getpid()}"  # two processes may share the folder
+        stem = f"{len(self._blocks):06d}-{os.getpid()}"  # no other process writes this one
         for kind, array in (("vectors", vectors), ("keys", keys)):
             beside = self._folder / f".{stem}.{os.getpid()}.npy"
             np.save(beside, array)
             beside.replace(self._folder / f"{stem}.{kind}.npy")
-        self._remember(keys, self._folder / f"{stem}.vectors.npy")
+        self._scan()
 
-    def _remember(self, keys: NDArray[np.uint64], vectors: Path) -> None:
-        number = len(self._blocks)
-        self._blocks.append(np.load(vectors, mmap_mode="r"))
-        for row, (high, low) in enumerate(keys.tolist()):
-            self._places[high, low] = (number, row)
+    def _scan(self) -> None:
+        """Take in the blocks that are new in the folder."""
+        for path in sorted(self._folder.glob("*.keys.npy")):
+            if path.name in self._read:
+                continue
+            self._read.add(path.name)
+            number = len(self._blocks)
+            vectors = path.with_name(f"{path.name[:-9]}.vectors.npy")
+            self._blocks.append(np.load(vectors, mmap_mode="r"))
+            for row, (high, low) in enumerate(np.load(path).tolist()):
+                self._places[high, low] = (number, row)
 
 
 def _key(text: str) -> tuple[int, int]:
