@@ -16,10 +16,13 @@ Told = Mapping[str, Any]
 
 def to_markdown(told: Told, study: Study) -> str:
     """All tables."""
+    made = (
+        f"Seed {study.seed}. Intervals: 95 %, bootstrap over documents, {study.n_resamples} "
+        f"draws. Graph {told['graph hash'][:12]}.\n"
+    )
     parts = [
         "# Entity linking on five benchmarks\n",
-        f"Seed {study.seed}. Intervals: 95 %, bootstrap over documents, {study.n_resamples} draws. "
-        f"Graph {told['graph hash'][:12]}.\n",
+        made,
         _world(told["world"]),
         "## Aims\n",
         _aims(told),

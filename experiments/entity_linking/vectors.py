@@ -1,8 +1,8 @@
 """`RememberedEncoder`: vectors of texts kept on disk, so that a killed run embeds none twice.
 
-Several processes may share the folder. It holds blocks: `N.keys.npy` uint64 `[text 2]`, hashes of the
-texts, and `N.vectors.npy` float32 `[text width]`. A block is written under another name and renamed,
-its keys last.
+Several processes may share the folder. It holds blocks: `N.keys.npy` uint64 `[text 2]`, hashes of
+the texts, and `N.vectors.npy` float32 `[text width]`. A block is written under another name and
+renamed, its keys last.
 """
 
 from __future__ import annotations

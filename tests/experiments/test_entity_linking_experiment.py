@@ -52,7 +52,8 @@ def test_the_committed_configuration_loads() -> None:
 def test_the_graph_is_closed_and_marks_what_is_no_label(root: Path) -> None:
     graph = data.build_graph(root)
     assert graph.n_entities == N_PEOPLE + 8 + 1
-    assert "Q5555" not in graph.entities and "Q77" not in graph.entities
+    assert "Q5555" not in graph.entities
+    assert "Q77" not in graph.entities
     mentioned = graph.entities.id("Q900")
     assert graph.label(mentioned) == "Q900"
     assert graph.aliases(mentioned) == [("river mouth", 0)]
@@ -103,7 +104,8 @@ def test_documents_stay_whole_and_tagme_only_trains() -> None:
     given.append(_annotated("x", "o", "Open Entity (TagMe)"))
     shares = {"counts": 0.5, "train": 0.3, "held_out": 0.2}
     parts = texts.split(given, shares, seed=0)
-    assert sum(map(len, parts.values())) == len(given) and all(parts.values())
+    assert sum(map(len, parts.values())) == len(given)
+    assert all(parts.values())
     owners = [{text.document for text in part} for part in parts.values()]
     assert not owners[0] & owners[1] | owners[0] & owners[2] | owners[1] & owners[2]
     assert given[-1] in parts["train"]
@@ -115,10 +117,12 @@ def test_later_mentions_are_shortened_where_there_is_a_way() -> None:
     links = (gold_link(0, 11, "Q7"), gold_link(19, 28, "Q9"), gold_link(30, 41, "Q7"))
     records = [Triple("Q7", "P106", "Q1"), Text("Q9", TextKind.LABEL, "Bletchley")]
     ways = texts.shortener(graph_from_records(records))
-    assert ways("Q7", "Alan Turing") == ["Turing", "Turing", "Alan"] and ways("Q9", "B P") == []
+    assert ways("Q7", "Alan Turing") == ["Turing", "Turing", "Alan"]
+    assert ways("Q9", "B P") == []
     short = texts.shortened(LinkedText(text, links), ways, first=0.0, later=1.0, seed=0)
     spans = [short.text[k.mention.start : k.mention.end] for k in short.links]
-    assert spans[:2] == ["Alan Turing", "Bletchley"] and spans[2] in {"Alan", "Turing"}
+    assert spans[:2] == ["Alan Turing", "Bletchley"]
+    assert spans[2] in {"Alan", "Turing"}
     assert short.text.endswith(f"Bletchley. {spans[2]} wrote.")
     assert texts.shortened(LinkedText(text, links), ways, first=0, later=0, seed=0).text == text
 
@@ -198,7 +202,8 @@ def test_vectors_are_made_once_over_processes(tmp_path: Path) -> None:
     inner = Counting()
     first = RememberedEncoder(inner, tmp_path, texts_per_block=2)
     rows = first.encode(["a", "bb", "a", "ccc"])
-    assert rows[:, 0].tolist() == [1, 2, 1, 3] and inner.asked == ["a", "bb", "ccc"]
+    assert rows[:, 0].tolist() == [1, 2, 1, 3]
+    assert inner.asked == ["a", "bb", "ccc"]
     again = RememberedEncoder(inner, tmp_path)
     np.testing.assert_array_equal(again.encode(["ccc", "dddd", "a"])[:, 0], [3, 4, 1])
     assert inner.asked == ["a", "bb", "ccc", "dddd"]
@@ -242,7 +247,8 @@ def test_a_run_in_small_goes_on_and_repeats(root: Path, study: Study, tmp_path: 
     for row in ROWS:
         for name in FILES:
             accuracy = told["gold spans"][row][name]["accuracy, all"]
-            assert accuracy["n"] == 4 and 0 <= accuracy["value"] <= 1
+            assert accuracy["n"] == 4
+            assert 0 <= accuracy["value"] <= 1
     assert told["gold spans"][BASELINE]["kore50"]["accuracy, all"]["value"] == 0.25
     for row in POOLED:
         assert told["gold spans"][row]["kore50"]["recall@30, all"]["value"] == 1
@@ -254,7 +260,8 @@ def test_a_run_in_small_goes_on_and_repeats(root: Path, study: Study, tmp_path: 
 
     said.clear()
     again = score_all(Laboratory(root, study, out, said.append), out)
-    assert said == [] and json.dumps(again) == json.dumps(told)
+    assert said == []
+    assert json.dumps(again) == json.dumps(told)
 
 
 @pytest.mark.data
