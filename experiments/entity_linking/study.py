@@ -239,7 +239,7 @@ class Laboratory:
 
 def start(row: str) -> Decision:
     """What calibration begins with: the re-ranker's NIL stands at 0."""
-    return Decision(nil_score=0.0) if row in (TRAINED, SUPPLIED_TRAINED) else Decision()
+    return Decision(nil_score=0.0) if row == TRAINED else Decision()
 
 
 def benchmark_names(row: str, *, free: bool) -> list[str]:

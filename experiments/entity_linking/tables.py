@@ -75,7 +75,7 @@ def _benchmark(told: Told, name: str) -> str:
     rows = []
     for row in ROWS:
         spans = told["gold spans"][row][name]
-        links = told["end to end"][row].get(name)
+        links = told["end to end"].get(row, {}).get(name)
         gain = spans.get("minus baseline")
         rows.append(
             [
