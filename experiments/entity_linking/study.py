@@ -55,6 +55,8 @@ POOLED = ("names + prior", "dense", "coherence", "mix", TRAINED)
 ROWS = (BASELINE, DICTIONARY, *POOLED, SUPPLIED, SUPPLIED_TRAINED)
 DETECTS = (DICTIONARY, *POOLED)
 HELD_OUT = "held_out"
+KINDS = ("P31", "P106")
+"""Relations whose tails say what kind of thing the head is."""
 
 Announce = Callable[[str], None]
 
@@ -173,7 +175,7 @@ class Laboratory:
             **default_scorers(graph),
             "links": PopularityScorer(graph, links_by_entity(self.world.surfaces)),
             "age": AgeScorer(),
-            "type": TypeScorer(graph, ("P31", "P106")),
+            "type": TypeScorer(graph, [name for name in KINDS if name in graph.relations]),
             "dense": ContextScorer(self.dense, encoder, window=window),
             "window": ContextScorer(self.dense, encoder, window=window, surface_share=0.0),
             "coherence": CoherenceScorer(graph, **self.study.coherence),
