@@ -19,7 +19,7 @@ from entity_linking.names.priors import (
     Hit,
     PriorFormula,
     levels,
-    rank,
+    rank_entities,
 )
 from entity_linking.names.variants import KIND_WEIGHTS, Kind
 from entity_linking.names.words import STOP_WORDS
