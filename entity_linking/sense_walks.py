@@ -64,7 +64,8 @@ class SenseWalk:
     `edges` are symmetric weights over the entities of `graph`: `relations(graph)`, or
     `undirected(relations(graph), gloss_links(graph, lexicon))`. `restart_priors` shares a word's
     vote by the priors of its candidates, else evenly; `own_prior` adds the log of a candidate's
-    prior to its score. UKB's w2w with sense frequencies does both. A candidate that the graph does not know has no share and no vote.
+    prior to its score. UKB's w2w with sense frequencies does both. A candidate that the graph does
+    not know has no share and no vote.
     Raises `LinkingError` for options out of range and edges of another size.
     """
 
