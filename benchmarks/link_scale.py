@@ -116,6 +116,15 @@ def build_fuzzy(folder: Path) -> str:
     return f"{index.n_names:,} names"
 
 
+def build_names(folder: Path) -> str:
+    from entity_linking.names import NameIndex
+    from kg_loaders import KnowledgeGraph
+
+    index = NameIndex.build(KnowledgeGraph.open(folder / "graph"))
+    index.save(folder / "names", force=(folder / "names").exists())
+    return f"{index.n_names:,} names"
+
+
 def open_graph(folder: Path) -> Callable[[str], int]:
     from kg_loaders import KnowledgeGraph
 
@@ -130,9 +139,21 @@ def open_fuzzy(folder: Path) -> Callable[[str], int]:
     return lambda query: len(index.search([query])[0])
 
 
-BUILDERS: dict[str, Callable[[Path], str]] = {"graph": build_graph, "fuzzy": build_fuzzy}
+def open_names(folder: Path) -> Callable[[str], int]:
+    from entity_linking.names import NameCandidates, NameIndex
+
+    source = NameCandidates(NameIndex.open(folder / "names"))
+    return lambda query: len(source.of_surface(query))
+
+
+BUILDERS: dict[str, Callable[[Path], str]] = {
+    "graph": build_graph,
+    "names": build_names,
+    "fuzzy": build_fuzzy,
+}
 OPENERS: dict[str, Callable[[Path], Callable[[str], int]]] = {
     "graph": open_graph,
+    "names": open_names,
     "fuzzy": open_fuzzy,
 }
 SLIPS_ARE_ASKED = {"fuzzy"}
@@ -168,7 +189,9 @@ def import_module_of(name: str) -> None:
     import kg_loaders  # noqa: F401
 
     if name == "fuzzy":
-        import entity_linking.fuzzy  # noqa: F401
+        import entity_linking.fuzzy
+    if name == "names":
+        import entity_linking.names  # noqa: F401
 
 
 def in_new_process(stage: str, name: str, folder: Path) -> dict[str, Any]:

@@ -14,9 +14,10 @@ peer hands out the character offsets of the leftmost-longest names, exact case, 
                           when a longer one fails, spaCy cuts tokens otherwise there
     not found alone       spaCy cuts the name otherwise when it stands alone; likewise the linker
 
-Pipeline: links with candidates and priors, one row a linker. Fuzzy: names with one or two edits
-searched among all labels and aliases. Processor time of one thread, median of repeats; peers take
-turns, so that all meet the same noise.
+Pipeline: links with candidates and priors, one row a linker; linkers remember the surfaces they
+have met, so the first time is a column of its own. Fuzzy: names with one or two edits searched
+among all labels and aliases. Processor time of one thread, median of repeats; peers take turns, so
+that all meet the same noise.
 """
 
 from __future__ import annotations
@@ -35,11 +36,21 @@ from pathlib import Path
 import numpy as np
 from link_scale import make_names
 
-from entity_linking import DictionaryLinker, read_trex
+from entity_linking import DictionaryLinker, LinkedText, Linker, read_trex
 from entity_linking.fuzzy import FuzzyIndex
+from entity_linking.names import NameCandidates, NameIndex, NameLinker
 from entity_linking.ngrams import Name, form_of
+from entity_linking.parts import Scores
+from entity_linking.pipeline import Pipeline
 from entity_linking.surfaces import normalise
-from kg_loaders import DamagePolicy, DamageReport, Text, TextKind, graph_from_records
+from kg_loaders import (
+    DamagePolicy,
+    DamageReport,
+    KnowledgeGraph,
+    Text,
+    TextKind,
+    graph_from_records,
+)
 
 Spans = list[list[tuple[int, int]]]
 Finder = Callable[[Sequence[str]], Spans]
@@ -168,24 +179,26 @@ def differences(sentences: Sequence[str], only: Finder, left: Spans, right: Span
     return reasons
 
 
-def compare_mentions(names: Sequence[str], sentences: Sequence[str], repeats: int) -> None:
+def compare_mentions(
+    names: Sequence[str], sentences: Sequence[str], peers: Sequence[str], repeats: int
+) -> None:
     """A row a peer: sentences a second, how many times faster the linker is, agreement."""
     start = time.process_time()
-    linker = make_linker(names)
+    linker = DictionaryLinker(make_graph(names), case="sensitive", min_length=1)
     finders: dict[str, tuple[Finder, float]] = {
         "kept: mentions": (linker.spans, time.process_time() - start)
     }
-    for name, (package, maker) in PEERS.items():
+    for name in peers:
+        package, maker = PEERS[name]
         if importlib.util.find_spec(package) is None:
             print(f"{name} is not measured: {package} is not installed")
             continue
         start = time.process_time()
         finders[name] = maker(names), time.process_time() - start
-    seconds: dict[str, list[float]] = {name: [] for name in (*finders, "kept: links")}
+    seconds: dict[str, list[float]] = {name: [] for name in finders}
     for _ in range(repeats):
         for name, (finder, _) in finders.items():
             seconds[name].append(timed(lambda finder=finder: finder(sentences)))  # type: ignore[misc]
-        seconds["kept: links"].append(timed(lambda: linker.link(sentences)))
     rates = {name: len(sentences) / statistics.median(s) for name, s in seconds.items()}
     expected = linker.spans(sentences)
     print(f"{'':32}{'sentences/s':>12}{'mentions':>10}{'common':>8}{'linker':>9}{'build s':>9}")
@@ -205,13 +218,38 @@ def compare_mentions(names: Sequence[str], sentences: Sequence[str], repeats: in
             if reasons:
                 told = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
                 print(f"    {side}: {told}")
-    print("\nThe whole pipeline: candidates, priors, choice, confidence")
-    print(f"{'DictionaryLinker, prior':32}{rates['kept: links']:12,.0f} sentences/s")
 
 
-def make_linker(names: Sequence[str]) -> DictionaryLinker:
-    graph = graph_from_records(Text(f"Q{i}", TextKind.LABEL, name) for i, name in enumerate(names))
-    return DictionaryLinker(graph, case="sensitive", min_length=1)
+class _LogPrior:
+    """The plainest scorer."""
+
+    def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
+        return [
+            [np.log([candidate.prior for candidate in link.candidates]) for link in text.links]
+            for text in texts
+        ]
+
+
+def measure_pipelines(names: Sequence[str], sentences: Sequence[str], repeats: int) -> None:
+    """A row a linker: from sentences to links with candidates, priors, choice and confidence."""
+    graph = make_graph(names)
+    index = NameIndex.build(graph)
+    linker = NameLinker(index)
+    linkers: dict[str, Linker] = {
+        "DictionaryLinker": DictionaryLinker(graph),
+        "NameLinker": linker,
+        "Pipeline of names, log prior": Pipeline(linker, NameCandidates(index), _LogPrior()),
+    }
+    print(f"\n{'the whole way, case smart':32}{'sentences/s':>12}{'links':>10}{'first time':>12}")
+    for name, whole in linkers.items():
+        spent = [timed(lambda whole=whole: whole.link(sentences)) for _ in range(repeats + 1)]  # type: ignore[misc]
+        n_links = sum(len(text.links) for text in whole.link(sentences))
+        rate = len(sentences) / statistics.median(spent[1:])
+        print(f"{name:32}{rate:12,.0f}{n_links:10,}{len(sentences) / spent[0]:12,.0f}")
+
+
+def make_graph(names: Sequence[str]) -> KnowledgeGraph:
+    return graph_from_records(Text(f"Q{i}", TextKind.LABEL, name) for i, name in enumerate(names))
 
 
 def measure_fuzzy(names: Sequence[Name], generator: np.random.Generator) -> None:
@@ -220,9 +258,10 @@ def measure_fuzzy(names: Sequence[Name], generator: np.random.Generator) -> None
     index = FuzzyIndex.build(names)
     built = time.process_time() - start
     labels = [name.surface for name in names if name.weight > 1 and len(name.surface) >= 6]
-    drawn = [labels[i] for i in generator.choice(len(labels), N_SLIPS, replace=False)]
+    n_slips = min(N_SLIPS, len(labels))
+    drawn = [labels[i] for i in generator.choice(len(labels), n_slips, replace=False)]
     print(f"\n{index!r} of {len(names):,} labels and aliases, built in {built:.1f} s")
-    print(f"{N_SLIPS} labels of six letters or more, misspelled")
+    print(f"{n_slips} labels of six letters or more, misspelled")
     for n_edits in (1, 2):
         slips = drawn
         for _ in range(n_edits):
@@ -234,10 +273,10 @@ def measure_fuzzy(names: Sequence[Name], generator: np.random.Generator) -> None
             next((i for i, m in enumerate(matches) if form_of(m.surface) == form_of(name)), None)
             for matches, name in zip(found, drawn, strict=True)
         ]
-        first, ten = (sum(r is not None and r < n for r in ranks) / N_SLIPS for n in (1, 10))
+        first, ten = (sum(r is not None and r < n for r in ranks) / n_slips for n in (1, 10))
         print(
             f"    {n_edits} edit{'s' * (n_edits > 1):1}  recall@1 {first:.3f}  recall@10 {ten:.3f}"
-            f"  {spent / N_SLIPS * 1e3:.2f} ms a query"
+            f"  {spent / n_slips * 1e3:.2f} ms a query"
         )
 
 
@@ -249,6 +288,7 @@ def main() -> None:
     parser.add_argument("--names", type=int, default=100_000)
     parser.add_argument("--sentences", type=int, default=4000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
     options = parser.parse_args()
     generator = np.random.default_rng(0)
     root = os.environ.get("KEPT_DATA")
@@ -268,7 +308,8 @@ def main() -> None:
         f"{'sentences of T-REx' if root else 'made sentences'} of "
         f"{sum(map(len, sentences)) / len(sentences):.0f} characters, {options.repeats} repeats"
     )
-    compare_mentions(names, sentences, options.repeats)
+    compare_mentions(names, sentences, options.peers, options.repeats)
+    measure_pipelines(names, sentences, options.repeats)
     measure_fuzzy(every, generator)
 
 

@@ -13,13 +13,14 @@ another mention proposes them too. The score of a candidate of m is
 Edges between candidates a and b weigh: 1 if a triple joins them, and with two hops the sum of
 1 / degree(v) over their common neighbours v of at most `hub_limit` triples (resource allocation,
 Zhou et al. 2009), so that a shared country says little and a shared band much. Two candidates of
-one mention have no edge (Pershina et al., section 3.1).
+one mention have no edge (as in Pershina et al.).
 
 Where we differ: Agirre and Soroa walk the whole knowledge base, as `sense_walks` does; here the
 walk stays among the candidates, which needs no pass over the graph. Pershina et al. restart at one
-candidate at a time, add up what the best candidate of each other mention sends, and multiply by the
-prior; here all other mentions restart at once, so a walk is solved a mention and not a candidate,
-and the prior of the candidate itself is left to the scorer that this one is mixed with.
+candidate at a time, keep what the best candidate of each other mention sends, and weigh it with
+how likely the candidates are by themselves; here all other mentions restart at once, so a walk is
+solved a mention and not a candidate, and the prior of the candidate itself is left to the scorer
+that this one is mixed with.
 """
 
 from __future__ import annotations

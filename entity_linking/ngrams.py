@@ -28,7 +28,6 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from entity_linking.errors import LinkingError
@@ -89,8 +88,10 @@ class NameSegment:
     def bearers_of(self, name: int) -> Iterator[tuple[str, int]]:
         """`(entity, weight)` of each entity that bears the name."""
         start, stop = int(self.bearer_offsets[name]), int(self.bearer_offsets[name + 1])
-        found = self.entities.take(pa.array(self.bearers[start:stop])).to_pylist()
-        return zip(found, self.weights[start:stop].tolist(), strict=True)
+        rows = zip(
+            self.bearers[start:stop].tolist(), self.weights[start:stop].tolist(), strict=True
+        )
+        return ((str(self.entities[row].as_py()), weight) for row, weight in rows)
 
     def nearest(
         self, grams: NDArray[np.uint32], n: int, max_postings: int

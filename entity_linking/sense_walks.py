@@ -1,6 +1,6 @@
 """`SenseWalk`: word sense disambiguation by personalised PageRank over the whole of WordNet.
 
-UKB: Agirre and Soroa (2009), "Personalizing PageRank for Word Sense Disambiguation", section 3;
+UKB: Agirre and Soroa (2009), "Personalizing PageRank for Word Sense Disambiguation";
 Agirre, López de Lacalle and Soroa (2014), "Random Walks for Knowledge-Based Word Sense
 Disambiguation". Axis legend: node (an entity of the graph), word (a distinct tuple of candidates).
 
@@ -10,11 +10,11 @@ the context, has no vote, so that its senses do not lift each other. Walks are l
 restarts: one is solved for every distinct word, and that of a context is a sum of them.
 
 The context of a word is its sentence (a line of the text) and, while that has fewer than
-`context_words` words, the sentences next to it on both sides (section 5 of the paper of 2009: 20).
+`context_words` words, the sentences next to it on both sides (20 in the paper of 2009).
 
-Where we differ: UKB makes a node of each context word and stops after 30 power steps; here words
-restart directly at their senses, which is the same up to scale, and the walk is solved to
-`tolerance`.
+Where we differ: the paper of 2009 makes a node of each context word and stops after 30 power steps;
+here, as in UKB's released code, words restart directly at their senses, which is the same up to
+scale, and the walk is solved to `tolerance`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class SenseWalk:
     `edges` are symmetric weights over the entities of `graph`: `relations(graph)`, or
     `undirected(relations(graph), gloss_links(graph, lexicon))`. `restart_priors` shares a word's
     vote by the priors of its candidates, else evenly; `own_prior` adds the log of a candidate's
-    prior to its score. A candidate that the graph does not know has no share and no vote.
+    prior to its score. UKB's w2w with sense frequencies does both. A candidate that the graph does
+    not know has no share and no vote.
     Raises `LinkingError` for options out of range and edges of another size.
     """
 

@@ -112,7 +112,7 @@ class FirstSense:
 class GlossScorer:
     """Cosine of the sentence with each candidate's gloss, in vectors of a sentence encoder.
 
-    Both sides are written as GlossBERT writes them (Huang et al. 2019, section 3.2): the sentence
+    Both sides are written as GlossBERT writes them (Huang et al. 2019): the sentence
     with the word in quotes, and `word : gloss`. GlossBERT then reads both at once with a model
     trained on sense-annotated text; here nothing is trained and the two sides do not see each
     other. The gloss is WordNet's with its examples (`examples=False`: up to the first one). A

@@ -12,7 +12,7 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, LinkedText
 from entity_linking.names.document import Longer, longer_mentions
 from entity_linking.names.index import NameIndex
-from entity_linking.names.priors import LEVEL_WEIGHTS, Hit, PriorFormula, levels, rank
+from entity_linking.names.priors import LEVEL_WEIGHTS, Hit, PriorFormula, levels, rank_entities
 from entity_linking.names.segment import fold_keys
 from entity_linking.names.variants import (
     KIND_WEIGHTS,
@@ -79,7 +79,7 @@ class NameCandidates:
         if found is None:
             if len(self._cache) >= MOST_CACHED:
                 self._cache.clear()
-            found = rank(self._index, self._hits(surface), self._formula, self._max)
+            found = rank_entities(self._index, self._hits(surface), self._formula, self._max)
             self._cache[surface] = found
         return found
 

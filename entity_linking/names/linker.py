@@ -19,7 +19,7 @@ from entity_linking.names.priors import (
     Hit,
     PriorFormula,
     levels,
-    rank,
+    rank_entities,
 )
 from entity_linking.names.variants import KIND_WEIGHTS, Kind
 from entity_linking.names.words import STOP_WORDS
@@ -208,7 +208,7 @@ class NameLinker:
             worst = WRITTEN if just_so or self._index.case == "sensitive" else OTHER - 1
             accepted = [entry for level, entry in graded if level <= worst]
         hits = [Hit(entry, KIND_WEIGHTS[entry.kind], entry.kind) for entry in accepted]
-        found = rank(self._index, hits, self._formula, self._max)
+        found = rank_entities(self._index, hits, self._formula, self._max)
         return tuple(c for c in found if c.prior >= self._gates.min_prior)
 
     # ---- parts of names ----------------------------------------------------

@@ -93,7 +93,7 @@ def _squeezed(surface: str, *, fold: bool) -> str:
     return "".join(normalise(surface, fold=fold)[0].split())
 
 
-def rank(
+def rank_entities(
     index: NameIndex, hits: Iterable[Hit], formula: PriorFormula, max_candidates: int
 ) -> tuple[Candidate, ...]:
     """The candidates that hits stand for, by the formula of this module; best prior first."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_linking.edits import edit_similarities
@@ -26,6 +26,7 @@ def _distance(a: str, b: str) -> int:
     return table[-1][-1]
 
 
+@settings(deadline=None)
 @given(WORDS, st.lists(WORDS, max_size=5))
 def test_like_the_recurrence(text: str, others: list[str]) -> None:
     expected = [1 - _distance(text, other) / max(len(text), len(other), 1) for other in others]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_linking import DictionaryLinker, edits, fuzzy, ngrams
@@ -65,6 +65,7 @@ def test_what_a_dictionary_misses(index: FuzzyIndex, written: str, meant: str) -
     assert found[0].surface == meant
 
 
+@settings(deadline=None)
 @given(st.lists(SURFACES, min_size=1, max_size=8))
 def test_a_name_finds_itself_first(surfaces: list[str]) -> None:
     index = FuzzyIndex.build(Name(f"Q{i}", surface) for i, surface in enumerate(surfaces))
@@ -74,6 +75,7 @@ def test_a_name_finds_itself_first(surfaces: list[str]) -> None:
         assert f"Q{i}" in dict(found[0].bearers)
 
 
+@settings(deadline=None)
 @given(st.lists(SURFACES, max_size=8), st.lists(SURFACES, max_size=8), st.lists(SURFACES))
 def test_adding_is_building_at_once(old: list[str], new: list[str], asked: list[str]) -> None:
     before = [Name(f"Q{i}", surface, i + 1) for i, surface in enumerate(old)]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_linking.errors import LinkingError
@@ -61,6 +61,7 @@ def test_skipped_n_grams_still_count() -> None:
         assert found == pytest.approx({i: _cosine(query, forms[i]) for i in found})
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=6))
 def test_gram_sets_in_batches(texts: list[str]) -> None:
     forms = [form for form in map(form_of, texts) if form]

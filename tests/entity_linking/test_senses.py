@@ -212,7 +212,7 @@ def test_definitions_lose_their_examples() -> None:
 @pytest.mark.wordnet
 @pytest.mark.slow
 def test_first_sense_of_the_real_thing(data_root: Path) -> None:
-    """Raganato et al. 2017, table 3, WordNet's first sense: 63.0 and 67.8."""
+    """Raganato et al. 2017, WordNet's first sense: 63.0 and 67.8."""
     graph, _ = load([Source(Path("/usr/share/wordnet"), "wordnet", {"lexical": "synsets"})])
     lexicon, synset_of = Lexicon.open(), gold_synsets()
     for name, ending, n, published in (
