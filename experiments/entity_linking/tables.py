@@ -63,7 +63,7 @@ def _world(world: Told) -> str:
         for name, found in world["gold"].items()
     ]
     heads = ("benchmark", "documents", "mentions", "NIL", "gold in graph", "its label is from")
-    return "\n".join(lines) + "\n" + _table(heads, rows)
+    return "\n".join(lines) + "\n\n" + _table(heads, rows)
 
 
 def _sentence(name: str, found: Mapping[str, Any]) -> str:
