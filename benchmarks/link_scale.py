@@ -108,7 +108,7 @@ def build_graph(folder: Path) -> str:
 
 
 def build_fuzzy(folder: Path) -> str:
-    from entity_linking.fuzzy import FuzzyIndex
+    from entity_linking.fuzzy.index import FuzzyIndex
     from kg_loaders import KnowledgeGraph
 
     index = FuzzyIndex.of_graph(KnowledgeGraph.open(folder / "graph"))
@@ -133,7 +133,7 @@ def open_graph(folder: Path) -> Callable[[str], int]:
 
 
 def open_fuzzy(folder: Path) -> Callable[[str], int]:
-    from entity_linking.fuzzy import FuzzyIndex
+    from entity_linking.fuzzy.index import FuzzyIndex
 
     index = FuzzyIndex.open(folder / "fuzzy")
     return lambda query: len(index.search([query])[0])
@@ -189,7 +189,7 @@ def import_module_of(name: str) -> None:
     import kg_loaders  # noqa: F401
 
     if name == "fuzzy":
-        import entity_linking.fuzzy
+        import entity_linking.fuzzy.index
     if name == "names":
         import entity_linking.names  # noqa: F401
 

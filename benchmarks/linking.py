@@ -37,9 +37,9 @@ import numpy as np
 from link_scale import make_names
 
 from entity_linking import DictionaryLinker, LinkedText, Linker, read_trex
-from entity_linking.fuzzy import FuzzyIndex
+from entity_linking.fuzzy.index import FuzzyIndex
+from entity_linking.fuzzy.ngrams import Name, form_of
 from entity_linking.names import NameCandidates, NameIndex, NameLinker
-from entity_linking.ngrams import Name, form_of
 from entity_linking.parts import Scores
 from entity_linking.pipeline import Pipeline
 from entity_linking.surfaces import normalise

@@ -39,12 +39,12 @@ from typing import Any
 import numpy as np
 
 from entity_linking import Candidate, DictionaryLinker, LinkedText, read_trex, read_wiki80
-from entity_linking.context_words import words_of
-from entity_linking.features import TypeScorer
-from entity_linking.mix import DEFAULT_WEIGHTS, Normalisation, default_scorers, normalised
 from entity_linking.parts import Scores
-from entity_linking.rerank_table import RerankTable, tabulate, targets
-from entity_linking.reranker import (
+from entity_linking.scorers.context_words import words_of
+from entity_linking.scorers.features import TypeScorer
+from entity_linking.scorers.mix import DEFAULT_WEIGHTS, Normalisation, default_scorers, normalised
+from entity_linking.scorers.rerank_table import RerankTable, tabulate, targets
+from entity_linking.scorers.reranker import (
     RerankSettings,
     fit_tables,
     relative_logits,

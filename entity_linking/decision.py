@@ -20,7 +20,7 @@ class Decision:
     confidence, linear between its points `(raw, calibrated)`, flat outside; empty changes nothing.
     A link is NIL when its calibrated confidence is below `nil_below` or it has no candidate; its
     own confidence is then one minus that of the best candidate.
-    `entity_linking.calibration` fits all of them on annotated text.
+    `entity_linking.calibration.fitting` fits all of them on annotated text.
     """
 
     temperature: float = 1.0

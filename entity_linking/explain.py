@@ -10,10 +10,10 @@ import numpy as np
 from entity_linking.cache import CachedLinker
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Candidate, Link, LinkedText
-from entity_linking.mix import Mix, Shares
 from entity_linking.parts import Disambiguator, Scores
 from entity_linking.pipeline import Pipeline
-from entity_linking.reranker import Reranker
+from entity_linking.scorers.mix import Mix, Shares
+from entity_linking.scorers.reranker import Reranker
 
 
 @dataclass(frozen=True, slots=True)

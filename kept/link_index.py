@@ -3,7 +3,7 @@
     manifest.json    format version; the host of the sentence encoder, if there are vectors
     names/           `entity_linking.names.NameIndex`
     fuzzy/           `entity_linking.fuzzy.FuzzyIndex`, if asked for
-    dense/           `entity_linking.dense_index.DenseIndex`, if asked for
+    dense/           `entity_linking.dense.index.DenseIndex`, if asked for
 
 Each part has its own manifest with the hashes of its graphs. Adding a graph adds to one part after
 the other and passes over those that have it, so an addition that died is repeated, not mended.
@@ -23,12 +23,12 @@ import numpy as np
 
 from entity_linking.dictionary import Case
 from entity_linking.errors import LinkIndexError
-from entity_linking.fuzzy import FuzzyIndex, names_of
+from entity_linking.fuzzy.index import FuzzyIndex, names_of
 from entity_linking.names import NameCandidates, NameIndex
 from kg_loaders import KnowledgeGraph, TextKind
 
 if TYPE_CHECKING:
-    from entity_linking.dense_index import DenseIndex
+    from entity_linking.dense.index import DenseIndex
     from entity_linking.parts import SentenceEncoder
 
 KIND, FORMAT_VERSION = "kept link index", 1
@@ -65,7 +65,7 @@ class LinkIndex:
         manifest = _read_manifest(place)
         dense = None
         if manifest.host is not None:
-            from entity_linking.dense_index import DenseIndex
+            from entity_linking.dense.index import DenseIndex
 
             dense = DenseIndex.open(place / "dense")
         return cls(
@@ -193,8 +193,8 @@ def _build_dense(
     folder: Path,
     progress: Progress | None,
 ) -> None:
-    from entity_linking.cards import CardOptions
-    from entity_linking.dense_index import DenseIndex
+    from entity_linking.dense.cards import CardOptions
+    from entity_linking.dense.index import DenseIndex
 
     shards = target.with_name(f".{target.name}.vectors")
     cards = CardOptions(languages=None if languages is None else tuple(languages))

@@ -9,7 +9,7 @@ The command line, the spaCy component, caches and experiments all ask `open_link
     decision     plain, for a trained model with its NIL, or one that was fitted
 
 Methods: `prior` is p(entity | surface) alone. `overlap`, `dense` and `coherence` add one scorer to
-its logarithm; `mix` is `entity_linking.mix.default_mix`. `trained` is a re-ranker made by
+its logarithm; `mix` is `entity_linking.scorers.mix.default_mix`. `trained` is a re-ranker made by
 `kept link train`. Without an index all of it is made in memory from the graph, vectors by MiniLM
 and for the method `dense` alone; with one, a part that it does not hold is not made. Only vectors
 load torch.
@@ -25,27 +25,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from entity_linking.cache import fingerprint
-from entity_linking.calibration import load_decision
-from entity_linking.cards import CardOptions
-from entity_linking.coherence import CoherenceScorer
+from entity_linking.calibration.fitting import load_decision
 from entity_linking.decision import Decision
+from entity_linking.dense.cards import CardOptions
 from entity_linking.dictionary import CASES, Case
 from entity_linking.errors import LinkIndexError, LinkingError
-from entity_linking.features import PriorScorer
-from entity_linking.fuzzy import FuzzyCandidates, FuzzyIndex
+from entity_linking.fuzzy.index import FuzzyCandidates, FuzzyIndex
 from entity_linking.mentions import LinkedText
-from entity_linking.mix import DEFAULT_WEIGHTS, Mix, default_mix, default_scorers
 from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
 from entity_linking.parts import Candidates, CandidateSource, Scorer, SentenceEncoder
 from entity_linking.pipeline import Pipeline
-from entity_linking.reranker import Reranker
+from entity_linking.scorers.coherence import CoherenceScorer
+from entity_linking.scorers.features import PriorScorer
+from entity_linking.scorers.mix import DEFAULT_WEIGHTS, Mix, default_mix, default_scorers
+from entity_linking.scorers.reranker import Reranker
 from entity_linking.sources import FirstFound
 from kept.link_graphs import read_graph
 from kept.link_index import LinkIndex, load_encoder
 from kg_loaders import KnowledgeGraph
 
 if TYPE_CHECKING:
-    from entity_linking.dense_index import DenseIndex
+    from entity_linking.dense.index import DenseIndex
 
 Method = Literal["prior", "overlap", "dense", "coherence", "mix", "trained"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -146,7 +146,7 @@ class _Parts:
         elif self._index.fuzzy is not None:
             sources.append(FuzzyCandidates(self._index.fuzzy))
         if self._settings.method == "dense" or "dense" in self._trained_with:
-            from entity_linking.dense import DenseCandidates
+            from entity_linking.dense.context import DenseCandidates
 
             sources.append(DenseCandidates(*self._dense))
         source: CandidateSource = FirstFound(sources)
@@ -178,7 +178,7 @@ class _Parts:
         if name == "coherence":
             return CoherenceScorer(self._graph)
         if name == "dense":
-            from entity_linking.dense import ContextScorer
+            from entity_linking.dense.context import ContextScorer
 
             return ContextScorer(*self._dense)
         known = default_scorers(self._graph)
@@ -191,7 +191,7 @@ class _Parts:
 
     @cached_property
     def _dense(self) -> tuple[DenseIndex, SentenceEncoder]:
-        from entity_linking.dense import DenseIndex, RememberingEncoder
+        from entity_linking.dense.context import DenseIndex, RememberingEncoder
 
         if self._index is not None:
             encoder = self._index.encoder()

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from entity_linking.candidate_rows import CandidateRows
 from entity_linking.decision import Decision
 from entity_linking.mentions import Link, LinkedText
 from entity_linking.parts import Candidates, CandidateSource, Scorer, Scores
+from entity_linking.scorers.candidate_rows import CandidateRows
 from experiments.entity_linking.texts import drawn
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from entity_linking.calibration import Answer, answers, confidences, cross_validated, fit
+from entity_linking.calibration.fitting import Answer, answers, confidences, cross_validated, fit
+from entity_linking.calibration.reliability import calibration_score, draw_reliability, reliability
 from entity_linking.decision import Decision
 from entity_linking.mentions import LinkedText
-from entity_linking.reliability import calibration_score, draw_reliability, reliability
 from entity_linking.scoring import (
     Measure,
     binned,

@@ -20,18 +20,18 @@ from functools import cached_property
 from pathlib import Path
 
 from entity_linking.annotations import read_jsonl, write_jsonl
-from entity_linking.cards import CardOptions
-from entity_linking.coherence import CoherenceScorer
 from entity_linking.decision import Decision
-from entity_linking.dense import ContextScorer, DenseCandidates
-from entity_linking.dense_index import DenseIndex
+from entity_linking.dense.cards import CardOptions
+from entity_linking.dense.context import ContextScorer, DenseCandidates
+from entity_linking.dense.index import DenseIndex
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.features import PopularityScorer, PriorScorer, TypeScorer
 from entity_linking.mentions import LinkedText
-from entity_linking.mix import Mix, default_scorers
 from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
 from entity_linking.parts import CandidateSource, Scorer
-from entity_linking.reranker import Reranker, RerankSettings, with_gold
+from entity_linking.scorers.coherence import CoherenceScorer
+from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
+from entity_linking.scorers.mix import Mix, default_scorers
+from entity_linking.scorers.reranker import Reranker, RerankSettings, with_gold
 from experiments.entity_linking import baseline
 from experiments.entity_linking.benchmarks import FILES, PARTLY_MARKED, SuppliedCandidates
 from experiments.entity_linking.config import Study

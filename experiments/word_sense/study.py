@@ -15,13 +15,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, PositiveInt, model_validator
 
 from entity_linking.decision import Decision
-from entity_linking.features import PriorScorer
-from entity_linking.gloss_links import gloss_links
 from entity_linking.mentions import Link, LinkedText
 from entity_linking.parts import Scorer, Scores, SentenceEncoder
 from entity_linking.pipeline import Pipeline
+from entity_linking.scorers.features import PriorScorer
 from entity_linking.scoring import LinkScore
-from entity_linking.sense_corpus import (
+from entity_linking.senses.candidates import FirstSense, GlossScorer, SenseCandidates
+from entity_linking.senses.corpus import (
     SenseText,
     answers,
     correct,
@@ -30,9 +30,9 @@ from entity_linking.sense_corpus import (
     score_senses,
     sentence_of,
 )
-from entity_linking.sense_walks import SenseWalk, relations, undirected
-from entity_linking.senses import FirstSense, GlossScorer, SenseCandidates
-from entity_linking.wordnet import WordNetCandidates
+from entity_linking.senses.gloss_links import gloss_links
+from entity_linking.senses.walks import SenseWalk, relations, undirected
+from entity_linking.senses.wordnet import WordNetCandidates
 from kept.evaluation.statistics import bootstrap_interval, paired_bootstrap_interval
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Source, load

@@ -11,9 +11,9 @@ import typer
 from entity_linking.annotations import read_jsonl
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
-from entity_linking.mix import default_scorers
-from entity_linking.rerank_table import tabulate
-from entity_linking.reranker import (
+from entity_linking.scorers.mix import default_scorers
+from entity_linking.scorers.rerank_table import tabulate
+from entity_linking.scorers.reranker import (
     Reranker,
     RerankSettings,
     split_by_text,

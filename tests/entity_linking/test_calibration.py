@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_linking import Candidate, Link, LinkedText, Mention, gold_link
-from entity_linking.calibration import (
+from entity_linking.calibration.fitting import (
     Answer,
     FittedDecision,
     answers,
@@ -25,9 +25,9 @@ from entity_linking.calibration import (
     load_decision,
     save_decision,
 )
+from entity_linking.calibration.reliability import brier_score
 from entity_linking.decision import Decision
 from entity_linking.errors import LinkIndexError, ScoreError
-from entity_linking.reliability import brier_score
 from kg_loaders import KnowledgeGraph
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from entity_linking.cards import CardOptions, card, cards
+from entity_linking.dense.cards import CardOptions, card, cards
 from entity_linking.errors import LinkingError
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, atlas, graph_from_records
 

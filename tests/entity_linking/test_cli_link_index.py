@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 import kept.link_index
 import kept.linkers
 from entity_linking import LinkedText, LinkingError, gold_link, read_jsonl, write_jsonl
-from entity_linking.calibration import FittedDecision, save_decision
+from entity_linking.calibration.fitting import FittedDecision, save_decision
 from entity_linking.decision import Decision
 from entity_linking.explain import explain
 from entity_linking.names import NameIndex

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from entity_linking import DictionaryLinker, LinkedText, gold_link, write_jsonl
 from entity_linking.errors import LinkingError
-from entity_linking.mix import default_scorers
-from entity_linking.reranker import Reranker
+from entity_linking.scorers.mix import default_scorers
+from entity_linking.scorers.reranker import Reranker
 from kept.cli.link_train import train
 from kg_loaders import KnowledgeGraph
 

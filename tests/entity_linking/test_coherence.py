@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from entity_linking import Candidate, Link, LinkedText, LinkingError, Mention
-from entity_linking import walks as walks_module
-from entity_linking.coherence import CoherenceScorer
-from entity_linking.walks import n_steps, personalised_pagerank, walkable
+from entity_linking.scorers import walks as walks_module
+from entity_linking.scorers.coherence import CoherenceScorer
+from entity_linking.scorers.walks import n_steps, personalised_pagerank, walkable
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 
 FLOOR = 1e-4

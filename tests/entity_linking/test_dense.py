@@ -7,7 +7,7 @@ import pytest
 from dense_parts import TrigramEncoder, mention_of
 
 from entity_linking import DictionaryLinker, Link, LinkedText, LinkingError, Mention
-from entity_linking.dense import (
+from entity_linking.dense.context import (
     ContextScorer,
     DenseCandidates,
     DenseIndex,

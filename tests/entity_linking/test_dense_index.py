@@ -9,9 +9,10 @@ from dense_parts import TrigramEncoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entity_linking import dense_build, dense_faiss, dense_index
-from entity_linking.cards import CardOptions, cards
-from entity_linking.dense_index import DenseIndex
+from entity_linking.dense import approximate, building
+from entity_linking.dense import index as dense_index
+from entity_linking.dense.cards import CardOptions, cards
+from entity_linking.dense.index import DenseIndex
 from entity_linking.errors import LinkIndexError, LinkingError
 from kg_loaders import KnowledgeGraph, Text, TextKind, atlas, graph_from_records
 
@@ -137,7 +138,7 @@ def test_a_saved_index_grows(kind: str, first: int, tmp_path: Path) -> None:
 
 
 def test_a_killed_build_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dense_build, "CARDS_PER_SHARD", 100)
+    monkeypatch.setattr(building, "CARDS_PER_SHARD", 100)
     graph, folder = _many(450), tmp_path / "shards"
     with pytest.raises(KeyboardInterrupt):
         DenseIndex.build(graph, TrigramEncoder(stop_after=250), checkpoint=folder)
@@ -252,8 +253,8 @@ def test_faults_of_the_caller_are_told() -> None:
 
 def test_the_kind_goes_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = (0, 50_000, 50_001, 1_000_000, 1_000_001)
-    assert [dense_faiss.kind_for(n) for n in sizes] == ["flat", "flat", "hnsw", "hnsw", "ivf"]
-    monkeypatch.setattr(dense_faiss, "FLAT_MOST", 10)
+    assert [approximate.kind_for(n) for n in sizes] == ["flat", "flat", "hnsw", "hnsw", "ivf"]
+    monkeypatch.setattr(approximate, "FLAT_MOST", 10)
     assert DenseIndex.build(_many(11), TrigramEncoder()).manifest.kind == "hnsw"
 
 
@@ -266,7 +267,7 @@ def test_the_report_counts_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None
     report = index.report(n_queries=40)
     assert all(0.5 < share <= 1.0 for _, share in report.recall)
     assert report.index_bytes > graph.n_entities * 64 * 2
-    monkeypatch.setattr(dense_faiss, "LISTS_SEARCHED", 1)
+    monkeypatch.setattr(approximate, "LISTS_SEARCHED", 1)
     assert index.report(n_queries=40).recall[2][1] < report.recall[2][1]
     assert str(report).startswith(f"ivf index of {graph.n_entities} entities: recall")
     empty = DenseIndex.build(_graph({}), encoder).report()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entity_linking.edits import edit_similarities
+from entity_linking.fuzzy.edits import edit_similarities
 
 WORDS = st.text(alphabet="abé汉 ", max_size=8)
 

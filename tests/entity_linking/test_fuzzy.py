@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entity_linking import DictionaryLinker, edits, fuzzy, ngrams
+from entity_linking import DictionaryLinker
 from entity_linking.errors import LinkIndexError, LinkingError
-from entity_linking.fuzzy import FuzzyCandidates, FuzzyIndex, names_of
+from entity_linking.fuzzy import edits, ngrams
+from entity_linking.fuzzy import index as fuzzy
+from entity_linking.fuzzy.index import FuzzyCandidates, FuzzyIndex, names_of
+from entity_linking.fuzzy.ngrams import Name, form_of
 from entity_linking.mentions import Link, LinkedText, Mention
-from entity_linking.ngrams import Name, form_of
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 
 NAMES = [
@@ -203,7 +205,7 @@ def test_saved_added_and_opened(tmp_path: Path, index: FuzzyIndex) -> None:
 
 def test_the_same_names_make_the_same_files(tmp_path: Path) -> None:
     code = (
-        "import sys; from entity_linking.fuzzy import FuzzyIndex, Name\n"
+        "import sys; from entity_linking.fuzzy.index import FuzzyIndex, Name\n"
         "names = [Name(f'Q{i % 7}', f'name {i % 11}') for i in range(99)]\n"
         "FuzzyIndex.build(names).save(sys.argv[1])"
     )

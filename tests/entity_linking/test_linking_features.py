@@ -9,9 +9,10 @@ import pytest
 from rerank_worlds import flat, linked
 
 from entity_linking import DictionaryLinker, LinkedText, LinkingError
-from entity_linking.candidate_rows import CandidateRows
-from entity_linking.context_words import FUNCTION_WORDS, words_of
-from entity_linking.features import (
+from entity_linking.parts import Scorer
+from entity_linking.scorers.candidate_rows import CandidateRows
+from entity_linking.scorers.context_words import FUNCTION_WORDS, words_of
+from entity_linking.scorers.features import (
     NameScorer,
     NeighbourScorer,
     PopularityScorer,
@@ -19,8 +20,7 @@ from entity_linking.features import (
     TypeScorer,
     name_likeness,
 )
-from entity_linking.overlap import OverlapScorer
-from entity_linking.parts import Scorer
+from entity_linking.scorers.overlap import OverlapScorer
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 SCORERS: dict[str, Callable[[KnowledgeGraph], Scorer]] = {
@@ -121,7 +121,7 @@ def test_coherence_in_small_steps(
 ) -> None:
     scorer = NeighbourScorer(small_graph)
     whole = flat(scorer.scores(texts))
-    monkeypatch.setattr("entity_linking.features.PAIRS_PER_STEP", 3)
+    monkeypatch.setattr("entity_linking.scorers.features.PAIRS_PER_STEP", 3)
     assert flat(scorer.scores(texts)) == whole
 
 

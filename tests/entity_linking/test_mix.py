@@ -8,9 +8,15 @@ import pytest
 from rerank_worlds import flat, linked
 
 from entity_linking import DictionaryLinker, LinkedText, LinkingError
-from entity_linking.features import PriorScorer
-from entity_linking.mix import DEFAULT_WEIGHTS, Mix, Normalisation, default_mix, default_scorers
 from entity_linking.parts import Scores
+from entity_linking.scorers.features import PriorScorer
+from entity_linking.scorers.mix import (
+    DEFAULT_WEIGHTS,
+    Mix,
+    Normalisation,
+    default_mix,
+    default_scorers,
+)
 from kg_loaders import KnowledgeGraph
 
 TEXT = linked(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_linking.errors import LinkingError
-from entity_linking.ngrams import Name, NameSegment, build_segment, form_of, gram_sets
+from entity_linking.fuzzy.ngrams import Name, NameSegment, build_segment, form_of, gram_sets
 
 UNBOUNDED = 10**9
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
 
-from entity_linking.errors import ScoreError
-from entity_linking.reliability import (
+from entity_linking.calibration.reliability import (
     brier_score,
     calibration_score,
     draw_reliability,
     negative_log_likelihood,
     reliability,
 )
+from entity_linking.errors import ScoreError
 
 ANSWERS = st.lists(st.tuples(st.integers(0, 20).map(lambda i: i / 20), st.booleans()), min_size=2)
 
@@ -95,7 +95,7 @@ def test_the_picture_is_whole(tmp_path: Path) -> None:
 
 def test_the_measures_load_no_matplotlib() -> None:
     code = (
-        "import sys, entity_linking.reliability, entity_linking.scoring; "
+        "import sys, entity_linking.calibration.reliability, entity_linking.scoring; "
         "sys.exit(any(name in sys.modules for name in ('matplotlib', 'sklearn', 'scipy', 'torch')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

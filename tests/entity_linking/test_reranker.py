@@ -14,11 +14,11 @@ from rerank_worlds import flat, linked, toy_world
 from entity_linking import DictionaryLinker, LinkedText, LinkingError
 from entity_linking.decision import Decision
 from entity_linking.errors import LinkIndexError
-from entity_linking.features import NeighbourScorer, PriorScorer
-from entity_linking.mix import default_scorers
 from entity_linking.parts import Scorer
-from entity_linking.rerank_table import feature_names, tabulate, targets
-from entity_linking.reranker import (
+from entity_linking.scorers.features import NeighbourScorer, PriorScorer
+from entity_linking.scorers.mix import default_scorers
+from entity_linking.scorers.rerank_table import feature_names, tabulate, targets
+from entity_linking.scorers.reranker import (
     Reranker,
     RerankSettings,
     ablation,
@@ -263,7 +263,8 @@ def test_same_in_every_process(small_graph: KnowledgeGraph, tmp_path: Path) -> N
 
 def test_using_a_model_loads_no_torch() -> None:
     program = (
-        "import sys, entity_linking.reranker, entity_linking.mix, kept.cli.link_train;"
+        "import sys, entity_linking.scorers.reranker, entity_linking.scorers.mix;"
+        "import kept.cli.link_train;"
         "assert 'torch' not in sys.modules"
     )
     root = Path(__file__).parent.parent.parent

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from entity_linking import DictionaryLinker, LinkedText, LinkingError
-from entity_linking.gloss_links import gloss_links
 from entity_linking.pipeline import Pipeline
-from entity_linking.sense_corpus import SenseText, read_senses
-from entity_linking.sense_walks import Method, SenseWalk, relations, undirected
-from entity_linking.senses import FirstSense, SenseCandidates
+from entity_linking.senses.candidates import FirstSense, SenseCandidates
+from entity_linking.senses.corpus import SenseText, read_senses
+from entity_linking.senses.gloss_links import gloss_links
+from entity_linking.senses.walks import Method, SenseWalk, relations, undirected
 from kg_loaders import KnowledgeGraph
 from tests.entity_linking.mini_wordnet import (
     EDGES,

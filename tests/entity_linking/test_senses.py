@@ -12,9 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from entity_linking import DictionaryLinker, Link, LinkedText, LinkingError, Mention
-from entity_linking.features import PriorScorer
 from entity_linking.pipeline import Pipeline
-from entity_linking.sense_corpus import (
+from entity_linking.scorers.features import PriorScorer
+from entity_linking.senses.candidates import FirstSense, GlossScorer, SenseCandidates, definition
+from entity_linking.senses.corpus import (
     SenseText,
     answers,
     correct,
@@ -22,7 +23,6 @@ from entity_linking.sense_corpus import (
     read_senses,
     score_senses,
 )
-from entity_linking.senses import FirstSense, GlossScorer, SenseCandidates, definition
 from kg_loaders import KnowledgeGraph, Source, load
 from kg_loaders.wordnet_lexicon import Lexicon
 from tests.entity_linking.mini_wordnet import (

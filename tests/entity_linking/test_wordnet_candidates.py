@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entity_linking.errors import LinkingError
-from entity_linking.wordnet import WordNetCandidates
+from entity_linking.senses.wordnet import WordNetCandidates
 from kg_loaders import Text, TextKind, Triple, graph_from_records
 from kg_loaders.wordnet_lexicon import Lexicon, parts_of_speech
 

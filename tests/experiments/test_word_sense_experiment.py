@@ -13,7 +13,7 @@ import yaml
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from entity_linking.sense_corpus import read_senses
+from entity_linking.senses.corpus import read_senses
 from experiments.word_sense.study import SenseConfig, World, run
 from experiments.word_sense.tables import to_markdown
 from tests.entity_linking.mini_wordnet import SYNSET_OF, mini_graph, mini_lexicon, write_corpus

@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer
 
 from entity_linking import DictionaryLinker, LinkedText
-from entity_linking.dense import ContextScorer, DenseCandidates, DenseIndex
+from entity_linking.dense.context import ContextScorer, DenseCandidates, DenseIndex
 from entity_linking.pipeline import Pipeline
 from kept.errors import ConfigError
 from kept.hosts import minilm_folder

@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerBase
 from entity_linking.alignment import pieces_of_all
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Candidate, Link, Linker
-from entity_linking.wordnet import WordNetCandidates
+from entity_linking.senses.wordnet import WordNetCandidates
 from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW, KnowledgeBatch
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph

@@ -15,7 +15,7 @@ from tiny_pretraining import linked_texts, tokenizer, write_host, write_texts
 from typer.testing import CliRunner, Result
 
 from entity_linking.mentions import LinkedText
-from entity_linking.wordnet import WordNetCandidates
+from entity_linking.senses.wordnet import WordNetCandidates
 from kept.auto import AutoEncoder
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.cli import app

@@ -4,7 +4,7 @@ Three steps, each alone or in this order: a temperature with a score for NIL, by
 (temperature: Guo et al. 2017, ICML, section 4.2; NIL is one more class there); an isotonic curve
 (Zadrozny and Elkan 2002, KDD); a threshold for NIL by the best F1. What is fitted is
 reported on other texts: `cross_validated` does it for those at hand.
-`entity_linking.reliability` measures. Axis legend: answer (a mention), candidate.
+`entity_linking.calibration.reliability` measures. Axis legend: answer (a mention), candidate.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.isotonic import IsotonicRegression
 
+from entity_linking.calibration.reliability import CalibrationScore, calibration_score
 from entity_linking.decision import Decision
 from entity_linking.errors import LinkIndexError, ScoreError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scores
 from entity_linking.randomness import generator
-from entity_linking.reliability import CalibrationScore, calibration_score
 from entity_linking.scoring.links import Known, paired, predicate
 from kg_loaders import KnowledgeGraph
 

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from entity_linking.cards import CardOptions
+from entity_linking.dense.cards import CardOptions
 from entity_linking.errors import LinkIndexError
 from kg_loaders.folder import sync
 

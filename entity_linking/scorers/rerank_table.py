@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from entity_linking.candidate_rows import CandidateRows, Ints
 from entity_linking.mentions import LinkedText
-from entity_linking.mix import scorer_column
 from entity_linking.parts import Scorer, Scores
+from entity_linking.scorers.candidate_rows import CandidateRows, Ints
+from entity_linking.scorers.mix import scorer_column
 
 MENTION_FEATURES = ("candidates", "alone", "words", "capitals", "others")
 OF_CANDIDATES = ("", ".lead", ".rank")

@@ -29,8 +29,8 @@ from scipy import sparse
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, Link, LinkedText
 from entity_linking.parts import Scores
-from entity_linking.sense_corpus import sentence_of
-from entity_linking.walks import n_steps, personalised_pagerank, walkable
+from entity_linking.scorers.walks import n_steps, personalised_pagerank, walkable
+from entity_linking.senses.corpus import sentence_of
 from kg_loaders import KnowledgeGraph
 
 Method = Literal["ppr", "ppr_w2w"]

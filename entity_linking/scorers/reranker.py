@@ -41,7 +41,7 @@ from safetensors.numpy import load, save
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scorer, Scores
-from entity_linking.rerank_table import RerankTable, feature_names, tabulate, targets
+from entity_linking.scorers.rerank_table import RerankTable, feature_names, tabulate, targets
 
 FORMAT = "kept-reranker-1"
 MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
@@ -280,7 +280,7 @@ def fit_tables(
     train: RerankTable, held_out: RerankTable, settings: RerankSettings
 ) -> tuple[Weights, RerankRecord]:
     """The weights and the record of the training; loads torch."""
-    from entity_linking.rerank_training import train_weights
+    from entity_linking.scorers.rerank_training import train_weights
 
     return train_weights(train, held_out, settings)
 

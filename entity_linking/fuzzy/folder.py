@@ -17,7 +17,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from entity_linking.errors import LinkIndexError
-from entity_linking.ngrams import SIZES, NameSegment
+from entity_linking.fuzzy.ngrams import SIZES, NameSegment
 from kg_loaders.folder import sync
 
 FORMAT_VERSION = 1

@@ -35,7 +35,7 @@ from scipy import sparse
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scores
-from entity_linking.walks import n_steps, personalised_pagerank, walkable
+from entity_linking.scorers.walks import n_steps, personalised_pagerank, walkable
 from kg_loaders import KnowledgeGraph
 
 Ids = NDArray[np.int64]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from entity_linking.cards import CardOptions, cards
-from entity_linking.dense_folder import Dtype, map_array
+from entity_linking.dense.cards import CardOptions, cards
+from entity_linking.dense.folder import Dtype, map_array
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.parts import SentenceEncoder
 from kg_loaders import KnowledgeGraph

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from entity_linking.reliability import Reliability
+from entity_linking.calibration.reliability import Reliability
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
 

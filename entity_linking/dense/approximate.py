@@ -9,8 +9,8 @@ import faiss as untyped_faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from entity_linking.dense_build import ROWS_PER_STEP
-from entity_linking.dense_folder import AGAIN, Kind
+from entity_linking.dense.building import ROWS_PER_STEP
+from entity_linking.dense.folder import AGAIN, Kind
 from entity_linking.errors import LinkIndexError
 
 faiss: Any = untyped_faiss  # its stubs lack or contradict half of what is used here

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from entity_linking.errors import LinkingError
-from entity_linking.senses import definition
-from entity_linking.wordnet import tag_count
+from entity_linking.senses.candidates import definition
+from entity_linking.senses.wordnet import tag_count
 from kg_loaders import KnowledgeGraph
 from kg_loaders.wordnet import PARTS
 from kg_loaders.wordnet_lexicon import Lexicon

@@ -1,7 +1,7 @@
 """`FuzzyIndex` and `FuzzyCandidates`: names spelled almost like a mention.
 
 For what a dictionary misses: slips, transliterations, spacing, accents. Character n-grams find the
-names to look at (`entity_linking.ngrams`), the edit similarity ranks them (`entity_linking.edits`).
+names to look at (`ngrams`), the edit similarity ranks them (`edits`).
 Word order and short forms are not its business: "Obama, Barack" is far from "Barack Obama".
 
 An index is a row of segments, each with its own names; adding entities adds a segment and touches
@@ -10,7 +10,7 @@ no other. Answers are those of an index built at once, except where the limits o
 
     manifest.json       format version, n-gram sizes; of every segment its folder, counts, the hash
                         of the graph it was made from, and of every file its size and SHA-256
-    segment-0000/       see `entity_linking.ngrams`
+    segment-0000/       see `entity_linking.fuzzy.ngrams`
     segment-0001/ ...
 """
 
@@ -25,11 +25,18 @@ from typing import NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from entity_linking import fuzzy_folder as disk
-from entity_linking.edits import edit_similarities
 from entity_linking.errors import LinkingError
+from entity_linking.fuzzy import folder as disk
+from entity_linking.fuzzy.edits import edit_similarities
+from entity_linking.fuzzy.ngrams import (
+    MAX_WEIGHT,
+    Name,
+    NameSegment,
+    build_segment,
+    form_of,
+    gram_sets,
+)
 from entity_linking.mentions import Candidate, LinkedText
-from entity_linking.ngrams import MAX_WEIGHT, Name, NameSegment, build_segment, form_of, gram_sets
 from entity_linking.parts import Candidates
 from kg_loaders import KnowledgeGraph, TextKind
 

@@ -154,7 +154,7 @@ def draw_reliability(
     before: Reliability, after: Reliability, path: str | Path, *, title: str = ""
 ) -> None:
     """Two diagrams side by side as PNG, counts beneath; the file appears when it is whole."""
-    from entity_linking.reliability_plot import figure_of  # loads matplotlib
+    from entity_linking.calibration.plot import figure_of  # loads matplotlib
 
     png = Path(path)
     beside = png.with_name(f".{png.name}.partial")

@@ -2,7 +2,7 @@
 
 All are vectorised over the batch, finite, and see one text at a time, so the size of a batch
 changes nothing. A candidate that the graph does not know gets what an entity without names and
-triples would get. `entity_linking.overlap` holds the lexical context scorer.
+triples would get. `entity_linking.scorers.overlap` holds the lexical context scorer.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from entity_linking.candidate_rows import CandidateRows, Ints
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scores
+from entity_linking.scorers.candidate_rows import CandidateRows, Ints
 from entity_linking.surfaces import normalise
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.store import offsets_of

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from entity_linking.candidate_rows import Ints
 from entity_linking.errors import LinkingError
 from entity_linking.parts import Scores
-from entity_linking.rerank_table import RerankTable, targets
-from entity_linking.reranker import RerankRecord, RerankSettings, Weights, standard
+from entity_linking.scorers.candidate_rows import Ints
+from entity_linking.scorers.rerank_table import RerankTable, targets
+from entity_linking.scorers.reranker import RerankRecord, RerankSettings, Weights, standard
 
 
 def train_weights(
@@ -75,7 +75,7 @@ class _Side:
 
 
 class _Ranker(nn.Module):
-    """The two networks of `entity_linking.reranker`; the hidden layers begin without effect."""
+    """The two networks of the re-ranker; the hidden layers begin without effect."""
 
     def __init__(self, n_own: int, n_shared: int, hidden: int, rng: np.random.Generator) -> None:
         super().__init__()

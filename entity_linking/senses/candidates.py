@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, LinkedText, Mention
 from entity_linking.parts import Candidates, Scores, SentenceEncoder
-from entity_linking.sense_corpus import SenseText
-from entity_linking.wordnet import tag_count
+from entity_linking.senses.corpus import SenseText
+from entity_linking.senses.wordnet import tag_count
 from kg_loaders import KnowledgeGraph
 from kg_loaders.wordnet import PARTS
 from kg_loaders.wordnet_lexicon import Lexicon

@@ -7,12 +7,17 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from entity_linking.candidate_rows import CandidateRows
 from entity_linking.errors import LinkingError
-from entity_linking.features import NameScorer, NeighbourScorer, PopularityScorer, PriorScorer
 from entity_linking.mentions import LinkedText
-from entity_linking.overlap import OverlapScorer
 from entity_linking.parts import Scorer, Scores
+from entity_linking.scorers.candidate_rows import CandidateRows
+from entity_linking.scorers.features import (
+    NameScorer,
+    NeighbourScorer,
+    PopularityScorer,
+    PriorScorer,
+)
+from entity_linking.scorers.overlap import OverlapScorer
 from kg_loaders import KnowledgeGraph
 
 Normalisation = Literal["none", "z", "log-softmax"]

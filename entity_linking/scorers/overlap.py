@@ -9,12 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from entity_linking.candidate_rows import CandidateRows
-from entity_linking.context_words import FUNCTION_WORDS, words_of
 from entity_linking.errors import LinkingError
-from entity_linking.features import neighbours_of
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scores
+from entity_linking.scorers.candidate_rows import CandidateRows
+from entity_linking.scorers.context_words import FUNCTION_WORDS, words_of
+from entity_linking.scorers.features import neighbours_of
 from kg_loaders import KnowledgeGraph, TextKind
 
 TEXTS_PER_CHUNK = 65_536

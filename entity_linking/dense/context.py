@@ -27,8 +27,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from entity_linking.dense_build import encode_distinct
-from entity_linking.dense_index import DenseIndex, Hit, IndexReport
+from entity_linking.dense.building import encode_distinct
+from entity_linking.dense.index import DenseIndex, Hit, IndexReport
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, LinkedText, Mention
 from entity_linking.parts import Candidates, Scores, SentenceEncoder

@@ -22,10 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from entity_linking import dense_folder as disk
-from entity_linking.cards import CardOptions
-from entity_linking.dense_build import ROWS_PER_STEP, Progress, embed_cards, mean_of
-from entity_linking.dense_faiss import (
+from entity_linking.dense import folder as disk
+from entity_linking.dense.approximate import (
     copied,
     feed,
     kind_for,
@@ -35,7 +33,9 @@ from entity_linking.dense_faiss import (
     searcher_bytes,
     write_searcher,
 )
-from entity_linking.dense_folder import Dtype, Kind, Manifest
+from entity_linking.dense.building import ROWS_PER_STEP, Progress, embed_cards, mean_of
+from entity_linking.dense.cards import CardOptions
+from entity_linking.dense.folder import Dtype, Kind, Manifest
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.parts import SentenceEncoder
 from kg_loaders import KnowledgeGraph, Vocabulary

@@ -1,0 +1,1 @@
+"""Decisions fitted on annotated text, and how far confidence keeps its promise."""

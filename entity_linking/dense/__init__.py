@@ -1,0 +1,1 @@
+"""Dense retrieval: entity cards as vectors, found and scored by a mention's context."""

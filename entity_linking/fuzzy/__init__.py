@@ -1,0 +1,1 @@
+"""Names that are spelled alike, by character n-grams."""

@@ -1,0 +1,1 @@
+"""Word senses over WordNet: candidates, walks, glosses, and the corpora that test them."""
