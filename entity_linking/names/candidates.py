@@ -144,17 +144,19 @@ class NameCandidates:
         forms.extend((form, Kind.INSIDE, share) for form, share in _inside(words))
         return _Ways(forms, base, words)
 
-    def _hits(self, ways: _Ways, keys: list[str]) -> Iterator[Hit]:
+    def _hits(self, ways: _Ways, keys: list[str]) -> list[Hit]:
+        hits: list[Hit] = []
         for (form, kind, share), key in zip(ways.forms, keys, strict=True):
             if entries := self._index.find_key(key):
-                yield from _looked_up(form, kind, entries, share)
+                hits.extend(_looked_up(form, kind, entries, share))
         if not self._varied:
-            return
-        yield from self._initialled(ways.words)
+            return hits
+        hits.extend(self._initialled(ways.words))
         telling = [word for word in name_words(ways.base) if word not in STOP_WORDS]
         if telling:
-            yield from self._in_part(telling)
-            yield from self._overlapping(telling)
+            hits.extend(self._in_part(telling))
+            hits.extend(self._overlapping(telling))
+        return hits
 
     def _initialled(self, words: list[str]) -> Iterator[Hit]:
         """Names that end as the mention does and begin with its initials: "JK Rowling"."""
@@ -175,12 +177,13 @@ class NameCandidates:
                     weight = KIND_WEIGHTS[Kind.INITIALS]
                     yield Hit(*bearer, weight, Kind.INITIALS, Kind.INITIALS)
 
-    def _in_part(self, words: list[str]) -> Iterator[Hit]:
+    def _in_part(self, words: list[str]) -> list[Hit]:
         """Names that hold all words of the mention and more, by the share of words covered."""
         singular = [form for word in words[-1:] for form in singulars(word)]
-        yield from self._holders(words, Kind.PARTIAL, 1.0)
+        hits = self._holders(words, Kind.PARTIAL, 1.0)
         for form in singular:
-            yield from self._holders([*words[:-1], form], Kind.PARTIAL, KIND_WEIGHTS[Kind.PLURAL])
+            hits += self._holders([*words[:-1], form], Kind.PARTIAL, KIND_WEIGHTS[Kind.PLURAL])
+        return hits
 
     def _overlapping(self, words: list[str]) -> Iterator[Hit]:
         """Names that hold all words of the mention but one, unless too many do."""
@@ -191,7 +194,7 @@ class NameCandidates:
 
     def _holders(
         self, words: list[str], kind: Kind, weight: float, most: int | None = None
-    ) -> Iterator[Hit]:
+    ) -> list[Hit]:
         told = tuple(words), most
         held = self._held.get(told)
         if held is None:
@@ -201,8 +204,10 @@ class NameCandidates:
                     self._held.clear()
                 self._held[told] = held
         by_kind = KIND_WEIGHTS[kind] * weight
-        for share, bearer in held:
-            yield Hit(*bearer, by_kind * share, kind, kind)
+        return [
+            Hit(entity, source, n_seen, row, by_kind * share, kind, kind)
+            for share, (entity, source, n_seen, row) in held
+        ]
 
     def _find_holders(self, words: list[str], most: int | None) -> list[Held]:
         """The names with the best share of words and popularity, of each segment."""
@@ -242,13 +247,14 @@ def _highest(values: NDArray[np.floating], n: int) -> NDArray[np.int64]:
     return best
 
 
-def _looked_up(form: str, kind: Kind, entries: Sequence[Entry], share: float) -> Iterator[Hit]:
+def _looked_up(form: str, kind: Kind, entries: Sequence[Entry], share: float) -> list[Hit]:
     if kind is Kind.DEMONYM:
         entries = [entry for entry in entries if entry.kind is Kind.EXACT]
-    by_query = KIND_WEIGHTS[kind] * share
+    by_query, hits = KIND_WEIGHTS[kind] * share, []
     for entry, level in zip(entries, levels(form, entries), strict=True):
         by_name = KIND_WEIGHTS[entry.kind] if entry.kind is not kind else 1.0
-        yield Hit.of(entry, by_query * by_name * LEVEL_WEIGHTS[level], kind)
+        hits.append(Hit.of(entry, by_query * by_name * LEVEL_WEIGHTS[level], kind))
+    return hits
 
 
 def _inside(words: list[str]) -> Iterator[tuple[str, float]]:

@@ -284,9 +284,7 @@ class NameIndex:
             found.append(names)
         return found
 
-    def bearers(
-        self, part: int, names: NDArray[np.int32]
-    ) -> list[tuple[int, Source, float, int]]:
+    def bearers(self, part: int, names: NDArray[np.int32]) -> list[tuple[int, Source, float, int]]:
         """Entity, source, count and row, as an `Entry` has them, of names of segment `part`."""
         segment, first = self.segments[part], self._first_rows[part]
         columns = (

@@ -86,14 +86,14 @@ def levels(surface: str, entries: Iterable[Entry]) -> list[int]:
     0: written just so. 1: raised (first letter, all words, all capitals; see `DictionaryLinker`).
     2: anything else. Only the case can differ, since the folded keys are equal.
     """
-    own, folded = _squeezed(surface, fold=False), _squeezed(surface, fold=True)
-    found = []
+    own, folded, found = _squeezed(surface, fold=False), "", []
     for entry in entries:
         if entry.kind is Kind.ACRONYM:
             found.append(WRITTEN if sum(map(str.isupper, own)) > 1 else OTHER)
         elif entry.kind is Kind.EXACT:
             found.append(_level(own, entry.name))
         else:
+            folded = folded or _squeezed(surface, fold=True)
             forms = _forms(entry.name, entry.kind)
             same = [form for form, squeezed in forms if squeezed == folded]
             found.append(min((_level(own, form) for form in same), default=OTHER))
@@ -146,9 +146,9 @@ def rank_entities(
     ]
     guessed, linked = sum(guess), sum(n_links.values())
     ranked = sorted(
-        (-(n_links.get(entity, 0.0) + formula.m * own / guessed) / (linked + formula.m),
-         -popular, entity)
-        for entity, own, popular in zip(strongest, guess, popularity, strict=True)
+        [(-(n_links.get(entity, 0.0) + formula.m * own / guessed) / (linked + formula.m),
+          -popular, entity)
+         for entity, own, popular in zip(strongest, guess, popularity, strict=True)]
     )  # fmt: skip
     return _named(index, _with_ties(ranked, max_candidates), strongest, max_candidates)
 
@@ -172,13 +172,20 @@ def _named(
 ) -> tuple[Candidate, ...]:
     """The first n with what people read, ties by identifier."""
     identifiers = index.identifiers([entity for _, _, entity in ranked])
-    rows = zip(ranked, identifiers, strict=True)
-    named = sorted((*row[:2], len(name), name, row[2]) for row, name in rows)[:n]
+    named = sorted(
+        [
+            (prior, popular, len(name), name, entity)
+            for (prior, popular, entity), name in zip(ranked, identifiers, strict=True)
+        ]
+    )[:n]
     hits = [strongest[row[4]][1] for row in named]
     names = index.names([hit.row for hit in hits])
+    priors = [min(-row[0], 1.0) for row in named]
     return tuple(
-        Candidate(entity, min(-prior, 1.0), min(-prior, 1.0), hit.reason(name))
-        for (prior, _, _, entity, _), hit, name in zip(named, hits, names, strict=True)
+        [
+            Candidate(row[3], prior, prior, hit.reason(name))
+            for row, prior, hit, name in zip(named, priors, hits, names, strict=True)
+        ]
     )
 
 
