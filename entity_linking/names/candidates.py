@@ -79,7 +79,7 @@ class NameCandidates:
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link of each text its candidates, best prior first."""
-        found = []
+        found: list[list[Candidates]] = []
         for start in range(0, len(texts), TEXTS_PER_STEP):
             step = texts[start : start + TEXTS_PER_STEP]
             surfaces = [
