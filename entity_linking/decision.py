@@ -63,8 +63,9 @@ class Decision:
             raise LinkingError(f"{len(scores)} scores for {len(candidates)} candidates")
         if not candidates:
             return Link(mention, (), None, 1.0)
-        order = np.argsort(-scores, kind="stable")
-        ranked = tuple(candidates[i].scored(float(scores[i])) for i in order.tolist())
+        order = np.argsort(-scores, kind="stable").tolist()
+        values = scores.tolist()
+        ranked = tuple(candidates[i].scored(values[i]) for i in order)
         sure = self.confidence(scores)
         if sure < self.nil_below:
             return Link(mention, ranked, None, 1.0 - sure)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 from entity_linking.decision import Decision
 from entity_linking.mentions import Link, LinkedText, Linker
-from entity_linking.parts import CandidateSource, Scorer
+from entity_linking.parts import Candidates, CandidateSource, Scorer, Scores
 
 TEXTS_PER_STEP = 256
+MOST_REMEMBERED = 16_384
+
+
+class _Decided(NamedTuple):
+    """What was decided for the very tuple `candidates` with these scores."""
+
+    candidates: Candidates
+    scores: bytes
+    link: Link
 
 
 class Pipeline:
@@ -28,6 +37,7 @@ class Pipeline:
     ) -> None:
         self._mentions, self._source = mentions, source
         self._scorer, self._decision = scorer, decision
+        self._decided: dict[int, _Decided] = {}
 
     def __repr__(self) -> str:
         parts = (self._mentions, self._source, self._scorer, self._decision)
@@ -58,12 +68,14 @@ class Pipeline:
     def propose(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
         """The same mentions with candidates, not yet linked (NIL)."""
         return [
-            replace(
-                text,
-                links=tuple(
+            LinkedText(
+                text.text,
+                tuple(
                     Link(link.mention, candidates, None, 1.0)
                     for link, candidates in zip(text.links, found, strict=True)
                 ),
+                text.id,
+                text.pair_start,
             )
             for text, found in zip(texts, self._source.candidates(texts), strict=True)
         ]
@@ -71,12 +83,20 @@ class Pipeline:
     def decide(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
         """The choices among the candidates that the links bear."""
         return [
-            replace(
-                text,
-                links=tuple(
-                    self._decision.decide(link.mention, link.candidates, scores)
-                    for link, scores in zip(text.links, found, strict=True)
-                ),
+            LinkedText(
+                text.text, tuple(map(self._decide, text.links, found)), text.id, text.pair_start
             )
             for text, found in zip(texts, self._scorer.scores(texts), strict=True)
         ]
+
+    def _decide(self, link: Link, scores: Scores) -> Link:
+        """The decision; sources that remember surfaces hand out one tuple again and again."""
+        told, written = link.candidates, scores.tobytes()
+        known = self._decided.get(id(told))
+        if known is None or known.candidates is not told or known.scores != written:
+            decided = self._decision.decide(link.mention, told, scores)
+            if len(self._decided) >= MOST_REMEMBERED:
+                self._decided.clear()
+            known = self._decided[id(told)] = _Decided(told, written, decided)
+        made = known.link
+        return Link(link.mention, made.candidates, made.entity, made.confidence)

@@ -35,10 +35,7 @@ class FirstFound:
             ]
             if not empty:
                 break
-            asked = [
-                replace(texts[row], links=tuple(texts[row].links[i] for i in places))
-                for row, places in empty
-            ]
+            asked = [_with_links(texts[row], places) for row, places in empty]
             for (row, places), answers in zip(empty, source.candidates(asked), strict=True):
                 for i, candidates in zip(places, answers, strict=True):
                     found[row][i] = candidates
@@ -92,6 +89,12 @@ class Union:
             replace(candidate, reason="; ".join(reasons.get(candidate.entity, ())))
             for candidate in ranked[: self._max_candidates]
         )
+
+
+def _with_links(text: LinkedText, places: Sequence[int]) -> LinkedText:
+    if len(places) == len(text.links):
+        return text
+    return replace(text, links=tuple(text.links[i] for i in places))
 
 
 def _some(sources: Sequence[CandidateSource]) -> tuple[CandidateSource, ...]:

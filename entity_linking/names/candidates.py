@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +13,9 @@ from numpy.typing import NDArray
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, LinkedText
 from entity_linking.names.document import Longer, longer_mentions
-from entity_linking.names.index import NameIndex
+from entity_linking.names.index import Entry, NameIndex
 from entity_linking.names.priors import LEVEL_WEIGHTS, Hit, PriorFormula, levels, rank_entities
-from entity_linking.names.segment import fold_keys
+from entity_linking.names.segment import Source, fold_keys
 from entity_linking.names.variants import (
     KIND_WEIGHTS,
     Kind,
@@ -26,11 +28,16 @@ from entity_linking.names.variants import (
 from entity_linking.names.words import CONNECTORS, STOP_WORDS
 from entity_linking.parts import Candidates
 
-MOST_CACHED = 100_000
+MOST_CACHED = 32_768
+MOST_HELD = 2_048
+TEXTS_PER_STEP = 256
 MOST_INITIALLED = 256
 LONGEST_INITIALS = 3
 MOST_WORDS_INSIDE = 6
 MOST_OVERLAPPING = 1_000
+
+Held = tuple[float, tuple[int, Source, float, int]]
+"""The share of a name's words, and its entity, source, count and row."""
 
 
 class NameCandidates:
@@ -65,27 +72,45 @@ class NameCandidates:
         self._index, self._max, self._formula = index, max_candidates, formula
         self._varied, self._in_document = varied, in_document
         self._cache: dict[str, Candidates] = {}
+        self._held: dict[tuple[tuple[str, ...], int | None], list[Held]] = {}
 
     def __repr__(self) -> str:
         return f"NameCandidates({self._index!r}, max_candidates={self._max})"
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link of each text its candidates, best prior first."""
-        return [self._of_text(text) for text in texts]
+        found: list[list[Candidates]] = []
+        for start in range(0, len(texts), TEXTS_PER_STEP):
+            step = texts[start : start + TEXTS_PER_STEP]
+            surfaces = [
+                [text.text[link.mention.start : link.mention.end] for link in text.links]
+                for text in step
+            ]
+            self._learn(chain.from_iterable(surfaces))
+            found.extend(map(self._of_text, step, surfaces))
+        return found
 
     def of_surface(self, surface: str) -> Candidates:
         """The candidates of a surface that stands alone."""
         found = self._cache.get(surface)
         if found is None:
-            if len(self._cache) >= MOST_CACHED:
-                self._cache.clear()
-            found = rank_entities(self._index, self._hits(surface), self._formula, self._max)
-            self._cache[surface] = found
+            self._learn([surface])
+            found = self._cache[surface]
         return found
 
+    def _learn(self, surfaces: Iterable[str]) -> None:
+        """Rank what is not remembered; keys are made for all of it at once, as that is cheaper."""
+        new = [surface for surface in dict.fromkeys(surfaces) if surface not in self._cache]
+        if len(self._cache) + len(new) > MOST_CACHED:
+            self._cache.clear()
+        ways = [self._ways(surface) for surface in new]
+        keys = iter(fold_keys([form for own in ways for form, _, _ in own.forms]))
+        for surface, own in zip(new, ways, strict=True):
+            hits = self._hits(own, list(islice(keys, len(own.forms))))
+            self._cache[surface] = rank_entities(self._index, hits, self._formula, self._max)
+
     # ---- document ----------------------------------------------------------
-    def _of_text(self, text: LinkedText) -> list[Candidates]:
-        surfaces = [text.text[link.mention.start : link.mention.end] for link in text.links]
+    def _of_text(self, text: LinkedText, surfaces: list[str]) -> list[Candidates]:
         own = [self.of_surface(surface) for surface in surfaces]
         if not self._in_document or len(own) < 2:
             return own
@@ -108,33 +133,30 @@ class NameCandidates:
         return tuple(replace(c, score=c.prior) for c in ranked[: self._max])
 
     # ---- names -------------------------------------------------------------
-    def _hits(self, surface: str) -> Iterator[Hit]:
+    def _ways(self, surface: str) -> _Ways:
         if not self._varied:
-            yield from self._looked_up(surface, Kind.EXACT, fold_keys([surface])[0], 1.0)
-            return
+            return _Ways([(surface, Kind.EXACT, 1.0)], "", [])
         variants = query_variants(surface)
         base = next((form for form, kind in variants if kind is Kind.TITLE), None)
         base = base or without_possessive(surface)
         words = loosen(base).split()
-        ways = [(form, kind, 1.0) for form, kind in variants]
-        ways.extend((form, Kind.INSIDE, share) for form, share in _inside(words))
-        keys = fold_keys([form for form, _, _ in ways])
-        for (form, kind, share), key in zip(ways, keys, strict=True):
-            yield from self._looked_up(form, kind, key, share)
-        yield from self._initialled(words)
-        telling = [word for word in name_words(base) if word not in STOP_WORDS]
-        if telling:
-            yield from self._in_part(telling)
-            yield from self._overlapping(telling)
+        forms = [(form, kind, 1.0) for form, kind in variants]
+        forms.extend((form, Kind.INSIDE, share) for form, share in _inside(words))
+        return _Ways(forms, base, words)
 
-    def _looked_up(self, form: str, kind: Kind, key: str, share: float) -> Iterator[Hit]:
-        entries = self._index.find_key(key)
-        if kind is Kind.DEMONYM:
-            entries = [entry for entry in entries if entry.kind is Kind.EXACT]
-        by_query = KIND_WEIGHTS[kind] * share
-        for entry, level in zip(entries, levels(form, entries), strict=True):
-            by_name = KIND_WEIGHTS[entry.kind] if entry.kind is not kind else 1.0
-            yield Hit(entry, by_query * by_name * LEVEL_WEIGHTS[level], kind)
+    def _hits(self, ways: _Ways, keys: list[str]) -> list[Hit]:
+        hits: list[Hit] = []
+        for (form, kind, share), key in zip(ways.forms, keys, strict=True):
+            if entries := self._index.find_key(key):
+                hits.extend(_looked_up(form, kind, entries, share))
+        if not self._varied:
+            return hits
+        hits.extend(self._initialled(ways.words))
+        telling = [word for word in name_words(ways.base) if word not in STOP_WORDS]
+        if telling:
+            hits.extend(self._in_part(telling))
+            hits.extend(self._overlapping(telling))
+        return hits
 
     def _initialled(self, words: list[str]) -> Iterator[Hit]:
         """Names that end as the mention does and begin with its initials: "JK Rowling"."""
@@ -145,19 +167,23 @@ class NameCandidates:
             return
         for part, names in enumerate(self._index.holders(rest)):
             names = self._most_popular(part, names, MOST_INITIALLED)
-            for entry in self._index.entries_of(part, names, Kind.INITIALS):
-                own = loosen(entry.name).casefold().split()
+            held = self._index.bearers(part, names)
+            written = self._index.names([row for _, _, _, row in held])
+            for bearer, name in zip(held, written, strict=True):
+                own = loosen(name).casefold().split()
                 before = own[: -len(rest)]
                 initials = "".join(word[0] for word in before)
                 if own[-len(rest) :] == rest and initials and _fits(letters, initials, before):
-                    yield Hit(entry, KIND_WEIGHTS[Kind.INITIALS], Kind.INITIALS)
+                    weight = KIND_WEIGHTS[Kind.INITIALS]
+                    yield Hit(*bearer, weight, Kind.INITIALS, Kind.INITIALS)
 
-    def _in_part(self, words: list[str]) -> Iterator[Hit]:
+    def _in_part(self, words: list[str]) -> list[Hit]:
         """Names that hold all words of the mention and more, by the share of words covered."""
         singular = [form for word in words[-1:] for form in singulars(word)]
-        yield from self._holders(words, Kind.PARTIAL, 1.0)
+        hits = self._holders(words, Kind.PARTIAL, 1.0)
         for form in singular:
-            yield from self._holders([*words[:-1], form], Kind.PARTIAL, KIND_WEIGHTS[Kind.PLURAL])
+            hits += self._holders([*words[:-1], form], Kind.PARTIAL, KIND_WEIGHTS[Kind.PLURAL])
+        return hits
 
     def _overlapping(self, words: list[str]) -> Iterator[Hit]:
         """Names that hold all words of the mention but one, unless too many do."""
@@ -168,23 +194,67 @@ class NameCandidates:
 
     def _holders(
         self, words: list[str], kind: Kind, weight: float, most: int | None = None
-    ) -> Iterator[Hit]:
+    ) -> list[Hit]:
+        told = tuple(words), most
+        held = self._held.get(told)
+        if held is None:
+            held = self._find_holders(words, most)
+            if len(words) == 1:  # others seldom come again
+                if len(self._held) >= MOST_HELD:
+                    self._held.clear()
+                self._held[told] = held
+        by_kind = KIND_WEIGHTS[kind] * weight
+        return [
+            Hit(entity, source, n_seen, row, by_kind * share, kind, kind)
+            for share, (entity, source, n_seen, row) in held
+        ]
+
+    def _find_holders(self, words: list[str], most: int | None) -> list[Held]:
+        """The names with the best share of words and popularity, of each segment."""
+        found: list[Held] = []
         for part, names in enumerate(self._index.holders(words)):
             if not len(names) or (most is not None and len(names) > most):
                 continue
             segment = self._index.segments[part]
             popularity = self._index.popularity[segment.name_entities[names]]
             shares = len(words) / segment.name_words[names].astype(np.float64)
-            scores = shares * (1.0 + popularity) ** self._formula.alpha
-            best = np.lexsort((names, -scores))[: 2 * self._max]
-            entries = self._index.entries_of(part, names[best], kind)
-            for entry, share in zip(entries, shares[best].tolist(), strict=True):
-                yield Hit(entry, KIND_WEIGHTS[kind] * weight * share, kind)
+            best = _highest(shares * (1.0 + popularity) ** self._formula.alpha, 2 * self._max)
+            bearers = self._index.bearers(part, names[best])
+            found.extend(zip(shares[best].tolist(), bearers, strict=True))
+        return found
 
     def _most_popular(self, part: int, names: NDArray[np.int32], n: int) -> NDArray[np.int32]:
         popularity = self._index.popularity[self._index.segments[part].name_entities[names]]
-        best: NDArray[np.int32] = names[np.lexsort((names, -popularity))[:n]]
+        best: NDArray[np.int32] = names[_highest(popularity, n)]
         return best
+
+
+class _Ways(NamedTuple):
+    """The forms to look a surface up by, with kind and share; what it is without title; words."""
+
+    forms: list[tuple[str, Kind, float]]
+    base: str
+    words: list[str]
+
+
+def _highest(values: NDArray[np.floating], n: int) -> NDArray[np.int64]:
+    """The places of the n highest values, the highest first, ties in order."""
+    if len(values) <= 4 * n:
+        return np.argsort(-values, kind="stable")[:n]
+    bound = np.partition(values, len(values) - n)[len(values) - n]
+    places = np.flatnonzero(values >= bound)
+    best: NDArray[np.int64] = places[np.argsort(-values[places], kind="stable")[:n]]
+    return best
+
+
+def _looked_up(form: str, kind: Kind, entries: Sequence[Entry], share: float) -> list[Hit]:
+    if kind is Kind.DEMONYM:
+        entries = [entry for entry in entries if entry.kind is Kind.EXACT]
+    by_query, hits = KIND_WEIGHTS[kind] * share, []
+    for entry, level in zip(entries, levels(form, entries), strict=True):
+        by_name = KIND_WEIGHTS[entry.kind] if entry.kind is not kind else 1.0
+        hits.append(Hit.of(entry, by_query * by_name * LEVEL_WEIGHTS[level], kind))
+    return hits
 
 
 def _inside(words: list[str]) -> Iterator[tuple[str, float]]:

@@ -14,10 +14,12 @@ surnames stand, or its acronym. The numbers are judgement, not fitted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from entity_linking.names.variants import acronyms, name_words, without_possessive
 
+MOST_REMEMBERED = 16_384
 SHARE_OF_END, SHARE_OF_ACRONYM, SHARE_OF_PART = 0.8, 0.8, 0.4
 
 
@@ -35,7 +37,8 @@ def longer_mentions(surfaces: Sequence[str], starts: Sequence[int]) -> list[Long
     >>> longer_mentions(["David Beckham", "Beckham", "Posh"], [0, 20, 40])[1]
     Longer(place=0, share=0.8, reason="short for 'David Beckham' at 0")
     """
-    words = [tuple(name_words(without_possessive(surface))) for surface in surfaces]
+    described = list(map(_described, surfaces))
+    words = [each.words for each in described]
     with_word: dict[str, list[int]] = {}
     with_acronym: dict[str, list[int]] = {}
     for place, own in enumerate(words):
@@ -43,11 +46,11 @@ def longer_mentions(surfaces: Sequence[str], starts: Sequence[int]) -> list[Long
             continue
         for word in own:
             with_word.setdefault(word, []).append(place)
-        for acronym in acronyms(without_possessive(surfaces[place])):
+        for acronym in described[place].acronyms:
             with_acronym.setdefault(acronym, []).append(place)
     found: list[Longer | None] = []
     for place, own in enumerate(words):
-        short = without_possessive(surfaces[place]).replace(".", "")
+        short = described[place].short
         places = [p for p in with_word.get(own[0], []) if _is_part(own, words[p])] if own else []
         named = [p for p in with_acronym.get(short, []) if len(own) == 1]
         if not places and not named:
@@ -62,6 +65,21 @@ def longer_mentions(surfaces: Sequence[str], starts: Sequence[int]) -> list[Long
         reason = f"short for {surfaces[nearest]!r} at {starts[nearest]}"
         found.append(Longer(nearest, share, reason))
     return found
+
+
+class _Described(NamedTuple):
+    """The telling words of a surface, its acronyms, and the acronym that it may be itself."""
+
+    words: tuple[str, ...]
+    acronyms: tuple[str, ...]
+    short: str
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _described(surface: str) -> _Described:
+    base = without_possessive(surface)
+    words = tuple(name_words(base))
+    return _Described(words, tuple(acronyms(base)) if len(words) > 1 else (), base.replace(".", ""))
 
 
 def _is_part(own: tuple[str, ...], longer: tuple[str, ...]) -> bool:

@@ -34,10 +34,14 @@ from entity_linking.names.segment import (
     build_segment,
     fold_keys,
 )
+from entity_linking.names.texts import Texts
 from entity_linking.names.variants import Kind
 from kg_loaders import KnowledgeGraph
 
 MOST_ENTRIES = 512
+MOST_REMEMBERED = 32_768
+FEW_ENTRIES = 32  # longer answers are not remembered
+_KINDS, _SOURCES = {int(kind): kind for kind in Kind}, {int(source): source for source in Source}
 
 
 class Entry(NamedTuple):
@@ -75,6 +79,7 @@ class NameIndex:
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         lengths = [len(segment.names) for segment in self.segments]
         self._first_rows = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64).tolist()
+        self._remembered: dict[str, tuple[Entry, ...]] = {}
 
     def __repr__(self) -> str:
         return (
@@ -188,8 +193,17 @@ class NameIndex:
     # ---- entities ----------------------------------------------------------
     def entity(self, number: int) -> str:
         """The identifier of an entity."""
-        part = int(np.searchsorted(self._starts, number, side="right")) - 1
-        return self.segments[part].entities.name(number - int(self._starts[part]))
+        return self.identifiers([number])[0]
+
+    def identifiers(self, numbers: Sequence[int]) -> list[str]:
+        """The identifiers of many entities."""
+        if len(self.segments) == 1:
+            return self._identifiers[0].take(numbers)
+        parts = np.searchsorted(self._starts, numbers, side="right") - 1
+        return [
+            self._identifiers[part].take([number - int(self._starts[part])])[0]
+            for part, number in zip(parts.tolist(), numbers, strict=True)
+        ]
 
     def numbers(self, entities: Sequence[str]) -> NDArray[np.int64]:
         """The numbers of identifiers, int64 `[n]`, -1 for those not here."""
@@ -209,7 +223,25 @@ class NameIndex:
             known[segment.raised] = segment.raised_popularity
         return known
 
+    @cached_property
+    def _identifiers(self) -> list[Texts]:
+        return [Texts(segment.entities.array) for segment in self.segments]
+
     # ---- names -------------------------------------------------------------
+    @cached_property
+    def _written(self) -> list[Texts]:
+        return [Texts(segment.names) for segment in self.segments]
+
+    def names(self, rows: Sequence[int]) -> list[str]:
+        """Names by their numbers over all segments, as written."""
+        if len(self.segments) == 1:
+            return self._written[0].take(rows)
+        parts = np.searchsorted(self._first_rows, rows, side="right") - 1
+        return [
+            self._written[part].take([row - self._first_rows[part]])[0]
+            for part, row in zip(parts.tolist(), rows, strict=True)
+        ]
+
     @property
     def longest_key(self) -> int:
         """Characters of the longest key."""
@@ -217,18 +249,26 @@ class NameIndex:
 
     def find(self, form: str) -> list[Entry]:
         """The entries behind the folded key of `form`, segment by segment."""
-        return self.find_key(fold_keys([form])[0])
+        return list(self.find_key(fold_keys([form])[0]))
 
-    def find_key(self, key: str) -> list[Entry]:
+    def find_key(self, key: str) -> tuple[Entry, ...]:
         """The entries behind a folded key; of more than 512 in a segment the most popular."""
-        if not key:
-            return []
-        return [
+        found = self._remembered.get(key)
+        if found is None:
+            found = self._find_key(key) if key else ()
+            if len(found) <= FEW_ENTRIES:
+                if len(self._remembered) >= MOST_REMEMBERED:
+                    self._remembered.clear()
+                self._remembered[key] = found
+        return found
+
+    def _find_key(self, key: str) -> tuple[Entry, ...]:
+        return tuple(
             entry
             for part, segment in enumerate(self.segments)
             if (rows := segment.entries(key)).stop > rows.start
             for entry in self._entries(part, segment.key_names[rows], segment.key_kinds[rows])
-        ]
+        )
 
     def holders(self, words: Sequence[str]) -> list[NDArray[np.int32]]:
         """For each segment the names that hold all of these folded words, ascending."""
@@ -244,9 +284,16 @@ class NameIndex:
             found.append(names)
         return found
 
-    def entries_of(self, part: int, names: NDArray[np.int32], kind: Kind) -> list[Entry]:
-        """An entry of this kind for each of these names of segment `part`."""
-        return list(self._entries(part, names, np.full(len(names), kind, np.uint8)))
+    def bearers(self, part: int, names: NDArray[np.int32]) -> list[tuple[int, Source, float, int]]:
+        """Entity, source, count and row, as an `Entry` has them, of names of segment `part`."""
+        segment, first = self.segments[part], self._first_rows[part]
+        columns = (
+            segment.name_entities[names].tolist(),
+            map(_SOURCES.__getitem__, segment.name_sources[names].tolist()),
+            segment.name_counts[names].tolist(),
+            (names + first).tolist(),
+        )
+        return list(zip(*columns, strict=True))
 
     def _entries(
         self, part: int, names: NDArray[np.int32], kinds: NDArray[np.uint8]
@@ -258,14 +305,14 @@ class NameIndex:
             names, kinds, entities = names[best], kinds[best], entities[best]
         columns = (
             entities.tolist(),
-            segment.written(names),
+            self._written[part].take(names),
             kinds.tolist(),
             segment.name_sources[names].tolist(),
             segment.name_counts[names].tolist(),
             names.tolist(),
         )
         for entity, name, kind, source, count, row in zip(*columns, strict=True):
-            yield Entry(entity, name, Kind(kind), Source(source), count, first + row)
+            yield Entry(entity, name, _KINDS[kind], _SOURCES[source], count, first + row)
 
 
 def _reopen(folder: str, parts: list[str]) -> NameIndex:

@@ -142,7 +142,9 @@ class NameLinker:
         links: list[list[Link]] = [[] for _ in texts]
         walk = _Walk(marked)
         for at, word in walk.words():
-            for end in self._ends(walk.haystack, at, word):
+            if (reach := self._reach.get(word)) == _NOTHING:
+                continue  # so are most words
+            for end in self._ends(walk.haystack, at, word, reach):
                 i, start, stop = walk.span(at, end)
                 origins = normalised[i][1]
                 if origins is not None:
@@ -162,9 +164,8 @@ class NameLinker:
     def _allowed(self, tags: Sequence[Tag]) -> list[tuple[int, int]]:
         return [(a, b) for a, b, tag in tags if tag in self._gates.parts_of_speech]
 
-    def _ends(self, haystack: str, at: int, word: str) -> Sequence[int]:
+    def _ends(self, haystack: str, at: int, word: str, reach: int | None) -> Sequence[int]:
         """Where the known keys that begin with the word here end, longest first."""
-        reach = self._reach.get(word)
         if reach is None:
             if len(self._reach) >= MOST_CACHED:
                 self._reach.clear()
@@ -207,7 +208,7 @@ class NameLinker:
             just_so = any(level == WRITTEN for level, _ in graded)
             worst = WRITTEN if just_so or self._index.case == "sensitive" else OTHER - 1
             accepted = [entry for level, entry in graded if level <= worst]
-        hits = [Hit(entry, KIND_WEIGHTS[entry.kind], entry.kind) for entry in accepted]
+        hits = [Hit.of(entry, KIND_WEIGHTS[entry.kind], entry.kind) for entry in accepted]
         found = rank_entities(self._index, hits, self._formula, self._max)
         return tuple(c for c in found if c.prior >= self._gates.min_prior)
 
@@ -237,9 +238,9 @@ class _Walk:
         self.haystack, self.free_from = marked.haystack, 0
         is_mark = marked.rank < 0
         self._starts = np.flatnonzero(is_mark[:-1] & ~is_mark[1:]).tolist()
-        self._rank = marked.rank.tolist()
-        self._form_of = marked.form_of.tolist()
-        self._index_in_form = marked.index_in_form.tolist()
+        self._rank = marked.rank.item
+        self._form_of = marked.form_of.item
+        self._index_in_form = marked.index_in_form.item
 
     def words(self) -> Iterator[tuple[int, str]]:
         """Where the key of each word that is still free begins, and the word."""
@@ -249,8 +250,8 @@ class _Walk:
 
     def span(self, at: int, end: int) -> tuple[int, int, int]:
         """Text, start and end in its form of the key from `at` to `end` in the haystack."""
-        first, last = self._rank[at + 1], self._rank[end - 2]
-        return self._form_of[first], self._index_in_form[first], self._index_in_form[last] + 1
+        first, last = self._rank(at + 1), self._rank(end - 2)
+        return self._form_of(first), self._index_in_form(first), self._index_in_form(last) + 1
 
 
 _CAPITALISED = re.compile(r"(?<=[^\s.!?:\"“(])[\s]+(\w[\w’'-]+\w)")

@@ -18,9 +18,12 @@ Wikidata the older one), then to the one that sorts first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from entity_linking.dictionary import raised_forms
 from entity_linking.errors import LinkingError
@@ -32,6 +35,7 @@ from entity_linking.surfaces import normalise
 
 SOURCE_WEIGHTS = {Source.LABEL: 1.0, Source.ALIAS: 0.5, Source.COUNTED: 0.5}
 WRITTEN, RAISED, OTHER = 0, 1, 2
+MOST_REMEMBERED = 16_384
 LEVEL_WEIGHTS = (1.0, 0.9, KIND_WEIGHTS[Kind.CASE])
 _SOURCE_WORDS = {Source.LABEL: "label", Source.ALIAS: "alias", Source.COUNTED: "seen linked as"}
 
@@ -49,17 +53,31 @@ class PriorFormula:
 
 
 class Hit(NamedTuple):
-    """An entry that a surface leads to; `weight` is that of the rules between them."""
+    """A name that a surface leads to; `weight` is that of the rules between them.
 
-    entry: Entry
+    Entity, source, count and row are those of an `Entry`; `kind` says how the surface leads to a
+    key, `name_kind` how the name does.
+    """
+
+    entity: int
+    source: Source
+    n_seen: float
+    row: int
     weight: float
     kind: Kind
+    name_kind: Kind
 
-    def reason(self) -> str:
-        """For people: how the surface leads to the entity."""
-        name = f"{_SOURCE_WORDS[self.entry.source]} {self.entry.name!r}"
-        own = SAID[self.entry.kind]
-        return (SAID[self.kind] + own if self.kind is not self.entry.kind else own) + name
+    @classmethod
+    def of(cls, entry: Entry, weight: float, kind: Kind) -> Hit:
+        """The hit of an entry."""
+        entity, _, name_kind, source, n_seen, row = entry
+        return cls(entity, source, n_seen, row, weight, kind, name_kind)
+
+    def reason(self, name: str) -> str:
+        """For people: how the surface leads to the entity with this name."""
+        said = SAID[self.name_kind]
+        said = SAID[self.kind] + said if self.kind is not self.name_kind else said
+        return f"{said}{_SOURCE_WORDS[self.source]} {name!r}"
 
 
 def levels(surface: str, entries: Iterable[Entry]) -> list[int]:
@@ -68,21 +86,30 @@ def levels(surface: str, entries: Iterable[Entry]) -> list[int]:
     0: written just so. 1: raised (first letter, all words, all capitals; see `DictionaryLinker`).
     2: anything else. Only the case can differ, since the folded keys are equal.
     """
-    own, folded = _squeezed(surface, fold=False), _squeezed(surface, fold=True)
-    found = []
+    own, folded, found = _squeezed(surface, fold=False), "", []
     for entry in entries:
         if entry.kind is Kind.ACRONYM:
             found.append(WRITTEN if sum(map(str.isupper, own)) > 1 else OTHER)
         elif entry.kind is Kind.EXACT:
             found.append(_level(own, entry.name))
         else:
-            forms = [form for form, kind in name_variants(entry.name) if kind is entry.kind]
-            same = [form for form in forms if _squeezed(form, fold=True) == folded]
+            folded = folded or _squeezed(surface, fold=True)
+            forms = _forms(entry.name, entry.kind)
+            same = [form for form, squeezed in forms if squeezed == folded]
             found.append(min((_level(own, form) for form in same), default=OTHER))
     return found
 
 
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _forms(name: str, kind: Kind) -> tuple[tuple[str, str], ...]:
+    """The forms of a name of this kind, each also folded and without spaces."""
+    forms = (form for form, own in name_variants(name) if own is kind)
+    return tuple((form, _squeezed(form, fold=True)) for form in forms)
+
+
 def _level(own: str, written: str) -> int:
+    if own == written:
+        return WRITTEN
     form = " ".join(normalise(written, fold=False)[0].split())
     if form.replace(" ", "") == own:
         return WRITTEN
@@ -99,45 +126,66 @@ def rank_entities(
     """The candidates that hits stand for, by the formula of this module; best prior first."""
     hits = list(hits)
     if len(hits) == 1 and hits[0].weight > 0:
-        return (Candidate(index.entity(hits[0].entry.entity), 1.0, 1.0, hits[0].reason()),)
+        return _named(index, [(-1.0, 0.0, hits[0].entity)], {hits[0].entity: (0.0, hits[0])}, 1)
     best: dict[int, Hit] = {}
     for hit in hits:
-        if hit.weight > 0 and (
-            hit.entry.row not in best or best[hit.entry.row].weight < hit.weight
-        ):
-            best[hit.entry.row] = hit
+        before = best.get(hit.row)
+        if hit.weight > (0.0 if before is None else before.weight):
+            best[hit.row] = hit
     strongest: dict[int, tuple[float, Hit]] = {}
-    seen: dict[int, dict[tuple[str, Source], float]] = {}
     for hit in best.values():
-        entity, name, _, source, count, _ = hit.entry
-        weight = hit.weight * SOURCE_WEIGHTS[source]
-        if entity not in strongest or strongest[entity][0] < weight:
-            strongest[entity] = weight, hit
-        if count:
-            of_entity, said = seen.setdefault(entity, {}), (name, source)
-            before, count = of_entity.get(said, 0.0), count * hit.weight
-            of_entity[said] = before + count if source is Source.COUNTED else max(before, count)
-    n_links = {entity: sum(names.values()) for entity, names in seen.items()}
-    popularity = {entity: float(index.popularity[entity]) for entity in strongest}
-    guess = {
-        entity: weight * (1.0 + popularity[entity]) ** formula.alpha
-        for entity, (weight, _) in strongest.items()
-    }
-    guessed, linked = sum(guess.values()), sum(n_links.values())
+        weight = hit.weight * SOURCE_WEIGHTS[hit.source]
+        known = strongest.get(hit.entity)
+        if known is None or known[0] < weight:
+            strongest[hit.entity] = weight, hit
+    n_links = _links(index, [hit for hit in best.values() if hit.n_seen])
+    popularity = index.popularity[np.fromiter(strongest, np.int64, len(strongest))].tolist()
+    guess = [
+        weight * (1.0 + popular) ** formula.alpha
+        for (weight, _), popular in zip(strongest.values(), popularity, strict=True)
+    ]
+    guessed, linked = sum(guess), sum(n_links.values())
     ranked = sorted(
-        (
-            -(n_links.get(entity, 0.0) + formula.m * guess[entity] / guessed)
-            / (linked + formula.m),
-            -popularity[entity],
-            entity,
-        )
-        for entity in guess
-    )
-    ranked = _with_ties(ranked, max_candidates)
-    named = sorted((*row[:2], len(name := index.entity(row[2])), name, row[2]) for row in ranked)
+        [(-(n_links.get(entity, 0.0) + formula.m * own / guessed) / (linked + formula.m),
+          -popular, entity)
+         for entity, own, popular in zip(strongest, guess, popularity, strict=True)]
+    )  # fmt: skip
+    return _named(index, _with_ties(ranked, max_candidates), strongest, max_candidates)
+
+
+def _links(index: NameIndex, hits: Sequence[Hit]) -> dict[int, float]:
+    """How often the surface was linked to each entity, by the hits with counts."""
+    seen: dict[int, dict[tuple[str, Source], float]] = {}
+    for hit, name in zip(hits, index.names([hit.row for hit in hits]) if hits else (), strict=True):
+        of_entity, said = seen.setdefault(hit.entity, {}), (name, hit.source)
+        before, count = of_entity.get(said, 0.0), hit.n_seen * hit.weight
+        is_counted = hit.source is Source.COUNTED
+        of_entity[said] = before + count if is_counted else max(before, count)
+    return {entity: sum(names.values()) for entity, names in seen.items()}
+
+
+def _named(
+    index: NameIndex,
+    ranked: Sequence[tuple[float, float, int]],
+    strongest: Mapping[int, tuple[float, Hit]],
+    n: int,
+) -> tuple[Candidate, ...]:
+    """The first n with what people read, ties by identifier."""
+    identifiers = index.identifiers([entity for _, _, entity in ranked])
+    named = sorted(
+        [
+            (prior, popular, len(name), name, entity)
+            for (prior, popular, entity), name in zip(ranked, identifiers, strict=True)
+        ]
+    )[:n]
+    hits = [strongest[row[4]][1] for row in named]
+    names = index.names([hit.row for hit in hits])
+    priors = [min(-row[0], 1.0) for row in named]
     return tuple(
-        Candidate(name, min(-prior, 1.0), min(-prior, 1.0), strongest[entity][1].reason())
-        for prior, _, _, name, entity in named[:max_candidates]
+        [
+            Candidate(row[3], prior, prior, hit.reason(name))
+            for row, prior, hit, name in zip(named, priors, hits, names, strict=True)
+        ]
     )
 
 

@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from entity_linking.names.words import (
@@ -123,6 +124,7 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 LONGEST_ACRONYM_WORDS = 8
 
 
+@lru_cache(maxsize=16_384)  # the variants of a name ask for the same forms again and again
 def loosen(form: str) -> str:
     """A spelling without what writers leave out: diacritics, points, hyphens; figures for numbers.
 

@@ -28,6 +28,7 @@ from entity_linking.annotations import to_json
 from entity_linking.dictionary import CASES, Case
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
+from kept.cli.link_calibrate import calibrate
 from kept.cli.link_corrupt import corrupt
 from kept.cli.link_index import index as index_command
 from kept.cli.link_inputs import FOLDERS, FORMATS, Item, count_lines, format_of, read_items
@@ -62,6 +63,7 @@ class LinksByDefault(TyperGroup):
 app = typer.Typer(cls=LinksByDefault, no_args_is_help=True)
 app.command("index")(index_command)
 app.command("train")(train)
+app.command("calibrate")(calibrate)
 app.command("score")(score)
 app.command("corrupt")(corrupt)
 
