@@ -8,7 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from entity_linking.annotations import read_jsonl
-from entity_linking.calibration import (
+from entity_linking.calibration.fitting import (
     CrossValidated,
     FittedDecision,
     answers,
@@ -16,9 +16,9 @@ from entity_linking.calibration import (
     fit,
     save_decision,
 )
+from entity_linking.calibration.reliability import draw_reliability, reliability
 from entity_linking.decision import Decision
 from entity_linking.errors import LinkingError, ScoreError
-from entity_linking.reliability import draw_reliability, reliability
 from kept.linkers import METHODS, LinkerSettings, Method, open_graph, open_linker
 from kg_loaders.damage import DamageReport
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from entity_linking import LinkedText, gold_link, read_jsonl, write_jsonl
-from entity_linking.calibration import load_decision
+from entity_linking.calibration.fitting import load_decision
 from kept.cli import app
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
