@@ -1,7 +1,7 @@
 """`FuzzyIndex` and `FuzzyCandidates`: names spelled almost like a mention.
 
 For what a dictionary misses: slips, transliterations, spacing, accents. Character n-grams find the
-names to look at (`ngrams`), the edit similarity ranks them (`edits`).
+names to look at (`ngrams`); they are ranked by edits, swaps of neighbours being one (rapidfuzz).
 Word order and short forms are not its business: "Obama, Barack" is far from "Barack Obama".
 
 An index is a row of segments, each with its own names; adding entities adds a segment and touches
@@ -24,10 +24,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
+from rapidfuzz.distance import OSA
+from rapidfuzz.process import cdist
 
 from entity_linking.errors import LinkingError
 from entity_linking.fuzzy import folder as disk
-from entity_linking.fuzzy.edits import edit_similarities
 from entity_linking.fuzzy.ngrams import (
     MAX_WEIGHT,
     Name,
@@ -143,7 +144,8 @@ class FuzzyIndex:
     ) -> list[NameMatch]:
         surfaces = [str(segment.surfaces[name].as_py()) for _, segment, name in places]
         others = [form_of(surface) for surface in surfaces]
-        similarities = edit_similarities(form, others).tolist()
+        compared = cdist([form], others, scorer=OSA.normalized_similarity, dtype=np.float64)
+        similarities = compared[0].tolist()
         alike: dict[str, list[int]] = defaultdict(list)  # a form may stand in several segments
         for i, (other, similarity) in enumerate(zip(others, similarities, strict=True)):
             if similarity >= min_similarity:

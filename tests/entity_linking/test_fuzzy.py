@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from entity_linking import DictionaryLinker
 from entity_linking.errors import LinkIndexError, LinkingError
-from entity_linking.fuzzy import edits, ngrams
 from entity_linking.fuzzy import index as fuzzy
+from entity_linking.fuzzy import ngrams
 from entity_linking.fuzzy.index import FuzzyCandidates, FuzzyIndex, names_of
 from entity_linking.fuzzy.ngrams import Name, form_of
 from entity_linking.mentions import Link, LinkedText, Mention
@@ -338,6 +338,6 @@ def test_slips_in_real_names_are_found(data_root: Path) -> None:
     assert n_found >= 0.9 * len(drawn)
 
 
-@pytest.mark.parametrize("module", [fuzzy, ngrams, edits])
+@pytest.mark.parametrize("module", [fuzzy, ngrams])
 def test_the_examples_hold(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
