@@ -14,30 +14,41 @@ from entity_linking.parts import Disambiguator
 from kg_loaders import KnowledgeGraph
 
 COLUMNS = ("line", "start", "end", "mention", "entity", "label", "confidence")
-EXPLAINED = ("runner-up", "its confidence", "why")
 
 
 def print_links(
     texts: Sequence[LinkedText], graph: KnowledgeGraph, explained_by: Disambiguator | None = None
 ) -> int:
-    """Print every link, with `explained_by` also the runner-up and the reasons; how many."""
-    told: list[list[tuple[Explanation, ...]]] = [[()] * len(text.links) for text in texts]
+    """Print every link, with `explained_by` also why, and the runner-up; how many."""
     if explained_by is not None:
-        told = explain(explained_by, texts)
-    n_links = sum(len(text.links) for text in texts)
-    if not n_links:
-        return 0
-    table = Table(box=None, pad_edge=False)
-    for name in (*COLUMNS, *(EXPLAINED if explained_by is not None else ())):
-        table.add_column(name, overflow="fold")
+        _print_explained(texts, graph, explain(explained_by, texts))
+    elif any(text.links for text in texts):
+        table = Table(box=None, pad_edge=False)
+        for name in COLUMNS:
+            table.add_column(name, overflow="fold")
+        for text in texts:
+            for link in text.links:
+                table.add_row(*map(escape, _row(text, link, graph)))
+        Console().print(table)
+    return sum(len(text.links) for text in texts)
+
+
+def _print_explained(
+    texts: Sequence[LinkedText], graph: KnowledgeGraph, told: list[list[tuple[Explanation, ...]]]
+) -> None:
+    """Three lines a link: what was chosen, why, and what else it might be."""
+    console = Console(highlight=False, soft_wrap=True)
     for text, of_text in zip(texts, told, strict=True):
         for link, reasons in zip(text.links, of_text, strict=True):
-            row = _row(text, link, graph)
-            if explained_by is not None:
-                row = (*row, *_explained(link, reasons, graph))
-            table.add_row(*map(escape, row))
-    Console().print(table)
-    return n_links
+            line, start, end, surface, entity, label, confidence = map(
+                escape, _row(text, link, graph)
+            )
+            runner_up, sure, why = map(escape, _explained(link, reasons, graph))
+            chosen = " ".join(filter(None, (entity, label)))
+            console.print(f"{line}:{start}-{end}  [bold]{surface}[/]  {chosen}  {confidence}")
+            console.print(f"    why: {why}")
+            if runner_up:
+                console.print(f"    runner-up: {runner_up}  {sure}")
 
 
 def _row(text: LinkedText, link: Link, graph: KnowledgeGraph) -> tuple[str, ...]:

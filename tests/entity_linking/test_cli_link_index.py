@@ -179,7 +179,7 @@ def test_train_and_link(kg: Path, tmp_path: Path) -> None:
     told = ("--kg", kg, "--method", "trained", "--model", tmp_path / "model", "--explain")
     result = run("Paris, Texas, too", *told)
     assert result.exit_code == 0, result.output
-    assert "Q830149  Paris" in result.output
+    assert "1:0-5  Paris  Q830149 Paris" in result.output
     assert "log-odds against NIL +" in result.output
 
 
