@@ -64,6 +64,28 @@ class View(ABC):
         return n_words
 
 
+class WeighingView(View):
+    """Abstract: a view of the graph's own ids, whose one option says whether links are weighed."""
+
+    def __init__(self, *, weigh_links: bool = False) -> None:
+        self.weigh_links = weigh_links
+
+    @classmethod
+    def of(  # type: ignore[override]
+        cls,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        weigh_links: bool = False,
+    ) -> Self:
+        """Nothing else is needed: ids are the graph's own."""
+        return cls(weigh_links=weigh_links)
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{type(self).__name__} {self.weigh_links}"
+
+
 def words_of(graph: WordKnowledgeGraph) -> KnowledgeBatch:
     """The word pieces alone at running positions, each seeing all: a batch of one.
 

@@ -11,38 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Layout
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
-from kept.graphs.views.base import View, row, weights_of
-from kg_loaders import KnowledgeGraph
+from kept.graphs.views.base import WeighingView, row, weights_of
 
 
-class CoLAKEView(View):
+class CoLAKEView(WeighingView):
     """`colake_view` as a method's view.
 
     With `weigh_links` nodes weigh as much as the link that brought them is sure; an anchor that
     took the place of its words keeps 1, for nothing else says what stood there.
     """
-
-    def __init__(self, *, weigh_links: bool = False) -> None:
-        self.weigh_links = weigh_links
-
-    @classmethod
-    def of(  # type: ignore[override]
-        cls,
-        graph: KnowledgeGraph,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        weigh_links: bool = False,
-    ) -> CoLAKEView:
-        """Nothing else is needed: graphs and models share their ids."""
-        return cls(weigh_links=weigh_links)
-
-    @property
-    def fingerprint(self) -> str:
-        return f"{type(self).__name__} {self.weigh_links}"
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         batch = colake_view(graph)

@@ -9,16 +9,14 @@ import dataclasses
 
 import numpy as np
 import torch
-from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.graphs.graph import EdgeKind, WordKnowledgeGraph
-from kept.graphs.views.base import View, row, weights_of, words_of
+from kept.graphs.views.base import WeighingView, row, weights_of, words_of
 from kept.graphs.views.colake import is_anchor
-from kg_loaders import KnowledgeGraph
 
 
-class LinkedWordsView(View):
+class LinkedWordsView(WeighingView):
     """`linked_words` as a method's view; build graphs with `WORDS_ONLY`.
 
     Without a graph no mention has an entity, and the words are the same. With `weigh_links` each
@@ -26,24 +24,6 @@ class LinkedWordsView(View):
     """
 
     reads_graph = False
-
-    def __init__(self, *, weigh_links: bool = False) -> None:
-        self.weigh_links = weigh_links
-
-    @classmethod
-    def of(  # type: ignore[override]
-        cls,
-        graph: KnowledgeGraph,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        weigh_links: bool = False,
-    ) -> LinkedWordsView:
-        """Nothing else is needed: no entity is shown."""
-        return cls(weigh_links=weigh_links)
-
-    @property
-    def fingerprint(self) -> str:
-        return f"{type(self).__name__} {self.weigh_links}"
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         batch = linked_words(graph)
