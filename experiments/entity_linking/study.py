@@ -3,8 +3,8 @@
 world-HASH/   graph, counts, training and held-out documents   (texts, seed)
   names/      name index
   dense/      card vectors of every entity                     (dense plan, in its own HASH)
+  pools/      candidates of every text                         (dense plan, names; gates if free)
 run-HASH/     everything below, one folder a configuration     (all settings)
-  pools/      candidates of every text
   reranker/   trained weights
   scored/     for each row and text the best candidates with their scores
 vectors/      vectors of texts by their hash, whatever the settings
@@ -29,7 +29,7 @@ from entity_linking.dictionary import DictionaryLinker
 from entity_linking.features import PopularityScorer, PriorScorer, TypeScorer
 from entity_linking.mentions import LinkedText
 from entity_linking.mix import Mix, default_scorers
-from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
+from entity_linking.names import Gates, NameCandidates, NameIndex
 from entity_linking.parts import CandidateSource, Scorer
 from entity_linking.reranker import Reranker, RerankSettings, with_gold
 from experiments.entity_linking import baseline
@@ -43,6 +43,7 @@ from experiments.entity_linking.linkers import (
     links_by_entity,
     scored,
 )
+from experiments.entity_linking.spans import detect, gates_of, lower_words
 from experiments.entity_linking.vectors import RememberedEncoder
 from experiments.entity_linking.world import PARTS, World, open_world
 from kept.sentences import HostSentenceEncoder
@@ -55,6 +56,7 @@ POOLED = ("names + prior", "dense", "coherence", "mix", TRAINED)
 ROWS = (BASELINE, DICTIONARY, *POOLED, SUPPLIED, SUPPLIED_TRAINED)
 DETECTS = (DICTIONARY, *POOLED)
 HELD_OUT = "held_out"
+COMMON_FROM = 2
 KINDS = ("P31", "P106")
 """Relations whose tails say what kind of thing the head is."""
 
@@ -119,6 +121,16 @@ class Laboratory:
             index.save(place)
         return DenseIndex.open(place)
 
+    @cached_property
+    def common_words(self) -> frozenset[str]:
+        """Words that the training documents write in lower case; the lower-cased ones left out."""
+        cased = [t.text for t in self.world.documents["train"] if not t.id.startswith("ernie")]
+        return lower_words(cased, COMMON_FROM)
+
+    @cached_property
+    def gates(self) -> Gates:
+        return gates_of(self.study.linker, self.common_words)
+
     # ---- candidates --------------------------------------------------------
     @cached_property
     def source(self) -> CandidateSource:
@@ -132,7 +144,8 @@ class Laboratory:
 
     @cached_property
     def pools(self) -> Stage:
-        return Stage(self.run_folder / "pools", self.announce)
+        plan = digest(self.study.dense.model_dump(), self.study.names)
+        return Stage(self.world_folder / f"pools-{plan}", self.announce)
 
     def pool(self, name: str) -> list[LinkedText]:
         """Candidates of a part's or a benchmark's marked mentions."""
@@ -147,11 +160,10 @@ class Laboratory:
         """Mentions found in a benchmark's texts, with candidates."""
 
         def make() -> list[LinkedText]:
-            gates = Gates(**self.study.linker)
-            texts = NameLinker(self.names, gates).link([text.text for text in self.gold(name)])
+            texts = detect(self.names, self.gates, self.gold(name))
             return as_candidates(texts, self.source.candidates(texts))
 
-        return self.pools.texts(f"{name}.free", make)
+        return self.pools.texts(f"{name}.free-{digest(self.study.linker)}", make)
 
     def gold(self, name: str) -> list[LinkedText]:
         """The texts of a part or a benchmark with their gold links."""
