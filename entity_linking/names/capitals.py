@@ -16,7 +16,7 @@ from entity_linking.names.words import CALENDAR, STOP_WORDS, TITLES
 
 _WORD = re.compile(r"[^\W_](?:[\w&’'-]|\.(?=\w))*")
 _POSSESSIVE = re.compile(r"(?:['’]s?|['’]S)$")
-_OPENS = frozenset(".!?:;\"“”‘(«[`\n")
+_OPENS = frozenset('.!?:;"“”‘(«[`\n')
 
 
 class _Word(NamedTuple):

@@ -257,7 +257,6 @@ class NameLinker:
                     found.append(_linked(Mention(start, end), kept))
         return sorted(found, key=lambda link: link.mention)
 
-
     def _unnamed(self, text: str) -> Iterator[tuple[int, int]]:
         """Where parts of names may stand: runs first, as they hide the words in them."""
         gates = self._gates

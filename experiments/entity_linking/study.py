@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from entity_linking.annotations import read_jsonl, write_jsonl
 from entity_linking.cards import CardOptions
@@ -43,7 +44,16 @@ from experiments.entity_linking.linkers import (
     links_by_entity,
     scored,
 )
-from experiments.entity_linking.spans import detect, gates_of, lower_words
+from experiments.entity_linking.spans import (
+    FULLY_MARKED,
+    WIKIGOLD,
+    compared,
+    detect,
+    gates_of,
+    lower_words,
+    read_marked,
+    with_names,
+)
 from experiments.entity_linking.vectors import RememberedEncoder
 from experiments.entity_linking.world import PARTS, World, open_world
 from kept.sentences import HostSentenceEncoder
@@ -56,6 +66,8 @@ POOLED = ("names + prior", "dense", "coherence", "mix", TRAINED)
 ROWS = (BASELINE, DICTIONARY, *POOLED, SUPPLIED, SUPPLIED_TRAINED)
 DETECTS = (DICTIONARY, *POOLED)
 HELD_OUT = "held_out"
+CASED = "held_out_cased"
+"""The half of the held-out documents that decisions are fitted on, without the lower-cased ones."""
 COMMON_FROM = 2
 KINDS = ("P31", "P106")
 """Relations whose tails say what kind of thing the head is."""
@@ -131,6 +143,18 @@ class Laboratory:
     def gates(self) -> Gates:
         return gates_of(self.study.linker, self.common_words)
 
+    def gate_scores(self) -> dict[str, Any]:
+        """Every setting of the gates on the sets whose names are all marked."""
+        settings = digest(self.study.gates)
+        place = self.world_folder / f"gates-{settings}.json"
+        if not place.exists():
+            self.announce("gates")
+            texts = {name: read_marked(self.root, name) for name in FULLY_MARKED}
+            found = compared(self.names, self.study.gates, texts, self.common_words)
+            place.write_text(json.dumps(found), encoding="utf-8")
+        told: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+        return told
+
     # ---- candidates --------------------------------------------------------
     @cached_property
     def source(self) -> CandidateSource:
@@ -169,6 +193,12 @@ class Laboratory:
         """The texts of a part or a benchmark with their gold links."""
         if name in PARTS:
             return list(self.world.documents[name])
+        if name == CASED:
+            judged = self.world.documents[HELD_OUT][1::2]
+            return [text for text in judged if not text.id.startswith("ernie")]
+        if name == WIKIGOLD:
+            most = sum(len(text.links) for text in self.gold(CASED))
+            return with_names(read_marked(self.root, WIKIGOLD), most)
         return [text.linked for text in self.world.benchmarks[name]]
 
     def answered(self, name: str, proposed: Sequence[LinkedText]) -> list[LinkedText]:
