@@ -87,7 +87,7 @@ class Capitals:
     def _continues(self, word: _Word) -> bool:
         """Whether a word can be part of the name beside it."""
         form = self._form(word)
-        if not word.is_capital or form in STOP_WORDS or form in TITLES:
+        if not word.is_capital or form in TITLES or form == "i":
             return False
         return not self._is_ordinary(word)
 
