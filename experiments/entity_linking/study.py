@@ -99,7 +99,8 @@ class Laboratory:
         self.root, self.study, self.folder, self.announce = root, study, folder, announce
         texts = digest(study.texts.model_dump(exclude={"hidden"}), study.seed)
         self.world_folder = folder / f"world-{texts}"
-        self.run_folder = folder / f"run-{digest(study.model_dump(exclude={'published'}))}"
+        settings = digest(study.model_dump(exclude={"published", "gates"}))
+        self.run_folder = folder / f"run-{settings}"
 
     @cached_property
     def world(self) -> World:
