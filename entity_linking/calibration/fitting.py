@@ -103,8 +103,12 @@ def fit(
     decision: Decision = Decision(),  # noqa: B008 - frozen
     *,
     steps: Sequence[Step] = STEPS,
+    n_missed: int = 0,
 ) -> Decision:
-    """The decision with the named steps fitted, always in the order of `STEPS`; the rest stays."""
+    """The decision with the named steps fitted, always in the order of `STEPS`; the rest stays.
+
+    `n_missed`: `fit_threshold`.
+    """
     unknown = sorted({*steps} - {*STEPS})
     if unknown:
         raise ScoreError(f"no steps are called {unknown}; choose among {STEPS}")
@@ -114,7 +118,7 @@ def fit(
         raise ScoreError("the score of NIL is fitted with the temperature; name both steps")
     if "curve" in steps:
         decision = fit_curve(seen, decision)
-    return fit_threshold(seen, decision) if "threshold" in steps else decision
+    return fit_threshold(seen, decision, n_missed=n_missed) if "threshold" in steps else decision
 
 
 def fit_temperature(seen: Sequence[Answer], decision: Decision, *, nil: bool) -> Decision:
@@ -230,18 +234,22 @@ def _likelihood(sure: Floats, right: NDArray[np.bool_]) -> float:
     return float(np.log(np.where(right, sure, 1 - sure)).sum())
 
 
-def fit_threshold(seen: Sequence[Answer], decision: Decision) -> Decision:
+def fit_threshold(seen: Sequence[Answer], decision: Decision, *, n_missed: int = 0) -> Decision:
     """The `nil_below` with the best F1 of links; of equally good ones the lowest.
 
     A link is right when its entity is; every mention with an entity is to be found, also where it
-    is not among the candidates. The threshold lies midway between two confidences that occur.
+    is not among the candidates, and so are `n_missed` mentions that are not among `seen`, as no
+    span was found for them: the more are lost, the more doubtful links pay. The threshold lies
+    midway between two confidences that occur.
     """
     _require(seen)
+    if n_missed < 0:
+        raise ScoreError(f"n_missed is {n_missed}; it counts mentions, give 0 or more")
     sure, right = confidences(seen, decision)
     levels = np.unique(sure)
     n_kept = len(sure) - np.searchsorted(np.sort(sure), levels)
     n_right = right.sum() - np.searchsorted(np.sort(sure[right]), levels)
-    n_gold = sum(each.has_entity for each in seen)
+    n_gold = sum(each.has_entity for each in seen) + n_missed
     best = int(np.argmax(2 * n_right / (n_kept + n_gold)))
     if best == 0:
         return replace(decision, nil_below=0.0)

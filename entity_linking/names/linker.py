@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from entity_linking.dictionary import TEXTS_PER_SCAN
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.candidates import NameCandidates
+from entity_linking.names.capitals import Capitals
 from entity_linking.names.index import NameIndex
 from entity_linking.names.priors import (
     OTHER,
@@ -45,6 +46,12 @@ class Gates:
     "US"). `kinds` are the forms of names that are found. With tags, a mention needs a token whose
     part of speech is in `parts_of_speech`. `name_parts` also takes single capitalised words, not at
     the beginning of a sentence, that are part of a name ("Beckham").
+
+    For text that writes names with capitals (`entity_linking.names.capitals`; all are off by
+    default): `named_only` refuses what is not written as a name where it stands, dates, and at the
+    beginning of a sentence single words of `common_words` (lower case). `whole_names` refuses a
+    part of a run of capitalised words ("York" in "York Minster Choir"), `name_runs` takes such
+    runs whole, at the beginning of a sentence too, where part of the names leads to an entity.
     """
 
     min_prior: float = 0.0
@@ -53,6 +60,10 @@ class Gates:
     kinds: frozenset[Kind] = DETECTED
     parts_of_speech: frozenset[str] = field(default=frozenset({"PROPN", "NOUN", "ADJ", "NUM", "X"}))
     name_parts: bool = False
+    named_only: bool = False
+    whole_names: bool = False
+    name_runs: bool = False
+    common_words: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_prior <= 1.0:
@@ -140,6 +151,7 @@ class NameLinker:
         marked = mark([form for form, _ in normalised])
         allowed = [None if tagged is None else self._allowed(tagged) for tagged in tags]
         links: list[list[Link]] = [[] for _ in texts]
+        admits = self._admitting(texts)
         walk = _Walk(marked)
         for at, word in walk.words():
             if (reach := self._reach.get(word)) == _NOTHING:
@@ -152,14 +164,30 @@ class NameLinker:
                 tagged = allowed[i]
                 if tagged is not None and not any(a < stop and start < b for a, b in tagged):
                     continue
+                if not admits(i, start, stop):
+                    continue
                 candidates = self._choose(texts[i][start:stop], walk.haystack[at:end])
                 if candidates:
                     links[i].append(_linked(Mention(start, stop), candidates))
                     walk.free_from = end
                     break
-        if self._gates.name_parts:
+        if self._gates.name_parts or self._gates.name_runs:
             links = [self._with_parts(*each) for each in zip(texts, links, allowed, strict=True)]
         return [LinkedText(text, tuple(found)) for text, found in zip(texts, links, strict=True)]
+
+    def _admitting(self, texts: Sequence[str]) -> Callable[[int, int, int], bool]:
+        """Whether a stretch of the i-th text is written as a name, where gates ask for that."""
+        gates = self._gates
+        if not gates.named_only and not gates.whole_names:
+            return lambda i, start, stop: True
+        capitals = [Capitals(text, gates.common_words) for text in texts]
+
+        def admits(i: int, start: int, stop: int) -> bool:
+            if gates.named_only and not capitals[i].is_name(start, stop):
+                return False
+            return not gates.whole_names or capitals[i].is_whole(start, stop)
+
+        return admits
 
     def _allowed(self, tags: Sequence[Tag]) -> list[tuple[int, int]]:
         return [(a, b) for a, b, tag in tags if tag in self._gates.parts_of_speech]
@@ -217,8 +245,8 @@ class NameLinker:
         self, text: str, links: list[Link], allowed: list[tuple[int, int]] | None
     ) -> list[Link]:
         found = list(links)
-        for start, end in _capitalised(text):
-            if any(link.mention.start < end and start < link.mention.end for link in links):
+        for start, end in self._unnamed(text):
+            if any(link.mention.start < end and start < link.mention.end for link in found):
                 continue
             if allowed is not None and not any(a < end and start < b for a, b in allowed):
                 continue
@@ -229,6 +257,19 @@ class NameLinker:
                 if kept:
                     found.append(_linked(Mention(start, end), kept))
         return sorted(found, key=lambda link: link.mention)
+
+    def _unnamed(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where parts of names may stand: runs first, as they hide the words in them."""
+        gates = self._gates
+        capitals = Capitals(text, gates.common_words)
+        if gates.name_runs:
+            yield from capitals.runs()
+        if gates.name_parts:
+            for start, end in _capitalised(text):
+                if gates.named_only and not capitals.is_name(start, end):
+                    continue
+                if not gates.whole_names or capitals.is_whole(start, end):
+                    yield start, end
 
 
 class _Walk:

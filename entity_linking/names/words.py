@@ -20,6 +20,13 @@ STOP_WORDS = _words(
 )
 """Words of the language rather than names; a mention that is one of them is refused."""
 
+CALENDAR = _words(
+    """monday tuesday wednesday thursday friday saturday sunday january february march april may
+    june july august september october november december jan feb mar apr jun jul aug sep sept oct
+    nov dec ad bc am pm"""
+)
+"""Words of dates, written with capitals in English though they name nothing that is linked."""
+
 CONNECTORS = _words(
     """a an and at by de del der des di do du e et for in la le les of on und the to van von
     y"""

@@ -53,6 +53,7 @@ class Study(_Part):
     dense: DensePlan
     names: dict[str, Any] = {}
     linker: dict[str, Any] = {}
+    gates: dict[str, dict[str, Any]] = {}
     n_candidates: PositiveInt
     mix: dict[str, float]
     normalisation: Literal["none", "z", "log-softmax"] = "none"

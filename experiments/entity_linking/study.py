@@ -3,8 +3,8 @@
 world-HASH/   graph, counts, training and held-out documents   (texts, seed)
   names/      name index
   dense/      card vectors of every entity                     (dense plan, in its own HASH)
+  pools/      candidates of every text                         (dense plan, names; gates if free)
 run-HASH/     everything below, one folder a configuration     (all settings)
-  pools/      candidates of every text
   reranker/   trained weights
   scored/     for each row and text the best candidates with their scores
 vectors/      vectors of texts by their hash, whatever the settings
@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from entity_linking.annotations import read_jsonl, write_jsonl
 from entity_linking.decision import Decision
@@ -26,7 +27,7 @@ from entity_linking.dense.context import ContextScorer, DenseCandidates
 from entity_linking.dense.index import DenseIndex
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText
-from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
+from entity_linking.names import Gates, NameCandidates, NameIndex
 from entity_linking.parts import CandidateSource, Scorer
 from entity_linking.scorers.coherence import CoherenceScorer
 from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
@@ -43,6 +44,16 @@ from experiments.entity_linking.linkers import (
     links_by_entity,
     scored,
 )
+from experiments.entity_linking.spans import (
+    FULLY_MARKED,
+    WIKIGOLD,
+    compared,
+    detect,
+    gates_of,
+    lower_words,
+    read_marked,
+    with_names,
+)
 from experiments.entity_linking.vectors import RememberedEncoder
 from experiments.entity_linking.world import PARTS, World, open_world
 from kept.sentences import HostSentenceEncoder
@@ -55,6 +66,9 @@ POOLED = ("names + prior", "dense", "coherence", "mix", TRAINED)
 ROWS = (BASELINE, DICTIONARY, *POOLED, SUPPLIED, SUPPLIED_TRAINED)
 DETECTS = (DICTIONARY, *POOLED)
 HELD_OUT = "held_out"
+CASED = "held_out_cased"
+"""The half of the held-out documents that decisions are fitted on, without the lower-cased ones."""
+COMMON_FROM = 2
 KINDS = ("P31", "P106")
 """Relations whose tails say what kind of thing the head is."""
 
@@ -85,7 +99,8 @@ class Laboratory:
         self.root, self.study, self.folder, self.announce = root, study, folder, announce
         texts = digest(study.texts.model_dump(exclude={"hidden"}), study.seed)
         self.world_folder = folder / f"world-{texts}"
-        self.run_folder = folder / f"run-{digest(study.model_dump(exclude={'published'}))}"
+        settings = digest(study.model_dump(exclude={"published", "gates"}))
+        self.run_folder = folder / f"run-{settings}"
 
     @cached_property
     def world(self) -> World:
@@ -119,6 +134,28 @@ class Laboratory:
             index.save(place)
         return DenseIndex.open(place)
 
+    @cached_property
+    def common_words(self) -> frozenset[str]:
+        """Words that the training documents write in lower case; the lower-cased ones left out."""
+        cased = [t.text for t in self.world.documents["train"] if not t.id.startswith("ernie")]
+        return lower_words(cased, COMMON_FROM)
+
+    @cached_property
+    def gates(self) -> Gates:
+        return gates_of(self.study.linker, self.common_words)
+
+    def gate_scores(self) -> dict[str, Any]:
+        """Every setting of the gates on the sets whose names are all marked."""
+        settings = digest(self.study.gates)
+        place = self.world_folder / f"gates-{settings}.json"
+        if not place.exists():
+            self.announce("gates")
+            texts = {name: read_marked(self.root, name) for name in FULLY_MARKED}
+            found = compared(self.names, self.study.gates, texts, self.common_words)
+            place.write_text(json.dumps(found), encoding="utf-8")
+        told: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+        return told
+
     # ---- candidates --------------------------------------------------------
     @cached_property
     def source(self) -> CandidateSource:
@@ -132,7 +169,8 @@ class Laboratory:
 
     @cached_property
     def pools(self) -> Stage:
-        return Stage(self.run_folder / "pools", self.announce)
+        plan = digest(self.study.dense.model_dump(), self.study.names)
+        return Stage(self.world_folder / f"pools-{plan}", self.announce)
 
     def pool(self, name: str) -> list[LinkedText]:
         """Candidates of a part's or a benchmark's marked mentions."""
@@ -147,16 +185,21 @@ class Laboratory:
         """Mentions found in a benchmark's texts, with candidates."""
 
         def make() -> list[LinkedText]:
-            gates = Gates(**self.study.linker)
-            texts = NameLinker(self.names, gates).link([text.text for text in self.gold(name)])
+            texts = detect(self.names, self.gates, self.gold(name))
             return as_candidates(texts, self.source.candidates(texts))
 
-        return self.pools.texts(f"{name}.free", make)
+        return self.pools.texts(f"{name}.free-{digest(self.study.linker)}", make)
 
     def gold(self, name: str) -> list[LinkedText]:
         """The texts of a part or a benchmark with their gold links."""
         if name in PARTS:
             return list(self.world.documents[name])
+        if name == CASED:
+            judged = self.world.documents[HELD_OUT][1::2]
+            return [text for text in judged if not text.id.startswith("ernie")]
+        if name == WIKIGOLD:
+            most = sum(len(text.links) for text in self.gold(CASED))
+            return with_names(read_marked(self.root, WIKIGOLD), most)
         return [text.linked for text in self.world.benchmarks[name]]
 
     def answered(self, name: str, proposed: Sequence[LinkedText]) -> list[LinkedText]:

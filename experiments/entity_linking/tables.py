@@ -8,6 +8,7 @@ from typing import Any
 from experiments.entity_linking.benchmarks import FILES, WITH_NIL
 from experiments.entity_linking.causes import LINK_CAUSES, SPAN_CAUSES
 from experiments.entity_linking.config import Study
+from experiments.entity_linking.spans import table
 from experiments.entity_linking.study import BASELINE, ROWS, SUPPLIED, SUPPLIED_TRAINED, TRAINED
 
 RECALL_AIM, ACCURACY_AIM = 0.85, 0.15
@@ -28,6 +29,8 @@ def to_markdown(told: Told, study: Study) -> str:
         _aims(told),
         *(_benchmark(told, name) for name in FILES),
         _published(told, study.published),
+        "## Gates on text whose names are all marked (spans alone)\n",
+        table(told["gates"]),
         "## NIL on gold spans\n",
         _nils(told["NIL"]),
         "## Calibration\n",

@@ -180,6 +180,18 @@ def test_steps_can_be_fitted_alone() -> None:
             fit([], steps=(alone,))  # type: ignore[arg-type]
 
 
+def test_lost_mentions_make_doubtful_links_pay() -> None:
+    def seen(score: float, right: int | None) -> Answer:
+        return Answer(np.array([score, 0.0]), right, right is not None, 0)
+
+    doubtful = [seen(0.2, 0), seen(0.2, None), seen(0.2, None), seen(0.2, None)]
+    given = [*(seen(5.0, 0) for _ in range(4)), *doubtful]
+    assert fit_threshold(given, Decision()).nil_below > 0.5
+    assert fit_threshold(given, Decision(), n_missed=20).nil_below == 0.0
+    with pytest.raises(ScoreError, match="n_missed is -1"):
+        fit_threshold(given, Decision(), n_missed=-1)
+
+
 def test_answers_are_read_from_links() -> None:
     both = (Candidate("Q1", 0.5, 3.0), Candidate("Q2", 0.5, 1.0))
     gold = LinkedText(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -105,6 +106,23 @@ def test_gates() -> None:
     assert found("the Way", Gates(min_length=4)) == []
     assert found("Way, mr Beckham. Beckham", Gates(name_parts=True)) == ["Way", "Beckham"]
     assert found("BR", Gates(kinds=frozenset({Kind.ACRONYM}))) == ["BR"]
+
+
+def test_gates_ask_how_a_mention_is_written() -> None:
+    index = NameIndex.build(graph_of("trade", "Bank", "March", "York", "York Minster", "Ada Moor"))
+    text = "Bank and Trade in March, York. trade York Minster Choir; Mr Moor of York. Moor"
+    named = Gates(named_only=True, common_words=frozenset({"bank"}))
+
+    def found(**more: bool) -> list[str]:
+        return surfaces(NameLinker(index, replace(named, **more)), text)
+
+    assert found() == ["York", "York Minster", "York"]
+    assert found(whole_names=True) == ["York", "York"]
+    assert found(name_parts=True) == ["York", "York Minster", "Moor", "York"]
+    assert found(whole_names=True, name_runs=True) == ["York", "Moor", "York", "Moor"]
+    assert found(name_runs=True) == ["York", "York Minster", "Moor", "York", "Moor"]
+    runs = Gates(whole_names=True, name_runs=True)
+    assert surfaces(NameLinker(index, runs), "York Minster Bank") == []
 
 
 def test_parts_of_speech_are_a_gate() -> None:

@@ -19,10 +19,10 @@ from tiny_pretraining import write_host
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from entity_linking.scoring import score_spans
-from experiments.entity_linking import baseline, causes, data, linkers, texts
+from experiments.entity_linking import baseline, causes, data, linkers, spans, texts
 from experiments.entity_linking.benchmarks import FILES, SuppliedCandidates, coarse, read_benchmarks
 from experiments.entity_linking.config import Study
-from experiments.entity_linking.results import score_all
+from experiments.entity_linking.results import score_all, without_marked
 from experiments.entity_linking.study import BASELINE, POOLED, ROWS, TRAINED, Laboratory
 from experiments.entity_linking.tables import printed, to_markdown
 from experiments.entity_linking.texts import Annotated
@@ -224,6 +224,31 @@ def test_every_error_has_one_cause(small_graph: KnowledgeGraph) -> None:
     assert causes.link_causes(gold, free) == {causes.LINK_CAUSES[i]: 1 for i in (3, 2, 0)}
     spare = [LinkedText(text, (gold_link(0, 5, None),))]
     assert causes.link_causes(spare, free)[causes.LINK_CAUSES[4]] == 1
+
+
+# ---- gates -----------------------------------------------------------------
+def test_marked_text_becomes_documents_with_spans(root: Path) -> None:
+    articles = spans.read_marked(root, spans.WIKIGOLD)
+    assert len(articles) == 3
+    assert articles[0].text == "Arden met Ada Moor .\nHolm fell\n"
+    first = [articles[0].text[k.mention.start : k.mention.end] for k in articles[0].links]
+    assert first == ["Arden", "Ada Moor", "Holm"]
+    posts = spans.read_marked(root, spans.WNUT)
+    assert [text.text for text in posts] == ["in Calder Garth Park ", "no "]
+    found = [posts[0].text[k.mention.start : k.mention.end] for k in posts[0].links]
+    assert found == ["Calder", "Garth Park"]
+    assert len(spans.with_names(articles, 6)) == 2
+    assert len(spans.with_names(articles, 1)) == 1
+    assert spans.lower_words(["so it is so", "SO is. this"], 2) == {"so"}
+
+
+def test_spans_are_scored_whatever_they_are_linked_to() -> None:
+    gold = [LinkedText("Ada Moor, Holm", (gold_link(0, 8, "name"), gold_link(10, 14, "name")))]
+    found = [LinkedText(gold[0].text, (gold_link(4, 8, "Q1"), gold_link(10, 14, None)))]
+    scores = spans.span_scores(gold, found)
+    assert scores == {"precision": 0.5, "recall": 0.5, "F1": 0.5, "F1, touching": 1.0}
+    (spare,) = without_marked(gold, found)
+    assert [link.mention for link in spare.links] == [Mention(4, 8)]
 
 
 # ---- a run -----------------------------------------------------------------

@@ -44,7 +44,19 @@ def write_root(root: Path) -> Path:
     _relations(root / "re")
     _annotated(root)
     _benchmarks(root / "el")
+    _fully_marked(root / "typing")
     return root
+
+
+def _fully_marked(folder: Path) -> None:
+    articles = [
+        f"Arden I-LOC\nmet O\nAda I-PER\nMoor I-PER\n. O\n\nHolm I-LOC\n{word} O\n\n-DOCSTART- O\n"
+        for word in ("fell", "and Borough", "rose")
+    ]
+    _zipped(folder / "wikigold/wikigold.conll.txt.gz", "\n".join(articles))
+    posts = "in\tO\nCalder\tB-location\nGarth\tB-location\nPark\tI-location\n\nno\tO\n\n"
+    (folder / "wnut17").mkdir(parents=True)
+    (folder / "wnut17/emerging.dev.conll").write_text(posts)
 
 
 def _codex(folder: Path) -> None:
