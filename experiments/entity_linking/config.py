@@ -46,7 +46,11 @@ class DensePlan(_Part):
 
 
 class Study(_Part):
-    """The whole experiment."""
+    """The whole experiment.
+
+    Of `hidden_tried`, widths of the re-ranker's hidden layer, the one with the best accuracy on the
+    half of the held-out documents that training stops by is kept; the first of equals.
+    """
 
     seed: NonNegativeInt
     texts: TextPlan
@@ -59,5 +63,6 @@ class Study(_Part):
     normalisation: Literal["none", "z", "log-softmax"] = "none"
     coherence: dict[str, Any] = {}
     reranker: dict[str, Any] = {}
+    hidden_tried: tuple[NonNegativeInt, ...] = (0,)
     n_resamples: PositiveInt
     published: dict[str, dict[str, float]] = {}

@@ -228,15 +228,23 @@ class Laboratory:
     def reranker(self) -> Reranker:
         place = self.run_folder / "reranker"
         if not place.exists():
-            self.announce("training the re-ranker")
             parts = [self.answered(name, self.pool(name)) for name in PARTS]
-            settings = RerankSettings(**self.study.reranker)
-            world = self.world.graph.content_hash
-            model = Reranker.fit(
-                self.scorers, parts[0], parts[1][::2], settings=settings, graph_hash=world
-            )
-            model.save(place)
+            fitted = [self._fit(hidden, *parts) for hidden in self.study.hidden_tried]
+            max(fitted, key=lambda model: model.accuracy(parts[1][::2])).save(place)
         return Reranker.open(place, self.scorers)
+
+    def _fit(
+        self, hidden: int, train: Sequence[LinkedText], held_out: Sequence[LinkedText]
+    ) -> Reranker:
+        settings = RerankSettings(**self.study.reranker, hidden=hidden)
+        graph_hash = self.world.graph.content_hash
+        stops_by = held_out[::2]
+        model = Reranker.fit(
+            self.scorers, train, stops_by, settings=settings, graph_hash=graph_hash
+        )
+        accuracy = model.accuracy(stops_by)
+        self.announce(f"re-ranker, {hidden} hidden: held-out accuracy {accuracy:.4f}")
+        return model
 
     def scorer(self, row: str) -> Scorer:
         """How a row of the pool chooses."""
