@@ -1,0 +1,32 @@
+"""`ClozeItem`: one question of a cloze probe, whatever collection it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from entity_linking.mentions import LinkedText, Mention
+
+HOLE = "[Y]"
+"""Stands for the answer in the text of an item, as in LAMA's templates."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClozeItem:
+    """A sentence with one hole.
+
+    `linked` holds the text with `HOLE` once, and the links of its other mentions (that of the
+    subject, where its entity is known). `answer` is the gold string, `also_right` further strings
+    that are right and never compete against it. `fact` is head, relation and tail as identifiers of
+    a graph where all are known: what an audit looks up and a graph may be made without. `group`:
+    items of one group ask for the same fact (paraphrases), and are not independent.
+    """
+
+    id: str
+    relation: str
+    linked: LinkedText
+    hole: Mention
+    subject: str
+    answer: str
+    also_right: tuple[str, ...] = ()
+    fact: tuple[str, str, str] | None = None
+    group: str = ""
