@@ -19,6 +19,11 @@ from kept.methods import METHODS, method
 from kept.training.config import RunConfig, TrainConfig
 
 
+def all_methods() -> dict[str, dict[str, Any]]:
+    """Every method, none with fields of its own."""
+    return {name: {} for name in METHODS}
+
+
 class Published(BaseModel):
     """A number of the literature: who, on what metric, how much, and where it stands."""
 
@@ -56,41 +61,7 @@ class Experiment(RunConfig):
     name: str
     task: dict[str, Any]
     pretraining: FurtherPretraining | None = None
-    methods: dict[str, dict[str, Any]] = Field(default_factory=lambda: dict(_all_methods()))
-    metric: str
-    value: float
-    where: str
-
-
-class FurtherPretraining(BaseModel):
-    """A first stage before the task, the same texts and steps for every method.
-
-    `text` are files of linked texts or a name of `kept.tasks.public_texts`; `n_texts` are drawn.
-    Seeds of the task share one first stage a method and kind of knowledge.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    text: str
-    n_texts: PositiveInt
-    training: TrainConfig
-
-
-class Experiment(RunConfig):
-    """A task with everything that its runs share.
-
-    `task` are fields of `FinetuneConfig`; its `kg` may also be a name of
-    `kept.tasks.public_graphs`. `methods` gives fields that differ for a method. `metric` names the
-    score that tables and verdicts read (`accuracy`, `micro`, `macro`, `official`), on `asked`.
-    `differs` says in a sentence or two how this is not what the published numbers measured.
-    """
-
-    name: str
-    task: dict[str, Any]
-    pretraining: FurtherPretraining | None = None
-    methods: dict[str, dict[str, Any]] = Field(
-        default_factory=lambda: {name: {} for name in METHODS}
-    )
+    methods: dict[str, dict[str, Any]] = Field(default_factory=all_methods)
     metric: str = "accuracy"
     asked: str = "dev"
     published: tuple[Published, ...] = ()
@@ -123,10 +94,6 @@ class RunRecord:
     scores: dict[str, Any]
     costs: dict[str, Any]
     settings: dict[str, Any]
-
-
-def _all_methods() -> dict[str, dict[str, Any]]:
-    return {name: {} for name in METHODS}
 
 
 def run_hash(settings: dict[str, Any]) -> str:
