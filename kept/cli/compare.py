@@ -36,9 +36,9 @@ def compare(
     Runs are addressed by the hash of everything that they depend on, so a run that another
     comparison did is not repeated.
     """
-    from kept.cli import compare_run
+    from kept.cli.compare_run import run
 
-    compare_run.run(
+    run(
         task,
         output=output,
         methods=methods,
