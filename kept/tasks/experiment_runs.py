@@ -173,6 +173,7 @@ class ExperimentRuns:
         values = _merged(self.experiment.task, own)
         values |= dict(self.files)
         values |= {"kg": self.graph_folder, "method": key.method, "knowledge": key.knowledge}
+        values.setdefault("data_seed", 0)  # every seed is asked the same
         values["training"] = {**values.get("training", {}), "seed": key.seed}
         if key.method == BASELINE:
             values["knowledge"] = "true"  # it reads none

@@ -262,7 +262,8 @@ def _head_options(config: FinetuneConfig) -> dict[str, Any]:
 def _read(
     config: FinetuneConfig, graph: KnowledgeGraph
 ) -> tuple[dict[str, list[TaskExample]], dict[str, Any]]:
-    seed, sets = config.training.seed, {"train": read_examples(config.train, config.format)}
+    seed = config.training.seed if config.data_seed is None else config.data_seed
+    sets = {"train": read_examples(config.train, config.format)}
     for name, share in (("dev", config.dev_share), ("test", config.test_share)):
         path: Path | None = getattr(config, name)
         if path is not None:
