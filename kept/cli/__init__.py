@@ -14,6 +14,7 @@ from kept.cli.convert import convert
 from kept.cli.demo import demo
 from kept.cli.finetune import finetune
 from kept.cli.pretrain import ListsNames, pretrain
+from kept.cli.report import report
 from kept.cli.show import show
 from kept.errors import KeptError
 from kg_loaders.errors import KgError
@@ -49,6 +50,7 @@ app.command("demo")(demo)
 app.command("show")(show)
 app.command("pretrain", cls=ListsNames)(pretrain)
 app.command("compare")(compare)
+app.command("report")(report)
 app.command("convert")(convert)
 app.command("finetune")(finetune)
 app.add_typer(link.app, name="link")

@@ -223,11 +223,26 @@ def test_the_command_compares_and_writes_tables(
     assert done.exit_code == 0, done.output
     assert "| none |" in (tmp_path / "tiny.md").read_text()
     assert json.loads((tmp_path / "tiny.json").read_text())["missing"] == []
+    shown = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2]])
+    assert shown.exit_code == 0, shown.output
+    page = (tmp_path / "tiny.html").read_text()
+    assert "What K-BERT changed" in page
+    assert "<svg" in page
+    table = (tmp_path / "tiny.scores.csv").read_text().splitlines()
+    assert table[0].startswith("method,knowledge,score")
+    assert len((tmp_path / "tiny.differences.csv").read_text().splitlines()) > 1
     ended = CliRunner().invoke(
         app, ["compare", *flags, "--seeds", "3", "-o", str(tmp_path), "--budget", "0"]
     )
     assert ended.exit_code == 0, ended.output
     assert "6 runs are not finished" in ended.output
+
+
+def test_a_report_without_runs_says_what_to_do(data: Path, tmp_path: Path) -> None:
+    flags = ["--task", str(data / "tiny.yaml"), "--data", str(data)]
+    done = CliRunner().invoke(app, ["report", str(tmp_path), *flags])
+    assert done.exit_code == 1
+    assert "run kept compare" in done.output
 
 
 def test_names_that_are_none_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
