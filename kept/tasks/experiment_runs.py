@@ -353,7 +353,7 @@ class ExperimentRuns:
         if not (place / "tokenizer_config.json").exists():
             if not self._pretrain(key, plan, place):
                 return None
-            tokenizer = hosts.load_tokenizer(settings["host"])
+            tokenizer = hosts.load_tokenizer(self.config(key).host)
             tokenizer.save_pretrained(place)
             shutil.rmtree(place / "checkpoints")
             description = json.dumps(stage, indent=1, ensure_ascii=False)
