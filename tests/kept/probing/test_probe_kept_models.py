@@ -101,8 +101,8 @@ def test_every_method_answers_from_its_weights(
         for item in items
     ]
     assert scores(asked(open_model(folder), unlinked)) == pytest.approx(scores(alone), abs=1e-6)
-    single = asked(open_model(folder), items, batch_size=1, chunk_size=2)
-    for one, other in zip(alone.answers, single.answers, strict=True):
+    single = asked(open_model(folder), items[:3], batch_size=1, chunk_size=2)
+    for one, other in zip(alone.answers[:3], single.answers, strict=True):
         assert one.objects is not None
         assert other.objects is not None
         assert one.objects.score == pytest.approx(other.objects.score, abs=1e-4)
@@ -120,8 +120,8 @@ def test_methods_that_read_a_graph_answer_from_it(
     alone = asked(open_model(folder), items)
     assert scores(hidden) != pytest.approx(scores(alone), abs=1e-6)
     assert not any(answer.asked_shown for answer in hidden.answers)
-    single = asked(open_model(folder, "graph", small_graph), items, batch_size=1, chunk_size=1)
-    assert scores(single) == pytest.approx(scores(hidden), abs=1e-3)
+    single = asked(open_model(folder, "graph", small_graph), items[:3], batch_size=1, chunk_size=2)
+    assert scores(single) == pytest.approx(scores(hidden)[:3], abs=1e-4)
     shown = asked(open_model(folder, "graph", small_graph, show_asked=True), items)
     sees_facts = method in ("kbert", "colake")
     assert [answer.asked_shown for answer in shown.answers] == [sees_facts] * len(items)
