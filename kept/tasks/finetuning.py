@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import Link
+from entity_linking.mentions import Link, Mention
 from kept import hosts
 from kept.auto import saved_builder, saved_encoder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
@@ -34,6 +34,7 @@ from kept.tasks.finetuning_examples import (
     OUTSIDE,
     TASKS,
     TaskExample,
+    for_training,
     hold_out,
     read_examples,
     some_of,
@@ -74,6 +75,8 @@ class FinetuneRun:
                 problem_type=kind,
                 no_relation=config.no_relation,
                 generator=generator(config.training.seed, "bootstrap", name),
+                format=config.format,
+                train=self.train.examples,
             )
             for answers in (predicted, self.baseline.answers(data.examples, kind))
         ]
@@ -269,6 +272,7 @@ def _read(
     if not config.keep_repeats:
         sets["train"] = [e for e in sets["train"] if e.linked.text not in held]
     facts: dict[str, Any] = {"n_train_repeats_dropped": n_all - len(sets["train"])}
+    sets["train"] = for_training(sets["train"], config.format, seed)
     for name in sets:
         most = config.max_train if name == "train" else config.max_asked
         sets[name] = some_of(sets[name], most, seed)
@@ -276,19 +280,41 @@ def _read(
             raise ConfigError(f"nothing is left of the {name} set; give larger files or shares")
     if config.link:
         linker = DictionaryLinker(graph)
-        sets = {name: _linked(examples, linker) for name, examples in sets.items()}
+        has_pairs = config.task in ("relation", "document_relations")
+        sets = {name: _linked(found, linker, has_pairs) for name, found in sets.items()}
     return sets, facts | {f"n_{name}": len(examples) for name, examples in sets.items()}
 
 
-def _linked(examples: Sequence[TaskExample], linker: DictionaryLinker) -> list[TaskExample]:
+def _linked(
+    examples: Sequence[TaskExample], linker: DictionaryLinker, has_pairs: bool
+) -> list[TaskExample]:
+    """Texts without links linked; the entities found at head and tail become the pair."""
     bare = [i for i, example in enumerate(examples) if not example.linked.links]
     found = linker.link([examples[i].linked.text for i in bare])
     changed = list(examples)
     for i, linked in zip(bare, found, strict=True):
         text = examples[i].linked
         links = tuple(link for link in linked.links if not _crosses(link, text.pair_start))
-        changed[i] = dataclasses.replace(examples[i], linked=dataclasses.replace(text, links=links))
+        changed[i] = dataclasses.replace(
+            examples[i],
+            linked=dataclasses.replace(text, links=links),
+            pair=examples[i].pair or (_pair(links, examples[i].targets) if has_pairs else None),
+        )
     return changed
+
+
+def _pair(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
+    """The entities of the first link that touches the head, and the tail; None without both."""
+    ends = [
+        next((k.entity for k in links if k.entity and _touch(k.mention, target)), None)
+        for target in targets
+    ]
+    head, tail = ends
+    return (head, tail) if head and tail else None
+
+
+def _touch(one: Mention, other: Mention) -> bool:
+    return one.start < other.end and other.start < one.end
 
 
 def _crosses(link: Link, pair_start: int | None) -> bool:
