@@ -135,12 +135,17 @@ def _tags(logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int) -> li
 
 
 # ---- from a configuration ------------------------------------------------------------------------
-def assemble(config: FinetuneConfig) -> FinetuneRun:
-    """Read, split, control, build; same configuration, same weights and data."""
+def assemble(config: FinetuneConfig, hidden: Sequence[TaskExample] = ()) -> FinetuneRun:
+    """Read, split, control, build; same configuration, same weights and data.
+
+    `hidden` examples are asked elsewhere: as of dev and test, no text of theirs is trained on, and
+    no fact of their pairs stays in the graph.
+    """
     task = TASKS[config.task]
     whole = KnowledgeGraph.open(config.kg)
-    sets, facts = _read(config, whole)
-    asked_pairs = pair_ids([example for name in _asked(sets) for example in sets[name]], whole)
+    sets, facts = _read(config, whole, hidden)
+    asked = [example for name in _asked(sets) for example in sets[name]]
+    asked_pairs = pair_ids([*asked, *hidden], whole)
     clear = without_pairs(whole, asked_pairs)
     graph = controlled_graph(clear, config.knowledge, config.control_seed)
     facts |= {
@@ -195,7 +200,7 @@ class _Maker:
         return TaskData(
             prepared(
                 examples,
-                markers=config.markers or task.markers,
+                markers=config.markers_name,
                 knowledge=self.knowledge or config.knowledge,
             ),
             self.graph,
@@ -258,7 +263,7 @@ def _head_options(config: FinetuneConfig) -> dict[str, Any]:
 
 
 def _read(
-    config: FinetuneConfig, graph: KnowledgeGraph
+    config: FinetuneConfig, graph: KnowledgeGraph, hidden: Sequence[TaskExample]
 ) -> tuple[dict[str, list[TaskExample]], dict[str, Any]]:
     seed, sets = config.training.seed, {"train": read_examples(config.train, config.format)}
     for name, share in (("dev", config.dev_share), ("test", config.test_share)):
@@ -267,7 +272,10 @@ def _read(
             sets[name] = read_examples(path, config.format)
         elif share:
             sets["train"], sets[name] = hold_out(sets["train"], share, seed, name)
-    held = {example.linked.text for name in _asked(sets) for example in sets[name]}
+    if config.leave_out:
+        out = set(config.leave_out)
+        sets = {n: [e for e in found if out.isdisjoint(e.labels)] for n, found in sets.items()}
+    held = {e.linked.text for e in (*(e for name in _asked(sets) for e in sets[name]), *hidden)}
     n_all = len(sets["train"])
     if not config.keep_repeats:
         sets["train"] = [e for e in sets["train"] if e.linked.text not in held]
