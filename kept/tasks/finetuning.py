@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import Link
+from entity_linking.mentions import Link, Mention
 from kept import hosts
 from kept.auto import saved_builder, saved_encoder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
@@ -34,6 +34,7 @@ from kept.tasks.finetuning_examples import (
     OUTSIDE,
     TASKS,
     TaskExample,
+    for_training,
     hold_out,
     read_examples,
     some_of,
@@ -74,6 +75,8 @@ class FinetuneRun:
                 problem_type=kind,
                 no_relation=config.no_relation,
                 generator=generator(config.training.seed, "bootstrap", name),
+                format=config.format,
+                train=self.train.examples,
             )
             for answers in (predicted, self.baseline.answers(data.examples, kind))
         ]
@@ -132,16 +135,23 @@ def _tags(logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int) -> li
 
 
 # ---- from a configuration ------------------------------------------------------------------------
-def assemble(config: FinetuneConfig, *, is_pretrained_control: bool = False) -> FinetuneRun:
+def assemble(
+    config: FinetuneConfig,
+    hidden: Sequence[TaskExample] = (),
+    *,
+    is_pretrained_control: bool = False,
+) -> FinetuneRun:
     """Read, split, control, build; same configuration, same weights and data.
 
-    A control that shows the model nothing else than the true graph is refused, unless
-    `is_pretrained_control`: the model was pre-trained under that control.
+    `hidden` examples are asked elsewhere: as of dev and test, no text of theirs is trained on, and
+    no fact of their pairs stays in the graph. A control that shows the model nothing else than the
+    true graph is refused, unless `is_pretrained_control`: the model was pre-trained under it.
     """
     task = TASKS[config.task]
     whole = KnowledgeGraph.open(config.kg)
-    sets, facts = read_sets(config, whole)
-    asked_pairs = pair_ids([example for name in _asked(sets) for example in sets[name]], whole)
+    sets, facts = read_sets(config, whole, hidden)
+    asked = [example for name in _asked(sets) for example in sets[name]]
+    asked_pairs = pair_ids([*asked, *hidden], whole)
     clear = without_pairs(whole, asked_pairs)
     graph = controlled_graph(clear, config.knowledge, config.control_seed)
     facts |= {
@@ -197,7 +207,7 @@ class _Maker:
         return TaskData(
             prepared(
                 examples,
-                markers=config.markers or task.markers,
+                markers=config.markers_name,
                 knowledge=self.knowledge or config.knowledge,
             ),
             self.graph,
@@ -260,7 +270,7 @@ def _head_options(config: FinetuneConfig) -> dict[str, Any]:
 
 
 def read_sets(
-    config: FinetuneConfig, graph: KnowledgeGraph
+    config: FinetuneConfig, graph: KnowledgeGraph, hidden: Sequence[TaskExample] = ()
 ) -> tuple[dict[str, list[TaskExample]], dict[str, Any]]:
     """The examples of every set as they are trained on and asked, and what was dropped."""
     seed = config.training.seed if config.data_seed is None else config.data_seed
@@ -271,11 +281,15 @@ def read_sets(
             sets[name] = read_examples(path, config.format)
         elif share:
             sets["train"], sets[name] = hold_out(sets["train"], share, seed, name)
-    held = {example.linked.text for name in _asked(sets) for example in sets[name]}
+    if config.leave_out:
+        out = set(config.leave_out)
+        sets = {n: [e for e in found if out.isdisjoint(e.labels)] for n, found in sets.items()}
+    held = {e.linked.text for e in (*(e for name in _asked(sets) for e in sets[name]), *hidden)}
     n_all = len(sets["train"])
     if not config.keep_repeats:
         sets["train"] = [e for e in sets["train"] if e.linked.text not in held]
     facts: dict[str, Any] = {"n_train_repeats_dropped": n_all - len(sets["train"])}
+    sets["train"] = for_training(sets["train"], config.format, seed)
     for name in sets:
         most = config.max_train if name == "train" else config.max_asked
         sets[name] = some_of(sets[name], most, seed)
@@ -283,19 +297,41 @@ def read_sets(
             raise ConfigError(f"nothing is left of the {name} set; give larger files or shares")
     if config.link:
         linker = DictionaryLinker(graph)
-        sets = {name: _linked(examples, linker) for name, examples in sets.items()}
+        has_pairs = config.task in ("relation", "document_relations")
+        sets = {name: _linked(found, linker, has_pairs) for name, found in sets.items()}
     return sets, facts | {f"n_{name}": len(examples) for name, examples in sets.items()}
 
 
-def _linked(examples: Sequence[TaskExample], linker: DictionaryLinker) -> list[TaskExample]:
+def _linked(
+    examples: Sequence[TaskExample], linker: DictionaryLinker, has_pairs: bool
+) -> list[TaskExample]:
+    """Texts without links linked; the entities found at head and tail become the pair."""
     bare = [i for i, example in enumerate(examples) if not example.linked.links]
     found = linker.link([examples[i].linked.text for i in bare])
     changed = list(examples)
     for i, linked in zip(bare, found, strict=True):
         text = examples[i].linked
         links = tuple(link for link in linked.links if not _crosses(link, text.pair_start))
-        changed[i] = dataclasses.replace(examples[i], linked=dataclasses.replace(text, links=links))
+        changed[i] = dataclasses.replace(
+            examples[i],
+            linked=dataclasses.replace(text, links=links),
+            pair=examples[i].pair or (_pair(links, examples[i].targets) if has_pairs else None),
+        )
     return changed
+
+
+def _pair(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
+    """The entities of the first link that touches the head, and the tail; None without both."""
+    ends = [
+        next((k.entity for k in links if k.entity and _touch(k.mention, target)), None)
+        for target in targets
+    ]
+    head, tail = ends
+    return (head, tail) if head and tail else None
+
+
+def _touch(one: Mention, other: Mention) -> bool:
+    return one.start < other.end and other.start < one.end
 
 
 def _crosses(link: Link, pair_start: int | None) -> bool:

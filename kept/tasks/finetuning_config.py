@@ -25,7 +25,8 @@ class FinetuneConfig(RunConfig):
     are frozen in the task, and must have been trained on `kg`, on none, or `any_graph` be true.
     Without a `dev` file a share of the training file is held out, whole groups (pairs of entities,
     texts) at a time; so is a test set if `test_share` is above 0. Training examples whose text
-    stands in dev or test are dropped unless `keep_repeats`. `max_train` and `max_asked` draw so
+    stands in dev or test are dropped unless `keep_repeats`, and all examples with a label of
+    `leave_out`. `max_train` and `max_asked` draw so
     many examples of each set. `link` finds entities in texts that have none. `graph` and `view`
     (the view's options) None take what `model` was trained with. `head` None is the task's own;
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
@@ -44,6 +45,7 @@ class FinetuneConfig(RunConfig):
     max_train: PositiveInt | None = None
     max_asked: PositiveInt | None = None
     keep_repeats: bool = False
+    leave_out: tuple[str, ...] = ()
     kg: Path
     link: bool = False
     knowledge: Knowledge = "true"
@@ -102,6 +104,11 @@ class FinetuneConfig(RunConfig):
         if faults:
             raise ValueError("; ".join(faults))
         return self
+
+    @property
+    def markers_name(self) -> str:
+        """`markers`, or the task's own."""
+        return self.markers or TASKS[self.task].markers
 
     def with_absolute_paths(self) -> Self:
         """The same run from any working directory."""
