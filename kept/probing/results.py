@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +26,8 @@ class Ranking:
     """Where the answer came. `rank` counts from 1 among `n_candidates`, other right ones left out.
 
     `score` is the answer's, `top` the best candidates (all of them, right ones too), best first.
-    `probability` is that of `top[0]`: the softmax over the candidates' scores.
+    `probability` is that of `top[0]`, by the softmax over the candidates' scores, and `correct`
+    whether `top[0]` is right.
     """
 
     rank: int
@@ -35,6 +35,7 @@ class Ranking:
     score: float
     top: tuple[str, ...]
     probability: float
+    correct: bool
 
     @property
     def reciprocal(self) -> float:
@@ -51,7 +52,7 @@ class ProbeAnswer:
     """One item's answer. `skipped` says for each ranking that is None why it is.
 
     `group` is the item's own, else its fact, else its id: what a bootstrap draws together.
-    `asked_shown`: in mode "graph", whether a fact that joins subject and answer was shown.
+    `asked_shown`: whether a fact that joins the ends of the item's own was among those shown.
     """
 
     id: str
@@ -62,7 +63,7 @@ class ProbeAnswer:
     restricted: Ranking | None = None
     objects: Ranking | None = None
     skipped: dict[str, str] = field(default_factory=dict)
-    asked_shown: bool | None = None
+    asked_shown: bool = False
 
     def ranking(self, name: RankingName) -> Ranking | None:
         """The ranking called `name`."""
@@ -74,9 +75,9 @@ class ProbeResult:
     """All answers of one model in one mode, in the order of the items.
 
     `method` is a line of `kept.methods.METHODS`, or "masked-lm" for a plain Hugging Face model.
-    `asked_facts`: whether facts between subject and answer were "hidden" or "shown"; "none" where
-    the mode shows no facts. `likelihood`: how answers of several pieces are scored (see
-    `kept.probing.engine.probe`).
+    `asked_facts`: whether facts between the ends of an item's own were "hidden" or "shown"; "none"
+    where only the weights answer. `likelihood`: how answers of several pieces are scored (see
+    `kept.probing.engine`). `left_out`: candidates that could not be ranked, by reason.
     """
 
     model: str
@@ -85,6 +86,7 @@ class ProbeResult:
     asked_facts: Literal["hidden", "shown", "none"]
     likelihood: Likelihood
     answers: tuple[ProbeAnswer, ...]
+    left_out: dict[str, int] = field(default_factory=dict)
     ties: str = TIES
 
     def scored(self, ranking: RankingName) -> list[tuple[ProbeAnswer, Ranking]]:
@@ -101,12 +103,10 @@ class ProbeResult:
                 counts[reason] = counts.get(reason, 0) + 1
         return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, Any]:
         """Everything but the answers."""
-        return {
-            name: getattr(self, name)
-            for name in ("model", "method", "mode", "asked_facts", "likelihood", "ties")
-        }
+        names = (field.name for field in dataclasses.fields(self))
+        return {name: getattr(self, name) for name in names if name != "answers"}
 
 
 def write_answers(result: ProbeResult, path: Path) -> None:
@@ -143,22 +143,3 @@ def _answer(values: dict[str, Any]) -> ProbeAnswer:
         if (found := values[name]) is not None:
             values[name] = Ranking(**{**found, "top": tuple(found["top"])})
     return ProbeAnswer(**values)
-
-
-def merged(results: Iterable[ProbeResult]) -> ProbeResult:
-    """Answers of several probes as one; raises `EvaluationError` unless their settings agree."""
-    parts = list(results)
-    if not parts:
-        raise EvaluationError("there is no result to merge")
-    for part in parts[1:]:
-        if part.settings() != parts[0].settings():
-            raise EvaluationError(
-                f"results of different probes never mix: {parts[0].settings()} and "
-                f"{part.settings()}"
-            )
-    return dataclasses.replace(parts[0], answers=tuple(_answers(parts)))
-
-
-def _answers(results: Iterable[ProbeResult]) -> Iterator[ProbeAnswer]:
-    for result in results:
-        yield from result.answers
