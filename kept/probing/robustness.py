@@ -100,8 +100,8 @@ class Altered:
     `same_when_negated`: share of questions whose negation has the same first answer; a model that
     understood would seldom give it. `rank_correlation`: mean Spearman's rho between the whole
     orders of candidates of a question and its negation; None where the probe kept only the best.
-    `right_when_negated`: share whose negation is answered with
-    the true object. `right` and `right_when_misprimed`: P@1 of the question and behind the prime.
+    `right_when_negated`: share whose negation is answered with the true object. `right` and
+    `right_when_misprimed`: P@1 of the question and behind the prime.
     `prime_answered`: share of misprimed questions whose first answer is the prime itself.
     """
 
@@ -134,8 +134,8 @@ def altered(
             if frozenset(first.top) == frozenset(other.top):
                 correlations.append(rank_correlation(first.top, other.top))
         if first is not None and behind is not None:
-            said = behind.top[0].casefold() == item.prime.casefold()
-            misprimed.append((first.hit(1), behind.hit(1), float(said)))
+            primed = behind.top[0].casefold() == item.prime.casefold()
+            misprimed.append((first.hit(1), behind.hit(1), float(primed)))
         n_missing += first is None
     draws = generator(seed, "altered questions")
     intervals = [
@@ -145,9 +145,13 @@ def altered(
     ]
     if len(intervals) != 5:
         raise EvaluationError("no negated or no misprimed question was ranked beside its original")
+    same, right_negated, right, right_misprimed, said = intervals
     whole = len(correlations) == len(negated)
     rho = bootstrap_interval(correlations, generator=draws) if whole else None
-    return Altered(len(negated), len(misprimed), n_missing, *intervals, rho)
+    return Altered(
+        len(negated), len(misprimed), n_missing, same, right_negated, right, right_misprimed, said,
+        rho,
+    )  # fmt: skip
 
 
 def _found(answers: dict[str, ProbeAnswer], id: str, ranking: RankingName) -> Ranking | None:
