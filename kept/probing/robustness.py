@@ -137,14 +137,17 @@ def altered(
             primed = behind.top[0].casefold() == item.prime.casefold()
             misprimed.append((first.hit(1), behind.hit(1), float(primed)))
         n_missing += first is None
+    if len(negated) < 2 or len(misprimed) < 2:
+        raise EvaluationError(
+            f"{len(negated)} negated and {len(misprimed)} misprimed questions are ranked beside "
+            "their originals; two of each are needed"
+        )
     draws = generator(seed, "altered questions")
     intervals = [
         bootstrap_interval(column, generator=draws)
         for table in (negated, misprimed)
-        for column in np.reshape(table, (len(table), -1)).T
+        for column in np.transpose(table)
     ]
-    if len(intervals) != 5:
-        raise EvaluationError("no negated or no misprimed question was ranked beside its original")
     same, right_negated, right, right_misprimed, said = intervals
     whole = len(correlations) == len(negated)
     rho = bootstrap_interval(correlations, generator=draws) if whole else None
