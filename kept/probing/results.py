@@ -130,7 +130,7 @@ def read_answers(path: Path) -> ProbeResult:
                 settings = values
             else:
                 answers.append(_answer(values))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise EvaluationError(f"{path}:{number} is no answer of a probe: {error}") from error
     try:
         return ProbeResult(**settings, answers=tuple(answers))
