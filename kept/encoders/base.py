@@ -6,6 +6,7 @@ else (objectives, heads, training, saving) takes any of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -25,6 +26,9 @@ from kept.errors import CheckpointError, ConfigError
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
+
+EMBEDDINGS, HEAD = "embeddings", "head"
+_HOST_LAYER = re.compile(r"host\.encoder\.layer\.(\d+)\.")
 
 Config = TypeVar("Config", bound="KnowledgeConfig")
 Model = TypeVar("Model", bound="KnowledgeModel")
@@ -180,6 +184,27 @@ class KnowledgeEncoder(KnowledgeModel):
         """States of every node; padded nodes have states that mean nothing."""
         raise NotImplementedError  # abstract: each paper file has its own
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of `group_of`, lowest first: "embeddings", "layer.0" and so on, "head"."""
+        n_layers = self.host.config.num_hidden_layers
+        return (EMBEDDINGS, *map(layer_group, range(n_layers)), HEAD)
+
+    def group_of(self, name: str) -> str:
+        """The group of the parameter `name`: how far down it works, for what goes layer by layer.
+
+        Everything that reads the last layer belongs to "head", the host's pooler too.
+        """
+        if found := _HOST_LAYER.match(name):
+            return layer_group(int(found[1]))
+        if name.startswith("host."):
+            return HEAD if name.startswith("host.pooler.") else EMBEDDINGS
+        return self.beside(name)
+
+    def beside(self, name: str) -> str:
+        """The group of a parameter outside the host: an encoder that has some says which."""
+        raise ConfigError(f"{type(self).__name__}.beside does not know the parameter {name!r}")
+
     def begin_task(self) -> None:
         """Called once, when a new task head is put on: the moment to freeze other parts."""
 
@@ -208,6 +233,11 @@ class KnowledgeEncoder(KnowledgeModel):
                 f"{type(self).__name__} has no part {unknown[0]!r}; it has {sorted(parts)}"
             )
         return tuple(prefix for name in names for prefix in parts[name])
+
+
+def layer_group(index: int) -> str:
+    """The group of the host's layer `index`, from 0."""
+    return f"layer.{index}"
 
 
 def graph_fields(graph: KnowledgeGraph) -> dict[str, Any]:
