@@ -148,6 +148,7 @@ class ERNIE(KnowledgeEncoder):
 
     def freeze(self) -> None:
         """Entity vectors are inputs: they are never trained."""
+        super().freeze()
         self.entity_vectors.requires_grad_(False)
 
     @torch.no_grad()

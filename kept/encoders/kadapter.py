@@ -183,6 +183,11 @@ class KAdapter(KnowledgeEncoder):
         return made
 
     @property
+    def n_states(self) -> int:
+        """The host's, and the fused ones."""
+        return super().n_states + 1
+
+    @property
     def names(self) -> list[str]:
         """The adapters' names, in the order in which they are fused."""
         return sorted(self.config.adapters)
@@ -238,6 +243,7 @@ class KAdapter(KnowledgeEncoder):
 
     def freeze(self) -> None:
         """Freeze what does not move in this stage."""
+        super().freeze()
         moving = tuple(f"{name}." for name in self.config.trains)
         for name, parameter in self.named_parameters():
             if not name.startswith(moving):

@@ -260,6 +260,7 @@ class KnowBERT(KnowledgeEncoder):
         return layer_group(next(spec.layer or 0 for spec in self.specs if spec.name == kar))
 
     def freeze(self) -> None:
+        super().freeze()
         for name in self.linkers:
             self.linker(name).entities.vectors.requires_grad_(False)
 

@@ -18,6 +18,7 @@ from kept.encoders import encoder_of, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.heads.base import Head
+from kept.heads.layer_mix import LayerMix, LayerMixOptions
 from kept.heads.pooled import (
     PooledHead,
     PooledOptions,
@@ -67,7 +68,9 @@ class KnowledgeForTask(KnowledgeModel):
     """An encoder and one head; `forward` adds `class_logits`, and the loss `class` for labels.
 
     `config.head` names the head, its options and the encoder's `frozen` parts, which stay frozen
-    after loading; `config.id2label` are the classes.
+    after loading, and the options of a `layer_mix`, where the head reads one; `config.id2label` are
+    the classes. An encoder that is frozen as a whole stays in evaluation mode: its states are the
+    features that the head reads.
     `config.problem_type`: `single_label_classification` (cross entropy, `labels [batch]`),
     `multi_label_classification` (binary cross entropy averaged over batch and classes, `labels
     [batch class]`) or `token_classification` (cross entropy over nodes, `node_labels`).
@@ -82,6 +85,8 @@ class KnowledgeForTask(KnowledgeModel):
         self.encoder = encoder = encoder_of(self.config, encoder)
         options = dict(config.head)
         name, self.frozen = options.pop("name"), tuple(options.pop("frozen", ()))
+        mix = options.pop("layer_mix", None)
+        self.layer_mix = None if mix is None else LayerMix(encoder.n_states, **mix)
         kind = head_kind(name)
         self.head = kind.module.for_encoder(encoder, config.num_labels, kind.read(name, options))
         self.post_init()
@@ -96,6 +101,7 @@ class KnowledgeForTask(KnowledgeModel):
         *,
         problem_type: str = SINGLE,
         frozen: Sequence[str] = (),
+        layer_mix: LayerMixOptions | None = None,
         **options: Any,
     ) -> KnowledgeForTask:
         """`encoder` with a new head for `labels`; `options` are the head's.
@@ -106,6 +112,8 @@ class KnowledgeForTask(KnowledgeModel):
         config = encoder.config
         values = dataclasses.asdict(head_kind(head).read(head, options))
         config.head = {"name": head, "frozen": list(frozen), **values}
+        if layer_mix is not None:
+            config.head["layer_mix"] = dataclasses.asdict(layer_mix)
         config.objectives = {}
         config.id2label = dict(enumerate(labels))
         config.label2id = {label: i for i, label in enumerate(labels)}
@@ -126,10 +134,20 @@ class KnowledgeForTask(KnowledgeModel):
         self.encoder.freeze()
         self.encoder.freeze_parts(self.frozen)
 
+    def train(self, mode: bool = True) -> Self:
+        """As any module, but an encoder that is frozen as a whole stays in evaluation mode."""
+        super().train(mode)
+        if "encoder" in self.frozen:
+            self.encoder.eval()
+        return self
+
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """The encoder's output with `class_logits`, and the loss `class` if there are labels."""
         output: KnowledgeOutput = self.encoder(batch)
-        logits: Tensor = self.head(output, batch, self.encoder)
+        read = output
+        if self.layer_mix is not None:
+            read = dataclasses.replace(output, node_states=self.layer_mix(output.hidden_states))
+        logits: Tensor = self.head(read, batch, self.encoder)
         tagging = self.config.problem_type == TAGGING
         labels = batch.node_labels if tagging else batch.labels
         losses = {} if labels is None else {"class": self._loss(logits, labels)}
