@@ -33,7 +33,7 @@ def layer_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
 
 
 def rate_scales(model: nn.Module, decay: float) -> dict[int, float]:
-    """By `id` of a parameter, its share of the rate: 1 for the head, 1 / decay a group further down.
+    """Share of the rate by `id` of a parameter: 1 for the head, 1 / decay one group further down.
 
     Howard and Ruder 2018, section 3.1.
     """

@@ -22,7 +22,7 @@ class StepRecord:
     unweighted loss on the encoder's dense part, of the step's first batch; None at steps where they
     were not asked for. `nodes_per_second` and `texts_per_second` are this process's means over its
     steps, waiting for batches included; `peak_memory_mib` is this process's; `seconds` adds up over
-    resumes. `groups`: those of the encoder that moved, lowest first, while they unfreeze one by one.
+    resumes. `groups`: those of the encoder that moved, lowest first, while they unfreeze in turn.
     """
 
     step: int
