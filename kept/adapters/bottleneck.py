@@ -45,8 +45,8 @@ class Bottleneck(nn.Module):
             nn.init.zeros_(zero)
 
     def forward(self, states: Float[Tensor, "batch node width"]) -> Tensor:
-        changed: Tensor = self.up_project(F.gelu(self.down_project(states)))
-        return states + changed
+        changed: Tensor = states + self.up_project(F.gelu(self.down_project(states)))
+        return changed
 
 
 class DropoutThenBottleneck(nn.Module):
@@ -69,6 +69,7 @@ def insert_bottlenecks(host: PreTrainedModel, options: HoulsbyOptions) -> None:
     """
     width = host.config.hidden_size
     for layer in hosts.layers(host):
-        for output in (layer.attention.output, layer.output):
+        for place in ("attention.output", "output"):
+            output = layer.get_submodule(place)
             made = Bottleneck(width=width, inner=options.width)
-            output.dropout = DropoutThenBottleneck(output.dropout, made)
+            output.dropout = DropoutThenBottleneck(output.get_submodule("dropout"), made)

@@ -38,7 +38,7 @@ def put_inside(host: PreTrainedModel, values: Mapping[str, Mapping[str, Any]]) -
             insert_bottlenecks(host, options)
         for module in host.modules():
             if id(module) not in before:
-                module._is_hf_initialized = True  # type: ignore[assignment]  # else drawn anew
+                module._is_hf_initialized = True  # else it is drawn anew
         host.to(host.dtype)
     freeze_around(host, tuple(values))
 

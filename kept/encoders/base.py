@@ -43,7 +43,8 @@ class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
     of the vocabularies that the tables' rows follow, `content_hash` that of the whole graph.
     `objectives`: name to options, of the objectives that were trained on top (see
     `kept.objectives.model`). `head`: name and options of a task's head (see `kept.heads.model`).
-    `inside`: "lora" or "houlsby" to its options, where the host carries it (`kept.adapters.inside`).
+    `inside`: "lora" or "houlsby" to its options, where the host carries one
+    (`kept.adapters.inside`).
     """
 
     sub_configs = {"host": AutoConfig}  # noqa: RUF012 - the form Hugging Face reads

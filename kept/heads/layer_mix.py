@@ -55,4 +55,4 @@ class LayerMix(nn.Module):
 
     def report(self) -> dict[str, list[float] | float]:
         """Weights and gamma as plain values."""
-        return {"weights": self.weights.tolist(), "gamma": float(self.gamma)}
+        return {"weights": self.weights.tolist(), "gamma": self.gamma.item()}

@@ -199,12 +199,12 @@ class KnowledgeForTask(KnowledgeModel):
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """The encoder's output with `class_logits`, and the task's loss if there are labels."""
         task = _task_of(batch)
-        question, output = self.question(task), self.encoder(batch)
-        asked = [self, *self.further.values()][task]
-        read: KnowledgeOutput = output
-        if asked.layer_mix is not None:
-            read = dataclasses.replace(output, node_states=asked.layer_mix(output.hidden_states))
-        logits: Tensor = asked.head(read, batch, self.encoder)
+        question, (head, layer_mix) = self.question(task), self._reads(task)
+        output: KnowledgeOutput = self.encoder(batch)
+        read = output
+        if layer_mix is not None:
+            read = dataclasses.replace(output, node_states=layer_mix(output.hidden_states))
+        logits: Tensor = head(read, batch, self.encoder)
         tagging = question.problem_type == TAGGING
         labels = batch.node_labels if tagging else batch.labels
         losses = {}
@@ -214,8 +214,16 @@ class KnowledgeForTask(KnowledgeModel):
 
     def layer_weights(self, task: int = 0) -> dict[str, Any] | None:
         """Weights and gamma of a task's layer mixture; None where its head reads the last layer."""
-        mix = [self, *self.further.values()][task].layer_mix
-        return None if mix is None else mix.report()
+        _, layer_mix = self._reads(task)
+        return None if layer_mix is None else layer_mix.report()
+
+    def _reads(self, task: int) -> tuple[Head, LayerMix | None]:
+        """The head of a task, and the mixture of layers that it reads, if any."""
+        if task == 0:
+            return self.head, self.layer_mix
+        found = [*self.further.values()][task - 1]
+        assert isinstance(found, FurtherHead)
+        return found.head, found.layer_mix
 
 
 def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:

@@ -156,7 +156,8 @@ def predict(
         chosen = order[start : start + batch_size]
         samples = [data.sample(i, epoch=0, seed=0) for i in chosen]
         batch = data.collate(samples, epoch=0, seed=0, step=0)
-        batch = dataclasses.replace(batch, task_ids=torch.full((len(batch),), task))
+        if task:
+            batch = dataclasses.replace(batch, task_ids=torch.full((len(batch),), task))
         logits = model(batch.to(model.device)).class_logits.float().cpu()
         for place, item in enumerate(chosen):
             if kind == TAGGING:
