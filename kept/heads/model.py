@@ -102,14 +102,11 @@ class KnowledgeForTask(KnowledgeModel):
         _require_kind(config.problem_type)
         self.encoder = encoder = encoder_of(self.config, encoder)
         options = dict(config.head)
-        self.frozen, further = tuple(options.pop("frozen", ())), options.pop("further", {})
+        self.frozen, further = tuple(options.pop("frozen", ())), options.pop("further", [])
         made = _made(encoder, options, config.num_labels)
         self.head, self.layer_mix = made.head, made.layer_mix
         self.further = nn.ModuleDict(
-            {
-                name: _made(encoder, task["head"], len(task["labels"]))
-                for name, task in further.items()
-            }
+            {task["name"]: _made(encoder, task["head"], len(task["labels"])) for task in further}
         )
         self.post_init()
         self.freeze()
@@ -156,11 +153,13 @@ class KnowledgeForTask(KnowledgeModel):
         Raises `ConfigError` for a name that is there already.
         """
         _require_kind(problem_type)
-        tasks = self.config.head.setdefault("further", {})
-        if name in tasks:
-            raise ConfigError(f"there is a task {name!r} already; there are {list(tasks)}")
+        if name in self.further:
+            raise ConfigError(f"there is a task {name!r} already; there are {[*self.further]}")
         described = _described(head, layer_mix, options)
-        tasks[name] = {"head": described, "labels": list(labels), "problem_type": problem_type}
+        task = {"name": name, "head": described, "labels": list(labels)}
+        # a list: a saved configuration sorts its mappings, and tasks go by number
+        further = self.config.head.setdefault("further", [])
+        further.append({**task, "problem_type": problem_type})
         made = _made(self.encoder, described, len(labels))
         made.apply(self._init_weights)
         self.further[name] = made.to(device=self.device, dtype=self.encoder.host.dtype)
@@ -173,9 +172,8 @@ class KnowledgeForTask(KnowledgeModel):
             return Question(MAIN_LOSS, config.problem_type, labels)
         if not 0 < task <= len(self.further):
             raise BatchError(f"task {task} is asked, there are 0 to {len(self.further)}")
-        name = [*self.further][task - 1]
-        found = config.head["further"][name]
-        return Question(name, found["problem_type"], tuple(found["labels"]))
+        found = config.head["further"][task - 1]
+        return Question(found["name"], found["problem_type"], tuple(found["labels"]))
 
     @classmethod
     def from_pretrained(cls, name_or_path: Any, *args: Any, **options: Any) -> Self:

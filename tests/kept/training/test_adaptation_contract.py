@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_head_contract import LABELS, SINGLE, task_examples
 from tiny_hosts import FAMILIES, untaught_encoder
 from training_toy import toy_config, toy_model, weights_hash
 
@@ -16,9 +15,10 @@ from kept.adapters.inside import PLACES
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
-from kept.heads.model import KnowledgeForTask
+from kept.heads.model import SINGLE, KnowledgeForTask
 from kept.methods import METHODS
 from kept.tasks.finetuning_data import TaskData
+from kept.tasks.finetuning_examples import TaskExample
 from kept.training.adaptation import Stages, layer_groups, stages
 from kept.training.config import TrainConfig, Unfreezing
 from kept.training.log import StepRecord, read_log
@@ -27,6 +27,7 @@ from kept.training.methods import builder_for
 from kept.training.optimisers import make_optimisers, set_rates
 from kg_loaders import KnowledgeGraph
 
+LABELS = ["a", "b", "c"]
 INSIDE: dict[str, dict[str, Any]] = {
     "lora": {"rank": 2, "targets": ["query", "output"]}, "houlsby": {"width": 4},
 }  # fmt: skip
@@ -35,7 +36,9 @@ GROUPS = ("embeddings", "layer.0", "layer.1", "head")
 
 @pytest.fixture(scope="module")
 def linked_pairs(linked: list[LinkedText]) -> list[LinkedText]:
-    return [text for text in linked if len(text.links) > 1]
+    """The three shortest texts with two links."""
+    texts = sorted(linked, key=lambda text: len(text.text))
+    return [text for text in texts if len(text.links) > 1][:3]
 
 
 def task_data(
@@ -43,7 +46,10 @@ def task_data(
 ) -> TaskData:
     small = BuilderConfig(max_neighbours=2, max_words=40, max_nodes=90, policy="degree")
     return TaskData(
-        task_examples(linked, SINGLE),
+        [
+            TaskExample(text, (label,), tuple(link.mention for link in text.links)[:2])
+            for text, label in zip(linked, LABELS, strict=True)
+        ],
         graph,
         tokenizer,
         builder=builder_for(METHODS[method], small),
@@ -122,11 +128,12 @@ def test_what_is_put_inside_changes_nothing_moves_alone_and_is_saved(
     }
     model.save_pretrained(tmp_path)
     again = KnowledgeForTask.from_pretrained(tmp_path, graph=small_graph).eval()
-    assert torch.equal(again(batch).class_logits, model(batch).class_logits)
-    assert not torch.equal(again(batch).class_logits, plain(batch).class_logits)
+    assert weights_hash(again) == weights_hash(model)
+    torch.testing.assert_close(again(batch).class_logits, model(batch).class_logits)
+    assert not torch.allclose(again(batch).class_logits, plain(batch).class_logits)
     assert {name for name, p in again.named_parameters() if p.requires_grad} == trainable
     bare = type(model.encoder).from_pretrained(tmp_path).eval()
-    assert torch.equal(bare(batch).node_states, model.encoder(batch).node_states)
+    torch.testing.assert_close(bare(batch).node_states, model.encoder(batch).node_states)
     bare.train_only((inside,))
     assert {name for name, p in bare.named_parameters() if p.requires_grad} == {
         name.removeprefix("encoder.") for name in trainable if name.startswith("encoder.host.")
@@ -171,7 +178,8 @@ def test_features_of_a_frozen_encoder_and_a_mixture_of_its_layers(
     assert not again.encoder.training
     batch = data.collate([data.sample(1, epoch=0, seed=0)], epoch=0, seed=0, step=0)
     output = mixed.eval()(batch)
-    assert torch.equal(again.eval()(batch).class_logits, output.class_logits)
+    assert weights_hash(again) == weights_hash(mixed)
+    torch.testing.assert_close(again.eval()(batch).class_logits, output.class_logits)
     assert torch.equal(output.node_states, output.hidden_states[-1])
 
 
@@ -219,17 +227,17 @@ class Stopper:
 
 
 STRATEGIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "lora-gradual": (
+    "lora": (
         {"inside": "lora", "layer_mix": LayerMixOptions()},
-        {"unfreezing": {"order": "gradual", "every": 2}},
+        {"unfreezing": {"order": "gradual", "every": 2}, "rate_decay": 2.6},
     ),
-    "chain-decay": ({}, {"unfreezing": {"order": "chain"}, "rate_decay": 2.6}),
-    "houlsby": ({"inside": "houlsby"}, {"rate_decay": 1.5}),
+    "chain": ({}, {"unfreezing": {"order": "chain"}}),
+    "houlsby": ({"inside": "houlsby"}, {}),
 }
+RESUMED = [*((method, "lora") for method in METHODS), ("colake", "chain"), ("ernie", "houlsby")]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "strategy"), RESUMED)
 def test_cut_and_resumed_it_ends_the_same(
     method: str,
     strategy: str,
@@ -256,7 +264,7 @@ def test_cut_and_resumed_it_ends_the_same(
     logged = [tuple(row["groups"]) if row["groups"] else None for row in read_log(result.log)]
     if strategy == "houlsby":
         assert logged == [None] * 7
-    elif strategy == "chain-decay":
+    elif strategy == "chain":
         assert logged == [*stages(GROUPS, "chain"), GROUPS, GROUPS]
     else:
         assert logged[0] == logged[1] == ("head",)
