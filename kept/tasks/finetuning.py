@@ -24,7 +24,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError, NoControlError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import View
-from kept.heads.model import MULTI, TAGGING, KnowledgeForTask, head_kind
+from kept.heads.model import MULTI, TAGGING, KnowledgeForTask
 from kept.methods import Method, method, method_of
 from kept.randomness import generator, torch_seed
 from kept.tasks.controls import Knowledge, controlled_graph, n_joined, without_pairs
@@ -40,6 +40,7 @@ from kept.tasks.finetuning_examples import (
     some_of,
 )
 from kept.tasks.finetuning_scores import Answers, Baseline, scores
+from kept.tasks.several_tasks import FurtherSets, TaskMixture, keep_apart, with_further
 from kept.training.methods import builder_for, view_for
 from kg_loaders import KnowledgeGraph
 
@@ -49,25 +50,54 @@ SAMPLES_COMPARED = 64
 
 @dataclass(frozen=True)
 class FinetuneRun:
-    """A model ready to be trained, its data, what is asked of it, and what was found on the way."""
+    """A model ready to be trained, its data, what is asked of it, and what was found on the way.
+
+    `train` are the run's own examples, `data` is what is trained on: with `further` tasks, whose
+    runs share the model, all of theirs. `task` is this run's number among them. What is `asked` are
+    its sets, and those of further tasks as `NAME/dev`.
+    """
 
     config: FinetuneConfig
     model: KnowledgeForTask
     tokenizer: PreTrainedTokenizerBase
     train: TaskData
-    asked: dict[Set, TaskData]
+    asked: dict[str, TaskData]
     baseline: Baseline
     facts: dict[str, Any]
+    task: int = 0
+    further: dict[str, FinetuneRun] = dataclasses.field(default_factory=dict)
+
+    @property
+    def data(self) -> TaskData | TaskMixture:
+        """What the training loop reads."""
+        if not self.further:
+            return self.train
+        config = self.config
+        parts = [self.train, *(run.train for run in self.further.values())]
+        weights = [config.weight, *(each.weight for each in config.also)]
+        given = [weight for weight in weights if weight is not None]
+        mixing = 1.0 if config.mixing is None else config.mixing
+        return TaskMixture(parts, weights=given or None, mixing=mixing)
 
     def evaluate(self, model: torch.nn.Module, step: int) -> dict[str, float]:
-        """Scores on dev while training."""
+        """Scores on dev while training, and the weights of mixed layers."""
         found = self.score("dev")[1]
-        return {"accuracy": found["accuracy"]["estimate"], "micro_f1": found["micro"]["f1"]}
+        shown = {"accuracy": found["accuracy"]["estimate"], "micro_f1": found["micro"]["f1"]}
+        mix = self.model.layer_weights(self.task) or {"weights": []}
+        shown |= {f"weight of state {i}": weight for i, weight in enumerate(mix["weights"])}
+        for name, run in self.further.items():
+            own = run.evaluate(model, step)
+            shown |= {f"{name}: {score}": value for score, value in own.items()}
+        return shown
 
-    def score(self, name: Set) -> tuple[Answers, dict[str, Any]]:
+    def score(self, name: str) -> tuple[Answers, dict[str, Any]]:
         """Predictions for a set, and its scores beside the baseline's."""
-        data, config, kind = self.asked[name], self.config, self.model.config.problem_type
-        predicted = predict(self.model, data, threshold=config.threshold)
+        task, _, own = name.rpartition("/")
+        if task:
+            return self.further[task].score(own)
+        data, config, question = self.asked[name], self.config, self.model.question(self.task)
+        kind = question.problem_type
+        predicted = predict(self.model, data, threshold=config.threshold, task=self.task)
         made = [
             scores(
                 answers,
@@ -80,7 +110,7 @@ class FinetuneRun:
             )
             for answers in (predicted, self.baseline.answers(data.examples, kind))
         ]
-        known = set(self.model.config.label2id)
+        known = set(question.labels)
         n_unknown = sum(not known.issuperset(example.labels) for example in data.examples)
         counts = {
             "n_asked": len(data) + sum(data.skipped.values()),
@@ -90,21 +120,37 @@ class FinetuneRun:
         }
         return predicted, counts | made[0] | {"baseline": made[1]}
 
-    def metrics(self) -> tuple[dict[str, Any], dict[Set, Answers]]:
+    def metrics(self) -> tuple[dict[str, Any], dict[str, Answers]]:
         """Everything about the finished model, and its predictions by set."""
-        predictions: dict[Set, Answers] = {}
+        predictions: dict[str, Answers] = {}
         found: dict[str, Any] = {}
         for name in self.asked:
             predictions[name], found[name] = self.score(name)
-        return {**self.facts, **found}, predictions
+        if self.further:
+            found["also"] = {name: run.described() for name, run in self.further.items()}
+        return {**self.described(), **found}, predictions
+
+    def described(self) -> dict[str, Any]:
+        """What is known beside the scores, with the weights of mixed layers."""
+        mix = self.model.layer_weights(self.task)
+        return self.facts if mix is None else {**self.facts, "layer_mix": mix}
 
 
 @torch.no_grad()
 def predict(
-    model: KnowledgeForTask, data: TaskData, *, threshold: float, batch_size: int = 32
+    model: KnowledgeForTask,
+    data: TaskData,
+    *,
+    threshold: float,
+    batch_size: int = 32,
+    task: int = 0,
 ) -> Answers:
-    """Labels for every item of `data`, in its order; the model is left in the mode it was in."""
-    names, kind = model.config.id2label, model.config.problem_type
+    """Labels for every item of `data`, in its order; the model is left in the mode it was in.
+
+    `task`: which of the model's tasks is asked (`KnowledgeForTask.question`).
+    """
+    question = model.question(task)
+    names, kind = question.labels, question.problem_type
     was_training = model.training
     model.eval()
     found: dict[int, tuple[str, ...]] = {}
@@ -113,6 +159,8 @@ def predict(
         chosen = order[start : start + batch_size]
         samples = [data.sample(i, epoch=0, seed=0) for i in chosen]
         batch = data.collate(samples, epoch=0, seed=0, step=0)
+        if task:
+            batch = dataclasses.replace(batch, task_ids=torch.full((len(batch),), task))
         logits = model(batch.to(model.device)).class_logits.float().cpu()
         for place, item in enumerate(chosen):
             if kind == TAGGING:
@@ -150,7 +198,10 @@ def assemble(
     task = TASKS[config.task]
     whole = KnowledgeGraph.open(config.kg)
     sets, facts = read_sets(config, whole, hidden)
-    asked = [example for name in _asked(sets) for example in sets[name]]
+    further = _read_further(config, whole)
+    facts |= keep_apart(config, sets, further)
+    every = [sets, *(each.sets for each in further)]
+    asked = [example for each in every for name in _asked(each) for example in each[name]]
     asked_pairs = pair_ids([*asked, *hidden], whole)
     clear = without_pairs(whole, asked_pairs)
     graph = controlled_graph(clear, config.knowledge, config.control_seed)
@@ -184,7 +235,12 @@ def assemble(
         view = view_for(chosen, clear, tokenizer, options)
         true = dataclasses.replace(maker, graph=clear, view=view, knowledge="true")
         _require_difference(train, true.data(sets["train"], train.labels), config.knowledge)
-    return run
+    return with_further(run, maker, further)
+
+
+def _read_further(config: FinetuneConfig, graph: KnowledgeGraph) -> list[FurtherSets]:
+    configs = [(task.name, config.of_further(task)) for task in config.also]
+    return [FurtherSets(name, each, *read_sets(each, graph)) for name, each in configs]
 
 
 @dataclass(frozen=True)
@@ -226,13 +282,17 @@ def _model(
     with torch.random.fork_rng():
         torch.manual_seed(torch_seed(config.training.seed, "initial weights"))
         encoder, chosen, tokenizer = _encoder(config, graph, whole)
+        for kind in ("lora", "houlsby"):
+            if (inside := getattr(config, kind)) is not None:
+                encoder.insert(kind, dataclasses.asdict(inside))
         model = KnowledgeForTask.of(
             encoder,
             config.head or task.head,
             labels,
             problem_type=task.problem_type,
-            frozen=config.freeze,
-            **_head_options(config),
+            frozen=config.frozen,
+            layer_mix=config.layer_mix,
+            **config.all_head_options(),
         )
     if config.train_only:
         encoder.train_only(config.train_only)
@@ -257,16 +317,6 @@ def _encoder(
         hosts.load_host(config.host), graph, tokenizer, seed=config.training.seed, **options
     )
     return made, chosen, tokenizer
-
-
-def _head_options(config: FinetuneConfig) -> dict[str, Any]:
-    """The task's own options where they fit the head, under those that were given."""
-    task = TASKS[config.task]
-    known = {
-        field.name for field in dataclasses.fields(head_kind(config.head or task.head).options)
-    }
-    own = {name: value for name, value in task.head_options.items() if name in known}
-    return {**own, **config.head_options}
 
 
 def read_sets(
