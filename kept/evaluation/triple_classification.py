@@ -7,10 +7,13 @@ Axis legend: triple, relation.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from entity_linking.intervals import Interval, ratio_interval
 from kept.errors import EvaluationError
@@ -129,4 +132,32 @@ def score_classification(
         n_true=int(labels.sum()),
         n_false=int((~labels).sum()),
         rule=rule,
+    )
+
+
+def classify_triples(
+    score: Callable[[Tensor], Tensor],
+    true: Mapping[str, NDArray[np.integer]],
+    false: Mapping[str, NDArray[np.integer]],
+    *,
+    n_relations: int,
+    generator: np.random.Generator,
+    min_triples: int = MIN_TRIPLES,
+    batch_size: int = 1024,
+) -> TripleClassification:
+    """Fit thresholds on "valid" of `true` and `false` `[triple 3]`, judge their "test".
+
+    `score` maps triples int `[batch 3]` to scores `[batch]`, as `Scorer.score_triples` does.
+    """
+    parts = {}
+    for split in ("valid", "test"):
+        triples = np.concatenate([true[split], false[split]]).astype(np.int64)
+        labels = np.arange(len(triples)) < len(true[split])
+        with torch.no_grad():
+            blocks = [score(block) for block in torch.from_numpy(triples).split(batch_size)]
+        parts[split] = torch.cat(blocks).double().cpu().numpy(), triples[:, 1], labels
+    thresholds = fit_thresholds(*parts["valid"], n_relations=n_relations, min_triples=min_triples)
+    scores, relations, labels = parts["test"]
+    return score_classification(
+        thresholds.predict(scores, relations), labels, rule=thresholds.rule, generator=generator
     )
