@@ -1,4 +1,4 @@
-"""Triple scorers: TransE, DistMult, ComplEx, RotatE behind one protocol; higher is better.
+"""Triple scorers: TransE, RESCAL, DistMult, ComplEx, RotatE behind one protocol; higher is better.
 
 A scorer holds one vector an entity and one a relation. `score` broadcasts over states; `tails`,
 `heads` and `relations` score all given candidates at once, as matrix products where the formula
@@ -9,9 +9,10 @@ Axis legend: batch, entity, relation, width (real numbers a vector), half (width
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +20,7 @@ from torch.nn.functional import embedding
 
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Direction
-
-_BLOCK_BYTES = 1 << 20  # temporaries of elementwise distances stay in the cache
+from kept.kge.moduli import moduli_distances
 
 
 class Scorer(nn.Module, ABC):
@@ -55,6 +55,16 @@ class Scorer(nn.Module, ABC):
     @abstractmethod
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         """Score states that broadcast against each other, `[... width] -> [...]`."""
+
+    def score_for(
+        self,
+        side: Literal["head", "tail"],
+        head_states: Tensor,
+        relation_states: Tensor,
+        tail_states: Tensor,
+    ) -> Tensor:
+        """`score` as the answer to a question for the head or the tail, where these differ."""
+        return self.score(head_states, relation_states, tail_states)
 
     @abstractmethod
     def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
@@ -158,6 +168,36 @@ class TransE(Scorer):
         return -torch.cdist(tail_states - head_states, candidates, self.norm)
 
 
+class Rescal(Scorer):
+    """A full bilinear form (Nickel et al., ICML 2011, equation 1): `score = h M t`.
+
+    A relation's vector is its matrix `M`, row by row: `width ** 2` numbers.
+    """
+
+    @staticmethod
+    def relation_width(width: int) -> int:
+        return width * width
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Normal with a small deviation, as for `ComplEx`."""
+        _normal(self, generator)
+
+    def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+        return (_row_times(head_states, relation_states) * tail_states).sum(-1)
+
+    def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
+        return _row_times(head_states, relation_states) @ candidates.T
+
+    def heads(self, relation_states: Tensor, tail_states: Tensor, candidates: Tensor) -> Tensor:
+        products = (_matrices(relation_states) @ tail_states[..., None]).squeeze(-1)
+        return products @ candidates.T
+
+    def relations_between(
+        self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
+    ) -> Tensor:
+        return (head_states[:, :, None] * tail_states[:, None]).flatten(1) @ candidates.T
+
+
 class DistMult(Scorer):
     """A diagonal bilinear form (Yang et al., ICLR 2015, equation 2): `score = sum(h * r * t)`.
 
@@ -234,10 +274,10 @@ class RotatE(Scorer):
         return rotate_score(head_states, relation_states, tail_states)
 
     def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
-        return -_distances(_times(head_states, _rotation(relation_states)), candidates)
+        return -moduli_distances(_times(head_states, _rotation(relation_states)), candidates)
 
     def heads(self, relation_states: Tensor, tail_states: Tensor, candidates: Tensor) -> Tensor:
-        return -_distances(_times(tail_states, _rotation(-relation_states)), candidates)
+        return -moduli_distances(_times(tail_states, _rotation(-relation_states)), candidates)
 
     def relations_between(
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
@@ -248,6 +288,7 @@ class RotatE(Scorer):
 
 SCORERS: dict[str, type[Scorer]] = {
     "transe": TransE,
+    "rescal": Rescal,
     "distmult": DistMult,
     "complex": ComplEx,
     "rotate": RotatE,
@@ -284,7 +325,7 @@ SCORES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "complex": complex_score,
     "rotate": rotate_score,
 }
-"""The formulas without tables, by the scorer's name."""
+"""The formulas without tables, by the scorer's name; RESCAL's matrices need one."""
 
 
 def make_scorer(
@@ -310,6 +351,16 @@ def _unit(table: nn.Parameter, generator: torch.Generator) -> None:
         table.div_(table.norm(dim=1, keepdim=True))
 
 
+def _matrices(relation_states: Tensor) -> Tensor:
+    width = math.isqrt(relation_states.shape[-1])
+    return relation_states.reshape(*relation_states.shape[:-1], width, width)
+
+
+def _row_times(states: Tensor, relation_states: Tensor) -> Tensor:
+    """Row vectors times matrices, `[... width]`."""
+    return (states[..., None, :] @ _matrices(relation_states)).squeeze(-2)
+
+
 def _times(left: Tensor, right: Tensor) -> Tensor:
     """Complex product of `[real, imaginary]` vectors."""
     a, b = left.chunk(2, -1)
@@ -330,43 +381,3 @@ def _moduli_sum(difference: Tensor) -> Tensor:
     real, imaginary = difference.chunk(2, -1)
     # the constant keeps the gradient finite where a difference is exactly 0
     return (real.square() + imaginary.square() + 1e-20).sqrt().sum(-1)
-
-
-def _distances(queries: Tensor, candidates: Tensor) -> Tensor:
-    """Sums of moduli of all differences, `[batch candidate]`."""
-    result: Tensor = _ModuliDistances.apply(queries, candidates)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _ModuliDistances(torch.autograd.Function):
-    """A cache-sized block of differences at a time, made again for the gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, queries: Tensor, candidates: Tensor) -> Tensor:
-        ctx.save_for_backward(queries, candidates)
-        result = queries.new_empty(len(queries), len(candidates))
-        for rows in _blocks(queries, candidates):
-            squares = (queries[rows, None] - candidates).square_()
-            real, imaginary = squares.chunk(2, -1)
-            torch.sum(real.add_(imaginary).add_(1e-20).sqrt_(), -1, out=result[rows])
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        queries, candidates = ctx.saved_tensors
-        to_queries, to_candidates = torch.empty_like(queries), torch.zeros_like(candidates)
-        for rows in _blocks(queries, candidates):
-            slopes = queries[rows, None] - candidates
-            real, imaginary = slopes.chunk(2, -1)
-            moduli = real.square().addcmul_(imaginary, imaginary).add_(1e-20).rsqrt_()
-            moduli *= gradients[0][rows, :, None]
-            real.mul_(moduli)
-            imaginary.mul_(moduli)
-            to_queries[rows] = slopes.sum(1)
-            to_candidates -= slopes.sum(0)
-        return to_queries, to_candidates
-
-
-def _blocks(queries: Tensor, candidates: Tensor) -> list[slice]:
-    step = max(1, _BLOCK_BYTES // max(1, 4 * candidates.numel()))
-    return [slice(start, start + step) for start in range(0, len(queries), step)]

@@ -87,6 +87,7 @@ _SAMPLED = TrainingConfig(
 )  # fmt: skip
 RECIPES: dict[str, tuple[int, TrainingConfig]] = {
     "transe": (128, _ONE_VS_ALL),
+    "rescal": (64, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
     "distmult": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
     "complex": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
     "rotate": (128, _SAMPLED),
@@ -318,8 +319,7 @@ def _sampled_loss(
     config: TrainingConfig,
     generator: torch.Generator,
 ) -> Tensor:
-    positive = scorer.score(*states)
-    total = positive.new_zeros(())
+    total = states[0].new_zeros(())
     if config.corrupt == "both":
         sides = [torch.ones(len(batch), dtype=torch.bool, device=batch.device)] * 2
     else:
@@ -329,19 +329,21 @@ def _sampled_loss(
         drawn = sampler.entities(int(chosen.sum()), generator, batch.device)
         if not bool(chosen.any()):
             continue
+        side: Literal["head", "tail"] = "tail" if slot else "head"
         head, relation, tail = (part[chosen] for part in states)
+        positive = scorer.score_for(side, head, relation, tail)
         candidates = embedding(drawn, scorer.entities)
         if config.share_negatives and slot == 0:
             negative = scorer.heads(relation, tail, candidates)
         elif config.share_negatives:
             negative = scorer.tails(head, relation, candidates)
         elif slot == 0:
-            negative = scorer.score(candidates, relation[:, None], tail[:, None])
+            negative = scorer.score_for(side, candidates, relation[:, None], tail[:, None])
         else:
-            negative = scorer.score(head[:, None], relation[:, None], candidates)
+            negative = scorer.score_for(side, head[:, None], relation[:, None], candidates)
         negative = sampler.without_known(negative, batch[chosen], drawn, slot)
         total = total + contrast(
-            positive[chosen], negative, loss=config.loss, margin=config.margin,
+            positive, negative, loss=config.loss, margin=config.margin,
             temperature=config.adversarial_temperature,
         ).sum()  # fmt: skip
     return total / len(batch)

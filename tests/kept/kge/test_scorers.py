@@ -20,6 +20,11 @@ def naive_transe_l2(h, r, t):
     return -(sum((a + b - c) ** 2 for a, b, c in zip(h, r, t, strict=True)) ** 0.5)
 
 
+def naive_rescal(h, m, t):
+    rows = [m[i * len(t) : (i + 1) * len(t)] for i in range(len(h))]
+    return sum(h[i] * rows[i][j] * t[j] for i in range(len(h)) for j in range(len(t)))
+
+
 def naive_distmult(h, r, t):
     return sum(a * b * c for a, b, c in zip(h, r, t, strict=True))
 
@@ -35,8 +40,8 @@ def naive_rotate(h, r, t):
 
 
 SIZES = {"n_entities": N_ENTITIES, "n_relations": N_RELATIONS, "width": WIDTH}
-NAIVE = {"transe": naive_transe_l2, "distmult": naive_distmult, "complex": naive_complex,
-         "rotate": naive_rotate}  # fmt: skip
+NAIVE = {"transe": naive_transe_l2, "rescal": naive_rescal, "distmult": naive_distmult,
+         "complex": naive_complex, "rotate": naive_rotate}  # fmt: skip
 CASES = [*NAIVE, "transe_l1"]
 
 
