@@ -227,6 +227,17 @@ class TextFeatures(nn.Module):
         return graph.text * len(self.map) ** 0.5 @ self.map + self.bias
 
 
+class SumOfFeatures(nn.Module):
+    """Several starts, added up."""
+
+    def __init__(self, *parts: nn.Module) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, graph: MessageGraph) -> Float[Tensor, "entity width"]:
+        return torch.stack([part(graph) for part in self.parts]).sum(0)
+
+
 class NoGraph(nn.Module):
     """No messages: a node is what it starts from."""
 
@@ -314,7 +325,7 @@ class GraphModel(nn.Module):
     def __init__(
         self,
         *,
-        features: EntityTable | RelationFeatures | TextFeatures,
+        features: EntityTable | RelationFeatures | TextFeatures | SumOfFeatures,
         layers: NoGraph | RGCN | CompGCN,
         decoder: str,
         n_relations: int,

@@ -133,7 +133,8 @@ def split_unseen(
     `valid_share` and `test_share` of all entities are drawn evenly. Of the triples of held-out
     entities (from all three splits) `context_share` may be read at the question, drawn triple by
     triple; the others are asked. "test" and "valid" rank all seen entities and the held-out ones
-    of that part; "transductive" asks the benchmark's own test triples among seen entities. Triples
+    of that part; "transductive" and "transductive valid" ask the
+    benchmark's own test and validation triples among seen entities. Triples
     that join the two held-out groups, and those with an entity or relation that is left without a
     training triple, are left out and counted.
     """
@@ -171,7 +172,8 @@ def split_unseen(
         parts[name] = make_part(context, rows[~is_context], known | {"of unseen entities": rows})
         counts[f"context triples of {name}"] = int(is_context.sum())
     seen = np.flatnonzero(trained)
-    parts["transductive"] = make_part(train, seen_rows["test"], seen_rows, entities=seen)
+    for name, rows in (("transductive", "test"), ("transductive valid", "valid")):
+        parts[name] = make_part(train, seen_rows[rows], seen_rows, entities=seen)
     learned = make_part(train, train[:0], {}, entities=seen)
     return InductiveSplit(graph, learned, parts, counts)
 
