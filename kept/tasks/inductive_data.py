@@ -32,7 +32,7 @@ VERSIONS = tuple(f"{name}_v{number}" for name in ("WN18RR", "fb237") for number 
 
 
 def read_grail(root: Path, name: str) -> InductiveSplit:
-    """One of GraIL's eight splits (Teru et al. 2020), with texts; SourceError says what is wrong."""
+    """One of GraIL's eight splits (Teru et al. 2020), with texts; raises `SourceError`."""
     if name not in VERSIONS:
         raise SourceError(f"split {name!r} is none of {', '.join(VERSIONS)}")
     parts: dict[str, list[Triple]] = {}
@@ -60,7 +60,7 @@ def read_codex_unseen(
     """CoDEx-S by unseen entities (`split_unseen`), with names and short descriptions."""
     folder = root / "codex" / "codex-s"
     parts = []
-    for split, file in zip(SPLITS, ("train.txt.gz", "valid.txt", "test.txt"), strict=True):
+    for file in ("train.txt.gz", "valid.txt", "test.txt"):
         data = (folder / file).read_bytes()
         text = (gzip.decompress(data) if file.endswith(".gz") else data).decode()
         parts.append(list(_triples(text, str(folder / file))))
