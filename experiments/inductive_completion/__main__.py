@@ -1,7 +1,7 @@
 """`python -m experiments.inductive_completion CONFIG -o RUN`: train, ask, write the tables.
 
 Needs KEPT_DATA. Runs that RUN/runs.jsonl holds are not done again, so that a command that was cut
-goes on where it stopped. `--export FOLDER` writes the training graph of a split, and no more.
+goes on where it stopped. `--kepler` first trains the configuration's KEPLER run on each split.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from kept.sentences import HostSentenceEncoder
 from kept.tasks.experiment import RunRecord, run_hash
 from kept.tasks.inductive_completion import InductiveConfig, run_method
 from kept.tasks.inductive_data import read_codex_unseen, read_grail, training_graph
+from kept.tasks.kepler_entities import train_kepler
 from kg_loaders import KnowledgeGraph
 
 CODEX = "codex-s-unseen"
@@ -39,21 +40,20 @@ def main() -> None:
     parser.add_argument("--splits", help="some of the configuration's, by comma")
     parser.add_argument("--methods", help="some of the configuration's, by comma")
     parser.add_argument("--seeds", type=int, help="the first so many seeds")
-    parser.add_argument("--export", type=Path, help="write the first split's training graph here")
+    parser.add_argument("--kepler", action="store_true", help="train RUN/kepler-SPLIT, too")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     config = InductiveConfig.read(arguments.config)
     root = Path(os.environ["KEPT_DATA"])
     splits = arguments.splits.split(",") if arguments.splits else list(config.splits)
-    if arguments.export:
-        training_graph(read_split(root, splits[0], config)).save(arguments.export)
-        return
     methods = arguments.methods.split(",") if arguments.methods else list(config.methods)
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name in splits:
         split = read_split(root, name, config)
         print(name, split, flush=True)
         text = text_vectors(split.graph, arguments.out)
+        if arguments.kepler:
+            kepler_run(config, split, arguments.out / f"kepler-{name}")
         for seed in config.seeds[: arguments.seeds]:
             for method in methods:
                 run(config, name, split, text, method, seed, arguments.out)
@@ -72,6 +72,24 @@ def read_split(root: Path, name: str, config: InductiveConfig) -> InductiveSplit
             raise SystemExit(f"{config.name}: the split {CODEX} needs its shares under `unseen`")
         return read_codex_unseen(root, **config.unseen.model_dump())
     return read_grail(root, name)
+
+
+def kepler_run(config: InductiveConfig, split: InductiveSplit, folder: Path) -> None:
+    """Train it, or what is left of it."""
+    if config.kepler is None:
+        raise SystemExit(f"{config.name} says nothing under `kepler`")
+    chosen = config.kepler
+    result = train_kepler(
+        training_graph(split), folder, host=chosen.host, options=chosen.options,
+        training=chosen.training,
+    )  # fmt: skip
+    print(f"  KEPLER: step {result.step} of {result.n_steps}, {result.stopped}", flush=True)
+
+
+def placed(method: Any, folder: Path) -> Any:
+    """The method with its paths below `folder`."""
+    fields = [field for field in ("folder", "text_from") if getattr(method, field, None)]
+    return method.model_copy(update={field: folder / getattr(method, field) for field in fields})
 
 
 def text_vectors(graph: KnowledgeGraph, folder: Path) -> NDArray[np.float32]:
@@ -111,7 +129,12 @@ def run(
     key = run_hash(settings)
     if any(record.run == key for record in read_records(folder)):
         return
-    asked = run_method(chosen, split, text=text, sampled=config.sampled, seed=seed)
+    needed = placed(chosen, folder)
+    for path in (getattr(needed, "folder", None), getattr(needed, "text_from", None)):
+        if path is not None and not (path / "config.json").is_file():
+            print(f"  {method}: {path} is not there yet; train it with --kepler", flush=True)
+            return
+    asked = run_method(needed, split, text=text, sampled=config.sampled, seed=seed)
     np.savez_compressed(folder / f"{key}.npz", **asked.questions)
     scores = {"parts": asked.scores, "skipped": asked.skipped, "counts": dict(split.counts)}
     record = RunRecord(

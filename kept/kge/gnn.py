@@ -94,7 +94,8 @@ class RGCNLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric has no
         size = (graph.n_entities, graph.n_entities)
         sums = self.propagate(graph.ends, x=states, weights=weights, size=size)
         messages: Tensor = torch.einsum("ebw,bwo->eo", sums, self.bases)
-        return messages + states @ self.root + self.bias
+        result: Tensor = messages + states @ self.root + self.bias
+        return result
 
     def message(self, x_j: Tensor, weights: Tensor) -> Tensor:
         """`[edge basis width]`."""

@@ -44,7 +44,7 @@ from kept.randomness import generator, torch_generator
 from kept.tasks.completion_methods import description_tokens
 from kept.tasks.experiment import Published
 from kept.tasks.kepler_entities import encoded_texts, kepler_scores
-from kept.training.config import RunConfig
+from kept.training.config import RunConfig, TrainConfig
 
 ScorerOf = Callable[[str], HasScores | None]
 """The scorer of a part's entities by the part's name; None where the method cannot answer."""
@@ -90,11 +90,10 @@ class DKRLMethod(_Method):
 
 
 class KeplerMethod(_Method):
-    """A KEPLER run's own scores from descriptions; `folder` is the run, `kg` its graph."""
+    """A KEPLER run's own scores from descriptions; `folder` is the run, with its graph in `kg`."""
 
     kind: Literal["kepler"]
     folder: Path
-    kg: Path
 
 
 Method = Annotated[
@@ -118,11 +117,20 @@ class UnseenConfig(_Method):
     seed: int
 
 
+class KeplerTraining(_Method):
+    """How `kept.tasks.kepler_entities.train_kepler` trains on a split's training triples."""
+
+    host: str = "minilm"
+    options: dict[str, Any] = {}
+    training: TrainConfig
+
+
 class InductiveConfig(RunConfig):
     """Splits x methods x seeds.
 
     `splits` are names of GraIL's, or `codex-s-unseen`, whose shares stand in `unseen`. `differs`
-    says how this is not what the published numbers measured.
+    says how this is not what the published numbers measured. `kepler` trains the run that methods
+    name as their `folder` or `text_from`; their relative paths are below the experiment's folder.
     """
 
     name: str
@@ -132,6 +140,7 @@ class InductiveConfig(RunConfig):
     methods: dict[str, Method]
     pairs: tuple[tuple[str, str], ...] = ()
     sampled: SampledConfig = SampledConfig()
+    kepler: KeplerTraining | None = None
     published: tuple[Published, ...] = ()
     differs: str
     notes: tuple[str, ...] = ()
@@ -250,12 +259,18 @@ def make_graph_model(
         "text": lambda: TextFeatures(text_width=text_width, width=width, generator=draws),
     }
     parts = [starts[name]() for name in method.features.split("+")]
-    shared = {"n_layers": method.n_layers, "dropout": method.dropout, "generator": draws}
+    n_layers, dropout = method.n_layers, method.dropout
     layers: dict[str, Callable[[], NoGraph | RGCN | CompGCN]] = {
         "none": NoGraph,
-        "rgcn": lambda: RGCN(width=width, n_types=n_types, n_bases=method.n_bases, **shared),
-        "compgcn": lambda: CompGCN(width=width, composition=method.composition, **shared),
-    }
+        "rgcn": lambda: RGCN(
+            width=width, n_types=n_types, n_layers=n_layers, n_bases=method.n_bases,
+            dropout=dropout, generator=draws,
+        ),
+        "compgcn": lambda: CompGCN(
+            width=width, n_layers=n_layers, composition=method.composition, dropout=dropout,
+            generator=draws,
+        ),
+    }  # fmt: skip
     return GraphModel(
         features=parts[0] if len(parts) == 1 else SumOfFeatures(*parts),
         layers=layers[method.layers](),
@@ -338,7 +353,7 @@ def _trained_dkrl(
 
 
 def _of_kepler(method: KeplerMethod, split: InductiveSplit) -> tuple[ScorerOf, dict[str, Any]]:
-    whole = kepler_scores(method.folder, split.graph, kg=method.kg)
+    whole = kepler_scores(method.folder, split.graph, kg=method.folder / "kg")
     return lambda name: whole.of(split.parts[name].entities), {"folder": str(method.folder)}
 
 

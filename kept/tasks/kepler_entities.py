@@ -6,8 +6,10 @@ an entity that no training saw has one, too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,15 +17,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from entity_linking.annotations import gold_link, write_jsonl
+from entity_linking.mentions import LinkedText
 from kept.auto import saved_encoder, saved_tokenizer
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Direction
+from kept.hosts import load_tokenizer
 from kept.kge.encoded import table_scorer
-from kept.kge.scorers import Scorer
+from kept.kge.scorers import SCORERS, Scorer
 from kept.objectives.described_triples import Sequences, entity_text
 from kept.objectives.knowledge_embedding import word_pieces
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.tasks.description_links import description_scores, encode_sequences
+from kept.training.config import PretrainConfig, TrainConfig
+from kept.training.log import Reporter
+from kept.training.loop import Resume, TrainResult, train
+from kept.training.methods import assemble
 from kg_loaders import KnowledgeGraph
 
 
@@ -66,7 +75,43 @@ def kepler_scores(
             f"{folder} was trained with relations 'conditioned': what it reads depends on the "
             "question; rank `description_scores` itself"
         )
-    return EncodedEntities(model.objectives[task].options.score, found.scorer)
+    name = next(name for name, kind in SCORERS.items() if type(found.scorer) is kind)
+    return EncodedEntities(name, found.scorer)
+
+
+def train_kepler(
+    graph: KnowledgeGraph,
+    folder: Path,
+    *,
+    host: str,
+    options: Mapping[str, Any],
+    training: TrainConfig,
+    reporter: Reporter | None = None,
+) -> TrainResult:
+    """KEPLER's `ke` alone on `graph`, in `folder`; a run that was cut goes on where it stopped.
+
+    The graph goes to `folder/kg`. The loop reads texts beside the triples; they are the entities'
+    own descriptions, and no loss asks about them.
+    """
+    kg, texts = folder / "kg", folder / "texts.jsonl"
+    if not kg.is_dir():
+        graph.save(kg)
+    named = [(entity_text(graph, i, "both"), i) for i in range(graph.n_entities)]
+    write_jsonl(
+        (
+            LinkedText(text, (gold_link(0, len(graph.label(i)), graph.entities.name(i)),))
+            for text, i in named
+        ),
+        texts,
+    )
+    config = PretrainConfig(
+        host=host, method="kepler", text=(texts,), kg=kg, objectives={"ke": dict(options)},
+        training=training,
+    )  # fmt: skip
+    model, data = assemble(config)
+    result = train(model, data, training, folder, reporter=reporter, resume=Resume.IF_ANY)
+    load_tokenizer(host).save_pretrained(folder)
+    return result
 
 
 def encoded_texts(folder: str | Path, graph: KnowledgeGraph, *, n_tokens: int = 64) -> Tensor:
