@@ -94,8 +94,7 @@ class RGCNLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric has no
         size = (graph.n_entities, graph.n_entities)
         sums = self.propagate(graph.ends, x=states, weights=weights, size=size)
         messages: Tensor = torch.einsum("ebw,bwo->eo", sums, self.bases)
-        result: Tensor = messages + states @ self.root + self.bias
-        return result
+        return messages + states @ self.root + self.bias
 
     def message(self, x_j: Tensor, weights: Tensor) -> Tensor:
         """`[edge basis width]`."""
@@ -115,7 +114,8 @@ def multiply(states: Tensor, relations: Tensor) -> Tensor:
 def correlate(states: Tensor, relations: Tensor) -> Tensor:
     """Composition of CompGCN-Corr, as HolE: `c_k = sum_i a_i b_{(i + k) mod width}`."""
     product = torch.fft.rfft(states).conj() * torch.fft.rfft(relations)
-    return torch.fft.irfft(product, n=states.shape[-1])
+    result: Tensor = torch.fft.irfft(product, n=states.shape[-1])
+    return result
 
 
 COMPOSITIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -105,8 +105,8 @@ def train_kepler(
         texts,
     )
     config = PretrainConfig(
-        host=host, method="kepler", text=(texts,), kg=kg, objectives={"ke": dict(options)},
-        training=training,
+        host=host, method="kepler", text=(texts,), treebank=(), kg=kg,
+        objectives={"ke": dict(options)}, training=training,
     )  # fmt: skip
     model, data = assemble(config)
     result = train(model, data, training, folder, reporter=reporter, resume=Resume.IF_ANY)
