@@ -182,7 +182,7 @@ def run_method(
         if scorer is None:
             skipped[name] = "an entity has no trained vector"
             continue
-        scores[name], found = _ask(scorer, part, split, sampled, seed)
+        scores[name], found = _ask(scorer, part, split, sampled)
         questions |= {f"{name}/{field}": values for field, values in found.items()}
     costs |= {
         "cpu_seconds": round(time.process_time() - cpu, 1),
@@ -192,7 +192,7 @@ def run_method(
 
 
 def _ask(
-    scorer: HasScores, part: Part, split: InductiveSplit, sampled: SampledConfig, seed: int
+    scorer: HasScores, part: Part, split: InductiveSplit, sampled: SampledConfig
 ) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Candidates and resamples do not depend on the seed of the training, so that runs pair."""
     known = part.filter(split.graph.n_relations)
