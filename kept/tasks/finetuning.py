@@ -6,7 +6,7 @@ Axis legend: item (an example), class, node, word.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from entity_linking.corruption import CorruptionReport
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link
 from kept import hosts
@@ -27,7 +28,15 @@ from kept.graphs.views import View
 from kept.heads.model import MULTI, TAGGING, KnowledgeForTask, head_kind
 from kept.methods import Method, method, method_of
 from kept.randomness import generator, torch_seed
-from kept.tasks.controls import Knowledge, controlled_graph, n_joined, without_pairs
+from kept.tasks.controls import (
+    EntityMap,
+    Knowledge,
+    controlled_graph,
+    n_joined,
+    n_true,
+    random_entities,
+    without_pairs,
+)
 from kept.tasks.finetuning_config import FinetuneConfig
 from kept.tasks.finetuning_data import TaskData, pair_ids, prepared
 from kept.tasks.finetuning_examples import (
@@ -39,16 +48,22 @@ from kept.tasks.finetuning_examples import (
     some_of,
 )
 from kept.tasks.finetuning_scores import Answers, Baseline, scores
+from kept.tasks.link_errors import LinkErrors, spoil
 from kept.training.methods import builder_for, view_for
 from kg_loaders import KnowledgeGraph
 
 Set = Literal["dev", "test"]
 SAMPLES_COMPARED = 64
+LINK_FIELDS = frozenset({"mention_spans", "mention_labels", "mention_weights"})
+"""What a view of the words alone says about links: for objectives; no encoder reads it."""
 
 
 @dataclass(frozen=True)
 class FinetuneRun:
-    """A model ready to be trained, its data, what is asked of it, and what was found on the way."""
+    """A model ready to be trained, its data, what is asked of it, and what was found on the way.
+
+    `asked_with` makes the data of a set once more, with other link errors than the run's own.
+    """
 
     config: FinetuneConfig
     model: KnowledgeForTask
@@ -57,15 +72,17 @@ class FinetuneRun:
     asked: dict[Set, TaskData]
     baseline: Baseline
     facts: dict[str, Any]
+    asked_with: Callable[[Set, LinkErrors], tuple[TaskData, CorruptionReport]]
 
     def evaluate(self, model: torch.nn.Module, step: int) -> dict[str, float]:
         """Scores on dev while training."""
         found = self.score("dev")[1]
         return {"accuracy": found["accuracy"]["estimate"], "micro_f1": found["micro"]["f1"]}
 
-    def score(self, name: Set) -> tuple[Answers, dict[str, Any]]:
-        """Predictions for a set, and its scores beside the baseline's."""
-        data, config, kind = self.asked[name], self.config, self.model.config.problem_type
+    def score(self, name: Set, data: TaskData | None = None) -> tuple[Answers, dict[str, Any]]:
+        """Predictions for a set (or `data`, made of it), and its scores beside the baseline's."""
+        config, kind = self.config, self.model.config.problem_type
+        data = self.asked[name] if data is None else data
         predicted = predict(self.model, data, threshold=config.threshold)
         made = [
             scores(
@@ -132,21 +149,30 @@ def _tags(logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int) -> li
 
 
 # ---- from a configuration ------------------------------------------------------------------------
-def assemble(config: FinetuneConfig) -> FinetuneRun:
-    """Read, split, control, build; same configuration, same weights and data."""
+def assemble(config: FinetuneConfig, trained: Path | None = None) -> FinetuneRun:
+    """Read, split, control, build; same configuration, same weights and data.
+
+    `trained` is the folder of a run of this configuration that has ended: its model is taken.
+    """
     task = TASKS[config.task]
     whole = KnowledgeGraph.open(config.kg)
-    sets, facts = _read(config, whole)
+    clean, facts = _read(config, whole)
+    sets, facts["link_errors"] = _spoilt(clean, config, whole)
     asked_pairs = pair_ids([example for name in _asked(sets) for example in sets[name]], whole)
     clear = without_pairs(whole, asked_pairs)
     graph = controlled_graph(clear, config.knowledge, config.control_seed)
+    others = None
+    if config.knowledge == "random-entity":
+        others = random_entities(whole, config.control_seed)
     facts |= {
+        "n_true_triples": n_true(graph, clear),
         "n_asked_pairs_joined_in_kg": n_joined(whole, asked_pairs),
         "n_triples_removed": whole.n_triples - clear.n_triples,
         "links_in_kg": _link_counts(sets["train"], whole),
     }
     labels = _labels(sets["train"])
-    model, chosen, tokenizer = _model(config, graph, whole, labels)
+    made = _model(config, graph, whole, labels) if trained is None else _trained(trained, graph)
+    model, chosen, tokenizer = made
     builder, options = config.graph, config.view
     if builder is None:
         builder = saved_builder(config.model) if config.model else BuilderConfig()
@@ -154,7 +180,12 @@ def assemble(config: FinetuneConfig) -> FinetuneRun:
         options = saved_view(config.model) if config.model else {}
     config = config.model_copy(update={"graph": builder, "view": options})
     view = view_for(chosen, graph, tokenizer, options)
-    maker = _Maker(config, builder, graph, tokenizer, chosen, view)
+    maker = _Maker(config, builder, graph, tokenizer, chosen, view, others)
+
+    def asked_with(name: Set, errors: LinkErrors) -> tuple[TaskData, CorruptionReport]:
+        spoilt, report = spoil(clean[name], errors, whole, config.control_seed)
+        return maker.data(spoilt, None), report
+
     train = maker.data(sets["train"], {label: i for i, label in enumerate(labels)})
     run = FinetuneRun(
         config=config,
@@ -164,10 +195,11 @@ def assemble(config: FinetuneConfig) -> FinetuneRun:
         asked={name: maker.data(sets[name], None) for name in _asked(sets)},
         baseline=Baseline.of(sets["train"], task.problem_type),
         facts=facts | {"n_train_skipped": train.skipped, "labels": labels},
+        asked_with=asked_with,
     )
     if config.knowledge != "true" and (config.model or not train.view.reads_graph):
         view = view_for(chosen, clear, tokenizer, options)
-        true = dataclasses.replace(maker, graph=clear, view=view, knowledge="true")
+        true = dataclasses.replace(maker, graph=clear, view=view, others=None, knowledge="true")
         _require_difference(train, true.data(sets["train"], train.labels), config.knowledge)
     return run
 
@@ -182,6 +214,7 @@ class _Maker:
     tokenizer: PreTrainedTokenizerBase
     method: Method
     view: View
+    others: EntityMap | None = None
     knowledge: Knowledge | None = None
 
     def data(self, examples: Sequence[TaskExample], labels: Mapping[str, int] | None) -> TaskData:
@@ -194,6 +227,7 @@ class _Maker:
                 examples,
                 markers=config.markers or task.markers,
                 knowledge=self.knowledge or config.knowledge,
+                entities=self.others,
             ),
             self.graph,
             self.tokenizer,
@@ -222,6 +256,13 @@ def _model(
     if config.train_only:
         encoder.train_only(config.train_only)
     return model, chosen, tokenizer
+
+
+def _trained(
+    folder: Path, graph: KnowledgeGraph
+) -> tuple[KnowledgeForTask, Method, PreTrainedTokenizerBase]:
+    model = KnowledgeForTask.from_pretrained(folder, graph=graph)
+    return model, method_of(model.encoder), saved_tokenizer(folder)
 
 
 def _encoder(
@@ -280,6 +321,18 @@ def _read(
     return sets, facts | {f"n_{name}": len(examples) for name, examples in sets.items()}
 
 
+def _spoilt(
+    sets: Mapping[str, list[TaskExample]], config: FinetuneConfig, graph: KnowledgeGraph
+) -> tuple[dict[str, list[TaskExample]], dict[str, str]]:
+    """The sets with the run's link errors, and how many each has."""
+    spoilt, told = dict(sets), {}
+    for name in sets:
+        if config.link_errors.share and config.link_errors.touches(name):
+            spoilt[name], report = spoil(sets[name], config.link_errors, graph, config.control_seed)
+            told[name] = str(report)
+    return spoilt, told
+
+
 def _linked(examples: Sequence[TaskExample], linker: DictionaryLinker) -> list[TaskExample]:
     bare = [i for i, example in enumerate(examples) if not example.linked.links]
     found = linker.link([examples[i].linked.text for i in bare])
@@ -315,7 +368,7 @@ def _require_difference(ours: TaskData, true: TaskData, knowledge: Knowledge) ->
     """Raise `ConfigError` when a control shows the model just what the true graph shows."""
     for i in range(min(SAMPLES_COMPARED, len(ours), len(true))):
         pair = (data.sample(i, epoch=0, seed=0) for data in (ours, true))
-        if not _same(*pair):
+        if not _same(*pair, unread=frozenset() if ours.view.reads_graph else LINK_FIELDS):
             return
     raise ConfigError(
         f"knowledge={knowledge!r} changes nothing in the first examples as this method sees them: "
@@ -323,8 +376,10 @@ def _require_difference(ours: TaskData, true: TaskData, knowledge: Knowledge) ->
     )
 
 
-def _same(one: KnowledgeBatch, other: KnowledgeBatch) -> bool:
+def _same(one: KnowledgeBatch, other: KnowledgeBatch, *, unread: frozenset[str]) -> bool:
     for field in dataclasses.fields(one):
+        if field.name in unread:
+            continue
         a, b = getattr(one, field.name), getattr(other, field.name)
         if isinstance(a, Tensor) != isinstance(b, Tensor):
             return False

@@ -14,6 +14,7 @@ from kept.methods import method
 from kept.tasks.controls import Knowledge
 from kept.tasks.finetuning_examples import FORMATS, TASKS
 from kept.tasks.finetuning_markers import MARKERS
+from kept.tasks.link_errors import LinkErrors
 from kept.training.config import RunConfig, TrainConfig, absolute
 
 
@@ -30,7 +31,8 @@ class FinetuneConfig(RunConfig):
     (the view's options) None take what `model` was trained with. `head` None is the task's own;
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
     empty). `threshold` is the logit above which a type is predicted. `no_relation` is the class
-    that is never counted as a find.
+    that is never counted as a find. `link_errors` spoils links on purpose, before anything else
+    is done to the texts; which ones hangs on `control_seed`, as all that a control draws.
     """
 
     task: str
@@ -46,6 +48,7 @@ class FinetuneConfig(RunConfig):
     kg: Path
     link: bool = False
     knowledge: Knowledge = "true"
+    link_errors: LinkErrors = LinkErrors()
     markers: str | None = None
     model: Path | None = None
     method: str | None = None
@@ -95,6 +98,13 @@ class FinetuneConfig(RunConfig):
                 f"adapters know what they were trained on, whatever knowledge={self.knowledge!r} "
                 "takes away; give adapters trained on such a graph as kg"
             )
+        if self.knowledge != "true" and (given := _made_beforehand(self.options)):
+            faults.append(
+                f"options {given} bring what was made beforehand, whatever "
+                f"knowledge={self.knowledge!r} takes away; leave them out"
+            )
+        if self.knowledge == "off" and self.link_errors.share:
+            faults.append("link_errors: with knowledge off there is no link to spoil")
         if self.any_graph and not self.adapters:
             faults.append("any_graph goes with adapters")
         if faults:
@@ -114,3 +124,12 @@ class FinetuneConfig(RunConfig):
         if Path(self.host).is_dir():
             update["host"] = str(Path(self.host).resolve())
         return self.model_copy(update=update)
+
+
+def _made_beforehand(options: Mapping[str, Any]) -> list[str]:
+    """Options of an encoder that bring vectors, or a graph of their own."""
+    found = ["vectors"] if options.get("vectors") is not None else []
+    kars = [kar for kar in options.get("kars", ()) if isinstance(kar, Mapping)]
+    return found + sorted(
+        {f"kars.{n}" for kar in kars for n in ("kg", "vectors_from") if kar.get(n)}
+    )

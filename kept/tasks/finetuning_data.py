@@ -25,7 +25,7 @@ from kept.graphs.views.base import row
 from kept.graphs.words import Words
 from kept.heads.model import MULTI, TAGGING
 from kept.randomness import generator
-from kept.tasks.controls import Knowledge, controlled_text
+from kept.tasks.controls import EntityMap, Knowledge, controlled_text
 from kept.tasks.finetuning_examples import TaskExample
 from kept.tasks.finetuning_markers import MARKERS, mark_targets
 from kept.training.wordgraphs import (
@@ -40,15 +40,19 @@ CUT = "a target was cut off with the text"
 
 
 def prepared(
-    examples: Sequence[TaskExample], *, markers: str, knowledge: Knowledge
+    examples: Sequence[TaskExample],
+    *,
+    markers: str,
+    knowledge: Knowledge,
+    entities: EntityMap | None = None,
 ) -> list[TaskExample]:
-    """Examples with marked targets and, with knowledge off, without links.
+    """Examples with marked targets and the links that `knowledge` leaves (see `controlled_text`).
 
     A pair stays: it also says which examples are not independent.
     """
     changed = []
     for example in examples:
-        linked = controlled_text(example.linked, knowledge)
+        linked = controlled_text(example.linked, knowledge, entities)
         linked, targets = mark_targets(linked, example.targets, MARKERS[markers])
         changed.append(dataclasses.replace(example, linked=linked, targets=targets))
     return changed
