@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc, link
+from kept.cli.audit import audit
 from kept.cli.convert import convert
 from kept.cli.demo import demo
 from kept.cli.finetune import finetune
@@ -49,6 +50,7 @@ app.command("show")(show)
 app.command("pretrain", cls=ListsNames)(pretrain)
 app.command("convert")(convert)
 app.command("finetune")(finetune)
+app.command("audit")(audit)
 app.add_typer(link.app, name="link")
 app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")
