@@ -11,9 +11,11 @@ from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc, link
 from kept.cli.audit import audit
 from kept.cli.convert import convert
+from kept.cli.curve import curve
 from kept.cli.demo import demo
 from kept.cli.finetune import finetune
 from kept.cli.pretrain import ListsNames, pretrain
+from kept.cli.probe import probe
 from kept.cli.show import show
 from kept.errors import KeptError
 from kg_loaders.errors import KgError
@@ -51,6 +53,8 @@ app.command("pretrain", cls=ListsNames)(pretrain)
 app.command("convert")(convert)
 app.command("finetune")(finetune)
 app.command("audit")(audit)
+app.command("curve")(curve)
+app.command("probe")(probe)
 app.add_typer(link.app, name="link")
 app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")

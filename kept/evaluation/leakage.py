@@ -6,6 +6,7 @@ turns them into a process status.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -96,7 +97,10 @@ def shared_triples(splits: Mapping[str, NDArray[np.integer]], graph: KnowledgeGr
 
 
 def sentences_in_training(tested: Sequence[str], training: Iterable[str]) -> LeakCheck:
-    """Tested sentences in the training text, equal up to case and white space."""
+    """Tested sentences in the training text, equal up to case, white space and punctuation.
+
+    Whether punctuation stands apart depends on who cut the words; letters and digits do not.
+    """
     wanted = {_normal(text) for text in tested}
     met = {normal for normal in map(_normal, training) if normal in wanted}
     found = [text for text in tested if _normal(text) in met]
@@ -109,12 +113,19 @@ def answers_in_subjects(questions: Iterable[tuple[str, str]]) -> LeakCheck:
     The first filter of LAMA-UHN (Poerner et al., Findings of EMNLP 2020, section 2.1).
     """
     pairs = list(questions)
-    found = [f"{answer} in {subject}" for subject, answer in pairs if _contains(subject, answer)]
+    met = [pair for pair in pairs if answer_in_subject(*pair)]
+    found = [f"{answer} in {subject}" for subject, answer in met]
     return _check("answer inside the subject string", len(pairs), found)
 
 
+def answer_in_subject(subject: str, answer: str) -> bool:
+    """Whether the answer is part of the subject string, whatever the case."""
+    wanted = answer.strip().casefold()
+    return bool(wanted) and wanted in subject.casefold()
+
+
 def repeated_texts(sets: Mapping[str, Sequence[str]]) -> LeakCheck:
-    """Texts of a set that stand, up to case and white space, in an earlier one; the first is free.
+    """Texts of a set that stand in an earlier one, compared as `sentences_in_training` does.
 
     A text may stand more than once in its own set: several questions about one sentence.
     """
@@ -207,9 +218,6 @@ def _check(name: str, n_checked: int, found: Sequence[str]) -> LeakCheck:
 
 
 def _normal(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
-def _contains(subject: str, answer: str) -> bool:
-    wanted = answer.strip().casefold()
-    return bool(wanted) and wanted in subject.casefold()
+    """Letters and digits, case folded; all characters but white space where there are none."""
+    folded = text.casefold()
+    return re.sub(r"[\W_]+", "", folded) or "".join(folded.split())
