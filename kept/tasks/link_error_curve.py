@@ -13,6 +13,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def _right(answers: Answers, examples: Sequence[TaskExample]) -> NDArray[np.floa
     found = []
     for answer, example in zip(answers, examples, strict=True):
         if len(example.targets) > 1 and len(example.labels) == len(example.targets):  # words
-            found.append(np.mean([a == b for a, b in zip(answer, example.labels, strict=True)]))
+            found.append(fmean([a == b for a, b in zip(answer, example.labels, strict=True)]))
         else:
             found.append(float(set(answer) == set(example.labels)))
     return np.array(found, np.float64)
