@@ -76,20 +76,25 @@ def edited(graph: KnowledgeGraph, edit: FactEdit) -> KnowledgeGraph:
 
     Raises `EvaluationError` for a fact that the graph does not hold, or a new one that it does.
     """
-    head, relation, tail = edit.fact
-    for name, names in ((head, graph.entities), (relation, graph.relations), (tail, graph.entities),
-                        (edit.tail, graph.entities)):  # fmt: skip
-        if names.find(name) is None:
-            raise EvaluationError(f"{edit}: the graph does not know {name!r}")
-    ids = [graph.entities.id(head), graph.relations.id(relation), graph.entities.id(tail)]
-    new = [*ids[:2], graph.entities.id(edit.tail)]
-    (row, there) = graph.find(np.array([ids, new], np.int32)).tolist()
-    if row < 0 or there >= 0:
-        wrong = "is no triple of the graph" if row < 0 else "is true already in its new form"
-        raise EvaluationError(f"{edit.fact} -> {edit.tail}: the fact {wrong}; edit another")
+    row, new = _place(graph, edit)
     triples = np.array(graph.triples)
     triples[row] = new
     return graph.with_triples(triples, note=f"{' '.join(edit.fact)} now {edit.tail}")
+
+
+def _place(graph: KnowledgeGraph, edit: FactEdit) -> tuple[int, list[int]]:
+    """The row of the edited fact, and what is to stand there."""
+    head, relation, tail = edit.fact
+    ids = [graph.entities.find(name) for name in (head, tail, edit.tail)]
+    of_relation = graph.relations.find(relation)
+    if None in ids or of_relation is None:
+        raise EvaluationError(f"{edit}: the graph does not know all of its names; edit another")
+    old, new = [ids[0], of_relation, ids[1]], [ids[0], of_relation, ids[2]]
+    row, there = graph.find(np.array([old, new], np.int32)).tolist()
+    if row < 0 or there >= 0:
+        wrong = "is no triple of the graph" if row < 0 else "is true already in its new form"
+        raise EvaluationError(f"{edit.fact} -> {edit.tail}: the fact {wrong}; edit another")
+    return row, [int(i) for i in new if i is not None]
 
 
 def scope_of(item: ClozeItem, edit: FactEdit) -> Scope:
@@ -160,8 +165,11 @@ def probe_edits(
 
     Each edit is made on the whole graph, alone. Of each scope at most `per_scope` items are asked,
     drawn by `seed`; every wording of the edited fact is, the first as "edited", the others as
-    "paraphrase". Raises `EvaluationError` for an edit whose fact no item asks for.
+    "paraphrase". Raises `EvaluationError` as `edited`, and for a
+    fact that no item asks for.
     """
+    for edit in edits:
+        _place(graph, edit)  # all faults before the model is asked
     chosen = [_chosen(items, edit, n, per_scope, seed) for n, edit in enumerate(edits)]
     asked: dict[Key, ClozeItem] = {}
     for edit, rows in zip(edits, chosen, strict=True):

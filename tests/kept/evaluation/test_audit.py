@@ -17,7 +17,7 @@ from kept.errors import ConfigError
 from kept.evaluation.audit import AuditPart, audit, fact_ids
 from kept.evaluation.leakage import CODES, LeakCheck, audit_table, repeated_pairs, repeated_texts
 from kept.probing.items import HOLE, ClozeItem
-from kept.tasks.audit_parts import of_items
+from kept.tasks.audit_parts import cloze_part, of_items, triples_part
 from kg_loaders import KnowledgeGraph
 
 
@@ -178,3 +178,25 @@ def test_faults_end_in_one_message(flags: list[str], message: str) -> None:
 def test_there_must_be_something_to_check() -> None:
     with pytest.raises(ConfigError, match="nothing to check"):
         audit([AuditPart("train", "task", texts=["a"])])
+
+
+@pytest.mark.data
+def test_codex_gives_away_what_its_inverses_say(data_root: Path) -> None:
+    folder = data_root / "codex/codex-s"
+    files = {"train": "train.txt.gz", "valid": "valid.txt", "test": "test.txt"}
+    parts = [triples_part(name, folder / file) for name, file in files.items()]
+    found = {(c.code, c.part): (c.n_checked, c.n_found) for c in audit(parts)}
+    assert found["triple-in-graph", "test"] == (1828, 0)
+    assert found["inverse-in-graph", "test"] == (1828, 258)
+    assert found["pair-in-graph", "test"] == (1828, 29)
+    assert found["repeated-triple", ""] == (36543, 0)
+
+
+@pytest.mark.data
+def test_answers_inside_subjects_of_lama(data_root: Path) -> None:
+    files = sorted((data_root / "lama/TREx").glob("*.jsonl.gz"))
+    parts = [cloze_part(file.name, file) for file in files]
+    (n_found, n_checked) = map(
+        sum, zip(*((c.n_found, c.n_checked) for c in audit(parts)), strict=True)
+    )
+    assert (n_checked, n_found) == (22881, 2624)

@@ -119,8 +119,10 @@ def test_faults_of_the_curve(flags: list[str], message: str, trained: Path, tmp_
 
 
 def test_faults_of_the_configuration(world: Path, tmp_path: Path) -> None:
-    off = ("--knowledge", "off", "--set", "link_errors={share: 0.5}", "-o", tmp_path)
+    off = ("--knowledge", "off", "--set", "link_errors={share: 0.5}", "--steps", 1, "-o", tmp_path)
     assert "no link to spoil" in finetune(world, *off, method="kbert").stderr.replace("\n", " ")
-    made = ("--knowledge", "shuffled", "--set", "options={vectors: here}", "-o", tmp_path)
-    assert "made beforehand" in finetune(world, *made, method="ernie").stderr.replace("\n", " ")
+    made = ("--knowledge", "shuffled", "--set", "options={vectors: here}", "--steps", 1)
+    assert "made beforehand" in finetune(
+        world, *made, "-o", tmp_path, method="ernie"
+    ).stderr.replace("\n", " ")
     assert "is no finished run" in kept("curve", tmp_path, "-o", tmp_path).stderr.replace("\n", " ")
