@@ -123,7 +123,7 @@ class EntityMap:
 def random_entities(graph: KnowledgeGraph, seed: int) -> EntityMap:
     """A random entity of the same degree (triples in and out) for each; nobody keeps its own.
 
-    Where no other has exactly that degree, one of the same power of two, else any of those left.
+    Where no other has exactly that degree, one of the same power of two, else of about as many.
     The map depends on `seed` and on the degrees in `graph`: take it from the whole graph once a
     run, so that training and test agree. Raises `ConfigError` for fewer than two entities.
     """
@@ -133,8 +133,7 @@ def random_entities(graph: KnowledgeGraph, seed: int) -> EntityMap:
     degrees = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
     ids = np.arange(graph.n_entities)
     left, n_exact = ids.copy(), 0
-    levels = (degrees, np.frexp(degrees.astype(np.float64))[1], np.zeros_like(degrees))
-    for level in levels:
+    for level in (degrees, np.frexp(degrees.astype(np.float64))[1]):
         left = left[np.argsort(level[left], kind="stable")]
         _, starts = np.unique(level[left], return_index=True)
         parts = np.split(left, starts[1:])
@@ -145,13 +144,11 @@ def random_entities(graph: KnowledgeGraph, seed: int) -> EntityMap:
         if level is degrees:
             n_exact = sum(len(part) for part in parts if len(part) > 1)
         left = np.concatenate([ids[:0], *(part for part in parts if len(part) == 1)])
-        if not len(left):
-            return EntityMap(graph, ids, n_exact)
-    (last,) = left.tolist()  # trades with the one of the nearest degree
-    distance = np.abs(degrees - degrees[last])
-    distance[last] = distance.max() + 1
-    near = int(np.argmin(distance))
-    ids[last], ids[near] = ids[near], last
+    for entity in left.tolist():  # trades with whom the nearest degree now has
+        distance = np.abs(degrees - degrees[entity]) + np.abs(degrees[ids] - degrees[entity])
+        distance[entity] = distance.max() + 1
+        near = int(np.argmin(distance))
+        ids[entity], ids[near] = ids[near], ids[entity]
     return EntityMap(graph, ids, n_exact)
 
 
