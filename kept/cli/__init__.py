@@ -10,12 +10,14 @@ from typer.core import TyperGroup
 from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc, link
 from kept.cli.audit import audit
+from kept.cli.compare import compare
 from kept.cli.convert import convert
 from kept.cli.curve import curve
 from kept.cli.demo import demo
 from kept.cli.finetune import finetune
 from kept.cli.pretrain import ListsNames, pretrain
 from kept.cli.probe import probe
+from kept.cli.report import report
 from kept.cli.show import show
 from kept.errors import KeptError
 from kg_loaders.errors import KgError
@@ -50,6 +52,8 @@ def _root() -> None:
 app.command("demo")(demo)
 app.command("show")(show)
 app.command("pretrain", cls=ListsNames)(pretrain)
+app.command("compare")(compare)
+app.command("report")(report)
 app.command("convert")(convert)
 app.command("finetune")(finetune)
 app.command("audit")(audit)

@@ -67,7 +67,7 @@ class Asked:
         """The scores of all objects of `n_masks` pieces."""
         candidates = self.contests["objects"].candidates
         if self.scores is None:
-            self.scores = torch.empty(len(candidates))
+            self.scores = torch.empty(len(candidates), dtype=scores.dtype)
         self.scores[torch.from_numpy(candidates.by_length[n_masks][0])] = scores.cpu()
 
     def answer(self) -> ProbeAnswer:
@@ -154,7 +154,7 @@ class Asker:
             return
         contests = [asked[row].contests["restricted"] for row in rows]
         found = rank_answers(
-            F.linear(states[rows], *self.listed).float(),
+            _wide(F.linear(states[rows], *self.listed)),
             [contest.gold for contest in contests],
             [contest.others for contest in contests],
             self.words.names,
@@ -202,7 +202,7 @@ class Asker:
         self, states: Float[Tensor, "sample mask embedding"]
     ) -> Float[Tensor, "sample mask word"]:
         """Log-probabilities of every word."""
-        return F.linear(states, *self.whole).float().log_softmax(-1)
+        return _wide(F.linear(states, *self.whole)).log_softmax(-1)
 
     def _rank_objects(self, chunk: Sequence[Asked]) -> None:
         """The ranking of those whose objects all have a score, relation by relation."""
@@ -230,3 +230,8 @@ def _means(
     masks = torch.arange(pieces.shape[1], device=chances.device)
     found: Tensor = chances[masks, torch.from_numpy(pieces).to(chances.device)].mean(1)
     return found
+
+
+def _wide(scores: Tensor) -> Tensor:
+    """Half precision would make ties."""
+    return scores.float() if scores.dtype.itemsize < 4 else scores

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kept.errors import HostError
 from kept.objectives.word_starts import word_starts
 
 Pieces = tuple[int, ...]
@@ -67,12 +68,18 @@ class Candidates:
 
 
 def spelled(names: Sequence[str], tokenizer: Any) -> list[Pieces]:
-    """Each name's pieces as a word within a sentence, after a blank; () where one is unknown."""
-    if not names:
-        return []
-    encoded = tokenizer([f" {name.strip()}" for name in names], add_special_tokens=False)
-    unknown = tokenizer.unk_token_id
-    return [() if unknown in row else tuple(row) for row in encoded["input_ids"]]
+    """Each name's pieces as a word within a sentence, after a blank; () where one is unknown.
+
+    Raises `HostError` for a slow tokenizer.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise HostError(f"{type(tokenizer).__name__} is a slow tokenizer; load the fast one")
+    inner, unknown = tokenizer.backend_tokenizer, tokenizer.unk_token_id
+    inner.no_truncation()  # both are set anew by each call of the tokenizer around it
+    inner.no_padding()
+    texts = [f" {name.strip()}" for name in names]
+    encoded = [each.ids for each in inner.encode_batch_fast(texts, add_special_tokens=False)]
+    return [() if unknown in ids else tuple(ids) for ids in encoded]
 
 
 def whole_words(tokenizer: Any) -> list[str]:

@@ -40,7 +40,7 @@ def read_templates(path: Path) -> Templates:
     """Templates by relation: `relation<TAB>template` lines (`.tsv`), or JSONL as LAMA's.
 
     A relation may have several: they ask for the same facts in other words. Raises `ConfigError`
-    naming a faulty line of a `.tsv`, `RecordError` one of JSONL.
+    naming a faulty line of a `.tsv`, `DamageError` one of JSONL.
     """
     if path.suffix != ".tsv":
         return prompts.read_templates(path, DamageReport())

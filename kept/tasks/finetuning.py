@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.corruption import CorruptionReport
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import Link
+from entity_linking.mentions import Link, Mention
 from kept import hosts
 from kept.auto import saved_builder, saved_encoder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
@@ -38,24 +38,22 @@ from kept.tasks.controls import (
     without_pairs,
 )
 from kept.tasks.finetuning_config import FinetuneConfig
-from kept.tasks.finetuning_data import TaskData, pair_ids, prepared
+from kept.tasks.finetuning_data import TaskData, pair_ids, prepared, require_difference
 from kept.tasks.finetuning_examples import (
     OUTSIDE,
     TASKS,
     TaskExample,
+    for_training,
     hold_out,
     read_examples,
     some_of,
 )
 from kept.tasks.finetuning_scores import Answers, Baseline, scores
-from kept.tasks.link_errors import LinkErrors, spoil
+from kept.tasks.link_errors import LinkErrors, spoil, spoilt_sets
 from kept.training.methods import builder_for, view_for
 from kg_loaders import KnowledgeGraph
 
 Set = Literal["dev", "test"]
-SAMPLES_COMPARED = 64
-LINK_FIELDS = frozenset({"mention_spans", "mention_labels", "mention_weights"})
-"""What a view of the words alone says about links: for objectives; no encoder reads it."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +89,8 @@ class FinetuneRun:
                 problem_type=kind,
                 no_relation=config.no_relation,
                 generator=generator(config.training.seed, "bootstrap", name),
+                format=config.format,
+                train=self.train.examples,
             )
             for answers in (predicted, self.baseline.answers(data.examples, kind))
         ]
@@ -149,16 +149,26 @@ def _tags(logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int) -> li
 
 
 # ---- from a configuration ------------------------------------------------------------------------
-def assemble(config: FinetuneConfig, trained: Path | None = None) -> FinetuneRun:
+def assemble(
+    config: FinetuneConfig,
+    hidden: Sequence[TaskExample] = (),
+    *,
+    is_pretrained_control: bool = False,
+    trained: Path | None = None,
+) -> FinetuneRun:
     """Read, split, control, build; same configuration, same weights and data.
 
+    `hidden` examples are asked elsewhere: as of dev and test, no text of theirs is trained on, and
+    no fact of their pairs stays in the graph. A control that shows the model nothing else than the
+    true graph is refused, unless `is_pretrained_control`: the model was pre-trained under it.
     `trained` is the folder of a run of this configuration that has ended: its model is taken.
     """
     task = TASKS[config.task]
     whole = KnowledgeGraph.open(config.kg)
-    clean, facts = _read(config, whole)
-    sets, facts["link_errors"] = _spoilt(clean, config, whole)
-    asked_pairs = pair_ids([example for name in _asked(sets) for example in sets[name]], whole)
+    clean, facts = read_sets(config, whole, hidden)
+    sets, facts["link_errors"] = spoilt_sets(clean, config.link_errors, whole, config.control_seed)
+    asked = [example for name in _asked(sets) for example in sets[name]]
+    asked_pairs = pair_ids([*asked, *hidden], whole)
     clear = without_pairs(whole, asked_pairs)
     graph = controlled_graph(clear, config.knowledge, config.control_seed)
     others = None
@@ -197,10 +207,11 @@ def assemble(config: FinetuneConfig, trained: Path | None = None) -> FinetuneRun
         facts=facts | {"n_train_skipped": train.skipped, "labels": labels},
         asked_with=asked_with,
     )
-    if config.knowledge != "true" and (config.model or not train.view.reads_graph):
+    is_free = is_pretrained_control or (train.view.reads_graph and not config.model)
+    if config.knowledge != "true" and not is_free:
         view = view_for(chosen, clear, tokenizer, options)
         true = dataclasses.replace(maker, graph=clear, view=view, others=None, knowledge="true")
-        _require_difference(train, true.data(sets["train"], train.labels), config.knowledge)
+        require_difference(train, true.data(sets["train"], train.labels), config.knowledge)
     return run
 
 
@@ -225,7 +236,7 @@ class _Maker:
         return TaskData(
             prepared(
                 examples,
-                markers=config.markers or task.markers,
+                markers=config.markers_name,
                 knowledge=self.knowledge or config.knowledge,
                 entities=self.others,
             ),
@@ -295,21 +306,27 @@ def _head_options(config: FinetuneConfig) -> dict[str, Any]:
     return {**own, **config.head_options}
 
 
-def _read(
-    config: FinetuneConfig, graph: KnowledgeGraph
+def read_sets(
+    config: FinetuneConfig, graph: KnowledgeGraph, hidden: Sequence[TaskExample] = ()
 ) -> tuple[dict[str, list[TaskExample]], dict[str, Any]]:
-    seed, sets = config.training.seed, {"train": read_examples(config.train, config.format)}
+    """The examples of every set as they are trained on and asked, and what was dropped."""
+    seed = config.training.seed if config.data_seed is None else config.data_seed
+    sets = {"train": read_examples(config.train, config.format)}
     for name, share in (("dev", config.dev_share), ("test", config.test_share)):
         path: Path | None = getattr(config, name)
         if path is not None:
             sets[name] = read_examples(path, config.format)
         elif share:
             sets["train"], sets[name] = hold_out(sets["train"], share, seed, name)
-    held = {example.linked.text for name in _asked(sets) for example in sets[name]}
+    if config.leave_out:
+        out = set(config.leave_out)
+        sets = {n: [e for e in found if out.isdisjoint(e.labels)] for n, found in sets.items()}
+    held = {e.linked.text for e in (*(e for name in _asked(sets) for e in sets[name]), *hidden)}
     n_all = len(sets["train"])
     if not config.keep_repeats:
         sets["train"] = [e for e in sets["train"] if e.linked.text not in held]
     facts: dict[str, Any] = {"n_train_repeats_dropped": n_all - len(sets["train"])}
+    sets["train"] = for_training(sets["train"], config.format, seed)
     for name in sets:
         most = config.max_train if name == "train" else config.max_asked
         sets[name] = some_of(sets[name], most, seed)
@@ -317,31 +334,41 @@ def _read(
             raise ConfigError(f"nothing is left of the {name} set; give larger files or shares")
     if config.link:
         linker = DictionaryLinker(graph)
-        sets = {name: _linked(examples, linker) for name, examples in sets.items()}
+        has_pairs = config.task in ("relation", "document_relations")
+        sets = {name: _linked(found, linker, has_pairs) for name, found in sets.items()}
     return sets, facts | {f"n_{name}": len(examples) for name, examples in sets.items()}
 
 
-def _spoilt(
-    sets: Mapping[str, list[TaskExample]], config: FinetuneConfig, graph: KnowledgeGraph
-) -> tuple[dict[str, list[TaskExample]], dict[str, str]]:
-    """The sets with the run's link errors, and how many each has."""
-    spoilt, told = dict(sets), {}
-    for name in sets:
-        if config.link_errors.share and config.link_errors.touches(name):
-            spoilt[name], report = spoil(sets[name], config.link_errors, graph, config.control_seed)
-            told[name] = str(report)
-    return spoilt, told
-
-
-def _linked(examples: Sequence[TaskExample], linker: DictionaryLinker) -> list[TaskExample]:
+def _linked(
+    examples: Sequence[TaskExample], linker: DictionaryLinker, has_pairs: bool
+) -> list[TaskExample]:
+    """Texts without links linked; the entities found at head and tail become the pair."""
     bare = [i for i, example in enumerate(examples) if not example.linked.links]
     found = linker.link([examples[i].linked.text for i in bare])
     changed = list(examples)
     for i, linked in zip(bare, found, strict=True):
         text = examples[i].linked
         links = tuple(link for link in linked.links if not _crosses(link, text.pair_start))
-        changed[i] = dataclasses.replace(examples[i], linked=dataclasses.replace(text, links=links))
+        changed[i] = dataclasses.replace(
+            examples[i],
+            linked=dataclasses.replace(text, links=links),
+            pair=examples[i].pair or (_pair(links, examples[i].targets) if has_pairs else None),
+        )
     return changed
+
+
+def _pair(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
+    """The entities of the first link that touches the head, and the tail; None without both."""
+    ends = [
+        next((k.entity for k in links if k.entity and _touch(k.mention, target)), None)
+        for target in targets
+    ]
+    head, tail = ends
+    return (head, tail) if head and tail else None
+
+
+def _touch(one: Mention, other: Mention) -> bool:
+    return one.start < other.end and other.start < one.end
 
 
 def _crosses(link: Link, pair_start: int | None) -> bool:
@@ -362,27 +389,3 @@ def _link_counts(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> dict
     links = [link.entity for example in examples for link in example.linked.links]
     inside = sum(name is not None and graph.entities.find(name) is not None for name in links)
     return {"links": len(links), "inside": inside}
-
-
-def _require_difference(ours: TaskData, true: TaskData, knowledge: Knowledge) -> None:
-    """Raise `ConfigError` when a control shows the model just what the true graph shows."""
-    for i in range(min(SAMPLES_COMPARED, len(ours), len(true))):
-        pair = (data.sample(i, epoch=0, seed=0) for data in (ours, true))
-        if not _same(*pair, unread=frozenset() if ours.view.reads_graph else LINK_FIELDS):
-            return
-    raise ConfigError(
-        f"knowledge={knowledge!r} changes nothing in the first examples as this method sees them: "
-        "it would be no control; pre-train a model with that knowledge and give it as model"
-    )
-
-
-def _same(one: KnowledgeBatch, other: KnowledgeBatch, *, unread: frozenset[str]) -> bool:
-    for field in dataclasses.fields(one):
-        if field.name in unread:
-            continue
-        a, b = getattr(one, field.name), getattr(other, field.name)
-        if isinstance(a, Tensor) != isinstance(b, Tensor):
-            return False
-        if isinstance(a, Tensor) and (a.shape != b.shape or not torch.equal(a, b)):
-            return False
-    return True

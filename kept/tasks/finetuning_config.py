@@ -26,13 +26,16 @@ class FinetuneConfig(RunConfig):
     are frozen in the task, and must have been trained on `kg`, on none, or `any_graph` be true.
     Without a `dev` file a share of the training file is held out, whole groups (pairs of entities,
     texts) at a time; so is a test set if `test_share` is above 0. Training examples whose text
-    stands in dev or test are dropped unless `keep_repeats`. `max_train` and `max_asked` draw so
+    stands in dev or test are dropped unless `keep_repeats`, and all examples with a label of
+    `leave_out`. `max_train` and `max_asked` draw so
     many examples of each set. `link` finds entities in texts that have none. `graph` and `view`
     (the view's options) None take what `model` was trained with. `head` None is the task's own;
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
     empty). `threshold` is the logit above which a type is predicted. `no_relation` is the class
-    that is never counted as a find. `link_errors` spoils links on purpose, before anything else
-    is done to the texts; which ones hangs on `control_seed`, as all that a control draws.
+    that is never counted as a find. `data_seed` draws what is held out and what is left of a set
+    that is too large; None takes the training's seed. `link_errors` spoils links on purpose, before
+    anything else is done to the texts; which ones hangs on `control_seed`, as all that a control
+    draws.
     """
 
     task: str
@@ -45,6 +48,7 @@ class FinetuneConfig(RunConfig):
     max_train: PositiveInt | None = None
     max_asked: PositiveInt | None = None
     keep_repeats: bool = False
+    leave_out: tuple[str, ...] = ()
     kg: Path
     link: bool = False
     knowledge: Knowledge = "true"
@@ -65,6 +69,7 @@ class FinetuneConfig(RunConfig):
     threshold: float = 0.0
     no_relation: str | None = None
     control_seed: NonNegativeInt = 0
+    data_seed: NonNegativeInt | None = None
     training: TrainConfig = Field(default_factory=dict, validate_default=True)
 
     @field_validator("task", "format", "markers", "head", "method")
@@ -110,6 +115,11 @@ class FinetuneConfig(RunConfig):
         if faults:
             raise ValueError("; ".join(faults))
         return self
+
+    @property
+    def markers_name(self) -> str:
+        """`markers`, or the task's own."""
+        return self.markers or TASKS[self.task].markers
 
     def with_absolute_paths(self) -> Self:
         """The same run from any working directory."""

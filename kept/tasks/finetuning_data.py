@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import IGNORE, KnowledgeBatch
+from kept.errors import NoControlError
 from kept.graphs.builder import BuilderConfig, Exclusion, join_words
+from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.views.base import row
@@ -37,6 +39,9 @@ from kept.training.wordgraphs import (
 from kg_loaders import KnowledgeGraph
 
 CUT = "a target was cut off with the text"
+SAMPLES_COMPARED = 64
+LINK_FIELDS = frozenset({"mention_spans", "mention_labels", "mention_weights"})
+"""What a view of the words alone says about links: for objectives; no encoder reads it."""
 
 
 def prepared(
@@ -123,15 +128,7 @@ class TaskData:
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """The graph of example `index` as drawn in `epoch`, with targets and labels."""
-        example = self.examples[index]
-        drawn = join_words(
-            example.linked,
-            self._words[index],
-            self.graph,
-            generator=generator(seed, "graph", epoch, index),
-            config=self.builder,
-            exclude=self._hidden[index],
-        )
+        example, drawn = self.examples[index], self.drawn(index, epoch=epoch, seed=seed)
         batch = self.view(drawn)
         if not example.targets:
             return dataclasses.replace(batch, **self._labels(example, batch, None))
@@ -140,6 +137,17 @@ class TaskData:
             spans[spans[:, 0] >= spans[:, 1]] = (0, 1)
         return dataclasses.replace(
             batch, target_spans=row(spans), **self._labels(example, batch, spans)
+        )
+
+    def drawn(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
+        """The word-knowledge graph of example `index`, before the view."""
+        return join_words(
+            self.examples[index].linked,
+            self._words[index],
+            self.graph,
+            generator=generator(seed, "graph", epoch, index),
+            config=self.builder,
+            exclude=self._hidden[index],
         )
 
     def collate(
@@ -204,3 +212,27 @@ def _slim(example: TaskExample, view: View) -> TaskExample:
         if view.reads_candidates
         else dataclasses.replace(example, linked=without_candidates(linked))
     )
+
+
+def require_difference(ours: TaskData, true: TaskData, knowledge: Knowledge) -> None:
+    """Raise `NoControlError` when a control shows the model just what the true graph shows."""
+    for i in range(min(SAMPLES_COMPARED, len(ours), len(true))):
+        pair = (data.sample(i, epoch=0, seed=0) for data in (ours, true))
+        if not _same(*pair, unread=frozenset() if ours.view.reads_graph else LINK_FIELDS):
+            return
+    raise NoControlError(
+        f"knowledge={knowledge!r} changes nothing in the first examples as this method sees them: "
+        "it would be no control; pre-train a model with that knowledge and give it as model"
+    )
+
+
+def _same(one: KnowledgeBatch, other: KnowledgeBatch, *, unread: frozenset[str]) -> bool:
+    for field in dataclasses.fields(one):
+        if field.name in unread:
+            continue
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(a, Tensor) != isinstance(b, Tensor):
+            return False
+        if isinstance(a, Tensor) and (a.shape != b.shape or not torch.equal(a, b)):
+            return False
+    return True

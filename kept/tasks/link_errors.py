@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -53,3 +53,15 @@ def spoil(
     )
     pairs = zip(examples, texts, strict=True)
     return [dataclasses.replace(example, linked=text) for example, text in pairs], report
+
+
+def spoilt_sets(
+    sets: Mapping[str, list[TaskExample]], errors: LinkErrors, graph: KnowledgeGraph, seed: int
+) -> tuple[dict[str, list[TaskExample]], dict[str, str]]:
+    """The sets, those that `errors` touches spoilt, and what was done to each."""
+    spoilt, told = dict(sets), {}
+    for name in sets:
+        if errors.share and errors.touches(name):
+            spoilt[name], report = spoil(sets[name], errors, graph, seed)
+            told[name] = str(report)
+    return spoilt, told

@@ -36,14 +36,14 @@ def test_both_modes_are_told_apart_and_written(run: Any, tmp_path: Path) -> None
     (tmp_path / "t.tsv").write_text("P17\t[X] is near [Y] .\n\nP17\tthe [X] of [Y] .\n")
     done = run(
         "--relations", "P17,P36", "--templates", str(tmp_path / "t.tsv"), "--mode", "both",
-        "--max-items", "4", "-o", str(tmp_path / "out"),
+        "--max-items", "3", "-o", str(tmp_path / "out"),
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     for said in (
-        "10 questions about 6 of 7 facts of 2 relations",
+        "8 questions about 5 of 6 facts of 2 relations",
         "P17: [X] is near [Y] . | the [X] of [Y] .",
         "P36: [X] capital [Y] . (default: the relation's label)",
-        "tested triple in the graph | 6 | 6",
+        "tested triple in the graph | 5 | 5",
         "mode weights: no facts are read",
         "mode graph: facts between subject and answer are hidden",
         "mean of 2 relations",
@@ -55,14 +55,14 @@ def test_both_modes_are_told_apart_and_written(run: Any, tmp_path: Path) -> None
     for mode in ("weights", "graph"):
         result = read_answers(tmp_path / "out" / f"answers-{mode}.jsonl")
         assert result.mode == mode
-        assert len(result.answers) == 10
-        assert len({answer.group for answer in result.answers}) == 6
+        assert len(result.answers) == 8
+        assert len({answer.group for answer in result.answers}) == 5
         (whole,) = (row for row in scores[mode]["objects"]["rows"] if row["name"] == "all")
-        assert (whole["n_asked"], whole["n_scored"]) == (10, 10)
-        assert whole["interval"]["n"] == 6
+        assert (whole["n_asked"], whole["n_scored"]) == (8, 8)
+        assert whole["interval"]["n"] == 5
         assert scores[mode]["n_asked_shown"] == 0
     again = run("--relations", "P17,P36", "--templates", str(tmp_path / "t.tsv"), "--mode", "both",
-                "--max-items", "4", "-o", str(tmp_path / "again"))  # fmt: skip
+                "--max-items", "3", "-o", str(tmp_path / "again"))  # fmt: skip
     assert again.exit_code == 0
     assert (tmp_path / "again" / "scores.json").read_text() == (
         tmp_path / "out" / "scores.json"

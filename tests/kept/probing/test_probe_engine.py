@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -74,11 +75,17 @@ def model(family: str, tokenizer: Any) -> PlainMaskedLM:
     return PlainMaskedLM(masked_lm(family, tokenizer), tokenizer)
 
 
+@cache
+def untouched(family: str, tokenizer: Any) -> PreTrainedModel:
+    """A probed model is taken apart; this one answers by itself."""
+    return masked_lm(family, tokenizer)
+
+
 def logits(family: str, tokenizer: Any, text: str) -> tuple[torch.Tensor, list[int]]:
     """The untouched model's own logits `[node word]`, and the ids that it read."""
     encoded = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
     with torch.inference_mode():
-        found = masked_lm(family, tokenizer)(**encoded).logits[0]
+        found = untouched(family, tokenizer)(**encoded).logits[0]
     return found.log_softmax(-1), encoded["input_ids"][0].tolist()
 
 
@@ -155,7 +162,7 @@ def logits_with(
     places = (encoded["input_ids"][0] == tokenizer.mask_token_id).nonzero()[:, 0].tolist()
     encoded["input_ids"][0, places] = torch.tensor(tokenizer.convert_tokens_to_ids(shown))
     with torch.inference_mode():
-        return masked_lm(family, tokenizer)(**encoded).logits[0].log_softmax(-1), places
+        return untouched(family, tokenizer)(**encoded).logits[0].log_softmax(-1), places
 
 
 @pytest.mark.parametrize("likelihood", ["at_once", "one_by_one"])

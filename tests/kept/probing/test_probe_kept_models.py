@@ -13,6 +13,8 @@ from tiny_hosts import method_encoder, tiny_host
 
 from entity_linking.mentions import LinkedText, Mention
 from kept import hosts
+from kept.encoders.ernie import ERNIE
+from kept.encoders.plain import Plain
 from kept.errors import ConfigError, EvaluationError, HostError
 from kept.graphs.builder import BuilderConfig
 from kept.heads.model import KnowledgeForTask
@@ -25,7 +27,7 @@ from kept.probing.items import HOLE, ClozeItem
 from kept.probing.models import Question, open_model
 from kept.probing.results import ProbeResult
 from kept.probing.templates import Template
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 
 READS = {"ernie", "knowbert", "kbert", "colake"}
@@ -40,6 +42,9 @@ def method(request: pytest.FixtureRequest) -> str:
 def saved(method: str, folder: Path, graph: KnowledgeGraph, tokenizer: Any) -> Path:
     """An untrained run with a head over words whose bias tells words apart."""
     encoder = method_encoder(method, graph, tokenizer)
+    if method == "ernie":  # of two layers the first must fuse, or the mask never meets an entity
+        host = tiny_host(n_words=len(tokenizer), n_positions=128)
+        encoder = ERNIE.from_host(host, graph, entity_width=8, layer_types=["mix", "norm"])
     objectives = METHODS[method].objectives if method == "colake" else {"mlm": {}}
     with torch.random.fork_rng():
         torch.manual_seed(5)
@@ -79,7 +84,7 @@ def asked(model: Any, items: list[ClozeItem], **sizes: int) -> ProbeResult:
 
 
 def scores(result: ProbeResult) -> list[float]:
-    return [round(found.score, 4) for _, found in result.scored("objects")]
+    return [found.score for _, found in result.scored("objects")]
 
 
 def test_every_method_answers_from_its_weights(
@@ -90,14 +95,14 @@ def test_every_method_answers_from_its_weights(
     assert len(scores(alone)) == len(items)
     assert not any(answer.asked_shown for answer in alone.answers)
     beside = asked(open_model(folder, "weights", small_graph), items)
-    assert scores(beside) == scores(alone)
+    assert scores(beside) == pytest.approx(scores(alone), abs=1e-6)
     unlinked = [
         dataclasses.replace(item, linked=dataclasses.replace(item.linked, links=()), fact=None)
         for item in items
     ]
-    assert scores(asked(open_model(folder), unlinked)) == scores(alone)
-    single = asked(open_model(folder), items, batch_size=1, chunk_size=2)
-    for one, other in zip(alone.answers, single.answers, strict=True):
+    assert scores(asked(open_model(folder), unlinked)) == pytest.approx(scores(alone), abs=1e-6)
+    single = asked(open_model(folder), items[:3], batch_size=1, chunk_size=2)
+    for one, other in zip(alone.answers[:3], single.answers, strict=True):
         assert one.objects is not None
         assert other.objects is not None
         assert one.objects.score == pytest.approx(other.objects.score, abs=1e-4)
@@ -112,10 +117,11 @@ def test_methods_that_read_a_graph_answer_from_it(
         return
     hidden = asked(open_model(folder, "graph", small_graph), items)
     assert (hidden.mode, hidden.asked_facts) == ("graph", "hidden")
-    assert scores(hidden) != scores(asked(open_model(folder), items))
+    alone = asked(open_model(folder), items)
+    assert scores(hidden) != pytest.approx(scores(alone), abs=1e-6)
     assert not any(answer.asked_shown for answer in hidden.answers)
-    single = asked(open_model(folder, "graph", small_graph), items, batch_size=1, chunk_size=1)
-    assert scores(single) == pytest.approx(scores(hidden), abs=1e-3)
+    single = asked(open_model(folder, "graph", small_graph), items[:3], batch_size=1, chunk_size=2)
+    assert scores(single) == pytest.approx(scores(hidden)[:3], abs=1e-4)
     shown = asked(open_model(folder, "graph", small_graph, show_asked=True), items)
     sees_facts = method in ("kbert", "colake")
     assert [answer.asked_shown for answer in shown.answers] == [sees_facts] * len(items)
@@ -125,14 +131,7 @@ def test_methods_that_read_a_graph_answer_from_it(
     other = small_graph.with_triples(small_graph.triples[:3], note="fewer")
     assert open_model(folder, "graph", other).mode == "graph"
     with pytest.raises(GraphMismatchError):
-        open_model(folder, "graph", KnowledgeGraph.open(_other_graph(folder)))
-
-
-def _other_graph(folder: Path) -> Path:
-    from kg_loaders import Triple, graph_from_records
-
-    graph_from_records([Triple("a", "r", "b")]).save(folder / "other", force=True)
-    return folder / "other"
+        open_model(folder, "graph", graph_from_records([Triple("a", "r", "b")]))
 
 
 def test_a_hidden_fact_is_not_in_the_branches_of_kbert(
@@ -144,9 +143,9 @@ def test_a_hidden_fact_is_not_in_the_branches_of_kbert(
     read = {}
     for show in (False, True):
         (sample,) = open_model(folder, "graph", small_graph, show_asked=show).samples([question])
-        read[show] = tokenizer.decode(sample.ids)
-    assert "france" not in read[False].replace(" ", "")
-    assert "france" in read[True].replace(" ", "").replace("##", "")
+        read[show] = tokenizer.decode(sample.ids).replace(" ", "").replace("##", "")
+    assert "countryfranc" not in read[False]
+    assert "countryfranc" in read[True]
 
 
 def test_heads_that_cannot_answer_are_refused(
@@ -190,8 +189,6 @@ def test_minilm_is_refused_bare_and_probed_with_a_head(
 ) -> None:
     with pytest.raises(HostError, match="no trained head"):
         open_model("minilm")
-    from kept.encoders.plain import Plain
-
     encoder = Plain.from_host(hosts.load_host("minilm"), small_graph)
     KnowledgeForPreTraining.of(encoder, {"mlm": {}}).save_pretrained(tmp_path)
     hosts.load_tokenizer("minilm").save_pretrained(tmp_path)
