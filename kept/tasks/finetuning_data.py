@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText, Mention
