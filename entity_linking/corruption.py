@@ -47,6 +47,7 @@ def corrupt(
     seed: int,
     graph: KnowledgeGraph | None = None,
     source: CandidateSource | None = None,
+    wrong: Literal["likely", "any"] = "likely",
 ) -> tuple[list[LinkedText], CorruptionReport]:
     """The texts with a share `drop` of all links removed and a share `swap` linked wrongly.
 
@@ -61,7 +62,8 @@ def corrupt(
     type, else of the same degree up to a factor of two, else from all. The two trade places
     among the candidates and keep the prior and score of the place, so that readers of candidates
     are misled, too; an entity from outside replaces the right one. The confidence stays: a linker
-    that errs does not know it. LinkingError: a rate that is none, or nothing to swap to.
+    that errs does not know it. With `wrong` "any" the wrong entity is drawn evenly from all of
+    `graph`, whatever the candidates. LinkingError: a rate that is none, or nothing to swap to.
     """
     _check(drop, swap)
     places = [
@@ -72,15 +74,16 @@ def corrupt(
     n_dropped = _share(drop, len(places))
     n_swapped = min(_share(swap, len(places)), len(places) - n_dropped)
     to_swap = sorted(places[len(places) - n_swapped :])
-    proposed = _proposed(texts, to_swap, source)
-    outside = None if graph is None else _Outside(graph)
+    is_likely = wrong == "likely"
+    proposed = _proposed(texts, to_swap, source) if is_likely else {}
+    outside = None if graph is None else _Outside(graph, is_likely=is_likely)
     changed: dict[tuple[int, int], Link | None] = dict.fromkeys(places[:n_dropped])
     by: dict[Origin, int] = dict.fromkeys(ORIGINS, 0)
     for i, j in to_swap:
-        wrong, origin = _wrong(
+        other, origin = _wrong(
             texts[i], texts[i].links[j], proposed.get((i, j), ()), outside, draws[i][j, 1]
         )
-        changed[i, j] = _swapped(texts[i].links[j], wrong)
+        changed[i, j] = _swapped(texts[i].links[j], other)
         by[origin] += 1
     made = [
         replace(
@@ -147,9 +150,10 @@ def _wrong(
     outside: _Outside | None,
     draw: float,
 ) -> tuple[str, Origin]:
-    found = _best_wrong(link) or _best_wrong(link, proposed)
-    if found is not None:
-        return found, "candidates"
+    if outside is None or outside.is_likely:
+        found = _best_wrong(link) or _best_wrong(link, proposed)
+        if found is not None:
+            return found, "candidates"
     drawn = None if outside is None else outside.draw(str(link.entity), draw)
     if drawn is None:
         raise LinkingError(
@@ -178,9 +182,13 @@ def _swapped(link: Link, wrong: str) -> Link:
 
 @dataclass(slots=True)
 class _Outside:
-    """Entities of a graph by type and by degree; the indices are made when first asked for."""
+    """Entities of a graph, by type and by degree first if it `is_likely` that they are confused.
+
+    The indices are made when first asked for.
+    """
 
     graph: KnowledgeGraph
+    is_likely: bool = True
     _by_type: dict[str, NDArray[np.int64]] | None = None
     _levels: NDArray[np.int64] | None = None
 
@@ -195,7 +203,7 @@ class _Outside:
         return None
 
     def _pools(self, own: int | None) -> Iterator[tuple[Origin, NDArray[np.int64]]]:
-        if own is not None:
+        if own is not None and self.is_likely:
             if self._by_type is None:
                 self._by_type = _entities_by_type(self.graph)
             for name in self.graph.types(own):

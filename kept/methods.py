@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
@@ -30,13 +30,17 @@ from kept.graphs.views import (
     WordsView,
 )
 
+Reads = Literal["links", "pairs", "texts"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """One published method. `builder` holds the fields of `BuilderConfig` that its view needs.
 
     `on_trees` are options of an encoder that learns from a treebank, where none are given.
-    `needs_training` is False where a host with the method around it is of use as it is.
+    `needs_training` is False where a host with the method around it is of use as it is. `reads`
+    says where knowledge comes in, for controls to take it away there: by the links of a text; by
+    the relation between two linked mentions ("pairs"); or by texts of entities, without any link.
     """
 
     paper: str
@@ -46,6 +50,7 @@ class Method:
     objectives: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     on_trees: Mapping[str, Any] = field(default_factory=dict)
     needs_training: bool = True
+    reads: Reads = "links"
 
 
 METHODS: dict[str, Method] = {
@@ -85,6 +90,7 @@ METHODS: dict[str, Method] = {
         view=WordsView,
         builder=WORDS_ONLY,
         objectives={"mlm": {}, "ke": {}},
+        reads="texts",
     ),
     "colake": Method(
         paper="CoLAKE (Sun et al., COLING 2020)",
@@ -99,6 +105,7 @@ METHODS: dict[str, Method] = {
         builder=WORDS_ONLY,
         objectives={"relation_pairs": {}},
         on_trees={"adapters": {"linguistic": {}}},
+        reads="pairs",
     ),
 }
 

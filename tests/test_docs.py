@@ -18,6 +18,7 @@ from kept import load_host
 from kept.heads.model import HEADS
 from kept.methods import METHODS
 from kept.objectives.model import OBJECTIVES
+from kg_loaders import KnowledgeGraph
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = [Path(str(package.__file__)).parent for package in (kept, entity_linking)]

@@ -27,7 +27,7 @@ from kept.graphs.views import KBERTView
 from kept.heads.model import SINGLE, KnowledgeForTask
 from kept.randomness import torch_seed
 from kept.tasks.chinese import character_tokenizer, subject_linker
-from kept.tasks.controls import KNOWLEDGE, Knowledge, controlled_graph
+from kept.tasks.controls import COMPARED, Knowledge, controlled_graph
 from kept.tasks.finetuning_data import TaskData
 from kept.tasks.finetuning_examples import TaskExample
 from kept.training.config import TrainConfig
@@ -108,7 +108,7 @@ def run_all(
     of another configuration."""
     found = []
     for seed in config.seeds:
-        for knowledge in KNOWLEDGE:
+        for knowledge in COMPARED:
             path = folder / f"{knowledge}-{seed}.json"
             if path.exists():
                 announce(f"{path.name}: done")

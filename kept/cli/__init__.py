@@ -9,8 +9,10 @@ from typer.core import TyperGroup
 
 from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc, link
+from kept.cli.audit import audit
 from kept.cli.compare import compare
 from kept.cli.convert import convert
+from kept.cli.curve import curve
 from kept.cli.demo import demo
 from kept.cli.finetune import finetune
 from kept.cli.pretrain import ListsNames, pretrain
@@ -54,6 +56,8 @@ app.command("compare")(compare)
 app.command("report")(report)
 app.command("convert")(convert)
 app.command("finetune")(finetune)
+app.command("audit")(audit)
+app.command("curve")(curve)
 app.command("probe")(probe)
 app.add_typer(link.app, name="link")
 app.add_typer(kg.app, name="kg")

@@ -55,7 +55,10 @@ def finetune(
             help="Of a new encoder: an adapter, or a run that trained one; may be repeated.",
         ),
     ] = None,
-    knowledge: Annotated[str | None, typer.Option(help="true (default), off or shuffled.")] = None,
+    knowledge: Annotated[
+        str | None,
+        typer.Option(help="true (default), off, shuffled, random-entity or random-tokens."),
+    ] = None,
     markers: Annotated[
         str | None, typer.Option(help="Around targets: none, ernie, ernie-typing or kadapter.")
     ] = None,

@@ -38,6 +38,7 @@ from kept.cli.link_table import print_links
 from kept.cli.link_train import train
 from kept.link_graphs import IDENTIFIERS
 from kept.linkers import METHODS, LinkerSettings, Method, linker_key, open_graph
+from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamagePolicy, DamageReport
 
 DEFAULT = "text"

@@ -6,6 +6,7 @@ turns them into a process status.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,22 +15,49 @@ from numpy.typing import NDArray
 
 from kg_loaders import KnowledgeGraph
 
-N_EXAMPLES = 3
+N_EXAMPLES, N_CHARACTERS = 3, 100
+CODES = {
+    "triple-in-graph": "tested triple in the graph",
+    "inverse-in-graph": "tested pair reversed in the graph",
+    "pair-in-graph": "tested pair under another relation",
+    "text-in-training": "tested sentence in the training text",
+    "answer-in-subject": "answer inside the subject string",
+    "repeated-triple": "triple repeated across",
+    "repeated-text": "text repeated across",
+    "repeated-pair": "pair of entities repeated across",
+}
+"""What a check is called where it is allowed, and how its name begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeakCheck:
-    """One row of the audit: of `n_checked` items `n_found` leak; the first ones are shown."""
+    """One row of the audit: of `n_checked` items `n_found` leak; the first ones are shown.
+
+    `part` names the set that was tested, `note` says what else a reader must know.
+    """
 
     check: str
     n_checked: int
     n_found: int
     examples: tuple[str, ...] = ()
+    part: str = ""
+    note: str = ""
 
     @property
     def share(self) -> float:
         """Leaking share, 0 where nothing was checked."""
         return self.n_found / self.n_checked if self.n_checked else 0.0
+
+    @property
+    def code(self) -> str:
+        """Of `CODES`; the name itself where it is none of them."""
+        return next(
+            (code for code, name in CODES.items() if self.check.startswith(name)), self.check
+        )
+
+    def allowed(self, limits: Mapping[str, float]) -> float:
+        """The share that `limits` (by code or by name) grant, by default none."""
+        return limits.get(self.code, limits.get(self.check, 0.0))
 
 
 def triples_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> LeakCheck:
@@ -44,7 +72,8 @@ def inverses_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> Lea
     (France, capital, Paris) is easy beside (Paris, capital of, France).
     """
     rows = _rows(tested)
-    found = np.isin(_pairs(rows[:, [2, 0]], graph), _pairs(graph.triples[:, [0, 2]], graph))
+    pairs = _pairs(rows[:, [2, 0]], graph)
+    found = np.isin(pairs, _pairs(graph.triples[:, [0, 2]], graph)) & _are_known(rows)
     return _triples_check("tested pair reversed in the graph", rows, found, graph)
 
 
@@ -52,7 +81,8 @@ def pairs_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> LeakCh
     """Tested triples whose ends the graph joins in the same order by another relation."""
     rows = _rows(tested)
     pairs = _pairs(rows[:, [0, 2]], graph)
-    found = np.isin(pairs, _pairs(graph.triples[:, [0, 2]], graph)) & ~graph.contains(rows)
+    joined = np.isin(pairs, _pairs(graph.triples[:, [0, 2]], graph)) & _are_known(rows)
+    found = joined & ~graph.contains(rows)
     return _triples_check("tested pair under another relation", rows, found, graph)
 
 
@@ -67,7 +97,10 @@ def shared_triples(splits: Mapping[str, NDArray[np.integer]], graph: KnowledgeGr
 
 
 def sentences_in_training(tested: Sequence[str], training: Iterable[str]) -> LeakCheck:
-    """Tested sentences in the training text, equal up to case and white space."""
+    """Tested sentences in the training text, equal up to case, white space and punctuation.
+
+    Whether punctuation stands apart depends on who cut the words; letters and digits do not.
+    """
     wanted = {_normal(text) for text in tested}
     met = {normal for normal in map(_normal, training) if normal in wanted}
     found = [text for text in tested if _normal(text) in met]
@@ -91,26 +124,75 @@ def answer_in_subject(subject: str, answer: str) -> bool:
     return bool(wanted) and wanted in subject.casefold()
 
 
-def audit_table(checks: Sequence[LeakCheck]) -> str:
-    """The rows as a Markdown table."""
-    lines = ["| check | checked | found | share | examples |", "|---|---:|---:|---:|---|"]
+def repeated_texts(sets: Mapping[str, Sequence[str]]) -> LeakCheck:
+    """Texts of a set that stand in an earlier one, compared as `sentences_in_training` does.
+
+    A text may stand more than once in its own set: several questions about one sentence.
+    """
+    return _repeated("text", {name: [(_normal(t), t) for t in part] for name, part in sets.items()})
+
+
+def repeated_pairs(sets: Mapping[str, Sequence[tuple[str, str]]]) -> LeakCheck:
+    """Pairs of entities, in either order, of a set that stand in an earlier one."""
+    keyed = {
+        name: [("\t".join(sorted(pair)), " / ".join(pair)) for pair in part]
+        for name, part in sets.items()
+    }
+    return _repeated("pair of entities", keyed)
+
+
+def _repeated(what: str, sets: Mapping[str, Sequence[tuple[str, str]]]) -> LeakCheck:
+    """`sets`: by name, what items are compared by and how they are shown."""
+    earlier: set[str] = set()
+    n_checked, found = 0, []
+    for part in sets.values():
+        if earlier:
+            n_checked += len(part)
+            found += [shown for key, shown in part if key in earlier]
+        earlier.update(key for key, _ in part)
+    return _check(f"{what} repeated across {', '.join(sets)}", n_checked, found)
+
+
+def audit_table(checks: Sequence[LeakCheck], *, allowed: Mapping[str, float] | None = None) -> str:
+    """The rows as a Markdown table; with `allowed`, also codes, sets, shares allowed and notes."""
+    if allowed is None:
+        lines = ["| check | checked | found | share | examples |", "|---|---:|---:|---:|---|"]
+    else:
+        lines = [
+            "| check | code | set | checked | found | share | allowed | examples | note |",
+            "|---|---|---|---:|---:|---:|---:|---|---|",
+        ]
     for check in checks:
-        examples = "; ".join(text.replace("|", "\\|") for text in check.examples)
+        examples = "; ".join(_cell(text) for text in check.examples)
+        found = f"{check.n_checked} | {check.n_found} | {check.share:.2%}"
+        if allowed is None:
+            lines.append(f"| {check.check} | {found} | {examples} |")
+            continue
         lines.append(
-            f"| {check.check} | {check.n_checked} | {check.n_found} | {check.share:.2%} "
-            f"| {examples} |"
+            f"| {check.check} | {check.code} | {check.part} | {found} "
+            f"| {check.allowed(allowed):.2%} | {examples} | {check.note} |"
         )
     return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    short = text if len(text) <= N_CHARACTERS else f"{text[:N_CHARACTERS]}…"
+    return " ".join(short.split()).replace("|", "\\|")
 
 
 def exit_code(checks: Sequence[LeakCheck], *, allowed: Mapping[str, float] | None = None) -> int:
     """0 when no check found more than its allowed share (default none at all), else 1."""
     limits = allowed or {}
-    return int(any(check.share > limits.get(check.check, 0.0) for check in checks))
+    return int(any(check.share > check.allowed(limits) for check in checks))
 
 
 def _rows(triples: NDArray[np.integer]) -> NDArray[np.int32]:
     return np.asarray(triples, np.int32).reshape(-1, 3)
+
+
+def _are_known(rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Rows whose two ends the graph knows; the others have an id of -1, which is in no pair."""
+    return np.asarray((rows[:, [0, 2]] >= 0).all(axis=1))
 
 
 def _pairs(ends: NDArray[np.int32], graph: KnowledgeGraph) -> NDArray[np.int64]:
@@ -127,7 +209,8 @@ def _triples_check(
 
 def _show(row: NDArray[np.int32], graph: KnowledgeGraph) -> str:
     head, relation, tail = (int(value) for value in row)
-    return f"{graph.label(head)} / {graph.relation_label(relation)} / {graph.label(tail)}"
+    between = "?" if relation < 0 else graph.relation_label(relation)
+    return f"{graph.label(head)} / {between} / {graph.label(tail)}"
 
 
 def _check(name: str, n_checked: int, found: Sequence[str]) -> LeakCheck:
@@ -135,4 +218,6 @@ def _check(name: str, n_checked: int, found: Sequence[str]) -> LeakCheck:
 
 
 def _normal(text: str) -> str:
-    return " ".join(text.casefold().split())
+    """Letters and digits, case folded; all characters but white space where there are none."""
+    folded = text.casefold()
+    return re.sub(r"[\W_]+", "", folded) or "".join(folded.split())

@@ -49,7 +49,7 @@ from kept.tasks.completion_methods import (
     most_frequent,
     triple_scorer,
 )
-from kept.tasks.controls import KNOWLEDGE, Knowledge
+from kept.tasks.controls import COMPARED, Knowledge
 from kept.tasks.wk_completion import CompletionSplit
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter
@@ -182,10 +182,10 @@ def _methods(
     options = config.model_dump(
         mode="json", include={"host", "builder", "masking", "n_negatives", "training"}
     )
-    for knowledge in KNOWLEDGE:
+    for knowledge in COMPARED:
         trained = partial(_colake, split, asked, config, folder, reporter, knowledge)
         yield knowledge, options, trained
-    for asked_with in KNOWLEDGE[1:]:
+    for asked_with in COMPARED[1:]:
         hidden = partial(_colake, split, asked, config, folder, reporter, "true", asked_with)
         yield f"{asked_with} at test", options, hidden
 

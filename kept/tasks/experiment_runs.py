@@ -36,9 +36,16 @@ from kept.methods import method
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import generator, torch_seed
 from kept.tasks.answers import ANSWERS, write_answers
-from kept.tasks.controls import Knowledge, controlled_graph, controlled_text, without_pairs
+from kept.tasks.assembly import assemble, read_sets
+from kept.tasks.controls import (
+    Knowledge,
+    controlled_graph,
+    controlled_text,
+    random_entities,
+    without_pairs,
+)
 from kept.tasks.experiment import Experiment, FurtherPretraining, RunRecord, run_hash
-from kept.tasks.finetuning import FinetuneRun, assemble, read_sets
+from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_config import FinetuneConfig
 from kept.tasks.finetuning_data import TaskData, pair_ids, prepared
 from kept.tasks.finetuning_examples import TASKS, TaskExample, read_examples
@@ -274,6 +281,7 @@ class ExperimentRuns:
                 sets[self.experiment.asked],
                 markers=config.markers or task.markers,
                 knowledge=key.knowledge,
+                entities=random_entities(self.graph, config.control_seed),
             ),
             graph,
             tokenizer,
@@ -380,7 +388,9 @@ class ExperimentRuns:
 
     def _encoder(self, name: str, knowledge: Knowledge) -> KnowledgeEncoder:
         config = self.config(RunKey(name, knowledge, 0))
-        graph = controlled_graph(self.graph, knowledge, config.control_seed)
+        graph = controlled_graph(
+            self.graph, knowledge, config.control_seed, reads=method(name).reads
+        )
         with torch.random.fork_rng():
             torch.manual_seed(torch_seed(0, "initial weights", "encoder"))
             return method(name).encoder.for_graph(
@@ -395,10 +405,13 @@ class ExperimentRuns:
         self, name: str, knowledge: Knowledge, texts: Sequence[LinkedText]
     ) -> WordGraphData:
         config, chosen = self.config(RunKey(name, knowledge, 0)), method(name)
-        graph = controlled_graph(self.graph, knowledge, config.control_seed)
+        graph = controlled_graph(
+            self.graph, knowledge, config.control_seed, reads=method(name).reads
+        )
+        others = random_entities(self.graph, config.control_seed)
         tokenizer = hosts.load_tokenizer(config.host)
         return WordGraphData(
-            [controlled_text(text, knowledge) for text in texts],
+            [controlled_text(text, knowledge, others) for text in texts],
             graph,
             tokenizer,
             builder=builder_for(chosen, config.graph or BuilderConfig()),

@@ -26,8 +26,9 @@ from kept.evaluation.statistics import bootstrap_interval
 from kept.heads.base import target_states
 from kept.heads.model import KnowledgeForTask
 from kept.randomness import generator
+from kept.tasks.assembly import assemble
 from kept.tasks.experiment import Published
-from kept.tasks.finetuning import FinetuneRun, assemble
+from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_config import FinetuneConfig
 from kept.tasks.finetuning_data import TaskData, prepared
 from kept.tasks.finetuning_examples import FORMATS, TaskExample, read_examples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -25,6 +26,7 @@ from kept.methods import method
 from kept.tasks.adaptation_config import FILES, NAMES, FurtherTask, contradictions
 from kept.tasks.controls import Knowledge
 from kept.tasks.finetuning_examples import FORMATS, TASKS
+from kept.tasks.link_errors import LinkErrors
 from kept.training.config import RunConfig, TrainConfig, absolute
 
 
@@ -43,7 +45,9 @@ class FinetuneConfig(RunConfig):
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
     empty). `threshold` is the logit above which a type is predicted. `no_relation` is the class
     that is never counted as a find. `data_seed` draws what is held out and what is left of a set
-    that is too large; None takes the training's seed.
+    that is too large; None takes the training's seed. `link_errors` spoils links on purpose, before
+    anything else is done to the texts; which ones hangs on `control_seed`, as all that a control
+    draws.
 
     How the encoder is adapted (docs/adaptation.md): `strategy` "features" is `freeze: [encoder]`.
     `layer_mix`: the head reads a learned mixture of all layers. `lora`, `houlsby`: what is put
@@ -67,6 +71,7 @@ class FinetuneConfig(RunConfig):
     kg: Path
     link: bool = False
     knowledge: Knowledge = "true"
+    link_errors: LinkErrors = LinkErrors()
     markers: str | None = None
     model: Path | None = None
     method: str | None = None
@@ -121,6 +126,13 @@ class FinetuneConfig(RunConfig):
                 f"adapters know what they were trained on, whatever knowledge={self.knowledge!r} "
                 "takes away; give adapters trained on such a graph as kg"
             )
+        if self.knowledge != "true" and (given := _made_beforehand(self.options)):
+            faults.append(
+                f"options {given} bring what was made beforehand, whatever "
+                f"knowledge={self.knowledge!r} takes away; leave them out"
+            )
+        if self.knowledge == "off" and self.link_errors.share:
+            faults.append("link_errors: with knowledge off there is no link to spoil")
         if self.any_graph and not self.adapters:
             faults.append("any_graph goes with adapters")
         faults += contradictions(self)
@@ -164,3 +176,12 @@ class FinetuneConfig(RunConfig):
         if Path(self.host).is_dir():
             update["host"] = str(Path(self.host).resolve())
         return self.model_copy(update=update)
+
+
+def _made_beforehand(options: Mapping[str, Any]) -> list[str]:
+    """Options of an encoder that bring vectors, or a graph of their own."""
+    found = ["vectors"] if options.get("vectors") is not None else []
+    kars = [kar for kar in options.get("kars", ()) if isinstance(kar, Mapping)]
+    return found + sorted(
+        {f"kars.{n}" for kar in kars for n in ("kg", "vectors_from") if kar.get(n)}
+    )

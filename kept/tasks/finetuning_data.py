@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import IGNORE, KnowledgeBatch
+from kept.errors import NoControlError
 from kept.graphs.builder import BuilderConfig, Exclusion, join_words
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
@@ -26,7 +28,7 @@ from kept.graphs.views.base import row
 from kept.graphs.words import Words
 from kept.heads.model import MULTI, TAGGING
 from kept.randomness import generator
-from kept.tasks.controls import Knowledge, controlled_text
+from kept.tasks.controls import EntityMap, Knowledge, controlled_text
 from kept.tasks.finetuning_examples import TaskExample
 from kept.tasks.finetuning_markers import MARKERS, mark_targets
 from kept.training.wordgraphs import (
@@ -38,18 +40,25 @@ from kept.training.wordgraphs import (
 from kg_loaders import KnowledgeGraph
 
 CUT = "a target was cut off with the text"
+SAMPLES_COMPARED = 64
+LINK_FIELDS = frozenset({"mention_spans", "mention_labels", "mention_weights"})
+"""What a view of the words alone says about links: for objectives; no encoder reads it."""
 
 
 def prepared(
-    examples: Sequence[TaskExample], *, markers: str, knowledge: Knowledge
+    examples: Sequence[TaskExample],
+    *,
+    markers: str,
+    knowledge: Knowledge,
+    entities: EntityMap | None = None,
 ) -> list[TaskExample]:
-    """Examples with marked targets and, with knowledge off, without links.
+    """Examples with marked targets and the links that `knowledge` leaves (see `controlled_text`).
 
     A pair stays: it also says which examples are not independent.
     """
     changed = []
     for example in examples:
-        linked = controlled_text(example.linked, knowledge)
+        linked = controlled_text(example.linked, knowledge, entities)
         linked, targets = mark_targets(linked, example.targets, MARKERS[markers])
         changed.append(dataclasses.replace(example, linked=linked, targets=targets))
     return changed
@@ -204,3 +213,27 @@ def _slim(example: TaskExample, view: View) -> TaskExample:
         if view.reads_candidates
         else dataclasses.replace(example, linked=without_candidates(linked))
     )
+
+
+def require_difference(ours: TaskData, true: TaskData, knowledge: Knowledge) -> None:
+    """Raise `NoControlError` when a control shows the model just what the true graph shows."""
+    for i in range(min(SAMPLES_COMPARED, len(ours), len(true))):
+        pair = (data.sample(i, epoch=0, seed=0) for data in (ours, true))
+        if not _same(*pair, unread=frozenset() if ours.view.reads_graph else LINK_FIELDS):
+            return
+    raise NoControlError(
+        f"knowledge={knowledge!r} changes nothing in the first examples as this method sees them: "
+        "it would be no control; pre-train a model with that knowledge and give it as model"
+    )
+
+
+def _same(one: KnowledgeBatch, other: KnowledgeBatch, *, unread: frozenset[str]) -> bool:
+    for field in dataclasses.fields(one):
+        if field.name in unread:
+            continue
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(a, Tensor) != isinstance(b, Tensor):
+            return False
+        if isinstance(a, Tensor) and (a.shape != b.shape or not torch.equal(a, b)):
+            return False
+    return True

@@ -34,7 +34,7 @@ from kept.methods import METHODS, method
 from kept.objectives.relation_pairs import joined_pairs
 from kept.randomness import generator
 from kept.tasks.completion_comparison import data_fingerprint
-from kept.tasks.controls import KNOWLEDGE, Knowledge
+from kept.tasks.controls import COMPARED, Knowledge
 from kept.tasks.finetuning_examples import TaskExample
 from kept.tasks.finetuning_scores import Baseline
 from kept.tasks.method_runs import (
@@ -198,7 +198,7 @@ def summarise(
         differences=tuple(differences),
         outcomes=tuple(outcomes.values()),
         missing=tuple(missing),
-        stated={name: _stated(runs, runs.graphs[name][0]) for name in KNOWLEDGE},
+        stated={name: _stated(runs, runs.graphs[name][0]) for name in COMPARED},
     )
 
 

@@ -39,7 +39,7 @@ from kept.methods import METHODS, Method, method
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import torch_seed
 from kept.tasks.completion_methods import with_knowledge
-from kept.tasks.controls import KNOWLEDGE, Knowledge, controlled_text
+from kept.tasks.controls import COMPARED, Knowledge, controlled_text
 from kept.tasks.finetuning import predict
 from kept.tasks.finetuning_data import TaskData, prepared
 from kept.tasks.finetuning_examples import TASKS, TaskExample, from_relation
@@ -158,7 +158,7 @@ class MethodRuns:
     @cached_property
     def graphs(self) -> dict[Knowledge, tuple[KnowledgeGraph, KnowledgeGraph]]:
         """What training may see, and what is shown when asked, by knowledge."""
-        return {name: with_knowledge(self.split, name, self.config.seed) for name in KNOWLEDGE}
+        return {name: with_knowledge(self.split, name, self.config.seed) for name in COMPARED}
 
     def run(self, name: str, knowledge: Knowledge, folder: Path) -> Outcome | None:
         """Train and ask; goes on where an earlier process stopped. None: told to stop before the

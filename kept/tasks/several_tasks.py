@@ -149,26 +149,20 @@ def keep_apart(
     return {"n_train_asked_of_other_tasks_dropped": n_dropped}
 
 
-def with_further(run: FinetuneRun, maker: Any, further: Sequence[FurtherSets]) -> FinetuneRun:
+def with_further(
+    run: FinetuneRun, maker: Any, further: Sequence[FurtherSets], *, is_trained: bool = False
+) -> FinetuneRun:
     """`run` with a new head and a run of its own for each further task; `maker` makes their data.
 
-    Their sets are asked in `run` as `NAME/dev` and `NAME/test`.
+    Their sets are asked in `run` as `NAME/dev` and `NAME/test`. `is_trained`: the model brings the
+    heads.
     """
     found, asked = {}, dict(run.asked)
     for number, each in enumerate(further, start=1):
         labels = sorted({label for example in each.sets["train"] for label in example.labels})
         problem_type = TASKS[each.config.task].problem_type
-        with torch.random.fork_rng():
-            seed = each.config.training.seed
-            torch.manual_seed(torch_seed(seed, "initial weights", each.name))
-            run.model.add_task(
-                each.name,
-                each.config.head or TASKS[each.config.task].head,
-                labels,
-                problem_type=problem_type,
-                layer_mix=each.config.layer_mix,
-                **each.config.all_head_options(),
-            )
+        if not is_trained:
+            _add_head(run, each, labels)
         own = dataclasses.replace(maker, config=each.config)
         train = own.data(each.sets["train"], {label: i for i, label in enumerate(labels)})
         sets = {name: own.data(part, None) for name, part in each.sets.items() if name != "train"}
@@ -179,7 +173,22 @@ def with_further(run: FinetuneRun, maker: Any, further: Sequence[FurtherSets]) -
             asked=sets,
             baseline=Baseline.of(each.sets["train"], problem_type),
             facts=each.facts | {"n_train_skipped": train.skipped, "labels": labels},
+            asked_with=own.spoilt(each.sets),
             task=number,
         )
         asked |= {f"{each.name}/{name}": data for name, data in sets.items()}
     return dataclasses.replace(run, asked=asked, further=found)
+
+
+def _add_head(run: FinetuneRun, each: FurtherSets, labels: Sequence[str]) -> None:
+    task = TASKS[each.config.task]
+    with torch.random.fork_rng():
+        torch.manual_seed(torch_seed(each.config.training.seed, "initial weights", each.name))
+        run.model.add_task(
+            each.name,
+            each.config.head or task.head,
+            labels,
+            problem_type=task.problem_type,
+            layer_mix=each.config.layer_mix,
+            **each.config.all_head_options(),
+        )

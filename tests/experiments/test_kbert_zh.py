@@ -12,7 +12,7 @@ from experiments.kbert_zh.data import read_examples
 from experiments.kbert_zh.runs import ChineseConfig, World, read_world, run_all
 from experiments.kbert_zh.tables import summary, to_markdown
 from kept.errors import CheckpointError
-from kept.tasks.controls import KNOWLEDGE
+from kept.tasks.controls import COMPARED
 from kg_loaders.errors import SourceError
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "kbert_zh"
@@ -71,7 +71,7 @@ def test_runs_are_made_once_and_compared(
     told: list[str] = []
     results = run_all(world, config, tmp_path, announce=told.append)
     assert [(r["knowledge"], r["seed"]) for r in results] == [
-        (knowledge, seed) for seed in (0, 1) for knowledge in KNOWLEDGE
+        (knowledge, seed) for seed in (0, 1) for knowledge in COMPARED
     ]
     by_kind = {r["knowledge"]: r for r in results}
     assert by_kind["off"]["nodes_per_text"] < by_kind["true"]["nodes_per_text"]

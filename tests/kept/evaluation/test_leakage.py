@@ -51,9 +51,10 @@ def test_triples_shared_by_splits(small_graph: KnowledgeGraph):
 
 def test_sentences_in_the_training_text():
     found = sentences_in_training(
-        ["Paris is in France .", "Bonn is a city."], iter(["x", "paris  is\tin FRANCE ."])
+        ["Paris is in France .", "Bonn is a city.", "?"],
+        iter(["x", "paris  is\tin FRANCE.", "!"]),
     )
-    assert (found.n_checked, found.n_found) == (2, 1)
+    assert (found.n_checked, found.n_found) == (3, 1)
     assert found.examples == ("Paris is in France .",)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from entity_linking.relations import RelationExample
-from kept.tasks.finetuning import FinetuneRun, assemble
+from kept.tasks.assembly import assemble
+from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_config import FinetuneConfig
 from kg_loaders import KnowledgeGraph
 

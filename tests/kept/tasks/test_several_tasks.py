@@ -16,7 +16,8 @@ from entity_linking import RelationExample
 from kept.batches import KnowledgeBatch
 from kept.errors import BatchError, ConfigError
 from kept.heads.model import KnowledgeForTask
-from kept.tasks.finetuning import FinetuneRun, assemble
+from kept.tasks.assembly import assemble
+from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_config import FinetuneConfig
 from kept.tasks.several_tasks import TaskMixture, turns
 from kept.training.log import StepRecord, read_log

@@ -19,7 +19,7 @@ from kept.auto import AutoEncoder, saved_view
 from kept.cli import app
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.methods import METHODS
-from kept.tasks.finetuning import assemble
+from kept.tasks.assembly import assemble
 from kept.tasks.finetuning_config import FinetuneConfig
 from kg_loaders import KnowledgeGraph
 

@@ -1,0 +1,81 @@
+"""False texts of a graph's nodes: random words of the same length, or those of other nodes.
+
+Axis legend: text, word (between blanks), node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kept.randomness import generator
+from kg_loaders.records import TextKind
+from kg_loaders.texts import Texts
+from kg_loaders.vocabulary import strings
+
+
+def random_words(texts: Texts, seed: int, what: str) -> Texts:
+    """`texts` with every word replaced by a random other one of as many characters.
+
+    Words are what stands between blanks; they are drawn evenly from the distinct words of all texts
+    of the same kind (labels, aliases, descriptions, types). One that has no other of its length is
+    written anew in random characters of those texts. The number of words and of characters stays,
+    and so nearly the number of word pieces; languages, counts and places stay.
+    """
+    values: list[str] = texts.values.to_pylist()
+    for kind in TextKind:
+        rows = np.flatnonzero(texts.kinds == kind).tolist()
+        made = _replaced([values[row] for row in rows], generator(seed, "random words", what, kind))
+        for row, value in zip(rows, made, strict=True):
+            values[row] = value
+    return Texts(
+        offsets=texts.offsets,
+        kinds=texts.kinds,
+        languages=texts.languages,
+        counts=texts.counts,
+        values=strings(values),
+        language_names=texts.language_names,
+    )
+
+
+def _replaced(values: Sequence[str], draws: np.random.Generator) -> list[str]:
+    split = [value.split(" ") for value in values]
+    words = [word for parts in split for word in parts]
+    made = list(words)
+    characters = sorted({character for word in words for character in word})
+    places: dict[int, list[int]] = {}
+    for place, word in enumerate(words):
+        if word:
+            places.setdefault(len(word), []).append(place)
+    for length, where in sorted(places.items()):
+        pool = sorted({words[place] for place in where})
+        if len(pool) == 1:
+            for place in where:
+                made[place] = "".join(draws.choice(characters, length))
+            continue
+        numbers = {word: i for i, word in enumerate(pool)}
+        own = np.array([numbers[words[place]] for place in where])
+        drawn = draws.integers(len(pool) - 1, size=len(where))
+        drawn += drawn >= own
+        for place, i in zip(where, drawn.tolist(), strict=True):
+            made[place] = pool[i]
+    found = iter(made)
+    return [" ".join(next(found) for _ in parts) for parts in split]
+
+
+def texts_of_others(texts: Texts, others: NDArray[np.int64]) -> Texts:
+    """All texts of every node at node `others[node]` instead; `others` is one to one."""
+    order = np.argsort(others[texts.nodes()], kind="stable")
+    sizes = np.empty(len(others), np.int64)
+    sizes[others] = np.diff(texts.offsets)
+    return Texts(
+        offsets=np.concatenate([[0], np.cumsum(sizes)]),
+        kinds=texts.kinds[order],
+        languages=texts.languages[order],
+        counts=texts.counts[order],
+        values=texts.values.take(pa.array(order)),
+        language_names=texts.language_names,
+    )
