@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load, save
 
 from kept.errors import CheckpointError
-from kept.kge.scorers import SCORERS, Scorer, TransE, make_scorer
+from kept.kge.scorers import SCORERS, RotatE, Scorer, TransE, make_scorer
 from kg_loaders import GraphMismatchError, KnowledgeGraph
 
 FORMAT_VERSION = 1
@@ -48,7 +48,7 @@ def save_scorer(
         "format_version": FORMAT_VERSION,
         "scorer": next(name for name, kind in SCORERS.items() if type(scorer) is kind),
         "width": scorer.width,
-        "norm": scorer.norm if isinstance(scorer, TransE) else None,
+        "norm": scorer.norm if isinstance(scorer, (TransE, RotatE)) else None,
         "n_entities": scorer.n_entities,
         "n_relations": scorer.n_relations,
         "id_space_hash": graph.id_space_hash,
@@ -85,9 +85,9 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
             f"{DESCRIPTION} says {described['weights_sha256'][:12]}"
         )
     sizes = {name: described[name] for name in ("n_entities", "n_relations", "width")}
-    scorer = make_scorer(described["scorer"], **sizes, generator=torch.Generator())
-    if isinstance(scorer, TransE):
-        scorer.norm = described["norm"]
+    scorer = make_scorer(
+        described["scorer"], **sizes, generator=torch.Generator(), norm=described["norm"]
+    )
     scorer.load_state_dict(load(weights))
     return TrainedScorer(scorer, described["training"])
 
