@@ -3,6 +3,7 @@
 KeptError
 ├── BatchError       (ValueError)   a KnowledgeBatch or word-knowledge graph breaks an invariant
 ├── ConfigError      (ValueError)   configuration: all faults at once, each with its field
+│   └── NoControlError              a control that shows a model what the true graph shows
 ├── HostError        (ValueError)   a host model that a method cannot take
 ├── CheckpointError  (ValueError)   a checkpoint that is missing, cut, altered or of another graph
 ├── EvaluationError  (ValueError)   a metric asked of data on which it means nothing
@@ -23,6 +24,10 @@ class BatchError(KeptError, ValueError):
 
 class ConfigError(KeptError, ValueError):
     """Faulty configuration."""
+
+
+class NoControlError(ConfigError):
+    """A control that shows a model just what the true graph shows."""
 
 
 class HostError(KeptError, ValueError):

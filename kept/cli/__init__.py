@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc, link
+from kept.cli.compare import compare
 from kept.cli.convert import convert
 from kept.cli.demo import demo
 from kept.cli.finetune import finetune
@@ -47,6 +48,7 @@ def _root() -> None:
 app.command("demo")(demo)
 app.command("show")(show)
 app.command("pretrain", cls=ListsNames)(pretrain)
+app.command("compare")(compare)
 app.command("convert")(convert)
 app.command("finetune")(finetune)
 app.add_typer(link.app, name="link")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,13 @@ from transformers.utils.logging import disable_progress_bar
 
 from kept.cli.progress import TrainingProgress
 from kept.cli.training_run import asked_to_stop, read_run, tell
+from kept.tasks.answers import ANSWERS, write_answers, write_whole
 from kept.tasks.finetuning import FinetuneRun, assemble
 from kept.tasks.finetuning_config import FinetuneConfig
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 
-CONFIG_FILE, METRICS_FILE, PREDICTIONS_FILE = "finetune.json", "metrics.json", "predictions.jsonl"
+CONFIG_FILE, METRICS_FILE = "finetune.json", "metrics.json"
 
 
 def run(
@@ -72,20 +72,11 @@ def _train(made: FinetuneRun, output: Path, how: Resume, console: Console) -> Tr
 
 def _score(made: FinetuneRun, output: Path) -> None:
     metrics, predictions = made.metrics()
-    rows = []
-    for name, answers in predictions.items():
-        data = made.asked[name]
-        for place, (example, answer) in enumerate(zip(data.examples, answers, strict=True)):
-            row = {
-                "set": name, "index": int(data.asked[place]), "id": example.linked.id,
-                "group": example.group, "gold": example.labels, "predicted": answer,
-            }  # fmt: skip
-            rows.append(json.dumps(row, ensure_ascii=False) + "\n")
-    _write(output / PREDICTIONS_FILE, "".join(rows))
-    _write(output / METRICS_FILE, json.dumps(metrics, indent=2, ensure_ascii=False) + "\n")
+    write_answers(output / ANSWERS, made, predictions)
+    write_whole(output / METRICS_FILE, json.dumps(metrics, indent=2, ensure_ascii=False) + "\n")
     for name in made.asked:
         typer.echo(_line(name, metrics[name], made.config.knowledge))
-    typer.echo(f"scores in {output / METRICS_FILE}, answers in {output / PREDICTIONS_FILE}")
+    typer.echo(f"scores in {output / METRICS_FILE}, answers in {output / ANSWERS}")
 
 
 def _line(name: str, found: dict[str, Any], knowledge: str) -> str:
@@ -101,10 +92,3 @@ def _line(name: str, found: dict[str, Any], knowledge: str) -> str:
         f"{name}: {', '.join(shown)} over {found['n_scored']} of {found['n_asked']}; majority "
         f"{base['accuracy']['estimate']:.4f} / {base['micro']['f1']:.4f}; knowledge {knowledge}"
     )
-
-
-def _write(path: Path, text: str) -> None:
-    """The file appears when it is whole."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)

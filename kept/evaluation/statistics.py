@@ -18,6 +18,7 @@ from kept.errors import EvaluationError
 __all__ = [
     "Interval",
     "bootstrap_interval",
+    "holm",
     "paired_bootstrap_interval",
     "seed_interval",
     "sign_flip_test",
@@ -104,6 +105,20 @@ def verdict(difference: Interval, p: float, *, ours: str, theirs: str) -> str:
     if p < 0.05 and difference.high < 0:
         return f"{theirs} is better"
     return "no difference is shown"
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """p values corrected for asking so many questions at once (Holm 1979), in their order.
+
+    >>> holm([0.04, 0.01])
+    [0.04, 0.02]
+    """
+    order = sorted(range(len(ps)), key=lambda i: ps[i])
+    found, largest = [1.0] * len(ps), 0.0
+    for place, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(ps) - place) * ps[i]))
+        found[i] = largest
+    return found
 
 
 def seed_interval(values: ArrayLike, *, confidence: float = 0.95) -> Interval:

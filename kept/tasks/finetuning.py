@@ -21,7 +21,7 @@ from kept import hosts
 from kept.auto import saved_builder, saved_encoder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
-from kept.errors import ConfigError
+from kept.errors import ConfigError, NoControlError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import View
 from kept.heads.model import MULTI, TAGGING, KnowledgeForTask, head_kind
@@ -132,8 +132,12 @@ def _tags(logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int) -> li
 
 
 # ---- from a configuration ------------------------------------------------------------------------
-def assemble(config: FinetuneConfig) -> FinetuneRun:
-    """Read, split, control, build; same configuration, same weights and data."""
+def assemble(config: FinetuneConfig, *, is_pretrained_control: bool = False) -> FinetuneRun:
+    """Read, split, control, build; same configuration, same weights and data.
+
+    A control that shows the model nothing else than the true graph is refused, unless
+    `is_pretrained_control`: the model was pre-trained under that control.
+    """
     task = TASKS[config.task]
     whole = KnowledgeGraph.open(config.kg)
     sets, facts = _read(config, whole)
@@ -165,7 +169,8 @@ def assemble(config: FinetuneConfig) -> FinetuneRun:
         baseline=Baseline.of(sets["train"], task.problem_type),
         facts=facts | {"n_train_skipped": train.skipped, "labels": labels},
     )
-    if config.knowledge != "true" and (config.model or not train.view.reads_graph):
+    is_free = is_pretrained_control or (train.view.reads_graph and not config.model)
+    if config.knowledge != "true" and not is_free:
         view = view_for(chosen, clear, tokenizer, options)
         true = dataclasses.replace(maker, graph=clear, view=view, knowledge="true")
         _require_difference(train, true.data(sets["train"], train.labels), config.knowledge)
@@ -312,12 +317,12 @@ def _link_counts(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> dict
 
 
 def _require_difference(ours: TaskData, true: TaskData, knowledge: Knowledge) -> None:
-    """Raise `ConfigError` when a control shows the model just what the true graph shows."""
+    """Raise `NoControlError` when a control shows the model just what the true graph shows."""
     for i in range(min(SAMPLES_COMPARED, len(ours), len(true))):
         pair = (data.sample(i, epoch=0, seed=0) for data in (ours, true))
         if not _same(*pair):
             return
-    raise ConfigError(
+    raise NoControlError(
         f"knowledge={knowledge!r} changes nothing in the first examples as this method sees them: "
         "it would be no control; pre-train a model with that knowledge and give it as model"
     )

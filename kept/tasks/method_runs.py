@@ -170,7 +170,7 @@ class MethodRuns:
         task = self._task(model.encoder, name, knowledge, folder / "finetuning")
         if task is None:
             return None
-        trained = (moved, _n_trained(task))
+        trained = (moved, n_trained(task))
         asked = {
             setting: self._data(name, knowledge, examples, asked=True)
             for setting, examples in self.asked.items()
@@ -194,7 +194,7 @@ class MethodRuns:
         """Whether the method without knowledge is the host alone: it adds no parameter, and gives
         the same states, bit by bit, on a batch of what it is trained on."""
         encoders = [self._encoder(each, "off").eval() for each in (name, BASELINE)]
-        if _size(encoders[0]) != _size(encoders[1]):
+        if size(encoders[0]) != size(encoders[1]):
             return False
         states = []
         for each, encoder in zip((name, BASELINE), encoders, strict=True):
@@ -212,8 +212,8 @@ class MethodRuns:
         encoder = self._encoder(name, knowledge)
         with self._drawn("heads"):
             model = KnowledgeForPreTraining.of(encoder, objectives_of(name, knowledge))
-        n_host, n_encoder, n_all = _size(encoder.host), _size(encoder), _size(model)
-        moved = _n_trained(model)
+        n_host, n_encoder, n_all = size(encoder.host), size(encoder), size(model)
+        moved = n_trained(model)
         if not self._train(model, self._texts_data(name, knowledge), "pretraining", folder):
             return None
         return model, (n_encoder - n_host, n_all - n_encoder), moved
@@ -357,11 +357,12 @@ def _seconds(folder: Path) -> float:
     return float(read_log(folder / "log.jsonl")[-1]["seconds"])
 
 
-def _size(module: torch.nn.Module) -> int:
+def size(module: torch.nn.Module) -> int:
+    """Parameters of a module."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def _n_trained(model: KnowledgeForPreTraining | KnowledgeForTask) -> int:
+def n_trained(model: KnowledgeForPreTraining | KnowledgeForTask) -> int:
     """Parameters that move: not frozen, and read by some output."""
     unused = tuple(f"encoder.{prefix}" for prefix in model.encoder.unused)
     return sum(

@@ -1,0 +1,56 @@
+"""`python -m experiments TASK --method M --seed S`: one run of an experiment.
+
+TASK is the name of a YAML file below this folder, or a path to one. The run is recorded in the
+folder of runs and not repeated; `kept compare` reads the same records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from transformers.utils.logging import disable_progress_bar
+
+from kept.cli.compare_run import data_root, find_experiment, stopping
+from kept.cli.progress import TrainingProgress
+from kept.cli.training_run import asked_to_stop
+from kept.tasks.controls import KNOWLEDGE
+from kept.tasks.experiment import Experiment
+from kept.tasks.experiment_runs import ExperimentRuns, RunKey
+
+
+def main() -> None:
+    """Run or read one run, and print its scores."""
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
+    parser.add_argument("task")
+    parser.add_argument("--method", default="none")
+    parser.add_argument("--knowledge", choices=KNOWLEDGE, default="true")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("-o", "--output", type=Path, default=Path("runs/compare"))
+    parser.add_argument("--budget", type=float, help="minutes, then a checkpoint")
+    parser.add_argument("--threads", type=int)
+    given = parser.parse_args()
+    disable_progress_bar()
+    if given.threads:
+        torch.set_num_threads(given.threads)
+    experiment = Experiment.read(find_experiment(given.task))
+    knowledge = "off" if given.method == "none" else given.knowledge
+    key = RunKey(given.method, knowledge, given.seed)
+    data = os.environ.get("KEPT_DATA")
+    given.output.mkdir(parents=True, exist_ok=True)
+    with asked_to_stop() as stop, TrainingProgress(Console()) as bar:
+        root = data_root(Path(data) if data else None)
+        runs = ExperimentRuns(experiment, root, given.output, bar, stopping(stop, given.budget))
+        record = runs.record(key) or runs.run(key)
+    if record is None:
+        print(f"{key}: not finished; the same command goes on")
+        return
+    print(json.dumps({"run": record.run, **record.scores[experiment.asked]}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""`kept compare`: every method beside its controls over seeds, with intervals, tests and a verdict.
+
+Axis legend: item (an asked example), cluster (items of one group), seed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kept.errors import ConfigError, NoControlError
+from kept.evaluation.paired import (
+    by_cluster,
+    difference_interval,
+    f1_value,
+    score_interval,
+    swap_test,
+)
+from kept.evaluation.statistics import Interval, holm, seed_interval, verdict
+from kept.evaluation.tagging import span_counts
+from kept.heads.model import TAGGING
+from kept.randomness import generator
+from kept.tasks.answers import ANSWERS, Answer, read_answers
+from kept.tasks.controls import Knowledge
+from kept.tasks.experiment import Experiment, RunRecord
+from kept.tasks.experiment_runs import ExperimentRuns, RunKey, planned
+from kept.tasks.finetuning_examples import TASKS
+from kept.tasks.method_runs import BASELINE
+from kept.training.log import Reporter
+
+Floats = NDArray[np.float64]
+METRICS = ("accuracy", "micro")
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """A method with one kind of knowledge: its score over all seeds.
+
+    `pooled`: of the answers of all seeds together, groups of items drawn. `over_seeds`: the mean
+    of the seeds' scores with Student's interval, None for one seed. `n` items, asked once a seed.
+    """
+
+    method: str
+    knowledge: Knowledge
+    pooled: Interval
+    seeds: tuple[float, ...]
+    over_seeds: Interval | None
+    n: int
+    record: RunRecord
+
+
+@dataclass(frozen=True)
+class ComparedPair:
+    """A method with true knowledge minus `theirs`; `holm` is p corrected over the whole table."""
+
+    method: str
+    theirs: tuple[str, Knowledge]
+    difference: Interval
+    p: float
+    holm: float
+
+    @property
+    def is_better(self) -> bool:
+        """By the rule of `kept.evaluation.statistics.verdict`."""
+        return self.p < 0.05 and self.difference.low > 0
+
+    @property
+    def is_worse(self) -> bool:
+        """The other way round."""
+        return self.p < 0.05 and self.difference.high < 0
+
+    @property
+    def in_words(self) -> str:
+        """The verdict on this pair."""
+        name, knowledge = self.theirs
+        theirs = name if name == BASELINE else f"knowledge {knowledge}"
+        return verdict(self.difference, self.p, ours=self.method, theirs=theirs)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Everything that tables and reports read.
+
+    `missing`: runs there was no time for. `left_out`: runs that would be no control, with why.
+    `baseline`: the majority's score.
+    """
+
+    experiment: Experiment
+    rows: tuple[ComparedRow, ...]
+    pairs: tuple[ComparedPair, ...]
+    missing: tuple[str, ...]
+    left_out: Mapping[str, str]
+    baseline: float | None
+
+    def conclusion(self, name: str) -> str:
+        """What the pairs of a method say together: is it better, and is it what the facts say?"""
+        pairs = {pair.theirs: pair for pair in self.pairs if pair.method == name}
+        base = pairs.pop((BASELINE, "off"), None)
+        if base is None:
+            return "not compared with none"
+        if not base.is_better:
+            return "worse than none" if base.is_worse else "no difference to none is shown"
+        equal = [knowledge for (_, knowledge), pair in pairs.items() if not pair.is_better]
+        if equal:
+            return f"better than none, not shown to be better than {' or '.join(equal)}"
+        return "knowledge helps" if pairs else "better than none; no control was run"
+
+
+def compare(
+    experiment: Experiment,
+    *,
+    root: Path,
+    folder: Path,
+    methods: Sequence[str],
+    controls: Sequence[Knowledge],
+    seeds: int,
+    announce: Callable[[str], None] = lambda _: None,
+    reporter: Reporter | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Compared:
+    """Run what is not done, seed by seed, and compare what is there.
+
+    On `should_stop` what is running is left at a checkpoint; the same call goes on.
+    """
+    if experiment.metric not in METRICS:
+        raise ConfigError(f"metric {experiment.metric!r} cannot be compared; take one of {METRICS}")
+    runs = ExperimentRuns(experiment, root, folder, reporter, should_stop)
+    keys = list(planned(methods, controls, seeds))
+    done: dict[RunKey, RunRecord] = {}
+    missing, left_out = [], {}
+    clock = _Clock(len(keys))
+    for number, key in enumerate(keys, 1):
+        found = runs.record(key)
+        state = "done before" if found is not None else "running"
+        announce(f"{number}/{len(keys)} {key}: {state}{clock.left(number)}")
+        if found is None and not should_stop():
+            started = time.monotonic()
+            try:
+                found = runs.run(key)
+            except NoControlError as error:
+                left_out[f"{key.method}, knowledge {key.knowledge}"] = str(error)
+                continue
+            clock.took(time.monotonic() - started)
+        if found is None:
+            missing.append(str(key))
+        else:
+            done[key] = found
+    return summarise(experiment, folder, done, missing, left_out)
+
+
+def summarise(
+    experiment: Experiment,
+    folder: Path,
+    done: Mapping[RunKey, RunRecord],
+    missing: Sequence[str] = (),
+    left_out: Mapping[str, str] | None = None,
+) -> Compared:
+    """Rows and pairs of finished runs; a pair has the seeds that both sides have."""
+    by_arm: dict[tuple[str, Knowledge], dict[int, RunRecord]] = {}
+    for key, record in done.items():
+        by_arm.setdefault((key.method, key.knowledge), {})[key.seed] = record
+    counts = {
+        arm: {seed: _counts(experiment, folder, record) for seed, record in records.items()}
+        for arm, records in by_arm.items()
+    }
+    rows = [_row(experiment, arm, records, counts[arm]) for arm, records in by_arm.items()]
+    pairs = _pairs(experiment, by_arm, counts)
+    first = next(iter(done.values()), None)
+    base = None if first is None else _score(experiment, first.scores[experiment.asked]["baseline"])
+    return Compared(
+        experiment, tuple(rows), tuple(pairs), tuple(missing), dict(left_out or {}), base
+    )
+
+
+def _row(
+    experiment: Experiment,
+    arm: tuple[str, Knowledge],
+    records: Mapping[int, RunRecord],
+    counts: Mapping[int, Floats],
+) -> ComparedRow:
+    draws = generator(0, "compare", experiment.name)
+    scores = [_score(experiment, r.scores[experiment.asked]) for r in records.values()]
+    first = next(iter(records.values()))
+    return ComparedRow(
+        method=arm[0],
+        knowledge=arm[1],
+        pooled=score_interval(_pooled(counts.values()), f1_value, generator=draws),
+        seeds=tuple(scores),
+        over_seeds=seed_interval(scores) if len(scores) > 1 else None,
+        n=int(first.scores[experiment.asked]["n_scored"]),
+        record=first,
+    )
+
+
+def _pairs(
+    experiment: Experiment,
+    by_arm: Mapping[tuple[str, Knowledge], Mapping[int, RunRecord]],
+    counts: Mapping[tuple[str, Knowledge], Mapping[int, Floats]],
+) -> list[ComparedPair]:
+    found = []
+    for name in dict.fromkeys(method for method, knowledge in by_arm if knowledge == "true"):
+        others = [arm for arm in by_arm if arm[0] == name and arm[1] != "true"]
+        own = [arm for arm in others if not _is_copy(by_arm[arm])]
+        for theirs in [(BASELINE, "off"), *own]:
+            seeds = [s for s in counts[name, "true"] if s in counts.get(theirs, {})]
+            if not seeds:
+                continue
+            ours = _pooled(counts[name, "true"][s] for s in seeds)
+            other = _pooled(counts[theirs][s] for s in seeds)
+            draws = generator(0, "compare", experiment.name, "pairs")
+            interval = difference_interval(ours, other, f1_value, generator=draws)
+            p = swap_test(ours, other, f1_value, generator=draws)
+            found.append((name, theirs, interval, p))
+    corrected = holm([p for *_, p in found])
+    return [ComparedPair(*row, h) for row, h in zip(found, corrected, strict=True)]
+
+
+def _is_copy(records: Mapping[int, RunRecord]) -> bool:
+    return all("same_as" in record.costs for record in records.values())
+
+
+def _counts(experiment: Experiment, folder: Path, record: RunRecord) -> Floats:
+    """Sums `[cluster (right, found, wanted)]` of a run's answers."""
+    answers = read_answers(folder / record.run / ANSWERS, experiment.asked)
+    kind = TASKS[experiment.task["task"]].problem_type
+    ours, gold = ([a.predicted for a in answers], [a.gold for a in answers])
+    if experiment.metric == "micro" and kind == TAGGING:
+        counts = np.array(span_counts(ours, gold), np.float64)
+    elif experiment.metric == "micro":
+        nothing = experiment.task.get("no_relation")
+        counts = np.array([_set_counts(a, nothing) for a in answers], np.float64)
+    elif kind == TAGGING:
+        right = [sum(map(str.__eq__, p, g)) for p, g in zip(ours, gold, strict=True)]
+        counts = np.array([(r, len(g), len(g)) for r, g in zip(right, gold, strict=True)], float)
+    else:
+        counts = np.array([(set(a.predicted) == set(a.gold), 1, 1) for a in answers], np.float64)
+    return by_cluster(counts.reshape(-1, 3), [a.group for a in answers])
+
+
+def _set_counts(answer: Answer, nothing: str | None) -> tuple[int, int, int]:
+    ours, gold = ({*labels} - {nothing} for labels in (answer.predicted, answer.gold))
+    return len(ours & gold), len(ours), len(gold)
+
+
+def _pooled(counts: Any) -> Floats:
+    return np.asarray(sum(counts), np.float64)
+
+
+def _score(experiment: Experiment, scores: Mapping[str, Any]) -> float:
+    found = scores[experiment.metric]
+    return float(found["estimate"] if experiment.metric == "accuracy" else found["f1"])
+
+
+class _Clock:
+    """Time left, from the runs of this process."""
+
+    def __init__(self, n: int) -> None:
+        self._n, self._seconds = n, list[float]()
+
+    def took(self, seconds: float) -> None:
+        self._seconds.append(seconds)
+
+    def left(self, number: int) -> str:
+        if not self._seconds:
+            return ""
+        seconds = (self._n - number + 1) * sum(self._seconds) / len(self._seconds)
+        return f", at most {seconds / 60:.0f} minutes left"

@@ -1,0 +1,172 @@
+"""A comparison of an experiment's runs as cells, Markdown and JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kept.evaluation.statistics import Interval
+from kept.tasks.experiment import Experiment
+from kept.tasks.experiment_comparison import Compared, ComparedRow
+from kept.tasks.method_comparison import title
+
+SCORES = ("method", "knowledge", "score", "95 % interval", "seeds", "mean over seeds", "n")
+PAIRS = ("method", "against", "difference", "95 % interval", "p", "p (Holm)", "verdict")
+VERDICTS = ("method", "score", "against none", "verdict")
+COSTS = (
+    "method", "knowledge", "parameters added", "trained", "steps", "mentions in the graph",
+    "with facts", "ms a sentence", "seconds",
+)  # fmt: skip
+PUBLISHED = ("system", "metric", "value", "where it stands")
+
+
+def score_cells(compared: Compared) -> list[list[str]]:
+    """The scores; the majority's answer first."""
+    base = compared.baseline
+    first = [] if base is None else [["majority", "—", f"{base:.3f}", "", "", "", ""]]
+    return first + [
+        [
+            title(row.method),
+            f"{row.knowledge}: the same model as none" if _is_copy(row) else row.knowledge,
+            f"{row.pooled.estimate:.3f}",
+            _interval(row.pooled),
+            ", ".join(f"{score:.3f}" for score in row.seeds),
+            ""
+            if row.over_seeds is None
+            else f"{row.over_seeds.estimate:.3f} ({_interval(row.over_seeds)})",
+            str(row.n),
+        ]
+        for row in compared.rows
+    ]
+
+
+def pair_cells(compared: Compared) -> list[list[str]]:
+    """Each method with true knowledge minus none and minus its own controls."""
+    return [
+        [
+            title(pair.method),
+            pair.theirs[0] if pair.theirs[0] != pair.method else f"knowledge {pair.theirs[1]}",
+            f"{pair.difference.estimate:+.3f}",
+            f"{pair.difference.low:+.3f} to {pair.difference.high:+.3f}",
+            f"{pair.p:.4f}",
+            f"{pair.holm:.4f}",
+            pair.in_words,
+        ]
+        for pair in compared.pairs
+    ]
+
+
+def verdict_cells(compared: Compared) -> list[list[str]]:
+    """A line a method: what all its pairs say together."""
+    base = {p.method: p.difference for p in compared.pairs if p.theirs[0] != p.method}
+    return [
+        [
+            title(row.method),
+            f"{row.pooled.estimate:.3f}",
+            f"{base[row.method].estimate:+.3f}" if row.method in base else "",
+            compared.conclusion(row.method),
+        ]
+        for row in compared.rows
+        if row.knowledge == "true"
+    ]
+
+
+def cost_cells(compared: Compared) -> list[list[str]]:
+    """What a run of each arm took; of its first seed."""
+    return [
+        [
+            title(row.method),
+            row.knowledge,
+            f"{costs['added']:,}",
+            f"{costs['trained']:,}",
+            str(costs["steps"]),
+            f"{costs['mentions_in_graph']} of {costs['mentions']}",
+            str(costs["mentions_with_facts"]),
+            f"{costs['milliseconds_a_sentence']:.1f}",
+            f"{costs['seconds']:.0f}",
+        ]
+        for row in compared.rows
+        if not _is_copy(row)
+        for costs in (row.record.costs,)
+    ]
+
+
+def to_markdown(compared: Compared, command: str) -> str:
+    """The committed page: conditions, verdicts, scores, pairs, costs, published numbers."""
+    experiment = compared.experiment
+    parts = [
+        f"# {experiment.name}\n\n`{command}`\n",
+        conditions(compared) + "\n",
+        *([f"**Not finished:** {'; '.join(compared.missing)}.\n"] if compared.missing else []),
+        "## Verdict\n\n" + markdown(VERDICTS, verdict_cells(compared)),
+        "## Scores\n\n" + markdown(SCORES, score_cells(compared)),
+        "## Differences, true knowledge minus the other\n\n"
+        + markdown(PAIRS, pair_cells(compared)),
+        "## Costs\n\n" + markdown(COSTS, cost_cells(compared)),
+        "## Published\n\n" + _published(experiment),
+    ]
+    if compared.left_out:
+        lines = "\n".join(f"- {name}: {why}" for name, why in compared.left_out.items())
+        parts.insert(-1, f"## Left out: no control for the method\n\n{lines}\n")
+    return "\n".join(parts)
+
+
+def conditions(compared: Compared) -> str:
+    """What a score here means, in one paragraph."""
+    experiment = compared.experiment
+    stage = experiment.pretraining
+    first = (
+        "No first stage."
+        if stage is None
+        else f"Every method first reads the same {stage.n_texts:,} linked sentences "
+        f"({stage.text}), for the same steps; seeds of the task share that stage."
+    )
+    return (
+        f"Score: {experiment.metric} on {experiment.asked}. Intervals: bootstrap over groups of "
+        "items (the two entities, else the text), answers of all seeds pooled; p: randomisation "
+        "over groups; both hold for these seeds. The mean over seeds has Student's interval. "
+        "No graph holds a triple between two entities that dev or test ask about. "
+        f"{first} A verdict needs interval and test at 5 %, without Holm's correction."
+    )
+
+
+def to_json(compared: Compared) -> dict[str, Any]:
+    """Everything as JSON values, verdicts written out."""
+    rows = [
+        msgspec.to_builtins(row) | {"record": msgspec.to_builtins(row.record)}
+        for row in compared.rows
+    ]
+    return {
+        "experiment": compared.experiment.model_dump(mode="json"),
+        "rows": rows,
+        "pairs": [msgspec.to_builtins(p) | {"verdict": p.in_words} for p in compared.pairs],
+        "verdicts": {
+            row.method: compared.conclusion(row.method)
+            for row in compared.rows
+            if row.knowledge == "true"
+        },
+        "missing": list(compared.missing),
+        "left_out": dict(compared.left_out),
+    }
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+
+
+def _published(experiment: Experiment) -> str:
+    differs = f"What differs: {experiment.differs.strip()}\n" if experiment.differs else ""
+    rows = [[p.system, p.metric, f"{p.value:g}", p.where] for p in experiment.published]
+    return (markdown(PUBLISHED, rows) + "\n" if rows else "") + differs
+
+
+def _is_copy(row: ComparedRow) -> bool:
+    return "same_as" in row.record.costs
+
+
+def _interval(interval: Interval) -> str:
+    return f"{interval.low:.3f} to {interval.high:.3f}"
