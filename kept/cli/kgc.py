@@ -24,7 +24,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def train_command(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
-    scorer: Annotated[str, typer.Option(help="transe, distmult, complex or rotate.")] = "complex",
+    scorer: Annotated[
+        str, typer.Option(help="transe, rescal, distmult, complex or rotate.")
+    ] = "complex",
+    reciprocal: Annotated[
+        bool, typer.Option("--reciprocal", help="Ask for heads as tails of inverse relations.")
+    ] = False,
     epochs: Annotated[int | None, typer.Option(min=1, help="Instead of the recipe's.")] = None,
     width: Annotated[int | None, typer.Option(min=2, help="Instead of the recipe's.")] = None,
     seed: Annotated[int, typer.Option(help="Of the split, the vectors and the training.")] = 0,
@@ -36,8 +41,9 @@ def train_command(
     from kept.cli import kgc_runs
 
     kgc_runs.train_scorer(
-        source, output, name=scorer, epochs=epochs, width=width, seed=seed, holdout=holdout
-    )
+        source, output, name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, seed=seed,
+        holdout=holdout,
+    )  # fmt: skip
 
 
 @app.command("eval")
@@ -47,14 +53,19 @@ def eval_command(
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
     ties: Annotated[str, typer.Option(help="optimistic, realistic or pessimistic.")] = "realistic",
     directions: Annotated[str, typer.Option(help="Any of head,relation,tail.")] = "head,tail",
+    negatives: Annotated[
+        Path | None,
+        typer.Option(help="Folder with valid_negatives and test_negatives: classify triples too."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Filtered ranks of a split, with their conditions."""
+    """Filtered ranks of a split, with their conditions; triple classification with negatives."""
     from kept.cli import kgc_runs
 
     kgc_runs.evaluate(
-        source, model, split=split, ties=ties, directions=directions.split(","), as_json=as_json
-    )
+        source, model, split=split, ties=ties, directions=directions.split(","),
+        negatives=negatives, as_json=as_json,
+    )  # fmt: skip
 
 
 @app.command("predict")

@@ -16,10 +16,13 @@ from rich.table import Table
 
 from kept.errors import CheckpointError, ConfigError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, RankingResult, Ties, rank
+from kept.evaluation.triple_classification import TripleClassification, classify_triples
+from kept.kge.reciprocal import make_reciprocal
 from kept.kge.scorers import Scorer, make_scorer
-from kept.kge.splits import SPLITS, Splits, read_splits
+from kept.kge.splits import SPLITS, Splits, read_negatives, read_splits
 from kept.kge.trained import load_scorer, read_description, save_scorer
 from kept.kge.training import RECIPES, TrainingConfig, TrainingHistory, train
+from kept.randomness import generator
 
 
 def train_scorer(
@@ -27,6 +30,7 @@ def train_scorer(
     output: Path,
     *,
     name: str,
+    reciprocal: bool,
     epochs: int | None,
     width: int | None,
     seed: int,
@@ -40,38 +44,54 @@ def train_scorer(
     splits = read_splits(source, holdout=holdout, seed=seed)
     recipe_width, config = RECIPES[name]
     config = replace(config, n_epochs=epochs or config.n_epochs)
-    generator = torch.Generator().manual_seed(seed)
-    scorer = make_scorer(
+    draws = torch.Generator().manual_seed(seed)
+    make = make_reciprocal if reciprocal else make_scorer
+    scorer: Scorer = make(
         name, n_entities=splits.graph.n_entities, n_relations=splits.graph.n_relations,
-        width=width or recipe_width, generator=generator,
+        width=width or recipe_width, generator=draws,
     )  # fmt: skip
-    history = _train(scorer, splits, config, generator)
+    history = _train(scorer, splits, config, draws)
     training = {
         "seed": seed, "holdout": holdout, "config": asdict(config), "losses": history.losses,
         "validations": history.validations, "best_epoch": history.best_epoch,
     }  # fmt: skip
     save_scorer(output, scorer, splits.graph, training)
-    typer.echo(f"{output}: {name}, {len(history.losses)} epochs in {history.seconds:.0f} s")
+    kind = f"{name} with inverse relations" if reciprocal else name
+    typer.echo(f"{output}: {kind}, {len(history.losses)} epochs in {history.seconds:.0f} s")
     for epoch, value in history.validations:
         typer.echo(f"  epoch {epoch}: validation MRR {value:.4f}")
 
 
 def evaluate(
-    source: Path, model: Path, *, split: str, ties: str, directions: Sequence[str], as_json: bool
+    source: Path,
+    model: Path,
+    *,
+    split: str,
+    ties: str,
+    directions: Sequence[str],
+    negatives: Path | None,
+    as_json: bool,
 ) -> None:
-    """Print filtered ranks of a split and everything they depend on."""
+    """Print filtered ranks of a split and everything they depend on.
+
+    With a folder of `negatives`, triples of test are classified too, by thresholds fitted on valid.
+    """
     splits, scorer = _load(source, model)
     if split not in SPLITS:
         raise ConfigError(f"split {split!r} is unknown; take one of {', '.join(SPLITS)}")
     result = rank(scorer, splits.as_mapping()[split], filter=_filter(splits), ties=_ties(ties),
                   directions=_directions(directions), candidates="all")  # fmt: skip
     n_unseen = splits.n_unseen(split)
+    found = None if negatives is None else _classify(splits, scorer, negatives)
     if as_json:
         told = {"metrics": result.metrics(), **result.conditions(), "n_unseen": n_unseen}
+        told |= {} if found is None else {"classification": asdict(found)}
         typer.echo(json.dumps(told, indent=2))
         return
     _show(result, f"{model.name} on {source.name}, {split}")
     typer.echo(f"{n_unseen} triples hold an entity or relation unseen in training")
+    if found is not None:
+        typer.echo(f"triple classification of test: {found}")
 
 
 def predict(
@@ -106,8 +126,15 @@ def predict(
     Console().print(table)
 
 
+def _classify(splits: Splits, scorer: Scorer, folder: Path) -> TripleClassification:
+    return classify_triples(
+        scorer.score_triples, splits.as_mapping(), read_negatives(folder, splits),
+        n_relations=splits.graph.n_relations, generator=generator(0, "kgc", "classification"),
+    )  # fmt: skip
+
+
 def _train(
-    scorer: Scorer, splits: Splits, config: TrainingConfig, generator: torch.Generator
+    scorer: Scorer, splits: Splits, config: TrainingConfig, draws: torch.Generator
 ) -> TrainingHistory:
     known = _filter(splits)
 
@@ -121,7 +148,7 @@ def _train(
         def on_epoch(epoch: int, loss: float) -> None:
             progress.update(task, completed=epoch, description=f"loss {loss:.3f}")
 
-        return train(scorer, splits.train, config=config, generator=generator,
+        return train(scorer, splits.train, config=config, generator=draws,
                      validate=validate, on_epoch=on_epoch)  # fmt: skip
 
 

@@ -1,6 +1,16 @@
 """Triple scorers: vectors for entities and relations, learned from triples alone."""
 
-from kept.kge.scorers import SCORERS, ComplEx, DistMult, RotatE, Scorer, TransE, make_scorer
+from kept.kge.reciprocal import Reciprocal, make_reciprocal
+from kept.kge.scorers import (
+    SCORERS,
+    ComplEx,
+    DistMult,
+    Rescal,
+    RotatE,
+    Scorer,
+    TransE,
+    make_scorer,
+)
 from kept.kge.training import RECIPES, TrainingConfig, TrainingHistory, train
 
 __all__ = [
@@ -8,11 +18,14 @@ __all__ = [
     "SCORERS",
     "ComplEx",
     "DistMult",
+    "Reciprocal",
+    "Rescal",
     "RotatE",
     "Scorer",
     "TrainingConfig",
     "TrainingHistory",
     "TransE",
+    "make_reciprocal",
     "make_scorer",
     "train",
 ]

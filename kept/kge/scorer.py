@@ -9,6 +9,7 @@ Axis legend: batch, entity, candidate, negative, width (real numbers a vector).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +52,16 @@ class Scorer(nn.Module, ABC):
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         """Score states that broadcast against each other, `[... width] -> [...]`."""
 
+    def score_for(
+        self,
+        side: Literal["head", "tail"],
+        head_states: Tensor,
+        relation_states: Tensor,
+        tail_states: Tensor,
+    ) -> Tensor:
+        """`score` as the answer to a question for the head or the tail, where these differ."""
+        return self.score(head_states, relation_states, tail_states)
+
     @abstractmethod
     def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
         """`[batch width]`, `[batch width]`, `[candidate width] -> [batch candidate]`."""
@@ -79,13 +90,12 @@ class Scorer(nn.Module, ABC):
         `[batch width]`, `drawn` int `[batch negative]`.
         """
         candidates = embedding(drawn, self.entities)
+        head, relation, tail = head_states[:, None], relation_states[:, None], tail_states[:, None]
         first, rest = slice(None, n_heads), slice(n_heads, None)
         return torch.cat(
             [
-                self.score(
-                    candidates[first], relation_states[first, None], tail_states[first, None]
-                ),
-                self.score(head_states[rest, None], relation_states[rest, None], candidates[rest]),
+                self.score_for("head", candidates[first], relation[first], tail[first]),
+                self.score_for("tail", head[rest], relation[rest], candidates[rest]),
             ]
         )
 

@@ -1,4 +1,4 @@
-"""Triple scorers: TransE, DistMult, ComplEx, RotatE behind one protocol; higher is better.
+"""Triple scorers: TransE, RESCAL, DistMult, ComplEx, RotatE behind one protocol; higher is better.
 
 Many candidates are scored as matrix products where the formula allows. Complex vectors are stored
 as [real parts, imaginary parts].
@@ -8,6 +8,7 @@ Axis legend: batch, candidate, negative, width (real numbers a vector), half (wi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -28,8 +29,8 @@ from kept.kge.comparisons import (
 from kept.kge.scorer import QueryScorer, Scorer
 
 __all__ = [
-    "SCORERS", "SCORES", "ComplEx", "DistMult", "RotatE", "Scorer", "TransE", "complex_score",
-    "distmult_score", "make_scorer", "rotate_score", "transe_score",
+    "SCORERS", "SCORES", "ComplEx", "DistMult", "Rescal", "RotatE", "Scorer", "TransE",
+    "complex_score", "distmult_score", "make_scorer", "rotate_score", "transe_score",
 ]  # fmt: skip
 
 _BLOCK_NUMBERS = 1 << 18  # of elementwise temporaries
@@ -82,6 +83,41 @@ class TransE(QueryScorer):
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
     ) -> Tensor:
         return negative_distances(tail_states - head_states, candidates, self.norm)
+
+
+class Rescal(QueryScorer):
+    """A full bilinear form (Nickel et al., ICML 2011, equation 1): `score = h M t`.
+
+    A relation's vector is its matrix `M`, row by row: `width ** 2` numbers.
+    """
+
+    @staticmethod
+    def relation_width(width: int) -> int:
+        return width * width
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Normal with a small deviation, as for `ComplEx`."""
+        _normal(self, generator)
+
+    def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+        return (_row_times(head_states, relation_states) * tail_states).sum(-1)
+
+    def tail_queries(self, head_states: Tensor, relation_states: Tensor) -> Tensor:
+        return _row_times(head_states, relation_states)
+
+    def head_queries(self, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+        return (_matrices(relation_states) @ tail_states[..., None]).squeeze(-1)
+
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        return products(queries, candidates)
+
+    def compare_drawn(self, queries: Tensor, drawn: Tensor) -> Tensor:
+        return drawn_products(queries, self.entities, drawn)
+
+    def relations_between(
+        self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
+    ) -> Tensor:
+        return products((head_states[:, :, None] * tail_states[:, None]).flatten(1), candidates)
 
 
 class DistMult(QueryScorer):
@@ -216,6 +252,7 @@ class RotatE(QueryScorer):
 
 SCORERS: dict[str, type[Scorer]] = {
     "transe": TransE,
+    "rescal": Rescal,
     "distmult": DistMult,
     "complex": ComplEx,
     "rotate": RotatE,
@@ -254,7 +291,7 @@ SCORES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "complex": complex_score,
     "rotate": rotate_score,
 }
-"""The formulas without tables, by the scorer's name."""
+"""The formulas without tables, by the scorer's name; RESCAL's matrices need one."""
 
 
 def make_scorer(
@@ -290,6 +327,16 @@ def _unit(table: nn.Parameter, generator: torch.Generator) -> None:
     with torch.no_grad():
         table.uniform_(-1, 1, generator=generator)
         table.div_(table.norm(dim=1, keepdim=True))
+
+
+def _matrices(relation_states: Tensor) -> Tensor:
+    width = math.isqrt(relation_states.shape[-1])
+    return relation_states.reshape(*relation_states.shape[:-1], width, width)
+
+
+def _row_times(states: Tensor, relation_states: Tensor) -> Tensor:
+    """Row vectors times matrices, `[... width]`."""
+    return (states[..., None, :] @ _matrices(relation_states)).squeeze(-2)
 
 
 def _times(left: Tensor, right: Tensor) -> Tensor:

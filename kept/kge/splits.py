@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.errors import ConfigError
-from kg_loaders import KnowledgeGraph, SourceError, graph_from_records, tsv
+from kg_loaders import KnowledgeGraph, SourceError, Triple, graph_from_records, openke, tsv
 from kg_loaders.damage import DamageReport
 
 SPLITS = ("train", "valid", "test")
+ENDINGS = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
+OPENKE_ENDINGS = ("2id.txt", "2id.txt.gz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +41,13 @@ def read_splits(path: Path, *, holdout: float, seed: int) -> Splits:
     """Read `path`: a graph folder, or one with train, valid and test as .txt, .tsv or either .gz.
 
     A graph is cut by `seed`: the share `holdout` of its triples is tested, as much is for
-    validation. A benchmark folder brings its own splits and `holdout` is not used. SourceError,
-    DamageError, ConfigError say what is missing or malformed.
+    validation. A benchmark folder brings its own splits and `holdout` is not used; OpenKE's form
+    (train2id.txt, valid2id.txt, test2id.txt) is one too. SourceError, DamageError, ConfigError say
+    what is missing or malformed.
     """
     if (path / "manifest.json").is_file():
         return _cut(KnowledgeGraph.open(path), holdout, seed)
-    parts = [list(tsv.read(_find(path, name), DamageReport())) for name in SPLITS]
+    parts = [_read(path, name) for name in SPLITS]
     graph = graph_from_records([triple for part in parts for triple in part], sources=[path.name])
     entities = {name: i for i, name in enumerate(graph.entities)}
     relations = {name: i for i, name in enumerate(graph.relations)}
@@ -67,12 +70,33 @@ def _cut(graph: KnowledgeGraph, holdout: float, seed: int) -> Splits:
     return Splits(graph, rows[order[2 * n :]], rows[order[n : 2 * n]], rows[order[:n]])
 
 
-def _find(folder: Path, name: str) -> Path:
-    endings = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
-    for ending in endings:
+def read_negatives(folder: Path, splits: Splits) -> dict[str, NDArray[np.int32]]:
+    """False triples of valid and test `[triple 3]`: `valid_negatives` and `test_negatives`.
+
+    The files end as those of `read_splits` do. UnknownNodeError: a name that no split holds;
+    SourceError: no file.
+    """
+    graph = splits.graph
+    negatives = {}
+    for name in ("valid", "test"):
+        triples = _read(folder, f"{name}_negatives")
+        negatives[name] = np.array(
+            [(graph.entities.id(h), graph.relations.id(r), graph.entities.id(t))
+             for h, r, t in triples],
+            np.int32,
+        ).reshape(-1, 3)  # fmt: skip
+    return negatives
+
+
+def _read(folder: Path, name: str) -> list[Triple]:
+    for ending in ENDINGS:
         if (folder / f"{name}{ending}").is_file():
-            return folder / f"{name}{ending}"
+            return list(tsv.read(folder / f"{name}{ending}", DamageReport()))
+    for ending in OPENKE_ENDINGS:
+        if (folder / f"{name}{ending}").is_file():
+            records = openke.read(folder / f"{name}{ending}", DamageReport())
+            return [record for record in records if isinstance(record, Triple)]
     raise SourceError(
         f"{folder} is neither a graph folder (manifest.json) nor a benchmark folder: "
-        f"{name}{{{','.join(endings)}}} is missing"
+        f"{name}{{{','.join((*ENDINGS, *OPENKE_ENDINGS))}}} is missing"
     )

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load, save
 
 from kept.errors import CheckpointError
+from kept.kge.reciprocal import Reciprocal, make_reciprocal
 from kept.kge.scorers import SCORERS, RotatE, Scorer, TransE, make_scorer
 from kg_loaders import GraphMismatchError, KnowledgeGraph
 
@@ -43,12 +44,14 @@ def save_scorer(
             f"the scorer has {scorer.n_entities} entities and {scorer.n_relations} relations, "
             f"{graph!r} has others"
         )
+    formula = scorer.inner if isinstance(scorer, Reciprocal) else scorer
     weights = save({name: t.detach().cpu() for name, t in scorer.state_dict().items()})
     described = {
         "format_version": FORMAT_VERSION,
-        "scorer": next(name for name, kind in SCORERS.items() if type(scorer) is kind),
+        "scorer": next(name for name, kind in SCORERS.items() if type(formula) is kind),
+        "reciprocal": formula is not scorer,
         "width": scorer.width,
-        "norm": scorer.norm if isinstance(scorer, (TransE, RotatE)) else None,
+        "norm": formula.norm if isinstance(formula, (TransE, RotatE)) else None,
         "n_entities": scorer.n_entities,
         "n_relations": scorer.n_relations,
         "id_space_hash": graph.id_space_hash,
@@ -85,7 +88,9 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
             f"{DESCRIPTION} says {described['weights_sha256'][:12]}"
         )
     sizes = {name: described[name] for name in ("n_entities", "n_relations", "width")}
-    scorer = make_scorer(
+    is_reciprocal = described.get("reciprocal", False)  # folders of before have no such line
+    make = make_reciprocal if is_reciprocal else make_scorer
+    scorer: Scorer = make(
         described["scorer"], **sizes, generator=torch.Generator(), norm=described["norm"]
     )
     scorer.load_state_dict(load(weights))

@@ -87,6 +87,7 @@ _SAMPLED = TrainingConfig(
 )  # fmt: skip
 RECIPES: dict[str, tuple[int, TrainingConfig]] = {
     "transe": (128, _ONE_VS_ALL),
+    "rescal": (64, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
     "distmult": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
     "complex": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
     "rotate": (128, _SAMPLED),
@@ -316,23 +317,25 @@ def _sampled_loss(
     config: TrainingConfig,
     generator: torch.Generator,
 ) -> Tensor:
-    positive = scorer.score(*states)
-    total = positive.new_zeros(())
+    total = states[0].new_zeros(())
     if config.corrupt == "both":
         sides = [torch.arange(len(batch), device=batch.device)] * 2
     else:
-        tails = sampler.corrupts_tail(batch, generator)
-        sides = [side.nonzero()[:, 0] for side in (~tails, tails)]
+        tail_side = sampler.corrupts_tail(batch, generator)
+        sides = [side.nonzero()[:, 0] for side in (~tail_side, tail_side)]
     drawn = [sampler.entities(len(rows), generator, batch.device) for rows in sides]
-    score = _against_shared if config.share_negatives else _against_own
-    negatives = score(scorer, states, sides, drawn)
+    against = _against_shared if config.share_negatives else _against_own
+    negatives = against(scorer, states, sides, drawn)
     for slot, rows, ids, negative in zip((0, 2), sides, drawn, negatives, strict=True):
-        if len(rows):
-            negative = sampler.without_known(negative, batch[rows], ids, slot)
-            total = total + contrast(
-                positive[rows], negative, loss=config.loss, margin=config.margin,
-                temperature=config.adversarial_temperature,
-            ).sum()  # fmt: skip
+        if not len(rows):
+            continue
+        parts = (part.index_select(0, rows) for part in states)
+        losses = contrast(
+            scorer.score_for("tail" if slot else "head", *parts),
+            sampler.without_known(negative, batch[rows], ids, slot),
+            loss=config.loss, margin=config.margin, temperature=config.adversarial_temperature,
+        )  # fmt: skip
+        total = total + losses.sum()
     return total / len(batch)
 
 
@@ -340,22 +343,18 @@ def _against_shared(
     scorer: Scorer, states: tuple[Tensor, ...], sides: list[Tensor], drawn: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Scores `[row negative]` of rows without their heads, and of rows without their tails."""
-    head, relation, tail = states
-    no_head, no_tail = sides
-    for_heads, for_tails = (embedding(ids, scorer.entities) for ids in drawn)
-    return (
-        scorer.heads(relation[no_head], tail[no_head], for_heads),
-        scorer.tails(head[no_tail], relation[no_tail], for_tails),
-    )
+    (head, relation, tail), (no_head, no_tail) = states, sides
+    candidates = [embedding(ids, scorer.entities) for ids in drawn]
+    heads = scorer.heads(relation[no_head], tail[no_head], candidates[0])
+    return heads, scorer.tails(head[no_tail], relation[no_tail], candidates[1])
 
 
 def _against_own(
     scorer: Scorer, states: tuple[Tensor, ...], sides: list[Tensor], drawn: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """The same where every row has its own draws; both sides in one go."""
-    rows, n_heads = torch.cat(sides), len(sides[0])
-    head, relation, tail = (part.index_select(0, rows) for part in states)
-    scores = scorer.corrupted(head, relation, tail, torch.cat(drawn), n_heads)
+    n_heads, parts = len(sides[0]), [part.index_select(0, torch.cat(sides)) for part in states]
+    scores = scorer.corrupted(*parts, drawn=torch.cat(drawn), n_heads=n_heads)
     return scores[:n_heads], scores[n_heads:]
 
 

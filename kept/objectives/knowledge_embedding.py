@@ -43,7 +43,7 @@ from kg_loaders import KnowledgeGraph
 
 DISTANCES = ("transe", "rotate")
 CHOICES = {
-    "score": tuple(SCORERS),
+    "score": tuple(SCORES),
     "norm": (1, 2),
     "loss": ("log_sigmoid", "margin", "cross_entropy"),
     "relations": ("table", "conditioned", "described"),

@@ -1,38 +1,97 @@
-"""The committed configurations load, name known scorers and run on toy data."""
+"""The committed configurations load, name known scorers and run on toy data, also in pieces."""
 
 from __future__ import annotations
 
-import runpy
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from experiments.kg_completion.__main__ import address, run
+from experiments.kg_completion.runs import Benchmark, OutOfTime, train_scorer
+from experiments.kg_completion.tables import page
 from kept.kge import SCORERS, TrainingConfig
-from kept.kge.splits import read_splits
+from kept.kge.splits import read_negatives, read_splits
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "kg_completion"
-SCRIPT = runpy.run_path(str(FOLDER / "__main__.py"))  # experiments are not an installed package
 PLANS = sorted(FOLDER.glob("*.yaml"))
+NEVER = float("inf")
 
 
-def test_there_is_a_plan():
-    assert PLANS
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    folder = tmp_path_factory.mktemp("toy")
+    lines = [f"e{i}\tr{i % 2}\te{(i * 7 + 3) % 20}" for i in range(40)]
+    false = [f"e{i % 20}\tr{i % 2}\te{(i * 3 + 1) % 20}" for i in range(20)]
+    parts = {"train": lines[:30], "valid": lines[30:35], "test": lines[35:],
+             "valid_negatives": false[:10], "test_negatives": false[10:]}  # fmt: skip
+    for name, part in parts.items():
+        (folder / f"{name}.txt").write_text("\n".join(part))
+    splits = read_splits(folder, holdout=0.1, seed=0)
+    return Benchmark.of(splits, read_negatives(folder, splits), seed=0)
+
+
+def small(path: Path) -> dict[str, Any]:
+    plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for own in plan["scorers"].values():
+        TrainingConfig(**own["training"])
+        own["width"] = 4
+        own["training"] |= {"n_epochs": 2, "validate_every": 1}
+    return plan
+
+
+def test_there_are_plans():
+    assert [path.stem for path in PLANS] == ["codex-m", "codex-s", "fb15k-237", "wn18rr"]
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
-def test_every_plan_loads_and_runs(path: Path, tmp_path: Path):
-    plan = yaml.safe_load(path.read_text(encoding="utf-8"))
-    assert set(plan["scorers"]) == set(SCORERS)
-    lines = [f"e{i}\tr{i % 2}\te{(i * 7 + 3) % 20}" for i in range(40)]
-    for name, part in {"train": lines[:30], "valid": lines[30:35], "test": lines[35:]}.items():
-        (tmp_path / f"{name}.txt").write_text("\n".join(part))
-    splits = read_splits(tmp_path, holdout=0.1, seed=0)
-    told = {"dataset": "toy", "seed": 0, "command": "none", "scorers": {}}
-    for name, scorer_plan in plan["scorers"].items():
-        TrainingConfig(**scorer_plan["training"])
-        scorer_plan["training"] |= {"n_epochs": 2, "validate_every": 1}
-        told["scorers"][name] = SCRIPT["run_scorer"](name, scorer_plan, splits, seed=0)
-        assert told["scorers"][name]["conditions"]["n_scored"] == 10
-    page = SCRIPT["as_markdown"](told, plan["published"], plan["differs"], "no audit")
-    assert "0.465 / 0.372 / 0.646" in page
+def test_every_plan_loads_and_runs(path: Path, toy: Benchmark, tmp_path: Path):
+    plan = small(path)
+    assert {*plan["scorers"]} <= {*SCORERS}
+    assert {*plan["published"]["ranking"]} <= {*plan["scorers"]}
+    results = run(plan, [*plan["scorers"]], toy, tmp_path, NEVER)
+    assert list(results) == ["degree", *plan["scorers"]]
+    for name, result in results.items():
+        assert result["conditions"]["n_scored"] == 10
+        assert sum(part["n"] for part in result["categories"]["all"].values()) == 10
+        assert ("classification" in result) == (name != "degree")
+    told = {"dataset": "toy", "seed": 0, "command": "none", "scorers": results, "n_unseen": 0}
+    text = page(told, plan, "no audit")
+    for title in ("Triple classification", "By relation category", "By degree of the answer"):
+        assert f"## {title}" in text
+    for name, theirs in plan["published"]["ranking"].items():
+        line = next(line for line in text.split("\n") if line.startswith(f"| {name} "))
+        assert f"{theirs['mrr']:.3f} / {theirs['hits@1']:.3f}" in line
+
+
+def test_a_run_cut_after_an_epoch_goes_on_to_the_same_bits(toy: Benchmark, tmp_path: Path):
+    plan = small(FOLDER / "codex-s.yaml")
+    (tmp_path / "pieces").mkdir()
+    whole = run(plan, ["complex"], toy, tmp_path / "whole", NEVER)["complex"]
+    n_pieces = 0
+    while True:
+        try:
+            pieces = run(plan, ["complex"], toy, tmp_path / "pieces", 0.0)["complex"]
+            break
+        except OutOfTime:
+            n_pieces += 1
+    assert n_pieces == 1
+    for one in (whole, pieces):
+        assert one["training"].pop("cpu_seconds") >= 0
+    assert json.dumps(whole) == json.dumps(pieces)
+
+
+def test_a_budget_ends_a_training_and_a_changed_plan_starts_anew(toy: Benchmark, tmp_path: Path):
+    own = small(FOLDER / "codex-s.yaml")["scorers"]["transe"]
+    own["training"]["n_epochs"] = 50
+    own["budget_cpu_minutes"] = 1e-9
+    seen: list[str] = []
+    _, told = train_scorer("transe", own, toy, state_file=tmp_path / "s.pt", deadline=NEVER,
+                           tell=seen.append)  # fmt: skip
+    assert (told["n_epochs"], told["budget_used_up"], len(seen)) == (1, True, 1)
+    assert "epoch 1 of 50" in seen[0]
+    assert np.isfinite(told["validations"][0][1])
+    assert address(own, toy) != address({**own, "width": 8}, toy)

@@ -50,6 +50,26 @@ def test_eval_prints_the_metrics_and_their_conditions(benchmark_folder: Path, mo
     assert "asked relation+tail" in table.stdout
 
 
+def test_inverse_relations_and_triple_classification(benchmark_folder: Path, tmp_path: Path):
+    output = tmp_path / "m"
+    trained = kept("train", benchmark_folder, "--scorer", "distmult", "--reciprocal", "-o", output,
+                   "--epochs", 3, "--width", 8)  # fmt: skip
+    assert "distmult with inverse relations" in trained.output
+    for name in ("valid", "test"):
+        (tmp_path / f"{name}_negatives.txt").write_text("e01\tnext\te09\ne02\tnext\te09\n")
+    arguments = ("eval", benchmark_folder, "-m", output, "--negatives", tmp_path)
+    told = json.loads(kept(*arguments, "--json").stdout)["classification"]
+    assert (told["n_true"], told["n_false"]) == (2, 2)
+    assert 0 <= told["accuracy"]["low"] <= told["accuracy"]["estimate"] <= 1
+    shown = kept(*arguments).stdout
+    assert "triple classification of test: accuracy" in shown
+    assert "0 of 2 relations" in shown
+    (tmp_path / "test_negatives.txt").write_text("e01\tnext\tnobody\n")
+    refused = kept(*arguments)
+    assert refused.exit_code == 1
+    assert "'nobody' is not among" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [(("e03", "next"), "e04"), (("?", "next", "e04"), "e03"), (("e03", "?", "e04"), "next")],

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from kept.errors import ConfigError
-from kept.kge.splits import read_splits
+from kept.kge.splits import read_negatives, read_splits
 from kg_loaders import DamageError, KnowledgeGraph, SourceError
+from kg_loaders.errors import UnknownNodeError
 
 
 def write(folder: Path, **parts: str) -> Path:
@@ -35,6 +36,35 @@ def test_a_benchmark_folder_keeps_its_splits(tmp_path: Path):
     assert names(splits.valid) == [("a", "s", "b")]
     assert names(splits.test) == [('"Heroes"', "r", "a"), ("b", "r", "d")]
     assert [splits.n_unseen(name) for name in ("train", "valid", "test")] == [0, 1, 2]
+
+
+def test_an_openke_folder_is_a_benchmark_folder(tmp_path: Path):
+    (tmp_path / "entity2id.txt").write_bytes(b"3\r\n/m/b\t0\r\n/m/a\t1\r\n/m/c\t2\r\n")
+    (tmp_path / "relation2id.txt").write_bytes(b"1\r\n/r/s\t0\r\n")
+    (tmp_path / "train2id.txt.gz").write_bytes(gzip.compress(b"2\n0 1 0\n2 1 0\n"))
+    (tmp_path / "valid2id.txt").write_bytes(b"1\n1 0 0\n")
+    (tmp_path / "test2id.txt").write_bytes(b"1\n1 2 0\n")
+    splits = read_splits(tmp_path, holdout=0.1, seed=0)
+    assert [*splits.graph.entities] == ["/m/a", "/m/b", "/m/c"]
+    assert splits.train.tolist() == [[1, 0, 0], [2, 0, 0]]
+    assert splits.test.tolist() == [[0, 0, 2]]
+    (tmp_path / "test2id.txt").write_bytes(b"2\n1 2 0\n")
+    with pytest.raises(DamageError, match=r"test2id.txt, line 1 .*count of lines is not 1"):
+        read_splits(tmp_path, holdout=0.1, seed=0)
+
+
+def test_negatives_come_in_the_ids_of_the_splits(tmp_path: Path):
+    splits = read_splits(write(tmp_path, train="b\tr\ta\n"), holdout=0.1, seed=0)
+    (tmp_path / "valid_negatives.txt.gz").write_bytes(gzip.compress(b"b\tr\tb\n"))
+    with pytest.raises(SourceError, match="test_negatives"):
+        read_negatives(tmp_path, splits)
+    (tmp_path / "test_negatives.txt").write_text("a\tr\ta\nx\tr\ta\n")
+    with pytest.raises(UnknownNodeError, match="'x'"):
+        read_negatives(tmp_path, splits)
+    (tmp_path / "test_negatives.txt").write_text("")
+    negatives = read_negatives(tmp_path, splits)
+    assert negatives["valid"].tolist() == [[1, 0, 1]]
+    assert negatives["test"].shape == (0, 3)
 
 
 def test_a_graph_is_cut_by_seed(tmp_path: Path, small_graph: KnowledgeGraph):

@@ -20,7 +20,7 @@ from kept.encoders.kepler import KEPLER
 from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WordsView
-from kept.kge.scorers import SCORERS
+from kept.kge.scorers import SCORERS, SCORES
 from kept.objectives.base import World
 from kept.objectives.described_triples import Questions, draw_questions
 from kept.objectives.knowledge_embedding import (
@@ -36,7 +36,7 @@ from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 
 KINDS = ("table", "conditioned", "described")
-CASES = [(s, k) for s in SCORERS for k in KINDS if (s, k) != ("rotate", "described")]
+CASES = [(s, k) for s in SCORES for k in KINDS if (s, k) != ("rotate", "described")]
 """Every score with every kind of relation, but for the pair that is refused."""
 
 
