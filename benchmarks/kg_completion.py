@@ -1,10 +1,10 @@
 """Knowledge-graph completion, ours against PyKEEN in one run: filtered ranking and training.
 
-    KEPT_DATA=... OMP_NUM_THREADS=1 python benchmarks/kg_completion.py [--quick] [--threads 1]
+    KEPT_DATA=... OMP_NUM_THREADS=1 python benchmarks/kg_completion.py [--quick] [--kinds ComplEx]
 
 Graph: CoDEx-M from KEPT_DATA (CoDEx-S with `--quick`), else random triples of CoDEx-S' size.
-Vectors have 128 numbers for TransE and DistMult, 128 complex numbers for ComplEx and RotatE, trained
-for one short epoch, and are the same on both sides.
+Vectors have 128 numbers for TransE and DistMult, 128 complex numbers for ComplEx and RotatE; they
+are trained for one short epoch before they are ranked, and are the same on both sides.
 
 Ranking: both sides of a triple, filtered by all splits. PyKEEN answers `--few` and `--many` test
 triples; the slope between them is its cost a triple, free of fixed costs, times the size of the
@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -148,13 +147,16 @@ def compare_ranking(kind: str, sizes: dict[str, int], splits: Splits, options: A
             additional_filter_triples=others, use_tqdm=False,
         )  # fmt: skip
 
-    few, _ = timed(lambda: run_theirs(options.few))
+    run_theirs(options.few)  # what is only paid once
+    few, _ = best(lambda: run_theirs(options.few), 2)
     many, answer = timed(lambda: run_theirs(options.many))
     scale = len(splits["test"]) / (options.many - options.few)
     slope = ((many[0] - few[0]) * scale, (many[1] - few[1]) * scale)
     ours, _ = best(lambda: rank_ours(scorer, splits, splits["test"], 16 << 20), options.repeat)
     found = rank_ours(scorer, splits, splits["test"][order[: options.many]], 16 << 20).metrics()
-    expected = {ours: answer.get_metric(f"both.realistic.{name}") for ours, name in METRICS.items()}
+    expected = {
+        metric: answer.get_metric(f"both.realistic.{name}") for metric, name in METRICS.items()
+    }
     print(
         f"{kind:9} PyKEEN {slope[0]:8.2f} s [{slope[1]:.2f}]  ours {ours[0]:6.2f} s "
         f"[{ours[1]:.2f}]  {ratio(slope, ours)}"
@@ -177,16 +179,18 @@ def compare_training(kind: str, sizes: dict[str, int], splits: Splits, options: 
 
     def run_theirs() -> Any:
         theirs = as_pykeen(kind, fresh(kind, sizes), part)
-        factory = CoreTriplesFactory(torch.from_numpy(part), **{
-            "num_entities": sizes["n_entities"], "num_relations": sizes["n_relations"]
-        })  # fmt: skip
+        factory = CoreTriplesFactory(
+            torch.from_numpy(part), sizes["n_entities"], sizes["n_relations"]
+        )
         loop = SLCWATrainingLoop(
             model=theirs, triples_factory=factory,
             optimizer=torch.optim.Adam(theirs.parameters(), lr=SAMPLED.learning_rate),
             negative_sampler_kwargs={"num_negs_per_pos": 32},
         )  # fmt: skip
-        return loop.train(triples_factory=factory, num_epochs=1, batch_size=512, use_tqdm=False,
-                          use_tqdm_batch=False)  # fmt: skip
+        return loop.train(
+            triples_factory=factory, num_epochs=1, batch_size=512, use_tqdm=False,
+            use_tqdm_batch=False, continue_training=True,  # else it draws weights of its own
+        )  # fmt: skip
 
     ours, history = best(run_ours(SAMPLED), options.repeat)
     theirs, losses = timed(run_theirs)
@@ -202,24 +206,27 @@ def compare_training(kind: str, sizes: dict[str, int], splits: Splits, options: 
 
 
 def show_memory(sizes: dict[str, int], splits: Splits) -> None:
-    """Growth of the peak of resident memory; small budgets first, for a peak never falls."""
+    """How far resident memory rises above where it stood, where the system can forget its peak."""
+    status, forget = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    if not forget.exists():
+        return
     scorer = fresh("ComplEx", sizes)
     for budget in (1 << 20, 4 << 20, 16 << 20):
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        forget.write_text("5")
         rank_ours(scorer, splits, splits["test"][:600], budget)
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        print(
-            f"budget {budget >> 20:3} MiB: the peak of resident memory grew {grown / 1024:.1f} MiB"
-        )
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        peak, now = (int(lines[name].split()[0]) / 1024 for name in ("VmHWM", "VmRSS"))
+        print(f"budget {budget >> 20:3} MiB: resident memory {now:.0f} MiB, at most {peak:.0f} MiB")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--kinds", default=",".join(KINDS), help="as printed, by commas")
     parser.add_argument("--quick", action="store_true", help="CoDEx-S and fewer triples of PyKEEN")
     options = parser.parse_args()
-    options.few, options.many, options.batch_size = (16, 48, 16) if options.quick else (32, 160, 32)
+    options.few, options.many, options.batch_size = (16, 208, 16) if options.quick else (16, 80, 16)
     options.trained = 5_120 if options.quick else 20_480
     torch.set_num_threads(options.threads)
     logging.disable(logging.WARNING)
@@ -228,10 +235,11 @@ def main() -> None:
     print(f"{name}: {sizes['n_entities']} entities, {counts}; {options.threads} thread(s)")
     show_memory(sizes, splits)
     print(f"ranking the test split; PyKEEN by the slope from {options.few} to {options.many}")
-    for kind in KINDS:
+    kinds = options.kinds.split(",")
+    for kind in kinds:
         compare_ranking(kind, sizes, splits, options)
     print(f"training on {min(options.trained, len(splits['train']))} triples, 32 negatives each")
-    for kind in TRAINED:
+    for kind in (kind for kind in TRAINED if kind in kinds):
         compare_training(kind, sizes, splits, options)
 
 

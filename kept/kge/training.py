@@ -327,8 +327,6 @@ def _sampled_loss(
     against = _against_shared if config.share_negatives else _against_own
     negatives = against(scorer, states, sides, drawn)
     for slot, rows, ids, negative in zip((0, 2), sides, drawn, negatives, strict=True):
-        if not len(rows):
-            continue
         parts = (part.index_select(0, rows) for part in states)
         losses = contrast(
             scorer.score_for("tail" if slot else "head", *parts),

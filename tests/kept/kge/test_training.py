@@ -202,6 +202,21 @@ def test_the_loss_of_a_batch_is_the_formula_on_its_draws(name: str, corrupt: str
     torch.testing.assert_close(found, expected.squeeze() / len(batch))
 
 
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("name", sorted(SCORERS))
+def test_a_batch_of_one_leaves_a_side_empty(name: str, shared: bool):
+    scorer, generator = make(name)
+    config = replace(SAMPLING, corrupt="uniform", share_negatives=shared)
+    batch = torch.from_numpy(TRIPLES[:1])
+    loss = batch_loss(
+        scorer, batch, Sampler(batch, N_ENTITIES, N_RELATIONS, config), config, generator
+    )
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert scorer.entities.grad is not None
+    assert scorer.entities.grad.any()
+
+
 def test_a_batch_whose_negatives_are_all_known_has_a_finite_loss():
     negative = torch.full((1, 3), NO_CANDIDATE)
     for loss in ("margin", "log_sigmoid", "cross_entropy"):
