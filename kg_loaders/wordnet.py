@@ -224,7 +224,11 @@ def sense_key(synset: Synset, word: int, synsets: dict[str, Synset]) -> str:
 
 
 def sense_keys(path: str | Path | None = None) -> dict[str, str]:
-    """Synset id of every sense key, as gold files of word sense disambiguation use them."""
+    """Synset id of every sense key (WordNet's manual, senseidx(5WN)).
+
+    A satellite's key names its head word with the head's syntactic marker, where it has one; gold
+    files of word sense disambiguation leave that marker out.
+    """
     synsets = load_synsets(find_wordnet(path), DamageReport())
     return {
         sense_key(synset, word, synsets): synset.id

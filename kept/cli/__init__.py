@@ -14,6 +14,8 @@ from kept.cli.convert import convert
 from kept.cli.demo import demo
 from kept.cli.finetune import finetune
 from kept.cli.pretrain import ListsNames, pretrain
+from kept.cli.probe import probe
+from kept.cli.report import report
 from kept.cli.show import show
 from kept.errors import KeptError
 from kg_loaders.errors import KgError
@@ -49,8 +51,10 @@ app.command("demo")(demo)
 app.command("show")(show)
 app.command("pretrain", cls=ListsNames)(pretrain)
 app.command("compare")(compare)
+app.command("report")(report)
 app.command("convert")(convert)
 app.command("finetune")(finetune)
+app.command("probe")(probe)
 app.add_typer(link.app, name="link")
 app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")

@@ -80,8 +80,15 @@ def answers_in_subjects(questions: Iterable[tuple[str, str]]) -> LeakCheck:
     The first filter of LAMA-UHN (Poerner et al., Findings of EMNLP 2020, section 2.1).
     """
     pairs = list(questions)
-    found = [f"{answer} in {subject}" for subject, answer in pairs if _contains(subject, answer)]
+    met = [pair for pair in pairs if answer_in_subject(*pair)]
+    found = [f"{answer} in {subject}" for subject, answer in met]
     return _check("answer inside the subject string", len(pairs), found)
+
+
+def answer_in_subject(subject: str, answer: str) -> bool:
+    """Whether the answer is part of the subject string, whatever the case."""
+    wanted = answer.strip().casefold()
+    return bool(wanted) and wanted in subject.casefold()
 
 
 def audit_table(checks: Sequence[LeakCheck]) -> str:
@@ -129,8 +136,3 @@ def _check(name: str, n_checked: int, found: Sequence[str]) -> LeakCheck:
 
 def _normal(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _contains(subject: str, answer: str) -> bool:
-    wanted = answer.strip().casefold()
-    return bool(wanted) and wanted in subject.casefold()

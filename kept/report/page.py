@@ -44,6 +44,16 @@ def verdict(text: str) -> str:
     return f'<p class="verdict">{escape(text)}</p>'
 
 
+def quoted(mark: str, text: str) -> str:
+    """A text that is shown, with a word before it."""
+    return f"<blockquote><b>{escape(mark)}</b> {escape(text)}</blockquote>"
+
+
+def drawn(svg: str) -> str:
+    """A drawing of ours, at its own size."""
+    return f'<div class="scroll drawn">{svg}</div>'
+
+
 def code(text: str) -> str:
     """A block of commands or output."""
     return f"<pre>{escape(text)}</pre>"

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
 
 from kept.methods import METHODS, method
+from kept.tasks.controls import Knowledge
 from kept.training.config import RunConfig, TrainConfig
 
 
@@ -89,7 +90,7 @@ class RunRecord:
     run: str
     experiment: str
     method: str
-    knowledge: str
+    knowledge: Knowledge
     seed: int
     scores: dict[str, Any]
     costs: dict[str, Any]

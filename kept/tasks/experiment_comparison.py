@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.errors import ConfigError, NoControlError
+from kept.errors import ConfigError, EvaluationError, NoControlError
 from kept.evaluation.paired import (
     by_cluster,
     difference_interval,
@@ -29,7 +29,7 @@ from kept.randomness import generator
 from kept.tasks.answers import ANSWERS, Answer, read_answers
 from kept.tasks.controls import Knowledge
 from kept.tasks.experiment import Experiment, RunRecord
-from kept.tasks.experiment_runs import ExperimentRuns, RunKey, planned
+from kept.tasks.experiment_runs import ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.finetuning_examples import TASKS
 from kept.tasks.method_runs import BASELINE
 from kept.training.log import Reporter
@@ -52,7 +52,12 @@ class ComparedRow:
     seeds: tuple[float, ...]
     over_seeds: Interval | None
     n: int
-    record: RunRecord
+    records: tuple[RunRecord, ...]
+
+    @property
+    def record(self) -> RunRecord:
+        """Of the first seed."""
+        return self.records[0]
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,21 @@ def compare(
     return summarise(experiment, folder, done, missing, left_out)
 
 
+def finished(runs: ExperimentRuns) -> Compared:
+    """What is there of an experiment, whoever ran it; EvaluationError when nothing is."""
+    done = {}
+    for record in read_records(runs.folder).values():
+        key = RunKey(record.method, record.knowledge, record.seed)
+        if record.experiment == runs.experiment.name and record.run == runs.name(key):
+            done[key] = record
+    if not done:
+        raise EvaluationError(
+            f"{runs.folder} holds no finished run of {runs.experiment.name} as it is configured "
+            "now; run kept compare"
+        )
+    return summarise(runs.experiment, runs.folder, done)
+
+
 def summarise(
     experiment: Experiment,
     folder: Path,
@@ -194,7 +214,7 @@ def _row(
         seeds=tuple(scores),
         over_seeds=seed_interval(scores) if len(scores) > 1 else None,
         n=int(first.scores[experiment.asked]["n_scored"]),
-        record=first,
+        records=tuple(records.values()),
     )
 
 

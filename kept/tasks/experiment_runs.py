@@ -38,13 +38,13 @@ from kept.randomness import generator, torch_seed
 from kept.tasks.answers import ANSWERS, write_answers
 from kept.tasks.controls import Knowledge, controlled_graph, controlled_text, without_pairs
 from kept.tasks.experiment import Experiment, FurtherPretraining, RunRecord, run_hash
-from kept.tasks.finetuning import FinetuneRun, assemble
+from kept.tasks.finetuning import FinetuneRun, assemble, read_sets
 from kept.tasks.finetuning_config import FinetuneConfig
-from kept.tasks.finetuning_data import pair_ids
-from kept.tasks.finetuning_examples import TaskExample, read_examples
+from kept.tasks.finetuning_data import TaskData, pair_ids, prepared
+from kept.tasks.finetuning_examples import TASKS, TaskExample, read_examples
 from kept.tasks.method_runs import BASELINE, n_trained, objectives_of, sentence_milliseconds, size
 from kept.tasks.public_graphs import GRAPHS, TEXTS, public_graph, public_texts
-from kept.training.config import binding
+from kept.training.config import TrainConfig, binding
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
@@ -53,6 +53,8 @@ from kept.training.wordgraphs import WordGraphData, linked_entities
 from kg_loaders import KnowledgeGraph
 
 RECORDS = "runs.jsonl"
+VERSION = 1
+"""Part of every hash; raised when a default changes, as hashes leave defaults out."""
 SETS = ("train", "dev", "test")
 OF_THE_FIRST_STAGE = (
     "method", "host", "options", "graph", "view", "knowledge", "objectives", "content",
@@ -164,7 +166,7 @@ class ExperimentRuns:
         plan = self.experiment.pretraining
         if plan is None:
             return None
-        return {"text": plan.text, "n_texts": plan.n_texts, "training": binding(plan.training)}
+        return {"text": plan.text, "n_texts": plan.n_texts, "training": _binding(plan.training)}
 
     # ---- one run -----------------------------------------------------------------------------
     def config(self, key: RunKey) -> FinetuneConfig:
@@ -173,6 +175,7 @@ class ExperimentRuns:
         values = _merged(self.experiment.task, own)
         values |= dict(self.files)
         values |= {"kg": self.graph_folder, "method": key.method, "knowledge": key.knowledge}
+        values.setdefault("data_seed", 0)  # every seed is asked the same
         values["training"] = {**values.get("training", {}), "seed": key.seed}
         if key.method == BASELINE:
             values["knowledge"] = "true"  # it reads none
@@ -181,20 +184,28 @@ class ExperimentRuns:
     def settings(self, key: RunKey) -> dict[str, Any]:
         """All that the outcome of a run depends on."""
         config = self.config(key)
-        fixed = config.model_dump(mode="json", exclude={*SETS, "kg", "training"})
+        fixed = config.model_dump(
+            mode="json", exclude={*SETS, "kg", "training"}, exclude_defaults=True
+        )
         return {
+            "version": VERSION,
+            **{name: fixed.get(name) for name in OF_THE_FIRST_STAGE},
             **fixed,
             "knowledge": key.knowledge,
             "files": self._digests,
             "content": self.graph.content_hash,
-            "training": binding(config.training),
+            "training": _binding(config.training),
             "pretraining": self._stage,
             "objectives": dict(objectives_of(key.method, key.knowledge)),
         }
 
+    def name(self, key: RunKey) -> str:
+        """The hash of a run."""
+        return run_hash(self.settings(key))
+
     def record(self, key: RunKey) -> RunRecord | None:
         """The finished run, or None."""
-        return read_records(self.folder).get(run_hash(self.settings(key)))
+        return read_records(self.folder).get(self.name(key))
 
     def run(self, key: RunKey) -> RunRecord | None:
         """Train, ask and record a run; goes on where an earlier process was cut.
@@ -249,6 +260,27 @@ class ExperimentRuns:
                 costs=costs,
                 settings=settings,
             )
+        )
+
+    def asked_data(self, key: RunKey) -> TaskData:
+        """The asked set as a run sees it, without a model."""
+        config, chosen = self.config(key), method(key.method)
+        graph = controlled_graph(self.graph, key.knowledge, config.control_seed)
+        tokenizer = hosts.load_tokenizer(config.host)
+        sets, _ = read_sets(config, self.graph)
+        task = TASKS[config.task]
+        return TaskData(
+            prepared(
+                sets[self.experiment.asked],
+                markers=config.markers or task.markers,
+                knowledge=key.knowledge,
+            ),
+            graph,
+            tokenizer,
+            builder=builder_for(chosen, config.graph or BuilderConfig()),
+            view=view_for(chosen, graph, tokenizer, config.view or {}),
+            problem_type=task.problem_type,
+            labels=None,
         )
 
     def _costs(self, key: RunKey, made: FinetuneRun) -> dict[str, Any]:
@@ -321,7 +353,7 @@ class ExperimentRuns:
         if not (place / "tokenizer_config.json").exists():
             if not self._pretrain(key, plan, place):
                 return None
-            tokenizer = hosts.load_tokenizer(settings["host"])
+            tokenizer = hosts.load_tokenizer(self.config(key).host)
             tokenizer.save_pretrained(place)
             shutil.rmtree(place / "checkpoints")
             description = json.dumps(stage, indent=1, ensure_ascii=False)
@@ -395,6 +427,12 @@ def read_records(folder: Path) -> dict[str, RunRecord]:
             ) from error
         found[record.run] = record
     return found
+
+
+def _binding(training: TrainConfig) -> dict[str, Any]:
+    """What of a training's settings touches the weights and is not the default."""
+    named = training.model_dump(mode="json", exclude_defaults=True)
+    return {name: value for name, value in binding(training).items() if name in named}
 
 
 def _leave(place: Path) -> None:

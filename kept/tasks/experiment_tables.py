@@ -134,13 +134,9 @@ def conditions(compared: Compared) -> str:
 
 def to_json(compared: Compared) -> dict[str, Any]:
     """Everything as JSON values, verdicts written out."""
-    rows = [
-        msgspec.to_builtins(row) | {"record": msgspec.to_builtins(row.record)}
-        for row in compared.rows
-    ]
     return {
         "experiment": compared.experiment.model_dump(mode="json"),
-        "rows": rows,
+        "rows": msgspec.to_builtins(list(compared.rows)),
         "pairs": [msgspec.to_builtins(p) | {"verdict": p.in_words} for p in compared.pairs],
         "verdicts": {
             row.method: compared.conclusion(row.method)
@@ -160,8 +156,13 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _published(experiment: Experiment) -> str:
     differs = f"What differs: {experiment.differs.strip()}\n" if experiment.differs else ""
-    rows = [[p.system, p.metric, f"{p.value:g}", p.where] for p in experiment.published]
+    rows = published_cells(experiment)
     return (markdown(PUBLISHED, rows) + "\n" if rows else "") + differs
+
+
+def published_cells(experiment: Experiment) -> list[list[str]]:
+    """Numbers of the literature."""
+    return [[p.system, p.metric, f"{p.value:g}", p.where] for p in experiment.published]
 
 
 def _is_copy(row: ComparedRow) -> bool:

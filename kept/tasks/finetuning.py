@@ -140,7 +140,7 @@ def assemble(config: FinetuneConfig, *, is_pretrained_control: bool = False) -> 
     """
     task = TASKS[config.task]
     whole = KnowledgeGraph.open(config.kg)
-    sets, facts = _read(config, whole)
+    sets, facts = read_sets(config, whole)
     asked_pairs = pair_ids([example for name in _asked(sets) for example in sets[name]], whole)
     clear = without_pairs(whole, asked_pairs)
     graph = controlled_graph(clear, config.knowledge, config.control_seed)
@@ -259,10 +259,12 @@ def _head_options(config: FinetuneConfig) -> dict[str, Any]:
     return {**own, **config.head_options}
 
 
-def _read(
+def read_sets(
     config: FinetuneConfig, graph: KnowledgeGraph
 ) -> tuple[dict[str, list[TaskExample]], dict[str, Any]]:
-    seed, sets = config.training.seed, {"train": read_examples(config.train, config.format)}
+    """The examples of every set as they are trained on and asked, and what was dropped."""
+    seed = config.training.seed if config.data_seed is None else config.data_seed
+    sets = {"train": read_examples(config.train, config.format)}
     for name, share in (("dev", config.dev_share), ("test", config.test_share)):
         path: Path | None = getattr(config, name)
         if path is not None:

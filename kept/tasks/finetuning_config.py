@@ -30,7 +30,8 @@ class FinetuneConfig(RunConfig):
     (the view's options) None take what `model` was trained with. `head` None is the task's own;
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
     empty). `threshold` is the logit above which a type is predicted. `no_relation` is the class
-    that is never counted as a find.
+    that is never counted as a find. `data_seed` draws what is held out and what is left of a set
+    that is too large; None takes the training's seed.
     """
 
     task: str
@@ -62,6 +63,7 @@ class FinetuneConfig(RunConfig):
     threshold: float = 0.0
     no_relation: str | None = None
     control_seed: NonNegativeInt = 0
+    data_seed: NonNegativeInt | None = None
     training: TrainConfig = Field(default_factory=dict, validate_default=True)
 
     @field_validator("task", "format", "markers", "head", "method")

@@ -19,6 +19,7 @@ from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.graphs.builder import BuilderConfig, Exclusion, join_words
+from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.views.base import row
@@ -119,15 +120,7 @@ class TaskData:
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """The graph of example `index` as drawn in `epoch`, with targets and labels."""
-        example = self.examples[index]
-        drawn = join_words(
-            example.linked,
-            self._words[index],
-            self.graph,
-            generator=generator(seed, "graph", epoch, index),
-            config=self.builder,
-            exclude=self._hidden[index],
-        )
+        example, drawn = self.examples[index], self.drawn(index, epoch=epoch, seed=seed)
         batch = self.view(drawn)
         if not example.targets:
             return dataclasses.replace(batch, **self._labels(example, batch, None))
@@ -136,6 +129,17 @@ class TaskData:
             spans[spans[:, 0] >= spans[:, 1]] = (0, 1)
         return dataclasses.replace(
             batch, target_spans=row(spans), **self._labels(example, batch, spans)
+        )
+
+    def drawn(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
+        """The word-knowledge graph of example `index`, before the view."""
+        return join_words(
+            self.examples[index].linked,
+            self._words[index],
+            self.graph,
+            generator=generator(seed, "graph", epoch, index),
+            config=self.builder,
+            exclude=self._hidden[index],
         )
 
     def collate(

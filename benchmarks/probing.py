@@ -1,0 +1,180 @@
+"""Cloze probing, ours against the shape of the harness of 2019: the same weights and items.
+
+The old shape pads every batch by hand, takes a log-softmax over all words at all positions, picks
+the listed words, sorts the best 10,000 of each sample and makes a record of each of them, in a
+pool of threads. Ours reads the masks alone and counts. Random weights; the ranks must be equal.
+
+    python benchmarks/probing.py [--threads 1] [--repeat 3] [--samples 256] [--base]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from multiprocessing.pool import ThreadPool
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+
+from entity_linking.mentions import LinkedText, Mention
+from kept.probing.engine import probe
+from kept.probing.items import HOLE, ClozeItem
+from kept.probing.plain_models import PlainMaskedLM
+
+N_WORDS, N_LISTED, DEPTH, BATCH = 30_522, 21_000, 10_000, 32
+SIZES = {"MiniLM's size (6 x 384)": (6, 384, 12), "BERT-base's (12 x 768)": (12, 768, 12)}
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+NAMES = SPECIAL + [f"w{i}" for i in range(N_WORDS - len(SPECIAL))]
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """Every word is one piece."""
+    inner = Tokenizer(
+        models.WordPiece({name: i for i, name in enumerate(NAMES)}, unk_token="[UNK]")
+    )
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    inner.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        **{f"{name[1:-1].lower()}_token": name for name in SPECIAL},
+    )
+
+
+def masked_lm(n_layers: int, width: int, heads: int) -> BertForMaskedLM:
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=N_WORDS,
+        hidden_size=width,
+        num_hidden_layers=n_layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+    )
+    return BertForMaskedLM(config).eval()
+
+
+def questions(n: int, listed: list[str]) -> list[ClozeItem]:
+    """About 12 pieces each, as LAMA's templates are."""
+    draws = np.random.default_rng(0)
+    items = []
+    for number, length in enumerate(np.clip(draws.poisson(9, n) + 1, 3, 38).tolist()):
+        words = [NAMES[i] for i in draws.integers(len(SPECIAL), N_WORDS, length)]
+        words[int(draws.integers(length))] = HOLE
+        text = " ".join(words)
+        start = text.index(HOLE)
+        hole, answer = Mention(start, start + len(HOLE)), listed[int(draws.integers(len(listed)))]
+        items.append(ClozeItem(str(number), "P", LinkedText(text, ()), hole, "", answer))
+    return items
+
+
+def old_shape(
+    model: BertForMaskedLM, pieces: Any, items: list[ClozeItem], listed: list[str]
+) -> list[int | None]:
+    """Ranks by the old shape; None beyond its depth."""
+    ids = pieces.convert_tokens_to_ids(listed)
+    index, place = torch.tensor(ids), {word: i for i, word in enumerate(listed)}
+    texts = [pieces(i.linked.text.replace(HOLE, "[MASK]"))["input_ids"] for i in items]
+    order = sorted(range(len(items)), key=lambda i: len(texts[i]))
+    ranks: list[int | None] = [None] * len(items)
+
+    def sort(task: tuple[int, torch.Tensor]) -> list[dict[str, Any]]:
+        number, chances = task
+        values, best = torch.topk(chances, DEPTH)
+        best = best.numpy().astype(int)
+        records = []
+        for i in range(DEPTH):
+            token = ids[best[i].item()]
+            word = NAMES[token]
+            records.append({"i": i, "token": token, "word": word, "chance": values[i].item()})
+        found = np.flatnonzero(best == place[items[number].answer])
+        ranks[number] = int(found[0]) + 1 if len(found) else None
+        return records
+
+    with ThreadPool() as pool:
+        for start in range(0, len(items), BATCH):
+            rows = order[start : start + BATCH]
+            longest = max(len(texts[i]) for i in rows)
+            given = torch.tensor([texts[i] + [0] * (longest - len(texts[i])) for i in rows])
+            seen = (given != 0).long()
+            with torch.no_grad():
+                chances = model(input_ids=given, attention_mask=seen).logits.log_softmax(-1)
+            chances = chances.index_select(2, index)
+            masks = (given == pieces.mask_token_id).nonzero()[:, 1].tolist()
+            tasks = [(i, chances[row, masks[row]]) for row, i in enumerate(rows)]
+            pool.map(sort, tasks)
+    return ranks
+
+
+def clocked(run: Callable[[], Any], repeat: int) -> tuple[float, float, Any]:
+    """Median seconds by the clock and of the processor, and what came out."""
+    times = []
+    for _ in range(repeat):
+        wall, processor = time.perf_counter(), time.process_time()
+        result = run()
+        times.append((time.perf_counter() - wall, time.process_time() - processor))
+    wall, processor = (float(np.median(column)) for column in zip(*times, strict=True))
+    return wall, processor, result
+
+
+def compare(name: str, pieces: Any, items: list[ClozeItem], listed: list[str], repeat: int) -> None:
+    """Both in single precision by the clock, then in double, where their ranks must be equal."""
+
+    def old() -> list[int | None]:
+        return old_shape(model, pieces, items, listed)
+
+    def new() -> list[int]:
+        answers = probe(asked, items, vocabulary=listed, objects=None).answers
+        return [found.restricted.rank for found in answers if found.restricted is not None]
+
+    model = masked_lm(*SIZES[name])
+    asked = PlainMaskedLM(masked_lm(*SIZES[name]), pieces)  # takes the head of its model apart
+    timed = [clocked(run, repeat) for run in (old, new)]
+    for shape, (wall, processor, _) in zip(("2019 loop", "kept"), timed, strict=True):
+        print(
+            f"{name:24} {shape:10} {len(items) / wall:8.1f} samples/s   "
+            f"{1000 * processor / len(items):7.2f} ms of processor a sample"
+        )
+    walls, processors, ranks = zip(*timed, strict=True)
+    n_equal = sum(a == b for a, b in zip(*ranks, strict=True))
+    model, asked = model.double(), PlainMaskedLM(masked_lm(*SIZES[name]).double(), pieces)
+    pairs = list(zip(new(), old(), strict=True))
+    unequal = [(a, b) for a, b in pairs if a != (b or a)]
+    assert not unequal, f"ranks differ (kept, loop): {unequal[:5]}"
+    lost = [a for a, b in pairs if b is None]
+    assert all(rank > DEPTH for rank in lost), "the loop lost a rank within its depth"
+    print(
+        f"{name:24} ratio      {walls[0] / walls[1]:8.1f} by the clock, "
+        f"{processors[0] / processors[1]:.1f} of the processor"
+    )
+    print(
+        f"{name:24} ranks      all {len(pairs) - len(lost)} equal in double precision "
+        f"({n_equal} in single), {len(lost)} beyond the loop's {DEPTH}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--samples", type=int, default=256)
+    parser.add_argument("--base", action="store_true", help="BERT-base's size, too")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    pieces, draws = tokenizer(), np.random.default_rng(1)
+    rows = len(SPECIAL) + draws.choice(N_WORDS - len(SPECIAL), N_LISTED, replace=False)
+    listed = [NAMES[i] for i in np.sort(rows).tolist()]
+    items = questions(arguments.samples, listed)
+    print(f"{len(items)} samples, {N_LISTED} listed words, {arguments.threads} thread(s)")
+    for name in list(SIZES)[: 2 if arguments.base else 1]:
+        compare(name, pieces, items, listed, arguments.repeat)
+
+
+if __name__ == "__main__":
+    main()

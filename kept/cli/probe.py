@@ -1,0 +1,82 @@
+"""`kept probe`: which facts of a graph does a model recall?
+
+The work is in `kept.cli.probe_run`, imported when the command runs: `kept --help` loads no torch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def probe(
+    model: Annotated[
+        str, typer.Argument(help="A masked LM (folder or hub name), or the folder of a run.")
+    ],
+    kg: Annotated[Path, typer.Option(help="Folder of the graph whose triples are asked.")],
+    relations: Annotated[
+        str, typer.Option(help="Relations to ask, with commas: P19,P36. Without it, all.")
+    ] = "",
+    templates: Annotated[
+        Path | None,
+        typer.Option(
+            help='relation<TAB>"[X] was born in [Y] ." (.tsv), or JSONL as LAMA has it. A relation '
+            'without one is asked as "[X] LABEL [Y] .".'
+        ),
+    ] = None,
+    mode: Annotated[
+        str,
+        typer.Option(
+            help="weights: the model alone; graph: it reads links and facts of the graph; both."
+        ),
+    ] = "weights",
+    show_asked: Annotated[
+        bool, typer.Option("--show-asked", help="In mode graph, also show the facts asked for.")
+    ] = False,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(
+            help="Words of the restricted ranking, one a line; without it, all that the model "
+            "writes as one piece."
+        ),
+    ] = None,
+    max_items: Annotated[
+        int | None, typer.Option(min=1, help="Triples asked of each relation, drawn by the seed.")
+    ] = None,
+    one_by_one: Annotated[
+        bool,
+        typer.Option(
+            "--one-by-one", help="Score answers of several pieces one mask at a time (slow)."
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for scores (JSON) and answers (JSONL)."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the items drawn and the intervals.")] = 0,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of torch.")] = None,
+) -> None:
+    """Ask a model for the tails of a graph's triples, and rank its answers.
+
+    P@1 with the number asked, scored and skipped, an interval over facts, the majority baseline and
+    bins by the subject's degree, for two rankings: words of one piece, and all objects of the
+    relation. Beside it an audit of what could give the answers away.
+    """
+    from kept.cli import probe_run
+
+    probe_run.run(
+        model,
+        kg,
+        relations=[name.strip() for name in relations.split(",") if name.strip()],
+        templates=templates,
+        mode=mode,
+        show_asked=show_asked,
+        vocabulary=vocabulary,
+        max_items=max_items,
+        one_by_one=one_by_one,
+        output=output,
+        seed=seed,
+        threads=threads,
+    )

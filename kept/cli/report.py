@@ -1,0 +1,39 @@
+"""`kept report`: a comparison as one offline page."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    runs: Annotated[Path, typer.Argument(help="The folder of runs that kept compare wrote.")],
+    task: Annotated[str, typer.Option(help="The experiment, as given to kept compare.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page; RUNS/TASK.html by default.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(envvar="KEPT_DATA", help="Where the experiment's files lie.")
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page.")] = False,
+) -> None:
+    """Tables, curves and the examples that changed, with their graphs; CSV files beside.
+
+    Reads what is finished and runs nothing.
+    """
+    from kept.cli.compare_run import data_root, find_experiment
+    from kept.report.comparison import write_report
+    from kept.tasks.experiment import Experiment
+    from kept.tasks.experiment_comparison import finished
+    from kept.tasks.experiment_runs import ExperimentRuns
+
+    experiment = Experiment.read(find_experiment(task))
+    made = ExperimentRuns(experiment, data_root(data), runs)
+    path = output or runs / f"{experiment.name}.html"
+    for written in write_report(finished(made), made, path):
+        typer.echo(str(written))
+    if open_page:
+        webbrowser.open(path.resolve().as_uri())

@@ -1,0 +1,237 @@
+"""The passes of a probe: which masks are asked, and what is read at them.
+
+A pass reads the states at the masks alone; all candidates of a length, and the words of the
+restricted ranking, are read off the same pass. Texts of one number of masks are batched by length.
+
+Axis legend: sample, mask, word, embedding, candidate, piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from kept.probing.candidates import Candidates
+from kept.probing.holes import filled
+from kept.probing.items import ClozeItem
+from kept.probing.models import ClozeModel, Question, Sample
+from kept.probing.ranks import rank_answers
+from kept.probing.results import Likelihood, ProbeAnswer, Ranking, RankingName
+
+CUT = "the hole was cut off with the text"
+MASKED = "the text holds a mask of its own"
+MOST_LOGITS = 1 << 24
+"""Numbers in one block of logits; results do not depend on it."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Contest:
+    """One item in one ranking: where the answer and the other right ones stand."""
+
+    candidates: Candidates
+    gold: int
+    others: tuple[int, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Asked:
+    """An item under way: its contests, the scores of its objects, what has been found."""
+
+    item: ClozeItem
+    contests: dict[RankingName, Contest] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    scores: Tensor | None = None
+    rankings: dict[RankingName, Ranking] = field(default_factory=dict)
+    asked_shown: bool = False
+
+    def skip(self, ranking: RankingName, reason: str) -> None:
+        """The item is not ranked there, for this reason."""
+        self.contests.pop(ranking, None)
+        self.skipped[ranking] = reason
+
+    def lengths(self) -> list[int]:
+        """Numbers of masks that the item is asked with."""
+        one = {1} if "restricted" in self.contests else set()
+        objects = self.contests.get("objects")
+        return sorted(one | set(objects.candidates.by_length if objects else ()))
+
+    def keep(self, n_masks: int, scores: Float[Tensor, " candidate"]) -> None:
+        """The scores of all objects of `n_masks` pieces."""
+        candidates = self.contests["objects"].candidates
+        if self.scores is None:
+            self.scores = torch.empty(len(candidates), dtype=scores.dtype)
+        self.scores[torch.from_numpy(candidates.by_length[n_masks][0])] = scores.cpu()
+
+    def answer(self) -> ProbeAnswer:
+        """What was found."""
+        item = self.item
+        return ProbeAnswer(
+            id=item.id,
+            relation=item.relation,
+            group=group_of(item),
+            subject=item.subject,
+            answer=item.answer,
+            restricted=self.rankings.get("restricted"),
+            objects=self.rankings.get("objects"),
+            skipped=self.skipped,
+            asked_shown=self.asked_shown,
+        )
+
+
+def group_of(item: ClozeItem) -> str:
+    """What items that are not independent share: the group, else the fact, else the id."""
+    return item.group or ("\t".join(item.fact) if item.fact else item.id)
+
+
+class Asker:
+    """Asks chunks of items; holds the model's matrix of words and its rows that are asked."""
+
+    def __init__(
+        self,
+        model: ClozeModel,
+        words: Candidates | None,
+        *,
+        likelihood: Likelihood,
+        n_top: int,
+        batch_size: int,
+    ) -> None:
+        self.model, self.words, self.likelihood = model, words, likelihood
+        self.n_top, self.batch_size = n_top, batch_size
+        weight, bias = model.words()
+        self.whole = weight, weight.new_zeros(len(weight)) if bias is None else bias
+        ids = torch.tensor([pieces[0] for pieces in (words.pieces if words else ())]).long()
+        self.listed = tuple(part[ids.to(part.device)] for part in self.whole)
+
+    @torch.inference_mode()
+    def ask(self, chunk: Sequence[Asked]) -> None:
+        """Fill in the rankings of a chunk."""
+        plan = [(asked, n) for asked in chunk for n in asked.lengths()]
+        samples = self.model.samples([self._question(asked.item, n) for asked, n in plan])
+        found: list[tuple[int, Asked, Sample]] = []
+        for (asked, n), sample in zip(plan, samples, strict=True):
+            asked.asked_shown |= sample.asked_shown
+            found.append((n, asked, sample))
+            if len(sample.masks) != n:
+                for ranking in [name for name in asked.contests if n == 1 or name == "objects"]:
+                    asked.skip(ranking, CUT if len(sample.masks) < n else MASKED)
+        found.sort(key=lambda row: (row[0], len(row[2].ids)))
+        for n, rows in groupby(found, key=lambda row: row[0]):
+            pairs = [(asked, sample) for _, asked, sample in rows if n in asked.lengths()]
+            for start in range(0, len(pairs), self.batch_size):
+                self._read(pairs[start : start + self.batch_size], n)
+        self._rank_objects(chunk)
+
+    def _question(self, item: ClozeItem, n_masks: int) -> Question:
+        masks = " ".join([self.model.tokenizer.mask_token] * n_masks)
+        return Question(filled(item, masks), item.id, item.fact)
+
+    def _read(self, pairs: Sequence[tuple[Asked, Sample]], n_masks: int) -> None:
+        """Everything that is asked of one batch with `n_masks` masks."""
+        if n_masks > 1 and self.likelihood == "one_by_one":
+            for asked, sample in pairs:
+                asked.keep(n_masks, self._one_by_one(asked, sample, n_masks))
+            return
+        states = self.model.states([sample for _, sample in pairs])
+        asked_items = [asked for asked, _ in pairs]
+        if n_masks == 1:
+            self._rank_words(asked_items, states[:, 0])
+        self._read_objects(asked_items, states, n_masks)
+
+    def _rank_words(
+        self, asked: Sequence[Asked], states: Float[Tensor, "sample embedding"]
+    ) -> None:
+        """The restricted ranking of those that are in it."""
+        rows = [row for row, one in enumerate(asked) if "restricted" in one.contests]
+        if not rows or self.words is None:
+            return
+        contests = [asked[row].contests["restricted"] for row in rows]
+        found = rank_answers(
+            _wide(F.linear(states[rows], *self.listed)),
+            [contest.gold for contest in contests],
+            [contest.others for contest in contests],
+            self.words.names,
+            n_top=self.n_top,
+        )
+        for row, ranking in zip(rows, found, strict=True):
+            asked[row].rankings["restricted"] = ranking
+
+    def _read_objects(
+        self, asked: Sequence[Asked], states: Float[Tensor, "sample mask embedding"], n_masks: int
+    ) -> None:
+        """Scores of the objects of `n_masks` pieces, all read off one pass."""
+        rows = [
+            row
+            for row, one in enumerate(asked)
+            if "objects" in one.contests and n_masks in one.contests["objects"].candidates.by_length
+        ]
+        step = max(1, MOST_LOGITS // (n_masks * len(self.whole[0])))
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            chances = self._chances(states[part])
+            for place, row in enumerate(part):
+                pieces = asked[row].contests["objects"].candidates.by_length[n_masks][1]
+                asked[row].keep(n_masks, _means(chances[place], pieces))
+
+    def _one_by_one(
+        self, asked: Asked, sample: Sample, n_masks: int
+    ) -> Float[Tensor, " candidate"]:
+        """Each candidate put in, each of its pieces masked in turn."""
+        pieces = asked.contests["objects"].candidates.by_length[n_masks][1]
+        variants = [
+            (sample.filled(candidate, mask), piece)
+            for candidate in pieces.tolist()
+            for mask, piece in zip(sample.masks, candidate, strict=True)
+        ]
+        found = []
+        for start in range(0, len(variants), self.batch_size):
+            part = variants[start : start + self.batch_size]
+            chances = self._chances(self.model.states([variant for variant, _ in part]))[:, 0]
+            right = torch.tensor([piece for _, piece in part], device=chances.device)
+            found.append(chances.gather(1, right[:, None])[:, 0])
+        return torch.cat(found).reshape(len(pieces), n_masks).mean(1)
+
+    def _chances(
+        self, states: Float[Tensor, "sample mask embedding"]
+    ) -> Float[Tensor, "sample mask word"]:
+        """Log-probabilities of every word."""
+        return _wide(F.linear(states, *self.whole)).log_softmax(-1)
+
+    def _rank_objects(self, chunk: Sequence[Asked]) -> None:
+        """The ranking of those whose objects all have a score, relation by relation."""
+        relations: dict[int, list[Asked]] = {}
+        for asked in chunk:
+            if contest := asked.contests.get("objects"):
+                relations.setdefault(id(contest.candidates), []).append(asked)
+        for group in relations.values():
+            contests = [asked.contests["objects"] for asked in group]
+            found = rank_answers(
+                torch.stack([asked.scores for asked in group if asked.scores is not None]),
+                [contest.gold for contest in contests],
+                [contest.others for contest in contests],
+                contests[0].candidates.names,
+                n_top=self.n_top,
+            )
+            for asked, ranking in zip(group, found, strict=True):
+                asked.rankings["objects"] = ranking
+
+
+def _means(
+    chances: Float[Tensor, "mask word"], pieces: NDArray[np.int64]
+) -> Float[Tensor, " candidate"]:
+    """Mean log-probability of each candidate's pieces `[candidate piece]`, a mask each."""
+    masks = torch.arange(pieces.shape[1], device=chances.device)
+    found: Tensor = chances[masks, torch.from_numpy(pieces).to(chances.device)].mean(1)
+    return found
+
+
+def _wide(scores: Tensor) -> Tensor:
+    """Half precision would make ties."""
+    return scores.float() if scores.dtype.itemsize < 4 else scores

@@ -1,0 +1,98 @@
+"""What answers compete, as word pieces of a model's tokenizer.
+
+Axis legend: candidate, piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kept.errors import HostError
+from kept.objectives.word_starts import word_starts
+
+Pieces = tuple[int, ...]
+UNSPELLED = "the tokenizer has no pieces for it"
+REPEATED = "the same pieces as an earlier one"
+LONG = "more than one piece"
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Answers in their order, each with its pieces; no two have the same pieces.
+
+    `left_out`: names that are no candidates, by reason.
+    """
+
+    names: tuple[str, ...]
+    pieces: tuple[Pieces, ...]
+    left_out: dict[str, int]
+
+    @classmethod
+    def of(cls, names: Iterable[str], tokenizer: Any, *, single: bool = False) -> Candidates:
+        """Those of `names` that the tokenizer can spell; with `single`, by one piece."""
+        given = list(names)
+        kept: dict[Pieces, str] = {}
+        left_out: dict[str, int] = {}
+        for name, pieces in zip(given, spelled(given, tokenizer), strict=True):
+            reason = UNSPELLED if not pieces else LONG if single and len(pieces) > 1 else None
+            reason = REPEATED if reason is None and pieces in kept else reason
+            if reason is None:
+                kept[pieces] = name
+            else:
+                left_out[reason] = left_out.get(reason, 0) + 1
+        return cls(tuple(kept.values()), tuple(kept), left_out)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def places(self) -> dict[Pieces, int]:
+        """Where the candidate of these pieces stands."""
+        return {pieces: place for place, pieces in enumerate(self.pieces)}
+
+    @cached_property
+    def by_length(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Number of pieces to the places `[candidate]` and pieces `[candidate piece]` of it."""
+        lengths = np.array([len(pieces) for pieces in self.pieces], np.int64)
+        return {
+            n: (places, np.array([self.pieces[i] for i in places], np.int64))
+            for n in np.unique(lengths).tolist()
+            for places in (np.flatnonzero(lengths == n),)
+        }
+
+
+def spelled(names: Sequence[str], tokenizer: Any) -> list[Pieces]:
+    """Each name's pieces as a word within a sentence, after a blank; () where one is unknown.
+
+    Raises `HostError` for a slow tokenizer.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise HostError(f"{type(tokenizer).__name__} is a slow tokenizer; load the fast one")
+    inner, unknown = tokenizer.backend_tokenizer, tokenizer.unk_token_id
+    inner.no_truncation()  # both are set anew by each call of the tokenizer around it
+    inner.no_padding()
+    texts = [f" {name.strip()}" for name in names]
+    encoded = [each.ids for each in inner.encode_batch_fast(texts, add_special_tokens=False)]
+    return [() if unknown in ids else tuple(ids) for ids in encoded]
+
+
+def whole_words(tokenizer: Any) -> list[str]:
+    """Words that the tokenizer writes as one piece, in the order of its vocabulary.
+
+    A piece counts when it begins a word and has a letter or a digit.
+    """
+    starts, special = word_starts(tokenizer), frozenset(tokenizer.all_special_ids)
+    ids = [i for i in np.flatnonzero(starts).tolist() if i not in special]
+    words = [tokenizer.decode([i]).strip() for i in ids]
+    pairs = zip(ids, words, spelled(words, tokenizer), strict=True)
+    return [
+        word
+        for i, word, pieces in pairs
+        if pieces == (i,) and any(character.isalnum() for character in word)
+    ]

@@ -1,0 +1,123 @@
+"""`probe`: ask a model every item, and rank its answers.
+
+Two rankings, each item in both where it can be:
+
+- *restricted* (Petroni et al. 2019, "Language Models as Knowledge Bases?", EMNLP, section 4.4): the
+  logits at one mask, among the words of a list that are one piece each; an answer of more pieces is
+  not asked. Equal to `kept.evaluation.cloze.rank_cloze` without a window.
+- *objects*: every object of the item's relation, of any number of pieces, by the mean
+  log-probability of its pieces. "at_once" reads all candidates of k pieces from one pass with k
+  masks (Kassner et al. 2021, "Multilingual LAMA", EACL, section 3): pieces of one answer are taken
+  as independent, and the cost is one pass for each length. "one_by_one" puts the candidate in and
+  masks one piece at a time (pseudo-log-likelihood; Salazar et al. 2020, "Masked Language Model
+  Scoring", ACL, section 2): k passes for each candidate. There the sum is over the whole
+  sentence; here the mean over the answer's pieces, so that long answers are not punished.
+
+`kept.probing.asking` does the passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kept.probing.asking import Asked, Asker, Contest
+from kept.probing.candidates import Candidates, Pieces, spelled
+from kept.probing.items import ClozeItem
+from kept.probing.models import ClozeModel
+from kept.probing.results import Likelihood, ProbeAnswer, ProbeResult, RankingName
+
+NOT_ASKED = "this ranking was not asked for"
+NO_OBJECTS = "no objects are given for its relation"
+UNKNOWN = "the tokenizer has no pieces for the answer"
+OUTSIDE = {
+    "restricted": "the answer is not in the vocabulary",
+    "objects": "the answer is no object of its relation",
+}
+LONG = "the answer has more than one piece"
+
+
+def objects_of(items: Iterable[ClozeItem]) -> dict[str, list[str]]:
+    """The right answers of each relation's items, sorted."""
+    found: dict[str, dict[str, None]] = {}
+    for item in items:
+        found.setdefault(item.relation, {}).update(dict.fromkeys((item.answer, *item.also_right)))
+    return {relation: sorted(names) for relation, names in found.items()}
+
+
+def probe(
+    model: ClozeModel,
+    items: Sequence[ClozeItem],
+    *,
+    vocabulary: Sequence[str] | None,
+    objects: Mapping[str, Sequence[str]] | None,
+    likelihood: Likelihood = "at_once",
+    n_top: int = 10,
+    batch_size: int = 64,
+    chunk_size: int = 1024,
+) -> ProbeResult:
+    """The model's answer to every item, in their order.
+
+    `vocabulary`: the words of the restricted ranking, in the order that ties follow; `objects`: the
+    candidates of each relation (`objects_of` makes them). None leaves that ranking out. `n_top`
+    answers are kept. The sizes bound memory alone.
+    """
+    words = None
+    if vocabulary is not None:
+        words = Candidates.of(vocabulary, model.tokenizer, single=True)
+    by_relation = {
+        relation: Candidates.of(names, model.tokenizer)
+        for relation, names in (objects or {}).items()
+    }
+    asker = Asker(model, words, likelihood=likelihood, n_top=n_top, batch_size=batch_size)
+    pieces = _pieces(items, model)
+    answers: list[ProbeAnswer] = []
+    for start in range(0, len(items), chunk_size):
+        chunk = [Asked(item) for item in items[start : start + chunk_size]]
+        for asked in chunk:
+            named = None if objects is None else by_relation.get(asked.item.relation, NO_OBJECTS)
+            _enter(asked, "restricted", words, pieces)
+            _enter(asked, "objects", named, pieces)
+        asker.ask(chunk)
+        answers.extend(asked.answer() for asked in chunk)
+    left_out = {} if words is None else {f"words: {r}": n for r, n in words.left_out.items()}
+    for candidates in by_relation.values():
+        for reason, n in candidates.left_out.items():
+            left_out[f"objects: {reason}"] = left_out.get(f"objects: {reason}", 0) + n
+    return ProbeResult(
+        model=model.name,
+        method=model.method,
+        mode=model.mode,
+        asked_facts=model.asked_facts,
+        likelihood=likelihood,
+        answers=tuple(answers),
+        left_out=left_out,
+    )
+
+
+def _pieces(items: Sequence[ClozeItem], model: ClozeModel) -> dict[str, Pieces]:
+    """The pieces of every right answer."""
+    names = list(dict.fromkeys(name for i in items for name in (i.answer, *i.also_right)))
+    return dict(zip(names, spelled(names, model.tokenizer), strict=True))
+
+
+def _enter(
+    asked: Asked,
+    ranking: RankingName,
+    candidates: Candidates | str | None,
+    pieces: Mapping[str, Pieces],
+) -> None:
+    """The item's contest, or the reason why there is none."""
+    own = pieces[asked.item.answer]
+    if candidates is None or isinstance(candidates, str):
+        asked.skip(ranking, candidates or NOT_ASKED)
+    elif not own:
+        asked.skip(ranking, UNKNOWN)
+    elif ranking == "restricted" and len(own) > 1:
+        asked.skip(ranking, LONG)
+    elif own not in candidates.places:
+        asked.skip(ranking, OUTSIDE[ranking])
+    else:
+        gold = candidates.places[own]
+        right = (candidates.places.get(pieces[name], gold) for name in asked.item.also_right)
+        others = tuple(sorted(frozenset(right) - {gold}))
+        asked.contests[ranking] = Contest(candidates, gold, others)

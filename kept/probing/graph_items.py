@@ -1,0 +1,135 @@
+"""Cloze questions from anyone's graph: its own triples, in templates or by their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from kept.errors import ConfigError, EvaluationError
+from kept.probing import templates as prompts
+from kept.probing.facts import ClozeFact, answers_by_subject, draw_facts, questions
+from kept.probing.items import HOLE, ClozeItem
+from kept.probing.templates import SUBJECT, Template, Templates
+from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamageReport
+from kg_loaders.lines import read_lines
+
+UNLABELLED = "triple whose head or tail has no label"
+
+
+@dataclass(frozen=True)
+class GraphQuestions:
+    """Items of a graph, every object of their relations, the templates used, what was left out.
+
+    `by_default`: relations whose template is their label. `n_drawn_from`: facts that could have
+    been asked.
+    """
+
+    items: list[ClozeItem]
+    objects: dict[str, list[str]]
+    templates: Templates
+    by_default: list[str]
+    n_drawn_from: int
+    left_out: dict[str, int] = field(default_factory=dict)
+
+
+def read_templates(path: Path) -> Templates:
+    """Templates by relation: `relation<TAB>template` lines (`.tsv`), or JSONL as LAMA's.
+
+    A relation may have several: they ask for the same facts in other words. Raises `ConfigError`
+    naming a faulty line of a `.tsv`, `DamageError` one of JSONL.
+    """
+    if path.suffix != ".tsv":
+        return prompts.read_templates(path, DamageReport())
+    found: dict[str, list[Template]] = {}
+    for line, _, raw in read_lines(path, DamageReport()):
+        relation, tab, text = raw.decode().strip().partition("\t")
+        if not relation:
+            continue
+        try:
+            if not tab:
+                raise EvaluationError(f"no tab in {relation!r}; write relation<TAB>template")
+            found.setdefault(relation, []).append(Template(relation, text.strip()))
+        except EvaluationError as error:
+            raise ConfigError(f"{path}:{line}: {error}") from error
+    return found
+
+
+def graph_questions(
+    graph: KnowledgeGraph,
+    relations: Sequence[str] | None,
+    templates: Templates,
+    *,
+    max_items: int | None,
+    seed: int,
+) -> GraphQuestions:
+    """The triples of `relations` as questions for their tails; None: of all that have any.
+
+    A relation without a template gets "[X] LABEL [Y] .". Other tails of the same head and relation
+    are right, too. At most `max_items` triples a relation, drawn by the seed. Raises `ConfigError`
+    for a relation that the graph does not have, or one without a triple that has labels.
+    """
+    if relations is None:
+        every, _ = graph_facts(graph, list(graph.relations))
+        relations = list(dict.fromkeys(fact.relation for fact in every))
+    unknown = [relation for relation in relations if graph.relations.find(relation) is None]
+    if unknown:
+        some = ", ".join(graph.relations.name(row) for row in range(min(10, graph.n_relations)))
+        raise ConfigError(f"the graph has no relation {', '.join(unknown)}; it has {some} …")
+    facts, n_unlabelled = graph_facts(graph, relations)
+    by_default = [relation for relation in relations if not templates.get(relation)]
+    used = {relation: list(templates.get(relation, ())) for relation in relations}
+    for relation in by_default:
+        used[relation] = [_default(graph, relation)]
+    empty = [name for name in relations if not any(fact.relation == name for fact in facts)]
+    if empty:
+        raise ConfigError(
+            f"no triple of {', '.join(empty)} has a label at both ends; add labels to the graph, "
+            "or leave the relation out"
+        )
+    report = DamageReport()
+    asked = draw_facts(facts, max_items, seed=seed)
+    items = questions(asked, used, report, known=answers_by_subject(facts))
+    left_out = {UNLABELLED: n_unlabelled} if n_unlabelled else {}
+    objects = {name: sorted({f.answer for f in facts if f.relation == name}) for name in relations}
+    return GraphQuestions(
+        items, objects, used, by_default, len(facts), left_out | dict(report.skipped)
+    )
+
+
+def graph_facts(graph: KnowledgeGraph, relations: Sequence[str]) -> tuple[list[ClozeFact], int]:
+    """The triples of `relations` whose ends have labels, and how many others there are."""
+    found: list[ClozeFact] = []
+    n_unlabelled = 0
+    for relation in dict.fromkeys(relations):
+        triples = graph.triples[graph.triples[:, 1] == graph.relations.find(relation)]
+        labels = {i: _label(graph, i) for i in np.unique(triples[:, [0, 2]]).tolist()}
+        for head, _, tail in triples.tolist():
+            subject, answer = labels[head], labels[tail]
+            if subject and answer:
+                names = graph.entities.name(head), graph.entities.name(tail)
+                id = f"{names[0]} {relation} {names[1]}"
+                found.append(ClozeFact(id, relation, subject, answer, *names))
+            else:
+                n_unlabelled += 1
+    return found, n_unlabelled
+
+
+def _label(graph: KnowledgeGraph, entity: int) -> str:
+    """The entity's own label, "" where it has none."""
+    label = graph.label(entity).strip()
+    return "" if label == graph.entities.name(entity) else label
+
+
+def _default(graph: KnowledgeGraph, relation: str) -> Template:
+    row = graph.relations.find(relation)
+    assert row is not None
+    return Template(relation, f"{SUBJECT} {graph.relation_label(row)} {HOLE} .")
+
+
+def texts_of(templates: Templates) -> Mapping[str, Sequence[str]]:
+    """The bare texts of templates."""
+    return {relation: [one.text for one in found] for relation, found in templates.items()}

@@ -1,0 +1,237 @@
+"""Tables of a probe, as functions that return rows: no score without n, interval and baseline.
+
+Axis legend: item, bin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from kept.errors import EvaluationError
+from kept.evaluation.statistics import Interval, bootstrap_interval
+from kept.probing.items import ClozeItem
+from kept.probing.results import ProbeAnswer, ProbeResult, Ranking, RankingName
+from kg_loaders import KnowledgeGraph
+
+POPULARITY = (0, 1, 2, 5, 20, 100)
+"""Lower ends of the bins of degrees."""
+Scored = list[tuple[ProbeAnswer, Ranking]]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRow:
+    """One line of a table: `name` is a relation, a bin, or what the line is about.
+
+    `p_at_1` is None where no item was scored; an interval needs two independent items.
+    `calibration_error` as `calibration_error`; `majority` as `Majority.score`, None without one.
+    """
+
+    name: str
+    n_asked: int
+    n_scored: int
+    p_at_1: float | None
+    interval: Interval | None
+    p_at_10: float | None
+    reciprocal: float | None
+    calibration_error: float | None
+    majority: float | None = None
+
+
+@dataclass(frozen=True)
+class Majority:
+    """The most frequent object of each relation, and where it was counted.
+
+    Counted in the items themselves it has seen the answers: an upper bound of what knowing no
+    subject can give. `answers`: relation to object; of equal counts the first by name.
+    """
+
+    source: Literal["items", "training"]
+    answers: Mapping[str, str]
+
+    def score(self, answers: Iterable[ProbeAnswer]) -> float | None:
+        """Share of the answers that are their relation's most frequent object."""
+        hits = [self.answers.get(answer.relation) == answer.answer for answer in answers]
+        return float(np.mean(hits)) if hits else None
+
+
+def majority(
+    items: Iterable[ClozeItem], training: Iterable[tuple[str, str]] | None = None
+) -> Majority:
+    """The baseline from `training`, pairs (relation, object), or from the items themselves."""
+    pairs = training
+    if pairs is None:
+        pairs = [(item.relation, item.answer) for item in items]
+    counts: dict[str, dict[str, int]] = {}
+    for relation, name in pairs:
+        of_relation = counts.setdefault(relation, {})
+        of_relation[name] = of_relation.get(name, 0) + 1
+    best = {
+        relation: min(found, key=lambda name: (-found[name], name))
+        for relation, found in counts.items()
+    }
+    return Majority("items" if training is None else "training", best)
+
+
+def total_row(
+    result: ProbeResult,
+    ranking: RankingName,
+    *,
+    generator: np.random.Generator,
+    baseline: Majority | None = None,
+) -> ProbeRow:
+    """All items, each counting the same."""
+    return _row("all", result.answers, ranking, generator, baseline)
+
+
+def macro_row(
+    result: ProbeResult,
+    ranking: RankingName,
+    *,
+    generator: np.random.Generator,
+    baseline: Majority | None = None,
+) -> ProbeRow:
+    """The mean over relations of what each scores: LAMA's number (Petroni et al. 2019, table 2).
+
+    The interval draws facts, each with the weight that its relation's size gives it.
+    """
+    groups = _by_relation(result)
+    rows = [_row(name, part, ranking, None, baseline) for name, part in groups.items()]
+    rows = [row for row in rows if row.n_scored]
+    scored = result.scored(ranking)
+    sizes = {row.name: row.n_scored for row in rows}
+    weights = np.array([len(scored) / len(rows) / sizes[a.relation] for a, _ in scored])
+    hits = np.array([found.hit(1) for _, found in scored]) * weights
+    return ProbeRow(
+        f"mean of {len(rows)} relations",
+        len(result.answers),
+        len(scored),
+        _mean([row.p_at_1 for row in rows]),
+        _interval(hits, [answer.group for answer, _ in scored], generator),
+        _mean([row.p_at_10 for row in rows]),
+        _mean([row.reciprocal for row in rows]),
+        _mean([row.calibration_error for row in rows]),
+        _mean([row.majority for row in rows]),
+    )
+
+
+def relation_rows(
+    result: ProbeResult,
+    ranking: RankingName,
+    *,
+    generator: np.random.Generator,
+    baseline: Majority | None = None,
+) -> list[ProbeRow]:
+    """A row for each relation, in the order in which they were asked."""
+    groups = _by_relation(result)
+    return [_row(name, part, ranking, generator, baseline) for name, part in groups.items()]
+
+
+def popularity_rows(
+    result: ProbeResult,
+    ranking: RankingName,
+    degrees: Sequence[int | None],
+    *,
+    generator: np.random.Generator,
+    baseline: Majority | None = None,
+    bins: Sequence[int] = POPULARITY,
+) -> list[ProbeRow]:
+    """A row for each bin of the subject's degree; `degrees` are those of the items, in order.
+
+    None (a subject that the graph does not know) is a row of its own. Bins without items are left
+    out.
+    """
+    if len(degrees) != len(result.answers):
+        raise EvaluationError(f"{len(result.answers)} answers have {len(degrees)} degrees")
+    parts: dict[int, list[ProbeAnswer]] = {}
+    for answer, degree in zip(result.answers, degrees, strict=True):
+        place = -1 if degree is None else int(np.searchsorted(bins, degree, side="right")) - 1
+        parts.setdefault(place if degree is not None else len(bins), []).append(answer)
+    names = {place: _bin_name(bins, place) for place in range(-1, len(bins))}
+    names[len(bins)] = "not in the graph"
+    return [
+        _row(names[place], parts[place], ranking, generator, baseline) for place in sorted(parts)
+    ]
+
+
+def subject_degrees(items: Iterable[ClozeItem], graph: KnowledgeGraph) -> list[int | None]:
+    """In how many triples each item's subject stands, asked ones too; None where it is unknown."""
+    found: list[int | None] = []
+    for item in items:
+        row = graph.entities.find(item.fact[0]) if item.fact else None
+        found.append(None if row is None else len(graph.outgoing(row)) + len(graph.incoming(row)))
+    return found
+
+
+def calibration_error(rankings: Sequence[Ranking], *, n_bins: int = 10) -> float | None:
+    """Expected calibration error of the best answers (Guo et al. 2017, ICML, section 2).
+
+    The probability is that among the candidates (Jiang et al. 2021, TACL, section 3); bins have
+    equal width. Above 0 where the model is surer, or less sure, than it is right. None without any.
+    """
+    if not rankings:
+        return None
+    sure = np.array([found.probability for found in rankings])
+    right = np.array([found.correct for found in rankings], np.float64)
+    bins = np.minimum((sure * n_bins).astype(np.int64), n_bins - 1)
+    gaps = np.bincount(bins, right - sure, minlength=n_bins)
+    return float(np.abs(gaps).sum() / len(rankings))
+
+
+def _row(
+    name: str,
+    answers: Sequence[ProbeAnswer],
+    ranking: RankingName,
+    generator: np.random.Generator | None,
+    baseline: Majority | None,
+) -> ProbeRow:
+    """A row; without a generator no interval is made."""
+    pairs = ((answer, answer.ranking(ranking)) for answer in answers)
+    scored: Scored = [(answer, found) for answer, found in pairs if found is not None]
+    rankings = [found for _, found in scored]
+    hits = np.array([found.hit(1) for found in rankings])
+    return ProbeRow(
+        name,
+        len(answers),
+        len(scored),
+        _mean(hits.tolist()),
+        _interval(hits, [answer.group for answer, _ in scored], generator),
+        _mean([found.hit(10) for found in rankings]),
+        _mean([found.reciprocal for found in rankings]),
+        calibration_error(rankings),
+        baseline.score(answer for answer, _ in scored) if baseline else None,
+    )
+
+
+def _interval(
+    hits: np.ndarray[tuple[int], np.dtype[np.float64]],
+    groups: Sequence[str],
+    generator: np.random.Generator | None,
+) -> Interval | None:
+    if generator is None or len(frozenset(groups)) < 2:
+        return None
+    return bootstrap_interval(hits, generator=generator, clusters=groups)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _by_relation(result: ProbeResult) -> dict[str, list[ProbeAnswer]]:
+    found: dict[str, list[ProbeAnswer]] = {}
+    for answer in result.answers:
+        found.setdefault(answer.relation, []).append(answer)
+    return found
+
+
+def _bin_name(bins: Sequence[int], place: int) -> str:
+    if place < 0:
+        return f"below {bins[0]}"
+    if place + 1 == len(bins):
+        return f"{bins[place]} and more"
+    low, high = bins[place], bins[place + 1] - 1
+    return str(low) if low == high else f"{low}-{high}"

@@ -1,0 +1,210 @@
+"""A comparison of an experiment's runs as one offline page, with CSV files beside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from kept import hosts
+from kept.graphs.draw import draw_svg
+from kept.report.page import Section, drawn, page, picture, prose, quoted, table, verdict
+from kept.tasks.answers import ANSWERS, read_answers, write_whole
+from kept.tasks.experiment_comparison import Compared, ComparedRow
+from kept.tasks.experiment_runs import ExperimentRuns, RunKey
+from kept.tasks.experiment_tables import (
+    COSTS,
+    PAIRS,
+    PUBLISHED,
+    SCORES,
+    VERDICTS,
+    conditions,
+    cost_cells,
+    pair_cells,
+    published_cells,
+    score_cells,
+    verdict_cells,
+)
+from kept.tasks.method_comparison import title
+from kept.tasks.method_runs import BASELINE
+from kept.training.log import COLOURS, read_log
+
+N_SHOWN = 6
+STYLES = {"true": "-", "off": ":", "shuffled": "--"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An item that a method and the baseline answered differently in most seeds."""
+
+    index: int
+    gold: tuple[str, ...]
+    answers: dict[str, tuple[str, ...]]
+    is_won: bool
+
+
+def write_report(compared: Compared, runs: ExperimentRuns, path: Path) -> list[Path]:
+    """The page, and scores, pairs and differences as CSV beside it; all files written."""
+    stem = path.with_suffix("")
+    methods = [row.method for row in compared.rows if row.knowledge == "true"]
+    found = {name: differences(compared, runs.folder, name) for name in methods}
+    tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {
+        "scores": (SCORES, score_cells(compared)),
+        "pairs": (PAIRS, pair_cells(compared)),
+        "differences": (
+            ("method", "index", "gold", "answers", "won"),
+            [
+                [name, d.index, " ".join(d.gold), _said(d), d.is_won]
+                for name, rows in found.items()
+                for d in rows
+            ],
+        ),
+    }
+    written = [path]
+    for name, (columns, cells) in tables.items():
+        written.append(stem.with_name(f"{stem.name}.{name}.csv"))
+        write_whole(written[-1], _csv(columns, cells))
+    curves = stem.with_name(f"{stem.name}.curves.png")
+    draw_all_curves(compared, runs.folder, curves)
+    sections = [
+        Section(
+            "Verdict",
+            (table(VERDICTS, verdict_cells(compared), "True knowledge"), *_caution(compared)),
+        ),
+        Section(
+            "Scores", (prose(conditions(compared)), table(SCORES, score_cells(compared), "Scores"))
+        ),
+        Section(
+            "Differences",
+            (table(PAIRS, pair_cells(compared), "True knowledge minus the other"),),
+        ),
+        Section("Curves", (picture(curves, "Losses of the task over steps"),)),
+        *[_examples(compared, runs, name, found[name]) for name in methods],
+        Section("Costs", (table(COSTS, cost_cells(compared), "One run of each arm"),)),
+        Section("Published", _published(compared)),
+    ]
+    lead = "Does knowledge help, and is it what the facts say?"
+    write_whole(path, page(compared.experiment.name, lead, sections))
+    return [*written, curves]
+
+
+def differences(compared: Compared, folder: Path, name: str) -> list[Difference]:
+    """Items that one side has right in most seeds and the other in no more than half."""
+    arms = {row.knowledge: row for row in compared.rows if row.method == name}
+    base = next((row for row in compared.rows if row.method == BASELINE), None)
+    if base is None:
+        return []
+    said = {f"knowledge {kind}": _votes(row, folder, compared) for kind, row in arms.items()}
+    said["none"] = _votes(base, folder, compared)
+    ours, theirs = said["knowledge true"], said["none"]
+    found = []
+    for index, (gold, answer) in ours.items():
+        right = [set(each) == set(gold) for each in (answer, theirs[index][1])]
+        if right[0] != right[1]:
+            answers = {arm: votes[index][1] for arm, votes in said.items()}
+            found.append(Difference(index, gold, answers, is_won=right[0]))
+    return found
+
+
+def _votes(
+    row: ComparedRow, folder: Path, compared: Compared
+) -> dict[int, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """By item: gold, and the answer that most seeds give."""
+    gold: dict[int, tuple[str, ...]] = {}
+    votes: dict[int, Counter[tuple[str, ...]]] = {}
+    for record in row.records:
+        for answer in read_answers(folder / record.run / ANSWERS, compared.experiment.asked):
+            gold[answer.index] = answer.gold
+            votes.setdefault(answer.index, Counter())[answer.predicted] += 1
+    return {
+        index: (gold[index], min(counts, key=lambda each: (-counts[each], each)))
+        for index, counts in votes.items()
+    }
+
+
+def draw_all_curves(compared: Compared, folder: Path, png: Path) -> None:
+    """The task's loss over steps, a line an arm (its first seed); dashes are controls."""
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.subplots()
+    methods = list(dict.fromkeys(row.method for row in compared.rows))
+    for row in compared.rows:
+        steps = [r for r in read_log(folder / row.record.run / "log.jsonl") if r["kind"] == "step"]
+        axis.plot(
+            [r["step"] for r in steps],
+            [r["total_loss"] for r in steps],
+            STYLES.get(row.knowledge, "-."),
+            color=COLOURS[methods.index(row.method) % len(COLOURS)],
+            label=f"{title(row.method)}, {row.knowledge}",
+            linewidth=1.2,
+        )
+    axis.set(xlabel="step", ylabel="loss of the task")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=7, ncols=2)
+    beside = png.with_name(f".{png.name}.part")
+    figure.savefig(beside, format="png", dpi=120)
+    beside.replace(png)
+
+
+def _examples(
+    compared: Compared, runs: ExperimentRuns, name: str, found: Sequence[Difference]
+) -> Section:
+    won = [d for d in found if d.is_won]
+    lost = [d for d in found if not d.is_won]
+    blocks = [
+        prose(
+            f"{len(won)} items right with {title(name)} and wrong without, {len(lost)} the other "
+            f"way round, by the answer of most seeds. The first {N_SHOWN} of each that have facts, "
+            "with the graph that the method was shown; all of them are in the CSV file."
+        )
+    ]
+    data = runs.asked_data(RunKey(name, "true", 0))
+    place = {int(index): i for i, index in enumerate(data.asked.tolist())}
+    tokenizer = hosts.load_tokenizer(runs.config(RunKey(name, "true", 0)).host)
+    for word, rows in (("won", won), ("lost", lost)):
+        shown = 0
+        for each in rows:
+            if shown == N_SHOWN:
+                break
+            built = data.drawn(place[each.index], epoch=0, seed=0)
+            if not any(link.entity for link in data.examples[place[each.index]].linked.links):
+                continue
+            shown += 1
+            blocks += [
+                quoted(word, data.examples[place[each.index]].linked.text),
+                prose(f"Gold: {', '.join(each.gold)}. {_said(each)}"),
+                drawn(draw_svg(built, data.graph, tokenizer)),
+            ]
+    return Section(f"What {title(name)} changed", tuple(blocks))
+
+
+def _said(each: Difference) -> str:
+    return "; ".join(f"{arm}: {', '.join(a) or 'nothing'}" for arm, a in each.answers.items())
+
+
+def _published(compared: Compared) -> tuple[str, ...]:
+    cells = published_cells(compared.experiment)
+    blocks = [table(PUBLISHED, cells, "Published")] if cells else []
+    return (*blocks, prose(compared.experiment.differs))
+
+
+def _caution(compared: Compared) -> list[str]:
+    notes = []
+    if compared.missing:
+        notes.append(verdict(f"Not finished: {'; '.join(compared.missing)}"))
+    notes += [verdict(f"Left out: {name}: {why}") for name, why in compared.left_out.items()]
+    return notes
+
+
+def _csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return out.getvalue()

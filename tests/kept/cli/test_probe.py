@@ -1,0 +1,117 @@
+"""`kept probe` on a small graph: what it asks, says and writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_hosts import method_encoder
+from typer.testing import CliRunner
+
+from kept.cli import app
+from kept.errors import ConfigError
+from kept.objectives.model import KnowledgeForPreTraining
+from kept.probing.graph_items import UNLABELLED, graph_questions, read_templates
+from kept.probing.results import read_answers
+from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+
+
+@pytest.fixture
+def run(tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: Any) -> Any:
+    small_graph.save(tmp_path / "kg")
+    encoder = method_encoder("kbert", small_graph, tokenizer)
+    KnowledgeForPreTraining.of(encoder, {"mlm": {}}).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+
+    def invoke(*more: str) -> Any:
+        paths = (str(tmp_path / "model"), "--kg", str(tmp_path / "kg"))
+        return CliRunner().invoke(app, ["probe", *paths, *more], env={"COLUMNS": "160"})
+
+    return invoke
+
+
+def test_both_modes_are_told_apart_and_written(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("P17\t[X] is near [Y] .\n\nP17\tthe [X] of [Y] .\n")
+    done = run(
+        "--relations", "P17,P36", "--templates", str(tmp_path / "t.tsv"), "--mode", "both",
+        "--max-items", "3", "-o", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    for said in (
+        "8 questions about 5 of 6 facts of 2 relations",
+        "P17: [X] is near [Y] . | the [X] of [Y] .",
+        "P36: [X] capital [Y] . (default: the relation's label)",
+        "tested triple in the graph | 5 | 5",
+        "mode weights: no facts are read",
+        "mode graph: facts between subject and answer are hidden",
+        "mean of 2 relations",
+        "the answer has more than one piece",
+        "majority: the most frequent object of a relation among the items",
+    ):
+        assert said in done.output, said
+    scores = json.loads((tmp_path / "out" / "scores.json").read_text())
+    for mode in ("weights", "graph"):
+        result = read_answers(tmp_path / "out" / f"answers-{mode}.jsonl")
+        assert result.mode == mode
+        assert len(result.answers) == 8
+        assert len({answer.group for answer in result.answers}) == 5
+        (whole,) = (row for row in scores[mode]["objects"]["rows"] if row["name"] == "all")
+        assert (whole["n_asked"], whole["n_scored"]) == (8, 8)
+        assert whole["interval"]["n"] == 5
+        assert scores[mode]["n_asked_shown"] == 0
+    again = run("--relations", "P17,P36", "--templates", str(tmp_path / "t.tsv"), "--mode", "both",
+                "--max-items", "3", "-o", str(tmp_path / "again"))  # fmt: skip
+    assert again.exit_code == 0
+    assert (tmp_path / "again" / "scores.json").read_text() == (
+        tmp_path / "out" / "scores.json"
+    ).read_text()
+
+
+def test_asked_facts_are_shown_on_request(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("city\nriver\n")
+    done = run("--mode", "graph", "--show-asked", "--vocabulary", str(tmp_path / "words.txt"))
+    assert done.exit_code == 0, done.output
+    assert "a fact between subject and answer is shown in 15 of 15" in done.output
+    assert "15 questions about 15 of 15 facts of 7 relations" in done.output
+
+
+def test_faults_are_explained(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "none.txt").write_text("\n")
+    for more, said in (
+        (["--mode", "all"], "mode 'all'"),
+        (["--show-asked"], "--mode graph"),
+        (["--relations", "P999"], "no relation P999"),
+        (["--vocabulary", str(tmp_path / "none.txt")], "holds no word"),
+    ):
+        done = run(*more)
+        assert done.exit_code == 1
+        assert said in done.output.replace("\n", " ")
+
+
+def test_templates_of_both_formats(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"relation": "P1", "template": "[X] in [Y]"}\n')
+    assert [one.text for one in read_templates(tmp_path / "t.jsonl")["P1"]] == ["[X] in [Y]"]
+    for line in ("P1 [X] in [Y]", "P1\t[X] in", "P1\t[X] in [Y] or [Y]"):
+        (tmp_path / "t.tsv").write_text(f"\n{line}\n")
+        with pytest.raises(ConfigError, match=r"t\.tsv:2"):
+            read_templates(tmp_path / "t.tsv")
+
+
+def test_unlabelled_ends_and_further_tails() -> None:
+    triples = [Triple("a", "r", "b"), Triple("a", "r", "c"), Triple("a", "r", "d")]
+    labels = [Text(name, TextKind.LABEL, name.upper(), "en") for name in "abc"]
+    graph = graph_from_records([*triples, *labels])
+    found = graph_questions(graph, ["r"], {}, max_items=None, seed=0)
+    assert [(one.answer, one.also_right) for one in found.items] == [("B", ("C",)), ("C", ("B",))]
+    assert found.items[0].linked.text == "A r [Y] ."
+    assert found.objects == {"r": ["B", "C"]}
+    assert found.left_out == {UNLABELLED: 1}
+    drawn = graph_questions(graph, ["r"], {}, max_items=1, seed=0)
+    assert len(drawn.items) == 1
+    assert drawn.objects == found.objects
+    assert drawn.items[0].also_right
+    bare = graph_from_records([Triple("a", "r", "b")])
+    with pytest.raises(ConfigError, match="add labels"):
+        graph_questions(bare, ["r"], {}, max_items=None, seed=0)

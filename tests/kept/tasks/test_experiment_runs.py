@@ -1,0 +1,254 @@
+"""Runs of an experiment: hashes, records, stages, controls, comparison, the command."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from entity_linking import RelationExample
+from entity_linking.annotations import write_jsonl
+from kept.cli import app
+from kept.cli.compare_run import control_names, find_experiment
+from kept.errors import CheckpointError, ConfigError
+from kept.tasks.experiment import Experiment
+from kept.tasks.experiment_comparison import compare
+from kept.tasks.experiment_runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
+from kept.tasks.experiment_tables import to_json, to_markdown
+from kg_loaders import KnowledgeGraph
+
+
+def wiki80_row(example: RelationExample) -> dict[str, Any]:
+    """An example in Wiki80's form."""
+    text = example.linked.text
+    ends = {}
+    for name, entity, mention in (
+        ("h", example.head, example.head_mention),
+        ("t", example.tail, example.tail_mention),
+    ):
+        first = len(text[: mention.start].split())
+        length = len(text[mention.start : mention.end].split())
+        ends[name] = {"id": entity, "pos": [first, first + length]}
+    return {"token": text.split(), **ends, "relation": example.relation}
+
+
+@pytest.fixture(scope="module")
+def data(
+    tmp_path_factory: pytest.TempPathFactory,
+    examples: list[RelationExample],
+    world: KnowledgeGraph,
+    host: Path,
+) -> Path:
+    """Files of a task, a graph, texts and an experiment of two steps a stage."""
+    root = tmp_path_factory.mktemp("experiment")
+    for name, part in (("train", examples[:60]), ("dev", examples[60:100])):
+        lines = [json.dumps(wiki80_row(example)) for example in part]
+        (root / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+    world.save(root / "kg")
+    texts = [dataclasses.replace(e.linked, text=e.linked.text) for e in examples[130:170]]
+    write_jsonl(texts, root / "texts.jsonl")
+    training = {"batch_size": 8, "learning_rate": 0.01, "checkpoint_seconds": None}
+    experiment = {
+        "name": "tiny",
+        "task": {
+            "task": "relation", "format": "wiki80", "train": "train.txt", "dev": "dev.txt",
+            "kg": "kg", "host": str(host), "markers": "none", "max_asked": 30,
+            "graph": {"max_words": 24, "max_nodes": 48}, "training": {**training, "steps": 2},
+        },
+        "pretraining": {
+            "text": "texts.jsonl", "n_texts": 16, "training": {**training, "steps": 2},
+        },
+        "methods": {"ernie": {"options": {"vector_epochs": 1, "entity_width": 8}}},
+        "published": [{"system": "X", "metric": "accuracy", "value": 0.5, "where": "nowhere"}],
+        "differs": "Everything.",
+    }  # fmt: skip
+    (root / "tiny.yaml").write_text(yaml.safe_dump(experiment), encoding="utf-8")
+    return root
+
+
+@pytest.fixture
+def experiment(data: Path) -> Experiment:
+    return Experiment.read(data / "tiny.yaml")
+
+
+def test_runs_are_planned_seed_by_seed_the_baseline_first() -> None:
+    keys = [str(key) for key in planned(["none", "kbert"], ["off", "shuffled"], 2)]
+    assert keys[:4] == [
+        "none, knowledge off, seed 0", "kbert, knowledge true, seed 0",
+        "kbert, knowledge off, seed 0", "kbert, knowledge shuffled, seed 0",
+    ]  # fmt: skip
+    assert len(keys) == 8
+
+
+def test_a_hash_is_of_everything_that_matters(
+    experiment: Experiment, data: Path, tmp_path: Path
+) -> None:
+    def hashes(changed: Experiment, key: RunKey) -> dict[str, Any]:
+        return ExperimentRuns(changed, data, tmp_path).settings(key)
+
+    base = hashes(experiment, RunKey("kbert", "true", 0))
+    assert base == hashes(experiment, RunKey("kbert", "true", 0))
+    for key in (("kbert", "true", 1), ("kbert", "shuffled", 0), ("colake", "true", 0)):
+        assert base != hashes(experiment, RunKey(*key))  # type: ignore[arg-type]
+    other = experiment.task | {"graph": {"max_words": 23, "max_nodes": 48}}
+    changed = experiment.model_copy(update={"task": other})
+    assert base != hashes(changed, RunKey("kbert", "true", 0))
+    stage = experiment.model_copy(update={"pretraining": None})
+    assert base != hashes(stage, RunKey("kbert", "true", 0))
+    operational = experiment.task["training"] | {"log_every": 1}
+    same = experiment.model_copy(update={"task": experiment.task | {"training": operational}})
+    assert base == hashes(same, RunKey("kbert", "true", 0))
+
+
+def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
+    experiment: Experiment, data: Path, tmp_path: Path
+) -> None:
+    runs = ExperimentRuns(experiment, data, tmp_path)
+    asked = {frozenset(e.pair) for e in runs.examples["dev"] if e.pair}
+    names = list(runs.graph.entities)
+    joined = {frozenset((names[h], names[t])) for h, _, t in runs.graph.triples.tolist()}
+    assert asked
+    assert not asked & joined
+    own = {e.linked.text for part in runs.examples.values() for e in part}
+    assert len(runs.texts) == 16
+    assert not own & {text.text for text in runs.texts}
+
+
+def test_a_run_is_recorded_once_and_shares_its_first_stage(
+    experiment: Experiment, data: Path, tmp_path: Path
+) -> None:
+    runs = ExperimentRuns(experiment, data, tmp_path)
+    key = RunKey("kbert", "true", 0)
+    assert runs.record(key) is None
+    made = runs.run(key)
+    assert made is not None
+    assert runs.record(key) == made
+    assert made.scores["dev"]["n_scored"] == 30
+    assert made.costs["steps"] == 2
+    assert made.costs["mentions_in_graph"] == made.costs["mentions"] == 60
+    left = sorted(path.name for path in (tmp_path / made.run).iterdir())
+    assert left == ["curves.png", "log.jsonl", "predictions.jsonl"]
+    other = ExperimentRuns(experiment, data, tmp_path).run(RunKey("kbert", "true", 1))
+    assert other is not None
+    assert other.run != made.run
+    assert other.costs["pretraining"] == made.costs["pretraining"]
+    assert set(read_records(tmp_path)) == {made.run, other.run}
+
+
+def test_a_stop_leaves_a_run_that_goes_on(
+    experiment: Experiment, data: Path, tmp_path: Path
+) -> None:
+    key = RunKey("kbert", "true", 0)
+    answers = iter([False, True, *[False] * 3, True])
+    stopped = ExperimentRuns(experiment, data, tmp_path / "a", None, lambda: next(answers))
+    assert stopped.run(key) is None
+    assert read_records(tmp_path / "a") == {}
+    resumed = ExperimentRuns(experiment, data, tmp_path / "a").run(key)
+    whole = ExperimentRuns(experiment, data, tmp_path / "b").run(key)
+    assert resumed is not None
+    assert whole is not None
+    assert resumed.scores == whole.scores
+
+
+def test_methods_are_compared_with_their_controls(
+    experiment: Experiment, data: Path, tmp_path: Path
+) -> None:
+    said: list[str] = []
+
+    def again() -> Any:
+        return compare(
+            experiment, root=data, folder=tmp_path, methods=["none", "kbert", "kepler"],
+            controls=["off", "shuffled"], seeds=2, announce=said.append,
+        )  # fmt: skip
+
+    compared = again()
+    assert not compared.missing
+    assert not compared.left_out
+    arms = [(row.method, row.knowledge, len(row.seeds)) for row in compared.rows]
+    assert ("none", "off", 2) in arms
+    assert ("kepler", "shuffled", 2) in arms
+    same = {row.method for row in compared.rows if "same_as" in row.record.costs}
+    assert same == {"kbert", "kepler"}  # without knowledge they are the host alone
+    assert [(p.method, p.theirs) for p in compared.pairs] == [
+        ("kbert", ("none", "off")), ("kbert", ("kbert", "shuffled")),
+        ("kepler", ("none", "off")), ("kepler", ("kepler", "shuffled")),
+    ]  # fmt: skip
+    for row in compared.rows:
+        assert row.pooled.estimate == pytest.approx(np.mean(row.seeds))
+        assert row.pooled.low <= row.pooled.estimate <= row.pooled.high
+    for pair in compared.pairs:
+        assert 0 < pair.p <= pair.holm <= 1
+    page = to_markdown(compared, "kept compare")
+    assert "| K-BERT | true |" in page
+    assert "What differs: Everything." in page
+    assert "majority" in page
+    values = json.loads(json.dumps(to_json(compared)))
+    assert set(values["verdicts"]) == {"kbert", "kepler"}
+    said.clear()
+    assert to_markdown(again(), "kept compare") == page
+    assert all("done before" in line for line in said)
+
+
+def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
+    experiment: Experiment, data: Path, tmp_path: Path
+) -> None:
+    alone = experiment.model_copy(update={"pretraining": None})
+    compared = compare(
+        alone, root=data, folder=tmp_path, methods=["kepler"], controls=["shuffled"], seeds=1
+    )
+    assert list(compared.left_out) == ["kepler, knowledge shuffled"]
+    assert "no control" in compared.left_out["kepler, knowledge shuffled"]
+
+
+def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / RECORDS).write_bytes(b'{"run": "a"')
+    assert read_records(tmp_path) == {}
+    (tmp_path / RECORDS).write_bytes(b'{"run": "a"}\n')
+    with pytest.raises(CheckpointError, match=r"runs\.jsonl:1"):
+        read_records(tmp_path)
+
+
+def test_the_command_compares_and_writes_tables(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEPT_DATA", str(data))
+    flags = ["--task", str(data / "tiny.yaml"), "--methods", "kbert", "--controls", "shuffled"]
+    done = CliRunner().invoke(app, ["compare", *flags, "--seeds", "1", "-o", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "| none |" in (tmp_path / "tiny.md").read_text()
+    assert json.loads((tmp_path / "tiny.json").read_text())["missing"] == []
+    shown = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2]])
+    assert shown.exit_code == 0, shown.output
+    page = (tmp_path / "tiny.html").read_text()
+    assert "What K-BERT changed" in page
+    assert "<svg" in page
+    table = (tmp_path / "tiny.scores.csv").read_text().splitlines()
+    assert table[0].startswith("method,knowledge,score")
+    assert len((tmp_path / "tiny.differences.csv").read_text().splitlines()) > 1
+    ended = CliRunner().invoke(
+        app, ["compare", *flags, "--seeds", "3", "-o", str(tmp_path), "--budget", "0"]
+    )
+    assert ended.exit_code == 0, ended.output
+    assert "6 runs are not finished" in ended.output
+
+
+def test_a_report_without_runs_says_what_to_do(data: Path, tmp_path: Path) -> None:
+    flags = ["--task", str(data / "tiny.yaml"), "--data", str(data)]
+    done = CliRunner().invoke(app, ["report", str(tmp_path), *flags])
+    assert done.exit_code == 1
+    assert "run kept compare" in done.output
+
+
+def test_names_that_are_none_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="none here"):
+        find_experiment("wiki80")
+    with pytest.raises(ConfigError, match="no control 'of'"):
+        control_names("of")
+    assert control_names("") == ()
