@@ -154,7 +154,10 @@ def classify_triples(
         triples = np.concatenate([true[split], false[split]]).astype(np.int64)
         labels = np.arange(len(triples)) < len(true[split])
         with torch.no_grad():
-            blocks = [score(block) for block in torch.from_numpy(triples).split(batch_size)]
+            blocks = [
+                score(torch.from_numpy(triples[start : start + batch_size]))
+                for start in range(0, len(triples), batch_size)
+            ]
         parts[split] = torch.cat(blocks).double().cpu().numpy(), triples[:, 1], labels
     thresholds = fit_thresholds(*parts["valid"], n_relations=n_relations, min_triples=min_triples)
     scores, relations, labels = parts["test"]

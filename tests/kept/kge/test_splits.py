@@ -94,3 +94,31 @@ def test_damage_is_named_with_its_place(tmp_path: Path):
     (tmp_path / "train.txt").write_bytes(b"\xff\tr\tb\n")
     with pytest.raises(DamageError, match=r"train.txt, line 1 .*UTF-8"):
         read_splits(tmp_path, holdout=0.1, seed=0)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("folder", "n_entities", "n_relations", "sizes", "n_unseen"),
+    [
+        ("kgc/wn18rr", 40_943, 11, [86_835, 3_034, 3_134], 210),
+        ("kgc/fb15k237", 14_541, 237, [272_115, 17_535, 20_466], 28),
+        ("codex/codex-m", 17_050, 51, [185_584, 10_310, 10_311], 0),
+    ],
+)
+def test_public_benchmarks_have_their_known_sizes(
+    data_root: Path, folder: str, n_entities: int, n_relations: int, sizes: list[int], n_unseen: int
+):
+    splits = read_splits(data_root / folder, holdout=0.1, seed=0)
+    assert (splits.graph.n_entities, splits.graph.n_relations) == (n_entities, n_relations)
+    assert [len(part) for part in splits.as_mapping().values()] == sizes
+    assert splits.n_unseen("test") == n_unseen
+
+
+@pytest.mark.data
+def test_the_negatives_of_codex_s_are_false(data_root: Path):
+    folder = data_root / "codex" / "codex-s"
+    splits = read_splits(folder, holdout=0.1, seed=0)
+    negatives = read_negatives(folder, splits)
+    assert [len(part) for part in negatives.values()] == [1_827, 1_828]
+    true = {tuple(row) for part in splits.as_mapping().values() for row in part.tolist()}
+    assert not true & {tuple(row) for part in negatives.values() for row in part.tolist()}
