@@ -96,7 +96,7 @@ def test_on_a_small_graph(name: str, norm: Any, weights: str):
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "norm"), CASES)
 def test_on_codex_s(name: str, norm: Any, data_root: Path):
-    """After two epochs, in the float32 of use; PyKEEN needs 15 ms a triple for RotatE."""
+    """After two epochs, in float64: in float32 both sides round ties apart, one rank in 800."""
     read = read_splits(data_root / "codex" / "codex-s", holdout=0.1, seed=0)
     sizes = {"n_entities": read.graph.n_entities, "n_relations": read.graph.n_relations}
     generator = torch.Generator().manual_seed(0)
@@ -107,5 +107,5 @@ def test_on_codex_s(name: str, norm: Any, data_root: Path):
     )  # fmt: skip
     train(ours, read.train, config=config, generator=generator)
     splits = read.as_mapping()
-    splits["test"] = splits["test"][: 100 if name == "rotate" else 400]
-    assert assert_equal_metrics(name, norm, ours, splits, sizes) > 0.02  # chance is 0.004
+    splits["test"] = splits["test"][: 48 if name == "rotate" else 400]
+    assert assert_equal_metrics(name, norm, ours.double(), splits, sizes) > 0.02  # chance is 0.004
