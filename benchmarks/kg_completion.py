@@ -182,6 +182,7 @@ def compare_training(kind: str, sizes: dict[str, int], splits: Splits, options: 
         factory = CoreTriplesFactory(
             torch.from_numpy(part), sizes["n_entities"], sizes["n_relations"]
         )
+        theirs.reset_parameters_ = lambda: theirs  # a loop begins by drawing weights of its own
         loop = SLCWATrainingLoop(
             model=theirs, triples_factory=factory,
             optimizer=torch.optim.Adam(theirs.parameters(), lr=SAMPLED.learning_rate),
@@ -189,7 +190,7 @@ def compare_training(kind: str, sizes: dict[str, int], splits: Splits, options: 
         )  # fmt: skip
         return loop.train(
             triples_factory=factory, num_epochs=1, batch_size=512, use_tqdm=False,
-            use_tqdm_batch=False, continue_training=True,  # else it draws weights of its own
+            use_tqdm_batch=False,
         )  # fmt: skip
 
     ours, history = best(run_ours(SAMPLED), options.repeat)
@@ -224,6 +225,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--kinds", default=",".join(KINDS), help="as printed, by commas")
+    parser.add_argument("--only", choices=["ranking", "training"])
     parser.add_argument("--quick", action="store_true", help="CoDEx-S and fewer triples of PyKEEN")
     options = parser.parse_args()
     options.few, options.many, options.batch_size = (16, 208, 16) if options.quick else (16, 80, 16)
@@ -236,10 +238,10 @@ def main() -> None:
     show_memory(sizes, splits)
     print(f"ranking the test split; PyKEEN by the slope from {options.few} to {options.many}")
     kinds = options.kinds.split(",")
-    for kind in kinds:
+    for kind in [] if options.only == "training" else kinds:
         compare_ranking(kind, sizes, splits, options)
     print(f"training on {min(options.trained, len(splits['train']))} triples, 32 negatives each")
-    for kind in (kind for kind in TRAINED if kind in kinds):
+    for kind in [] if options.only == "ranking" else TRAINED:
         compare_training(kind, sizes, splits, options)
 
 

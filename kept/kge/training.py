@@ -327,9 +327,9 @@ def _sampled_loss(
     against = _against_shared if config.share_negatives else _against_own
     negatives = against(scorer, states, sides, drawn)
     for slot, rows, ids, negative in zip((0, 2), sides, drawn, negatives, strict=True):
-        parts = (part.index_select(0, rows) for part in states)
+        head, relation, tail = (part.index_select(0, rows) for part in states)
         losses = contrast(
-            scorer.score_for("tail" if slot else "head", *parts),
+            scorer.score_for("tail" if slot else "head", head, relation, tail),
             sampler.without_known(negative, batch[rows], ids, slot),
             loss=config.loss, margin=config.margin, temperature=config.adversarial_temperature,
         )  # fmt: skip
@@ -351,8 +351,9 @@ def _against_own(
     scorer: Scorer, states: tuple[Tensor, ...], sides: list[Tensor], drawn: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """The same where every row has its own draws; both sides in one go."""
-    n_heads, parts = len(sides[0]), [part.index_select(0, torch.cat(sides)) for part in states]
-    scores = scorer.corrupted(*parts, drawn=torch.cat(drawn), n_heads=n_heads)
+    n_heads = len(sides[0])
+    head, relation, tail = (part.index_select(0, torch.cat(sides)) for part in states)
+    scores = scorer.corrupted(head, relation, tail, torch.cat(drawn), n_heads)
     return scores[:n_heads], scores[n_heads:]
 
 
