@@ -292,8 +292,8 @@ def batch_loss(
 ) -> Tensor:
     """Mean loss of one batch of triples `[batch 3]`."""
     head, relation, tail = batch.unbind(1)
-    # one look-up of both ends, so that the gradient of the table is written once
-    head_states, tail_states = embedding(batch[:, [0, 2]].T, scorer.entities)
+    # sparse: candidates always give the table a dense gradient, and this one is added to it
+    head_states, tail_states = embedding(batch[:, [0, 2]].T, scorer.entities, sparse=True)
     states = (head_states, embedding(relation, scorer.relations), tail_states)
     if config.objective == "one_vs_all":
         loss = cross_entropy(scorer.tails(states[0], states[1], scorer.entities), tail)
@@ -351,10 +351,9 @@ def _against_own(
     scorer: Scorer, states: tuple[Tensor, ...], sides: list[Tensor], drawn: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """The same where every row has its own draws; both sides in one go."""
-    n_heads = len(sides[0])
     head, relation, tail = (part.index_select(0, torch.cat(sides)) for part in states)
-    scores = scorer.corrupted(head, relation, tail, torch.cat(drawn), n_heads)
-    return scores[:n_heads], scores[n_heads:]
+    scores = scorer.corrupted(head, relation, tail, torch.cat(drawn), len(sides[0]))
+    return scores[: len(sides[0])], scores[len(sides[0]) :]
 
 
 def _validate(
