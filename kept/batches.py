@@ -59,7 +59,8 @@ class KnowledgeBatch:
     `entity_labels`: the entity row to predict at a word, IGNORE elsewhere.
     `pair_labels`: class of the two segments together (next sentence, sentence order).
     `target_spans`: the mentions that a task asks about, in the task's order (head, tail).
-    `labels`: the task's own. `sampled_entities`: entity rows that a loss ranks (golds and
+    `labels`: the task's own; `task_ids`: which of several tasks is asked, the same for all (absent:
+    the first). `sampled_entities`: entity rows that a loss ranks (golds and
     negatives), shared by the batch. `triples`: triples to score, whose entities are texts;
     `second_triples`: those of a second graph.
     """
@@ -83,6 +84,7 @@ class KnowledgeBatch:
     pair_labels: Int[Tensor, " batch"] | None = None
     target_spans: Int[Tensor, "batch target 2"] | None = None
     labels: Tensor | None = None
+    task_ids: Int[Tensor, " batch"] | None = None
     sampled_entities: Int[Tensor, " sampled"] | None = None
     triples: TripleBatch | None = None
     second_triples: TripleBatch | None = None
@@ -179,7 +181,7 @@ def pack(batches: Sequence[KnowledgeBatch], n_nodes: int, *, word_pad_id: int = 
     places: list[tuple[int, int, int]] = []
     for i, batch in enumerate(batches):
         length = batch.node_ids.shape[1]
-        unpacked = ("labels", "pair_labels", *_WHOLE_FIELDS)
+        unpacked = ("labels", "pair_labels", "task_ids", *_WHOLE_FIELDS)
         if len(batch) != 1 or any(getattr(batch, name) is not None for name in unpacked):
             raise BatchError(f"batch {i} to pack: one sample, none of {', '.join(unpacked)}")
         if length > n_nodes:
@@ -297,7 +299,7 @@ def _fill(
         values[name] = _put(whole, parts, places)
     visible = torch.eye(n_new, dtype=torch.bool, device=device).repeat(n_batch, 1, 1)
     values["visible_mask"] = _put(visible, [batch.visible_mask for batch in batches], places)
-    for name in (*_MENTION_FILLS, "labels", "pair_labels"):
+    for name in (*_MENTION_FILLS, "labels", "pair_labels", "task_ids"):
         if all(getattr(batch, name) is None for batch in batches):
             continue
         parts = _all_or_none(batches, name)

@@ -1,5 +1,7 @@
 """`read_lines`: the lines of a plain, gzip, bzip2 or Zstandard file, whatever is wrong with it.
 
+A path that goes on inside a zip archive (`ARCHIVE.zip/MEMBER`) is that member.
+
 Cost is linear in the bytes, memory is bounded by `max_line_bytes` and the block size, whatever the
 compression ratio. Lines end at LF and nowhere else; the CR of a CRLF goes with it, any other CR
 stays. A byte-order mark at the start of the file goes.
@@ -12,6 +14,7 @@ damage is one more line of the file, rejected: its raw bytes are the unfinished 
 from __future__ import annotations
 
 import bz2
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
@@ -180,6 +183,10 @@ COMPRESSED = frozenset(_CODECS)
 
 
 def _blocks(path: Path) -> Blocks:
+    archive = next((parent for parent in path.parents if parent.suffix.lower() == ".zip"), None)
+    if archive is not None and archive.is_file():
+        yield from _member(archive, path.relative_to(archive).as_posix())
+        return
     try:
         with path.open("rb") as stream:
             codec = _CODECS.get(path.suffix.lower())
@@ -190,6 +197,19 @@ def _blocks(path: Path) -> Blocks:
                 yield from _decompress(stream, codec)
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _member(archive: Path, name: str) -> Blocks:
+    try:
+        with zipfile.ZipFile(archive) as container, container.open(name) as stream:
+            while block := stream.read(BLOCK_BYTES):
+                yield block
+    except KeyError as error:
+        raise SourceError(f"{archive} has no member {name!r}; give one that it holds") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise _StreamDamageError(f"the zip data are damaged ({error})") from error
+    except OSError as error:
+        raise SourceError(f"{archive} cannot be read: {error.strerror or error}") from error
 
 
 def _decompress(stream: BinaryIO, codec: _Codec) -> Blocks:

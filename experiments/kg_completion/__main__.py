@@ -108,7 +108,8 @@ def main() -> None:
     told = {
         "dataset": given.dataset, "seed": plan["seed"], "scorers": results,
         "n_unseen": splits.n_unseen("test"),
-        "command": f"python -m experiments.kg_completion --dataset {given.dataset}",
+        "command": f"python -m experiments.kg_completion --dataset {given.dataset}"
+        + (f" --scorers {given.scorers}" if given.scorers else ""),
         "content_hash": splits.graph.content_hash, "torch": torch.__version__,
     }  # fmt: skip
     text = page(told, plan, audit(splits))

@@ -30,21 +30,21 @@ class World:
     report: DamageReport
 
 
-def read_world(root: Path) -> World:
-    """Read everything; a few seconds."""
+def read_world(root: Path, codex: tuple[str, ...] = ("s", "m")) -> World:
+    """Read everything; a few seconds. `codex`: sizes of CoDEx whose triples join the facts."""
     report = DamageReport()
     examples = tuple(
         example
         for file in sorted((root / "lama" / "TREx").glob("P*.jsonl.gz"))
         for example in read_trex(file, report, distinct=True)
     )
-    triples = list(dict.fromkeys([*_facts(examples), *_codex(root)]))
+    triples = list(dict.fromkeys([*_facts(examples), *_codex(root, codex)]))
     descriptions = dict(_descriptions(root))
     entities = {name: None for h, _, t in triples for name in (h, t)}
     relations = {triple.relation: None for triple in triples}
     graph = graph_from_records(
         [*triples, *_texts(root, entities, relations, descriptions)],
-        sources=("LAMA T-REx facts", "CoDEx-S train", "CoDEx-M train"),
+        sources=("LAMA T-REx facts", *(f"CoDEx-{size.upper()} train" for size in codex)),
         licence="CC-BY-NC-4.0 (T-REx part); CoDEx is MIT, Wikidata CC0",
     )
     tails = {triple.tail for triple in triples}
@@ -58,8 +58,8 @@ def _facts(examples: tuple[RelationExample, ...]) -> Iterator[Triple]:
         yield Triple(example.head, example.relation, example.tail)
 
 
-def _codex(root: Path) -> Iterator[Triple]:
-    for size in ("s", "m"):
+def _codex(root: Path, sizes: tuple[str, ...]) -> Iterator[Triple]:
+    for size in sizes:
         with gzip.open(root / f"codex/codex-{size}/train.txt.gz", "rt", encoding="utf-8") as lines:
             for line in lines:
                 yield Triple(*line.rstrip("\n").split("\t"))

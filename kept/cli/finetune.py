@@ -29,10 +29,11 @@ def finetune(
     ],
     config: ConfigFile = None,
     task: Annotated[
-        str | None, typer.Option(help="relation, typing, classification or tagging.")
+        str | None,
+        typer.Option(help="relation, document_relations, typing, classification or tagging."),
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="trex, fewrel, wiki80, tagme, tsv or conll.")
+        str | None, typer.Option(help="Of the files: wiki80, docred, tagme, tsv, conll and others.")
     ] = None,
     train: Annotated[Path | None, typer.Option(help="Training file.")] = None,
     dev: Annotated[

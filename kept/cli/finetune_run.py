@@ -44,7 +44,7 @@ def run(
     disable_progress_bar()
     console = Console(stderr=True)
     made = assemble(config.with_absolute_paths())
-    console.print(str(made.train), markup=False, highlight=False)
+    console.print(str(made.data), markup=False, highlight=False)
     result = _train(made, output, how, console)
     if result.stopped == "finished":
         _score(made, output)
@@ -60,7 +60,7 @@ def _train(made: FinetuneRun, output: Path, how: Resume, console: Console) -> Tr
             made.tokenizer.save_pretrained(output)
         return train(
             made.model,
-            made.train,
+            made.data,
             made.config.training,
             output,
             evaluate=made.evaluate if made.config.training.evaluate_every else None,

@@ -6,7 +6,8 @@ else (objectives, heads, training, saving) takes any of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -19,12 +20,16 @@ from transformers import (
 )
 
 from kept import hosts
+from kept.adapters.inside import PLACES, freeze_around, is_inside, put_inside
 from kept.batches import KnowledgeBatch
 from kept.encoders import keep_weights
 from kept.errors import CheckpointError, ConfigError
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
+
+EMBEDDINGS, HEAD = "embeddings", "head"
+_HOST_LAYER = re.compile(r"host\.encoder\.layer\.(\d+)\.")
 
 Config = TypeVar("Config", bound="KnowledgeConfig")
 Model = TypeVar("Model", bound="KnowledgeModel")
@@ -38,6 +43,8 @@ class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
     of the vocabularies that the tables' rows follow, `content_hash` that of the whole graph.
     `objectives`: name to options, of the objectives that were trained on top (see
     `kept.objectives.model`). `head`: name and options of a task's head (see `kept.heads.model`).
+    `inside`: "lora" or "houlsby" to its options, where the host carries one
+    (`kept.adapters.inside`).
     """
 
     sub_configs = {"host": AutoConfig}  # noqa: RUF012 - the form Hugging Face reads
@@ -52,6 +59,7 @@ class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
         content_hash: str = "",
         objectives: Mapping[str, Mapping[str, Any]] | None = None,
         head: Mapping[str, Any] | None = None,
+        inside: Mapping[str, Mapping[str, Any]] | None = None,
         initializer_range: float = 0.02,
         **options: Any,
     ) -> None:
@@ -61,6 +69,7 @@ class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
         self.id_space_hash, self.content_hash = id_space_hash, content_hash
         self.objectives = {name: dict(value) for name, value in (objectives or {}).items()}
         self.head = dict(head or {})
+        self.inside = {name: dict(value) for name, value in (inside or {}).items()}
         self.initializer_range = initializer_range
         super().__init__(**options)
 
@@ -153,6 +162,12 @@ class KnowledgeEncoder(KnowledgeModel):
             keep_weights(host)
         hosts.check_host(self.host)
         self.config.host = self.host.config  # one object: a grown vocabulary is saved
+        put_inside(self.host, self.config.inside)
+
+    @property
+    def n_states(self) -> int:
+        """How many `hidden_states` there are: the embeddings' and one a layer."""
+        return int(self.host.config.num_hidden_layers) + 1
 
     @classmethod
     def from_host(
@@ -180,6 +195,44 @@ class KnowledgeEncoder(KnowledgeModel):
         """States of every node; padded nodes have states that mean nothing."""
         raise NotImplementedError  # abstract: each paper file has its own
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of `group_of`, lowest first: "embeddings", "layer.0" and so on, "head"."""
+        n_layers = self.host.config.num_hidden_layers
+        return (EMBEDDINGS, *map(layer_group, range(n_layers)), HEAD)
+
+    def group_of(self, name: str) -> str:
+        """The group of the parameter `name`: how far down it works, for what goes layer by layer.
+
+        Everything that reads the last layer belongs to "head", the host's pooler too.
+        """
+        if found := _HOST_LAYER.match(name):
+            return layer_group(int(found[1]))
+        if name.startswith("host."):
+            return HEAD if name.startswith("host.pooler.") else EMBEDDINGS
+        return self.beside(name)
+
+    def beside(self, name: str) -> str:
+        """The group of a parameter outside the host: an encoder that has some says which."""
+        raise ConfigError(f"{type(self).__name__}.beside does not know the parameter {name!r}")
+
+    def insert(self, kind: str, options: Mapping[str, Any]) -> None:
+        """Put "lora" or "houlsby" into the host, whose own weights stand still from here on.
+
+        It is saved with the model and there again when it is opened. Raises `ConfigError` where
+        there is one already.
+        """
+        if self.config.inside:
+            raise ConfigError(f"this encoder carries {list(self.config.inside)} already; keep them")
+        inside = {kind: dict(options)}
+        put_inside(self.host, inside)
+        self.config.inside = inside
+        self.freeze()
+
+    def freeze(self) -> None:
+        """Freeze what never trains: with something put inside it, the rest of the host."""
+        freeze_around(self.host, tuple(self.config.inside))
+
     def begin_task(self) -> None:
         """Called once, when a new task head is put on: the moment to freeze other parts."""
 
@@ -188,26 +241,37 @@ class KnowledgeEncoder(KnowledgeModel):
 
     def train_only(self, names: tuple[str, ...]) -> None:
         """Freeze every parameter outside the named `parts`; raises `ConfigError` on other names."""
-        prefixes = self._prefixes(names)
+        named = self._named(names)
         for name, parameter in self.named_parameters():
-            if not name.startswith(prefixes):
+            if not named(name):
                 parameter.requires_grad_(False)
 
     def freeze_parts(self, names: tuple[str, ...]) -> None:
         """Freeze the named `parts`, or all with "encoder"; raises `ConfigError` on other names."""
-        prefixes = self._prefixes(names)
+        named = self._named(names)
         for name, parameter in self.named_parameters():
-            if name.startswith(prefixes):
+            if named(name):
                 parameter.requires_grad_(False)
 
-    def _prefixes(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        parts = {"encoder": ("",), **self.parts}
-        unknown = [name for name in names if name not in parts]
+    def _named(self, names: tuple[str, ...]) -> Callable[[str], bool]:
+        """Whether a parameter is in one of these parts, or in what was put inside the host."""
+        parts, inside = {"encoder": ("",), **self.parts}, {*PLACES} & {*self.config.inside}
+        unknown = [name for name in names if name not in parts and name not in inside]
         if unknown:
             raise ConfigError(
-                f"{type(self).__name__} has no part {unknown[0]!r}; it has {sorted(parts)}"
+                f"{type(self).__name__} has no part {unknown[0]!r}; "
+                f"it has {sorted({*parts, *inside})}"
             )
-        return tuple(prefix for name in names for prefix in parts[name])
+        prefixes = tuple(prefix for name in names for prefix in parts.get(name, ()))
+        kinds = tuple(name for name in names if name in inside)
+        return lambda name: (
+            name.startswith(prefixes) or (name.startswith("host.") and is_inside(name, kinds))
+        )
+
+
+def layer_group(index: int) -> str:
+    """The group of the host's layer `index`, from 0."""
+    return f"layer.{index}"
 
 
 def graph_fields(graph: KnowledgeGraph) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
-from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
+from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.outputs import KnowledgeOutput
@@ -108,6 +108,10 @@ class CoLAKE(KnowledgeEncoder):
         super()._init_weights(module)
         if module is getattr(self, "kind_embeddings", None):
             nn.init.zeros_(self.kind_embeddings.weight)
+
+    def beside(self, name: str) -> str:
+        """All tables are embeddings."""
+        return EMBEDDINGS
 
     @property
     def position_offset(self) -> int:

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
-from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
+from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
 from kept.kge.trained import read_description
 from kept.kge.vectors import RECIPE, entity_vectors
@@ -141,8 +141,14 @@ class ERNIE(KnowledgeEncoder):
         if module is getattr(self, "entity_vectors", None):
             nn.init.zeros_(self.entity_vectors.weight[:N_SPECIAL_ROWS])
 
+    def beside(self, name: str) -> str:
+        """A fusion belongs to its layer, entity vectors to the embeddings."""
+        part, index, *_ = name.split(".")
+        return layer_group(int(index)) if part == "fusions" else EMBEDDINGS
+
     def freeze(self) -> None:
         """Entity vectors are inputs: they are never trained."""
+        super().freeze()
         self.entity_vectors.requires_grad_(False)
 
     @torch.no_grad()

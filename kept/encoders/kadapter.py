@@ -25,7 +25,7 @@ from kept.adapters.files import RUN_FOLDER, find_adapter, read_adapter, write_ad
 from kept.adapters.fusion import make_fusion
 from kept.batches import KnowledgeBatch
 from kept.convert.tables import load_strictly
-from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
+from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import ConfigError
 from kept.layers.packing import dense_rows
 from kept.outputs import KnowledgeOutput
@@ -183,6 +183,11 @@ class KAdapter(KnowledgeEncoder):
         return made
 
     @property
+    def n_states(self) -> int:
+        """The host's, and the fused ones."""
+        return super().n_states + 1
+
+    @property
     def names(self) -> list[str]:
         """The adapters' names, in the order in which they are fused."""
         return sorted(self.config.adapters)
@@ -228,8 +233,17 @@ class KAdapter(KnowledgeEncoder):
             adapter_states=found,
         )
 
+    def beside(self, name: str) -> str:
+        """A block belongs to the layer whose state it reads, the fusion to the head."""
+        part, *inner = name.split(".")
+        if part != "adapters":
+            return HEAD
+        state = self.adapter(inner[0]).options.layers[int(inner[2])]
+        return layer_group(state - 1) if state else EMBEDDINGS
+
     def freeze(self) -> None:
         """Freeze what does not move in this stage."""
+        super().freeze()
         moving = tuple(f"{name}." for name in self.config.trains)
         for name, parameter in self.named_parameters():
             if not name.startswith(moving):

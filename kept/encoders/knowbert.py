@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
-from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
+from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
 from kept.kge.vectors import entity_vectors
 from kept.layers.entity_linker import (
@@ -252,7 +252,15 @@ class KnowBERT(KnowledgeEncoder):
                     table.parts.copy_(torch.cat([torch.tensor(SPECIAL_PARTS), parts]))
         return model
 
+    def beside(self, name: str) -> str:
+        """A KAR belongs to the layer that it follows, its table of entities to the embeddings."""
+        _, kar, inner, *_ = name.split(".")
+        if inner == "entities":
+            return EMBEDDINGS
+        return layer_group(next(spec.layer or 0 for spec in self.specs if spec.name == kar))
+
     def freeze(self) -> None:
+        super().freeze()
         for name in self.linkers:
             self.linker(name).entities.vectors.requires_grad_(False)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kept.batches import IGNORE, KnowledgeBatch
@@ -18,6 +18,7 @@ from kept.encoders import encoder_of, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.heads.base import Head
+from kept.heads.layer_mix import LayerMix, LayerMixOptions
 from kept.heads.pooled import (
     PooledHead,
     PooledOptions,
@@ -33,6 +34,25 @@ from kept.outputs import KnowledgeOutput
 
 SINGLE, MULTI = "single_label_classification", "multi_label_classification"
 TAGGING = "token_classification"
+MAIN_LOSS = "class"
+"""Name of the loss; those of further tasks are theirs."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a head answers: the name of its loss, its kind and its classes."""
+
+    loss: str
+    problem_type: str
+    labels: tuple[str, ...]
+
+
+class FurtherHead(nn.Module):
+    """The head of a further task, with a mixture of layers of its own, if any."""
+
+    def __init__(self, head: Head, layer_mix: LayerMix | None) -> None:
+        super().__init__()
+        self.head, self.layer_mix = head, layer_mix
 
 
 @dataclass(frozen=True)
@@ -66,8 +86,12 @@ def head_kind(name: str) -> HeadKind:
 class KnowledgeForTask(KnowledgeModel):
     """An encoder and one head; `forward` adds `class_logits`, and the loss `class` for labels.
 
+    `add_task` puts further heads beside it, one a task; a batch says by `task_ids` which is asked.
+
     `config.head` names the head, its options and the encoder's `frozen` parts, which stay frozen
-    after loading; `config.id2label` are the classes.
+    after loading, and the options of a `layer_mix`, where the head reads one; `config.id2label` are
+    the classes. An encoder that is frozen as a whole stays in evaluation mode: its states are the
+    features that the head reads.
     `config.problem_type`: `single_label_classification` (cross entropy, `labels [batch]`),
     `multi_label_classification` (binary cross entropy averaged over batch and classes, `labels
     [batch class]`) or `token_classification` (cross entropy over nodes, `node_labels`).
@@ -75,15 +99,15 @@ class KnowledgeForTask(KnowledgeModel):
 
     def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
         super().__init__(config)
-        if config.problem_type not in (SINGLE, MULTI, TAGGING):
-            raise ConfigError(
-                f"problem_type is {config.problem_type!r}; use {SINGLE!r}, {MULTI!r} or {TAGGING!r}"
-            )
+        _require_kind(config.problem_type)
         self.encoder = encoder = encoder_of(self.config, encoder)
         options = dict(config.head)
-        name, self.frozen = options.pop("name"), tuple(options.pop("frozen", ()))
-        kind = head_kind(name)
-        self.head = kind.module.for_encoder(encoder, config.num_labels, kind.read(name, options))
+        self.frozen, further = tuple(options.pop("frozen", ())), options.pop("further", [])
+        made = _made(encoder, options, config.num_labels)
+        self.head, self.layer_mix = made.head, made.layer_mix
+        self.further = nn.ModuleDict(
+            {task["name"]: _made(encoder, task["head"], len(task["labels"])) for task in further}
+        )
         self.post_init()
         self.freeze()
 
@@ -96,6 +120,7 @@ class KnowledgeForTask(KnowledgeModel):
         *,
         problem_type: str = SINGLE,
         frozen: Sequence[str] = (),
+        layer_mix: LayerMixOptions | None = None,
         **options: Any,
     ) -> KnowledgeForTask:
         """`encoder` with a new head for `labels`; `options` are the head's.
@@ -104,8 +129,7 @@ class KnowledgeForTask(KnowledgeModel):
         """
         encoder.begin_task()
         config = encoder.config
-        values = dataclasses.asdict(head_kind(head).read(head, options))
-        config.head = {"name": head, "frozen": list(frozen), **values}
+        config.head = {"frozen": list(frozen), **_described(head, layer_mix, options)}
         config.objectives = {}
         config.id2label = dict(enumerate(labels))
         config.label2id = {label: i for i, label in enumerate(labels)}
@@ -113,6 +137,43 @@ class KnowledgeForTask(KnowledgeModel):
         model = cls(config, encoder=encoder)
         model.to(encoder.host.dtype)
         return model
+
+    def add_task(
+        self,
+        name: str,
+        head: str,
+        labels: Sequence[str],
+        *,
+        problem_type: str,
+        layer_mix: LayerMixOptions | None = None,
+        **options: Any,
+    ) -> None:
+        """A new head for a further task, the next number of `task_ids`; `options` are the head's.
+
+        Raises `ConfigError` for a name that is there already.
+        """
+        _require_kind(problem_type)
+        if name in self.further:
+            raise ConfigError(f"there is a task {name!r} already; there are {[*self.further]}")
+        described = _described(head, layer_mix, options)
+        task = {"name": name, "head": described, "labels": list(labels)}
+        # a list: a saved configuration sorts its mappings, and tasks go by number
+        further = self.config.head.setdefault("further", [])
+        further.append({**task, "problem_type": problem_type})
+        made = _made(self.encoder, described, len(labels))
+        made.apply(self._init_weights)
+        self.further[name] = made.to(device=self.device, dtype=self.encoder.host.dtype)
+
+    def question(self, task: int = 0) -> Question:
+        """What is asked in task number `task`, 0 the first; raises `BatchError` beyond the last."""
+        config = self.config
+        if task == 0:
+            labels = tuple(config.id2label[i] for i in range(config.num_labels))
+            return Question(MAIN_LOSS, config.problem_type, labels)
+        if not 0 < task <= len(self.further):
+            raise BatchError(f"task {task} is asked, there are 0 to {len(self.further)}")
+        found = config.head["further"][task - 1]
+        return Question(found["name"], found["problem_type"], tuple(found["labels"]))
 
     @classmethod
     def from_pretrained(cls, name_or_path: Any, *args: Any, **options: Any) -> Self:
@@ -126,29 +187,89 @@ class KnowledgeForTask(KnowledgeModel):
         self.encoder.freeze()
         self.encoder.freeze_parts(self.frozen)
 
+    def train(self, mode: bool = True) -> Self:
+        """As any module, but an encoder that is frozen as a whole stays in evaluation mode."""
+        super().train(mode)
+        if "encoder" in self.frozen:
+            self.encoder.eval()
+        return self
+
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """The encoder's output with `class_logits`, and the loss `class` if there are labels."""
+        """The encoder's output with `class_logits`, and the task's loss if there are labels."""
+        task = _task_of(batch)
+        question, (head, layer_mix) = self.question(task), self._reads(task)
         output: KnowledgeOutput = self.encoder(batch)
-        logits: Tensor = self.head(output, batch, self.encoder)
-        tagging = self.config.problem_type == TAGGING
+        read = output
+        if layer_mix is not None:
+            read = dataclasses.replace(output, node_states=layer_mix(output.hidden_states))
+        logits: Tensor = head(read, batch, self.encoder)
+        tagging = question.problem_type == TAGGING
         labels = batch.node_labels if tagging else batch.labels
-        losses = {} if labels is None else {"class": self._loss(logits, labels)}
+        losses = {}
+        if labels is not None:
+            losses[question.loss] = task_loss(question.problem_type, logits, labels)
         return dataclasses.replace(output, class_logits=logits, losses=losses)
 
-    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        kind = self.config.problem_type
-        expected = tuple(logits.shape) if kind == MULTI else tuple(logits.shape[:-1])
-        if tuple(labels.shape) != expected:
-            raise BatchError(f"labels have shape {tuple(labels.shape)}, {kind} needs {expected}")
-        if kind == MULTI:
-            return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
-        asked = labels != IGNORE
-        outside = asked & ((labels < 0) | (labels >= logits.shape[-1]))
-        if bool(outside.any()):
-            raise BatchError(
-                f"label {int(labels[outside][0])} is outside the {logits.shape[-1]} classes"
-            )
-        flat = F.cross_entropy(
-            logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum"
+    def layer_weights(self, task: int = 0) -> dict[str, Any] | None:
+        """Weights and gamma of a task's layer mixture; None where its head reads the last layer."""
+        _, layer_mix = self._reads(task)
+        return None if layer_mix is None else layer_mix.report()
+
+    def _reads(self, task: int) -> tuple[Head, LayerMix | None]:
+        """The head of a task, and the mixture of layers that it reads, if any."""
+        if task == 0:
+            return self.head, self.layer_mix
+        found = [*self.further.values()][task - 1]
+        assert isinstance(found, FurtherHead)
+        return found.head, found.layer_mix
+
+
+def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
+    """The loss of a `problem_type`; raises `BatchError` for labels that do not fit."""
+    expected = tuple(logits.shape) if kind == MULTI else tuple(logits.shape[:-1])
+    if tuple(labels.shape) != expected:
+        raise BatchError(f"labels have shape {tuple(labels.shape)}, {kind} needs {expected}")
+    if kind == MULTI:
+        return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+    asked = labels != IGNORE
+    outside = asked & ((labels < 0) | (labels >= logits.shape[-1]))
+    if bool(outside.any()):
+        raise BatchError(
+            f"label {int(labels[outside][0])} is outside the {logits.shape[-1]} classes"
         )
-        return flat / asked.sum().clamp(min=1)
+    flat = F.cross_entropy(
+        logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum"
+    )
+    return flat / asked.sum().clamp(min=1)
+
+
+def _require_kind(problem_type: str | None) -> None:
+    if problem_type not in (SINGLE, MULTI, TAGGING):
+        raise ConfigError(
+            f"problem_type is {problem_type!r}; use {SINGLE!r}, {MULTI!r} or {TAGGING!r}"
+        )
+
+
+def _described(
+    head: str, layer_mix: LayerMixOptions | None, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A head as a configuration keeps it."""
+    values = {"name": head, **dataclasses.asdict(head_kind(head).read(head, options))}
+    return values if layer_mix is None else {**values, "layer_mix": dataclasses.asdict(layer_mix)}
+
+
+def _made(encoder: KnowledgeEncoder, described: Mapping[str, Any], n_classes: int) -> FurtherHead:
+    options = dict(described)
+    name, mix = options.pop("name"), options.pop("layer_mix", None)
+    kind = head_kind(name)
+    head = kind.module.for_encoder(encoder, n_classes, kind.read(name, options))
+    return FurtherHead(head, None if mix is None else LayerMix(encoder.n_states, **mix))
+
+
+def _task_of(batch: KnowledgeBatch) -> int:
+    if batch.task_ids is None:
+        return 0
+    found: list[int] = batch.task_ids.unique().tolist()
+    if len(found) != 1:
+        raise BatchError(f"a batch asks the tasks {found}; one batch is of one task")
+    return found[0]

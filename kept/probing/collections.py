@@ -57,6 +57,11 @@ def lama_templates(folder: Path) -> Templates:
     return read_templates(folder / "relations.jsonl", DamageReport())
 
 
+def pararel_templates(folder: Path) -> Templates:
+    """ParaRel's patterns, 39 relations, several of each."""
+    return read_templates(folder / "pararel_patterns.tar.gz", DamageReport())
+
+
 Facts = Callable[[Path], list[ClozeFact]]
 Prompts = Callable[[Path], Templates]
 Reader = Callable[[Path, DamageReport, Draw], list[ClozeItem]]
@@ -104,7 +109,7 @@ COLLECTIONS: dict[str, Reader] = {
     "trex-paraphrased": _in_templates(
         trex_facts, _prompts("lpaqa_prompts.tar.gz", "paraphrase", best=True)
     ),
-    "pararel": _in_templates(pararel_facts, _prompts("pararel_patterns.tar.gz")),
+    "pararel": _in_templates(pararel_facts, pararel_templates),
     "squad": _squad,
 }
 

@@ -108,8 +108,8 @@ def _altered(row: _Altered, relation: str, fact: ClozeFact | None) -> AlteredIte
     if any(len(found) != 1 or found[0].count(MASK) != 1 for found in texts):
         raise EvaluationError(f"not one sentence of each kind with exactly one {MASK}")
     asked, negation, misprimed = (found[0] for found in texts)
-    prime, sign, question = misprimed.partition("? ")
-    if not sign or not prime or question != asked:
+    prime = misprimed.removesuffix(asked).rstrip("? ")
+    if not prime or not misprimed.endswith(f"? {asked}"):
         raise EvaluationError(f"{misprimed!r} is not a word, a question mark and {asked!r}")
     id = f"{relation}-{row.uuid}"
     subject = "" if relation == SQUAD else row.sub_label

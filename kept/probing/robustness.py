@@ -12,9 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
-from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from kept.errors import EvaluationError
 from kept.evaluation.statistics import Interval, bootstrap_interval
@@ -101,8 +98,10 @@ class Altered:
     """How answers change. Intervals are over the questions that both forms rank.
 
     `same_when_negated`: share of questions whose negation has the same first answer; a model that
-    understood would seldom give it. `right_when_negated`: share whose negation is answered with
-    the true object. `right` and `right_when_misprimed`: P@1 of the question and behind the prime.
+    understood would seldom give it. `rank_correlation`: mean Spearman's rho between the whole
+    orders of candidates of a question and its negation; None where the probe kept only the best.
+    `right_when_negated`: share whose negation is answered with the true object. `right` and
+    `right_when_misprimed`: P@1 of the question and behind the prime.
     `prime_answered`: share of misprimed questions whose first answer is the prime itself.
     """
 
@@ -114,6 +113,7 @@ class Altered:
     right: Interval
     right_when_misprimed: Interval
     prime_answered: Interval
+    rank_correlation: Interval | None
 
 
 def altered(
@@ -122,6 +122,7 @@ def altered(
     """Compare what `result` holds of the three forms of each question (found by their ids)."""
     answers = {answer.id: answer for answer in result.answers}
     negated: list[tuple[float, float]] = []
+    correlations: list[float] = []
     misprimed: list[tuple[float, float, float]] = []
     n_missing = 0
     for item in items:
@@ -130,19 +131,30 @@ def altered(
         behind = _found(answers, item.misprimed.id, ranking)
         if first is not None and other is not None:
             negated.append((float(first.top[0] == other.top[0]), other.hit(1)))
+            if frozenset(first.top) == frozenset(other.top):
+                correlations.append(rank_correlation(first.top, other.top))
         if first is not None and behind is not None:
-            said = behind.top[0].casefold() == item.prime.casefold()
-            misprimed.append((first.hit(1), behind.hit(1), float(said)))
+            primed = behind.top[0].casefold() == item.prime.casefold()
+            misprimed.append((first.hit(1), behind.hit(1), float(primed)))
         n_missing += first is None
+    if len(negated) < 2 or len(misprimed) < 2:
+        raise EvaluationError(
+            f"{len(negated)} negated and {len(misprimed)} misprimed questions are ranked beside "
+            "their originals; two of each are needed"
+        )
     draws = generator(seed, "altered questions")
     intervals = [
         bootstrap_interval(column, generator=draws)
         for table in (negated, misprimed)
-        for column in np.reshape(table, (len(table), -1)).T
+        for column in np.transpose(table)
     ]
-    if len(intervals) != 5:
-        raise EvaluationError("no negated or no misprimed question was ranked beside its original")
-    return Altered(len(negated), len(misprimed), n_missing, *intervals)
+    same, right_negated, right, right_misprimed, said = intervals
+    whole = len(correlations) == len(negated)
+    rho = bootstrap_interval(correlations, generator=draws) if whole else None
+    return Altered(
+        len(negated), len(misprimed), n_missing, same, right_negated, right, right_misprimed, said,
+        rho,
+    )  # fmt: skip
 
 
 def _found(answers: dict[str, ProbeAnswer], id: str, ranking: RankingName) -> Ranking | None:
@@ -150,21 +162,18 @@ def _found(answers: dict[str, ProbeAnswer], id: str, ranking: RankingName) -> Ra
     return None if answer is None else answer.ranking(ranking)
 
 
-def rank_correlation(
-    scores: Float[NDArray[np.floating], "item candidate"],
-    others: Float[NDArray[np.floating], "item candidate"],
-) -> Float[NDArray[np.float64], " item"]:
-    """Spearman's rho between two scorings of the same candidates, question by question.
+def rank_correlation(ours: Sequence[str], theirs: Sequence[str]) -> float:
+    """Spearman's rho between two orders of the same names (best first), without ties.
 
-    Kassner and Schütze's first measure of negation: near 1, the negation changed nothing. Equal
-    scores share their mean rank; a row of equal scores has no correlation and gives NaN.
+    >>> rank_correlation(["Paris", "Rome", "Bonn"], ["Bonn", "Rome", "Paris"])
+    -1.0
     """
-    ours, theirs = (rankdata(values, axis=1) for values in (scores, others))
-    if ours.shape != theirs.shape:
-        raise EvaluationError(f"{ours.shape} scores cannot be compared with {theirs.shape}")
-    ours, theirs = (ranks - ranks.mean(1, keepdims=True) for ranks in (ours, theirs))
-    scale = np.sqrt((ours**2).sum(1) * (theirs**2).sum(1))
-    found: NDArray[np.float64] = np.divide(
-        (ours * theirs).sum(1), scale, out=np.full(len(ours), np.nan), where=scale > 0
-    )
-    return found
+    places = {name: place for place, name in enumerate(theirs)}
+    if len(ours) < 2 or len(places) != len(ours) or any(name not in places for name in ours):
+        raise EvaluationError(
+            f"two orders of the same two names or more are compared, not of {len(ours)} and "
+            f"{len(theirs)}; probe with n_top large enough to keep every candidate"
+        )
+    n = len(ours)
+    squares = sum((place - places[name]) ** 2 for place, name in enumerate(ours))
+    return 1 - 6 * squares / (n * (n * n - 1))

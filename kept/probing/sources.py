@@ -9,49 +9,37 @@ from typing import TypeVar
 
 import msgspec
 
-from entity_linking.annotations import whole_file
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
+from kg_loaders.lines import read_lines
 
 Row = TypeVar("Row")
-
-
-def members(path: str | Path, inside: str = "") -> Iterator[tuple[str, bytes]]:
-    """Name and decompressed bytes of a file, of a folder's files or of an archive's, by name.
-
-    Of an archive only the files below a folder `inside`. Raises `SourceError` for what is missing
-    or damaged, and for a folder or archive without such files.
-    """
-    source = Path(path)
-    if source.is_dir():
-        files = sorted(file for file in source.iterdir() if file.is_file())
-        found: Iterator[tuple[str, bytes]] = ((str(file), whole_file(file)) for file in files)
-    elif ".tar" in source.suffixes or source.suffix == ".tgz":
-        found = iter(_archived(source, inside))
-    else:
-        found = iter([(str(source), whole_file(source))])
-    empty = True
-    for name, data in found:
-        empty = False
-        yield name, data
-    if empty:
-        below = f" below {inside}" if inside else ""
-        raise SourceError(f"{source} holds no files{below}; give the folder or archive with them")
 
 
 def lines(
     path: str | Path, report: DamageReport, inside: str = ""
 ) -> Iterator[tuple[str, int, int, bytes]]:
-    """File, number of the line, its first byte and itself; blank lines are counted and left out."""
-    for name, data in members(path, inside):
-        offset = 0
-        for number, raw in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
-            report.n_lines += 1
-            if raw.strip():
-                yield name, number, offset, raw.removesuffix(b"\r")
-            else:
-                report.n_blank += 1
-            offset += len(raw) + 1
+    """File, number of the line, its first byte and itself, file by file in the order of names.
+
+    `path` is a file, a folder or an archive; of an archive only the files below a folder `inside`
+    count. Blank lines are counted and left out. Raises `SourceError` for what is missing or
+    damaged, and for a folder or archive without such files.
+    """
+    source = Path(path)
+    if ".tar" in source.suffixes or source.suffix == ".tgz":
+        found = _archived(source, inside, report)
+    else:
+        found = _files(source, report)
+    empty = True
+    for name, number, offset, raw in found:
+        empty = False
+        if raw.strip():
+            yield name, number, offset, raw
+        else:
+            report.n_blank += 1
+    if empty and report.n_lines == 0:
+        below = f" below {inside}" if inside else ""
+        raise SourceError(f"{source} holds no lines{below}; give the file, folder or archive")
 
 
 def rows(
@@ -77,7 +65,16 @@ def stem(name: str) -> str:
     return PurePosixPath(name).name.partition(".")[0].partition("_")[0]
 
 
-def _archived(path: Path, inside: str) -> list[tuple[str, bytes]]:
+def _files(path: Path, report: DamageReport) -> Iterator[tuple[str, int, int, bytes]]:
+    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+    for file in files:
+        for number, offset, raw in read_lines(file, report):
+            yield str(file), number, offset, raw
+
+
+def _archived(
+    path: Path, inside: str, report: DamageReport
+) -> Iterator[tuple[str, int, int, bytes]]:
     found: list[tuple[str, bytes]] = []
     try:
         with tarfile.open(path, "r:*") as archive:
@@ -88,7 +85,12 @@ def _archived(path: Path, inside: str) -> list[tuple[str, bytes]]:
                     found.append((f"{path}:{member.name}", stream.read()))
     except (tarfile.TarError, OSError, EOFError) as error:
         raise SourceError(f"{path} cannot be read as an archive: {error}; fetch it again") from None
-    return sorted(found)
+    for name, data in sorted(found):
+        offset = 0
+        for number, raw in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
+            report.n_lines += 1
+            yield name, number, offset, raw.removesuffix(b"\r")
+            offset += len(raw) + 1
 
 
 def _below(folders: tuple[str, ...], inside: str) -> bool:

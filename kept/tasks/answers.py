@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kept.errors import CheckpointError
-from kept.tasks.finetuning import FinetuneRun, Set
+from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_scores import Answers
 
 ANSWERS = "predictions.jsonl"
@@ -27,7 +27,7 @@ class Answer:
     predicted: tuple[str, ...]
 
 
-def write_answers(path: Path, run: FinetuneRun, predictions: Mapping[Set, Answers]) -> None:
+def write_answers(path: Path, run: FinetuneRun, predictions: Mapping[str, Answers]) -> None:
     """One line an item: set, index, id, group, gold, predicted. The file appears when whole."""
     rows = []
     for name, answers in predictions.items():

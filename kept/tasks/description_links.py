@@ -25,7 +25,8 @@ from transformers import PreTrainedTokenizerBase
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Direction
-from kept.kge.scorers import SCORERS, Scorer
+from kept.kge.encoded import table_scorer
+from kept.kge.scorers import Scorer
 from kept.objectives.described_triples import Pieces, entity_text, relation_text, text_batch
 from kept.objectives.knowledge_embedding import (
     KnowledgeEmbedding,
@@ -215,14 +216,4 @@ def _scorer(
         extra["norm"] = options.norm if norm is None else norm
     elif norm is not None:
         raise ConfigError(f"norm belongs to transe, the model was trained with {options.score}")
-    scorer = SCORERS[options.score](
-        n_entities=0,
-        n_relations=0,
-        width=entities.shape[1],
-        generator=torch.Generator(),
-        **extra,
-    )
-    scorer.n_entities, scorer.n_relations = len(entities), len(relations)
-    scorer.entities = nn.Parameter(entities, requires_grad=False)
-    scorer.relations = nn.Parameter(relations, requires_grad=False)
-    return scorer
+    return table_scorer(options.score, entities, relations, **extra)

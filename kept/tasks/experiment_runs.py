@@ -228,7 +228,7 @@ class ExperimentRuns:
         place = self.folder / name
         ended = train(
             made.model,
-            made.train,
+            made.data,
             config.training,
             place,
             evaluate=made.evaluate if config.training.evaluate_every else None,

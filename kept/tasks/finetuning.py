@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import Link
+from entity_linking.mentions import Link, Mention
 from kept import hosts
 from kept.auto import saved_builder, saved_encoder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
@@ -24,7 +24,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError, NoControlError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import View
-from kept.heads.model import MULTI, TAGGING, KnowledgeForTask, head_kind
+from kept.heads.model import MULTI, TAGGING, KnowledgeForTask
 from kept.methods import Method, method, method_of
 from kept.randomness import generator, torch_seed
 from kept.tasks.controls import Knowledge, controlled_graph, n_joined, without_pairs
@@ -34,11 +34,13 @@ from kept.tasks.finetuning_examples import (
     OUTSIDE,
     TASKS,
     TaskExample,
+    for_training,
     hold_out,
     read_examples,
     some_of,
 )
 from kept.tasks.finetuning_scores import Answers, Baseline, scores
+from kept.tasks.several_tasks import FurtherSets, TaskMixture, keep_apart, with_further
 from kept.training.methods import builder_for, view_for
 from kg_loaders import KnowledgeGraph
 
@@ -48,25 +50,54 @@ SAMPLES_COMPARED = 64
 
 @dataclass(frozen=True)
 class FinetuneRun:
-    """A model ready to be trained, its data, what is asked of it, and what was found on the way."""
+    """A model ready to be trained, its data, what is asked of it, and what was found on the way.
+
+    `train` are the run's own examples, `data` is what is trained on: with `further` tasks, whose
+    runs share the model, all of theirs. `task` is this run's number among them. What is `asked` are
+    its sets, and those of further tasks as `NAME/dev`.
+    """
 
     config: FinetuneConfig
     model: KnowledgeForTask
     tokenizer: PreTrainedTokenizerBase
     train: TaskData
-    asked: dict[Set, TaskData]
+    asked: dict[str, TaskData]
     baseline: Baseline
     facts: dict[str, Any]
+    task: int = 0
+    further: dict[str, FinetuneRun] = dataclasses.field(default_factory=dict)
+
+    @property
+    def data(self) -> TaskData | TaskMixture:
+        """What the training loop reads."""
+        if not self.further:
+            return self.train
+        config = self.config
+        parts = [self.train, *(run.train for run in self.further.values())]
+        weights = [config.weight, *(each.weight for each in config.also)]
+        given = [weight for weight in weights if weight is not None]
+        mixing = 1.0 if config.mixing is None else config.mixing
+        return TaskMixture(parts, weights=given or None, mixing=mixing)
 
     def evaluate(self, model: torch.nn.Module, step: int) -> dict[str, float]:
-        """Scores on dev while training."""
+        """Scores on dev while training, and the weights of mixed layers."""
         found = self.score("dev")[1]
-        return {"accuracy": found["accuracy"]["estimate"], "micro_f1": found["micro"]["f1"]}
+        shown = {"accuracy": found["accuracy"]["estimate"], "micro_f1": found["micro"]["f1"]}
+        mix = self.model.layer_weights(self.task) or {"weights": []}
+        shown |= {f"weight of state {i}": weight for i, weight in enumerate(mix["weights"])}
+        for name, run in self.further.items():
+            own = run.evaluate(model, step)
+            shown |= {f"{name}: {score}": value for score, value in own.items()}
+        return shown
 
-    def score(self, name: Set) -> tuple[Answers, dict[str, Any]]:
+    def score(self, name: str) -> tuple[Answers, dict[str, Any]]:
         """Predictions for a set, and its scores beside the baseline's."""
-        data, config, kind = self.asked[name], self.config, self.model.config.problem_type
-        predicted = predict(self.model, data, threshold=config.threshold)
+        task, _, own = name.rpartition("/")
+        if task:
+            return self.further[task].score(own)
+        data, config, question = self.asked[name], self.config, self.model.question(self.task)
+        kind = question.problem_type
+        predicted = predict(self.model, data, threshold=config.threshold, task=self.task)
         made = [
             scores(
                 answers,
@@ -74,10 +105,12 @@ class FinetuneRun:
                 problem_type=kind,
                 no_relation=config.no_relation,
                 generator=generator(config.training.seed, "bootstrap", name),
+                format=config.format,
+                train=self.train.examples,
             )
             for answers in (predicted, self.baseline.answers(data.examples, kind))
         ]
-        known = set(self.model.config.label2id)
+        known = set(question.labels)
         n_unknown = sum(not known.issuperset(example.labels) for example in data.examples)
         counts = {
             "n_asked": len(data) + sum(data.skipped.values()),
@@ -87,21 +120,37 @@ class FinetuneRun:
         }
         return predicted, counts | made[0] | {"baseline": made[1]}
 
-    def metrics(self) -> tuple[dict[str, Any], dict[Set, Answers]]:
+    def metrics(self) -> tuple[dict[str, Any], dict[str, Answers]]:
         """Everything about the finished model, and its predictions by set."""
-        predictions: dict[Set, Answers] = {}
+        predictions: dict[str, Answers] = {}
         found: dict[str, Any] = {}
         for name in self.asked:
             predictions[name], found[name] = self.score(name)
-        return {**self.facts, **found}, predictions
+        if self.further:
+            found["also"] = {name: run.described() for name, run in self.further.items()}
+        return {**self.described(), **found}, predictions
+
+    def described(self) -> dict[str, Any]:
+        """What is known beside the scores, with the weights of mixed layers."""
+        mix = self.model.layer_weights(self.task)
+        return self.facts if mix is None else {**self.facts, "layer_mix": mix}
 
 
 @torch.no_grad()
 def predict(
-    model: KnowledgeForTask, data: TaskData, *, threshold: float, batch_size: int = 32
+    model: KnowledgeForTask,
+    data: TaskData,
+    *,
+    threshold: float,
+    batch_size: int = 32,
+    task: int = 0,
 ) -> Answers:
-    """Labels for every item of `data`, in its order; the model is left in the mode it was in."""
-    names, kind = model.config.id2label, model.config.problem_type
+    """Labels for every item of `data`, in its order; the model is left in the mode it was in.
+
+    `task`: which of the model's tasks is asked (`KnowledgeForTask.question`).
+    """
+    question = model.question(task)
+    names, kind = question.labels, question.problem_type
     was_training = model.training
     model.eval()
     found: dict[int, tuple[str, ...]] = {}
@@ -110,6 +159,8 @@ def predict(
         chosen = order[start : start + batch_size]
         samples = [data.sample(i, epoch=0, seed=0) for i in chosen]
         batch = data.collate(samples, epoch=0, seed=0, step=0)
+        if task:
+            batch = dataclasses.replace(batch, task_ids=torch.full((len(batch),), task))
         logits = model(batch.to(model.device)).class_logits.float().cpu()
         for place, item in enumerate(chosen):
             if kind == TAGGING:
@@ -132,16 +183,26 @@ def _tags(logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int) -> li
 
 
 # ---- from a configuration ------------------------------------------------------------------------
-def assemble(config: FinetuneConfig, *, is_pretrained_control: bool = False) -> FinetuneRun:
+def assemble(
+    config: FinetuneConfig,
+    hidden: Sequence[TaskExample] = (),
+    *,
+    is_pretrained_control: bool = False,
+) -> FinetuneRun:
     """Read, split, control, build; same configuration, same weights and data.
 
-    A control that shows the model nothing else than the true graph is refused, unless
-    `is_pretrained_control`: the model was pre-trained under that control.
+    `hidden` examples are asked elsewhere: as of dev and test, no text of theirs is trained on, and
+    no fact of their pairs stays in the graph. A control that shows the model nothing else than the
+    true graph is refused, unless `is_pretrained_control`: the model was pre-trained under it.
     """
     task = TASKS[config.task]
     whole = KnowledgeGraph.open(config.kg)
-    sets, facts = read_sets(config, whole)
-    asked_pairs = pair_ids([example for name in _asked(sets) for example in sets[name]], whole)
+    sets, facts = read_sets(config, whole, hidden)
+    further = _read_further(config, whole)
+    facts |= keep_apart(config, sets, further)
+    every = [sets, *(each.sets for each in further)]
+    asked = [example for each in every for name in _asked(each) for example in each[name]]
+    asked_pairs = pair_ids([*asked, *hidden], whole)
     clear = without_pairs(whole, asked_pairs)
     graph = controlled_graph(clear, config.knowledge, config.control_seed)
     facts |= {
@@ -174,7 +235,12 @@ def assemble(config: FinetuneConfig, *, is_pretrained_control: bool = False) -> 
         view = view_for(chosen, clear, tokenizer, options)
         true = dataclasses.replace(maker, graph=clear, view=view, knowledge="true")
         _require_difference(train, true.data(sets["train"], train.labels), config.knowledge)
-    return run
+    return with_further(run, maker, further)
+
+
+def _read_further(config: FinetuneConfig, graph: KnowledgeGraph) -> list[FurtherSets]:
+    configs = [(task.name, config.of_further(task)) for task in config.also]
+    return [FurtherSets(name, each, *read_sets(each, graph)) for name, each in configs]
 
 
 @dataclass(frozen=True)
@@ -197,7 +263,7 @@ class _Maker:
         return TaskData(
             prepared(
                 examples,
-                markers=config.markers or task.markers,
+                markers=config.markers_name,
                 knowledge=self.knowledge or config.knowledge,
             ),
             self.graph,
@@ -216,13 +282,17 @@ def _model(
     with torch.random.fork_rng():
         torch.manual_seed(torch_seed(config.training.seed, "initial weights"))
         encoder, chosen, tokenizer = _encoder(config, graph, whole)
+        for kind in ("lora", "houlsby"):
+            if (inside := getattr(config, kind)) is not None:
+                encoder.insert(kind, dataclasses.asdict(inside))
         model = KnowledgeForTask.of(
             encoder,
             config.head or task.head,
             labels,
             problem_type=task.problem_type,
-            frozen=config.freeze,
-            **_head_options(config),
+            frozen=config.frozen,
+            layer_mix=config.layer_mix,
+            **config.all_head_options(),
         )
     if config.train_only:
         encoder.train_only(config.train_only)
@@ -249,18 +319,8 @@ def _encoder(
     return made, chosen, tokenizer
 
 
-def _head_options(config: FinetuneConfig) -> dict[str, Any]:
-    """The task's own options where they fit the head, under those that were given."""
-    task = TASKS[config.task]
-    known = {
-        field.name for field in dataclasses.fields(head_kind(config.head or task.head).options)
-    }
-    own = {name: value for name, value in task.head_options.items() if name in known}
-    return {**own, **config.head_options}
-
-
 def read_sets(
-    config: FinetuneConfig, graph: KnowledgeGraph
+    config: FinetuneConfig, graph: KnowledgeGraph, hidden: Sequence[TaskExample] = ()
 ) -> tuple[dict[str, list[TaskExample]], dict[str, Any]]:
     """The examples of every set as they are trained on and asked, and what was dropped."""
     seed = config.training.seed if config.data_seed is None else config.data_seed
@@ -271,11 +331,15 @@ def read_sets(
             sets[name] = read_examples(path, config.format)
         elif share:
             sets["train"], sets[name] = hold_out(sets["train"], share, seed, name)
-    held = {example.linked.text for name in _asked(sets) for example in sets[name]}
+    if config.leave_out:
+        out = set(config.leave_out)
+        sets = {n: [e for e in found if out.isdisjoint(e.labels)] for n, found in sets.items()}
+    held = {e.linked.text for e in (*(e for name in _asked(sets) for e in sets[name]), *hidden)}
     n_all = len(sets["train"])
     if not config.keep_repeats:
         sets["train"] = [e for e in sets["train"] if e.linked.text not in held]
     facts: dict[str, Any] = {"n_train_repeats_dropped": n_all - len(sets["train"])}
+    sets["train"] = for_training(sets["train"], config.format, seed)
     for name in sets:
         most = config.max_train if name == "train" else config.max_asked
         sets[name] = some_of(sets[name], most, seed)
@@ -283,19 +347,41 @@ def read_sets(
             raise ConfigError(f"nothing is left of the {name} set; give larger files or shares")
     if config.link:
         linker = DictionaryLinker(graph)
-        sets = {name: _linked(examples, linker) for name, examples in sets.items()}
+        has_pairs = config.task in ("relation", "document_relations")
+        sets = {name: _linked(found, linker, has_pairs) for name, found in sets.items()}
     return sets, facts | {f"n_{name}": len(examples) for name, examples in sets.items()}
 
 
-def _linked(examples: Sequence[TaskExample], linker: DictionaryLinker) -> list[TaskExample]:
+def _linked(
+    examples: Sequence[TaskExample], linker: DictionaryLinker, has_pairs: bool
+) -> list[TaskExample]:
+    """Texts without links linked; the entities found at head and tail become the pair."""
     bare = [i for i, example in enumerate(examples) if not example.linked.links]
     found = linker.link([examples[i].linked.text for i in bare])
     changed = list(examples)
     for i, linked in zip(bare, found, strict=True):
         text = examples[i].linked
         links = tuple(link for link in linked.links if not _crosses(link, text.pair_start))
-        changed[i] = dataclasses.replace(examples[i], linked=dataclasses.replace(text, links=links))
+        changed[i] = dataclasses.replace(
+            examples[i],
+            linked=dataclasses.replace(text, links=links),
+            pair=examples[i].pair or (_pair(links, examples[i].targets) if has_pairs else None),
+        )
     return changed
+
+
+def _pair(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
+    """The entities of the first link that touches the head, and the tail; None without both."""
+    ends = [
+        next((k.entity for k in links if k.entity and _touch(k.mention, target)), None)
+        for target in targets
+    ]
+    head, tail = ends
+    return (head, tail) if head and tail else None
+
+
+def _touch(one: Mention, other: Mention) -> bool:
+    return one.start < other.end and other.start < one.end
 
 
 def _crosses(link: Link, pair_start: int | None) -> bool:

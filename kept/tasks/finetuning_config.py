@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
+from kept.adapters.bottleneck import HoulsbyOptions
+from kept.adapters.lora import LoraOptions
 from kept.graphs.builder import BuilderConfig
-from kept.heads.model import HEADS
+from kept.heads.layer_mix import LayerMixOptions
+from kept.heads.model import head_kind
 from kept.methods import method
+from kept.tasks.adaptation_config import FILES, NAMES, FurtherTask, contradictions
 from kept.tasks.controls import Knowledge
 from kept.tasks.finetuning_examples import FORMATS, TASKS
-from kept.tasks.finetuning_markers import MARKERS
 from kept.training.config import RunConfig, TrainConfig, absolute
 
 
@@ -25,13 +36,21 @@ class FinetuneConfig(RunConfig):
     are frozen in the task, and must have been trained on `kg`, on none, or `any_graph` be true.
     Without a `dev` file a share of the training file is held out, whole groups (pairs of entities,
     texts) at a time; so is a test set if `test_share` is above 0. Training examples whose text
-    stands in dev or test are dropped unless `keep_repeats`. `max_train` and `max_asked` draw so
+    stands in dev or test are dropped unless `keep_repeats`, and all examples with a label of
+    `leave_out`. `max_train` and `max_asked` draw so
     many examples of each set. `link` finds entities in texts that have none. `graph` and `view`
     (the view's options) None take what `model` was trained with. `head` None is the task's own;
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
     empty). `threshold` is the logit above which a type is predicted. `no_relation` is the class
     that is never counted as a find. `data_seed` draws what is held out and what is left of a set
     that is too large; None takes the training's seed.
+
+    How the encoder is adapted (docs/adaptation.md): `strategy` "features" is `freeze: [encoder]`.
+    `layer_mix`: the head reads a learned mixture of all layers. `lora`, `houlsby`: what is put
+    inside the host, whose own weights then stand still. `also` are tasks learned beside this one;
+    a task's batches come by size to the power `mixing` (None: 1), or by the `weight` of each.
+    A `model` that was pre-trained or fine-tuned brings its encoder; the heads on it are dropped, so
+    that `kept pretrain` and then a task is a first and a second stage.
     """
 
     task: str
@@ -44,6 +63,7 @@ class FinetuneConfig(RunConfig):
     max_train: PositiveInt | None = None
     max_asked: PositiveInt | None = None
     keep_repeats: bool = False
+    leave_out: tuple[str, ...] = ()
     kg: Path
     link: bool = False
     knowledge: Knowledge = "true"
@@ -60,6 +80,13 @@ class FinetuneConfig(RunConfig):
     head_options: dict[str, Any] = Field(default_factory=dict)
     freeze: tuple[str, ...] = ()
     train_only: tuple[str, ...] = ()
+    strategy: Literal["fine-tuning", "features"] = "fine-tuning"
+    layer_mix: LayerMixOptions | None = None
+    lora: LoraOptions | None = None
+    houlsby: HoulsbyOptions | None = None
+    also: tuple[FurtherTask, ...] = ()
+    weight: PositiveFloat | None = None
+    mixing: NonNegativeFloat | None = None
     threshold: float = 0.0
     no_relation: str | None = None
     control_seed: NonNegativeInt = 0
@@ -69,13 +96,10 @@ class FinetuneConfig(RunConfig):
     @field_validator("task", "format", "markers", "head", "method")
     @classmethod
     def _known(cls, name: str | None, info: Any) -> str | None:
-        tables: dict[str, Mapping[str, Any]] = {
-            "task": TASKS, "format": FORMATS, "markers": MARKERS, "head": HEADS,
-        }  # fmt: skip
         if name is not None and info.field_name == "method":
             method(name)
-        elif name is not None and name not in tables[info.field_name]:
-            raise ValueError(f"one of {sorted(tables[info.field_name])}")
+        elif name is not None and name not in NAMES[info.field_name]:
+            raise ValueError(f"one of {sorted(NAMES[info.field_name])}")
         return name
 
     @model_validator(mode="after")
@@ -99,19 +123,43 @@ class FinetuneConfig(RunConfig):
             )
         if self.any_graph and not self.adapters:
             faults.append("any_graph goes with adapters")
+        faults += contradictions(self)
         if faults:
             raise ValueError("; ".join(faults))
         return self
 
+    @property
+    def markers_name(self) -> str:
+        """`markers`, or the task's own."""
+        return self.markers or TASKS[self.task].markers
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """Parts of the encoder that are never trained here."""
+        return ("encoder",) if self.strategy == "features" else self.freeze
+
+    def all_head_options(self) -> dict[str, Any]:
+        """The task's own options where they fit the head, under those that were given."""
+        task = TASKS[self.task]
+        known = {f.name for f in dataclasses.fields(head_kind(self.head or task.head).options)}
+        own = {name: value for name, value in task.head_options.items() if name in known}
+        return {**own, **self.head_options}
+
+    def of_further(self, task: FurtherTask) -> Self:
+        """This configuration with what differs for a further task."""
+        own = {n: getattr(task, n) for n in type(task).model_fields if n not in ("name", "weight")}
+        return self.model_copy(update={**own, "also": ()})
+
     def with_absolute_paths(self) -> Self:
         """The same run from any working directory."""
-        names = ("train", "dev", "test", "kg", "model")
+        names = (*FILES, "kg", "model")
         paths = {n: path.resolve() for n in names if (path := getattr(self, n)) is not None}
         update: dict[str, Any] = {
             **paths,
             "adapters": tuple(map(Path.resolve, self.adapters)),
             "options": absolute(self.options),
             "view": absolute(self.view),
+            "also": tuple(map(FurtherTask.with_absolute_paths, self.also)),
         }
         if Path(self.host).is_dir():
             update["host"] = str(Path(self.host).resolve())

@@ -5,42 +5,33 @@ A file format is one line of `FORMATS`, a task one line of `TASKS`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from entity_linking.annotations import TypingExample, read_tagme
+from entity_linking.annotations import read_tagme
 from entity_linking.mentions import LinkedText, Mention
-from entity_linking.relations import RelationExample, read_fewrel, read_trex, read_wiki80
+from entity_linking.relations import read_fewrel, read_trex, read_wiki80
 from kept.errors import ConfigError
 from kept.graphs.words import join_texts
 from kept.heads.model import MULTI, SINGLE, TAGGING
 from kept.randomness import generator
+from kept.tasks.docred import read_docred, thinned
+from kept.tasks.glue import read_cola, read_wic
+from kept.tasks.semeval import read_semeval, read_tacred
+from kept.tasks.task_example import TaskExample, from_relation, from_typing, word_places
+from kept.tasks.ultrafine import read_ultrafine
 from kg_loaders.damage import DamageReport
 from kg_loaders.lines import read_lines
 
+__all__ = [
+    "FORMATS", "OUTSIDE", "TASKS", "Format", "Task", "TaskExample", "for_training",
+    "from_relation", "from_typing", "hold_out", "read_conll", "read_examples", "read_tsv",
+    "some_of",
+]  # fmt: skip
+
 OUTSIDE = "O"
-
-
-@dataclass(frozen=True, slots=True)
-class TaskExample:
-    """A linked text with what is asked of it.
-
-    `targets` are the stretches that the question is about: head and tail of a relation, the mention
-    to be typed, the words to be tagged; none for a whole text. `labels`: one for a relation or a
-    text, any number for a mention, one a word for tagging. `pair`: entities whose facts would give
-    the answer away and are never shown.
-    """
-
-    linked: LinkedText
-    labels: tuple[str, ...]
-    targets: tuple[Mention, ...] = ()
-    pair: tuple[str, str] | None = None
-
-    @property
-    def group(self) -> str:
-        """Examples of one group are not independent: the same two entities, else the same text."""
-        return "\t".join(sorted(self.pair)) if self.pair else self.linked.text
 
 
 @dataclass(frozen=True)
@@ -55,26 +46,11 @@ class Task:
 
 TASKS: dict[str, Task] = {
     "relation": Task(SINGLE, "targets", {"n_targets": 2}, "kadapter"),
+    "document_relations": Task(MULTI, "targets", {"n_targets": 2}, "kadapter"),
     "typing": Task(MULTI, "targets", {"n_targets": 1}, "kadapter"),
     "classification": Task(SINGLE, "pooled", {}, "none"),
     "tagging": Task(TAGGING, "tagging", {}, "none"),
 }
-
-
-def from_relation(example: RelationExample) -> TaskExample:
-    """The relation between head and tail; a NIL end leaves no pair."""
-    pair = (example.head, example.tail)
-    return TaskExample(
-        example.linked,
-        (example.relation,),
-        (example.head_mention, example.tail_mention),
-        pair if all(pair) else None,
-    )
-
-
-def from_typing(example: TypingExample) -> TaskExample:
-    """The types of one mention; it may have none."""
-    return TaskExample(example.linked, example.types, (example.mention,))
 
 
 def read_tsv(path: Path, report: DamageReport) -> Iterator[TaskExample]:
@@ -146,10 +122,7 @@ def _sentence(
     report.n_texts += 1
     report.n_further += 1
     report.skip("a word of a sentence", len(words))
-    targets, start = [], 0
-    for word in words:
-        targets.append(Mention(start, start + len(word)))
-        start += len(word) + 1
+    targets = [Mention(*place) for place in word_places(words)]
     return TaskExample(LinkedText(" ".join(words), (), str(line)), tuple(tags), tuple(targets))
 
 
@@ -171,18 +144,25 @@ def _tagme(path: Path, report: DamageReport) -> Iterator[TaskExample]:
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: its task and its reader."""
+    """A file format: its task, its reader, and which of many examples are trained on."""
 
     task: str
     read: Callable[[Path, DamageReport], Iterator[TaskExample]]
+    for_training: Callable[[Sequence[TaskExample], int], list[TaskExample]] | None = None
 
 
 FORMATS: dict[str, Format] = {
     "trex": Format("relation", _trex),
     "fewrel": Format("relation", _fewrel),
     "wiki80": Format("relation", _wiki80),
+    "semeval": Format("relation", read_semeval),
+    "tacred": Format("relation", read_tacred),
+    "docred": Format("document_relations", read_docred, thinned),
     "tagme": Format("typing", _tagme),
+    "ultrafine": Format("typing", read_ultrafine),
     "tsv": Format("classification", read_tsv),
+    "cola": Format("classification", read_cola),
+    "wic": Format("classification", read_wic),
     "conll": Format("tagging", read_conll),
 }
 
@@ -194,6 +174,12 @@ def read_examples(path: Path, format: str) -> list[TaskExample]:
     if not examples:
         raise ConfigError(f"{path} holds no example in the format {format}: {report}")
     return examples
+
+
+def for_training(examples: Sequence[TaskExample], format: str, seed: int) -> list[TaskExample]:
+    """Those of the examples that training takes, drawn by the seed where the format draws."""
+    chosen = FORMATS[format].for_training
+    return list(examples) if chosen is None else chosen(examples, seed)
 
 
 def hold_out(
@@ -217,8 +203,21 @@ def hold_out(
 
 
 def some_of(examples: Sequence[TaskExample], most: int | None, seed: int) -> list[TaskExample]:
-    """At most `most` of the examples, drawn by the seed, in their order."""
+    """At most `most` of the examples, drawn by the seed, in their order; of documents, whole ones.
+
+    A document of which a part is asked would count the facts of the other part as missed.
+    """
     if most is None or len(examples) <= most:
         return list(examples)
-    chosen = generator(seed, "some of").permutation(len(examples))[:most]
+    drawn = generator(seed, "some of")
+    if any(example.place for example in examples):
+        sizes = Counter(example.group for example in examples)
+        kept, n = set[str](), 0
+        names = list(sizes)
+        for i in drawn.permutation(len(names)):
+            if n + sizes[names[i]] <= most:
+                kept.add(names[i])
+                n += sizes[names[i]]
+        return [example for example in examples if example.group in kept]
+    chosen = drawn.permutation(len(examples))[:most]
     return [examples[i] for i in sorted(chosen.tolist())]

@@ -18,6 +18,7 @@ from kept.evaluation.statistics import bootstrap_interval
 from kept.evaluation.tagging import span_counts
 from kept.heads.model import MULTI, TAGGING
 from kept.tasks.finetuning_examples import OUTSIDE, TaskExample
+from kept.tasks.official_scores import official_score
 
 Answers = Sequence[tuple[str, ...]]
 """Labels of every item: one, any number, or one a word."""
@@ -55,6 +56,8 @@ def scores(
     problem_type: str,
     no_relation: str | None,
     generator: np.random.Generator,
+    format: str = "",
+    train: Sequence[TaskExample] = (),
 ) -> dict[str, Any]:
     """All scores of a task as plain values.
 
@@ -63,6 +66,8 @@ def scores(
     mean over classes; for typing over labels and the mean over items (loose); for tagging over
     spans. `no_relation` is never counted as a find in `micro`. Intervals are bootstraps over groups
     of examples (`TaskExample.group`), and have no bounds where there are fewer than two groups.
+    `official`: the score of the task's owners, where the file's `format` has one
+    (`kept.tasks.official_scores`); some tell what was seen in `train`.
     """
     gold = [example.labels for example in asked]
     groups = [example.group for example in asked]
@@ -86,7 +91,8 @@ def scores(
         found["macro"] = _loose_macro(predicted, gold)
     elif problem_type != TAGGING:
         found["macro"] = _macro(predicted, gold)
-    return found
+    official = official_score(format, predicted, asked, train, generator)
+    return found if official is None else found | {"official": official}
 
 
 def _pairs(predicted: Answers, gold: Answers) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:

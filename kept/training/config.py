@@ -39,6 +39,22 @@ TREES = "dependency_heads"
 """The objective that reads treebanks."""
 
 
+class Unfreezing(BaseModel):
+    """Which groups of layers (`KnowledgeEncoder.group_of`) move when; a stage is `every` steps.
+
+    "gradual": the head, then one group more a stage, from the last layer down (Howard and Ruder
+    2018, section 3.3). "chain": the head, then each group alone from the embeddings up, then all
+    (Felbo et al. 2017, section 3.3). Without `every` a stage is an epoch. Groups in which nothing
+    is trained have no stage. Felbo et al. go on when a stage has converged on held-out data; here
+    stages are of equal length, so that a resumed run is the same.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    order: Literal["gradual", "chain"]
+    every: PositiveInt | None = None
+
+
 class TrainConfig(BaseModel):
     """How to train, whatever the model and the data.
 
@@ -48,6 +64,9 @@ class TrainConfig(BaseModel):
     step and at every so many, the gradient of each loss is measured by itself (`loss_norms`), which
     costs one backward pass a loss: with 100, a few per cent. Both budgets end a run with a
     checkpoint; `budget_cpu_minutes` is processor time of the training process and its threads.
+    `rate_decay`: a group of layers (`KnowledgeEncoder.group_of`) learns so many times slower than
+    the one above it, the head at `learning_rate` (Howard and Ruder 2018, section 3.1, with 2.6);
+    tables with sparse gradients keep `entity_learning_rate`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,6 +83,8 @@ class TrainConfig(BaseModel):
     schedule: Literal["linear", "constant"] = "linear"
     warmup_steps: NonNegativeInt = 0
     clip_norm: PositiveFloat | None = 1.0
+    rate_decay: float | None = Field(None, ge=1)
+    unfreezing: Unfreezing | None = None
     objective_weights: dict[str, NonNegativeFloat] = {}
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"

@@ -22,7 +22,7 @@ class StepRecord:
     unweighted loss on the encoder's dense part, of the step's first batch; None at steps where they
     were not asked for. `nodes_per_second` and `texts_per_second` are this process's means over its
     steps, waiting for batches included; `peak_memory_mib` is this process's; `seconds` adds up over
-    resumes.
+    resumes. `groups`: those of the encoder that moved, lowest first, while they unfreeze in turn.
     """
 
     step: int
@@ -38,6 +38,7 @@ class StepRecord:
     peak_memory_mib: float
     seconds: float
     loss_gradient_norms: dict[str, float] | None = None
+    groups: tuple[str, ...] | None = None
 
 
 class Reporter(Protocol):

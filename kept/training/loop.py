@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from kept.batches import KnowledgeBatch
 from kept.errors import CheckpointError, ConfigError, TrainingError
 from kept.randomness import torch_seed
+from kept.training.adaptation import Stages
 from kept.training.checkpoint import (
     TrainState,
     list_checkpoints,
@@ -107,8 +108,9 @@ def train(
     try:
         with FileLock(folder / ".lock", timeout=0), process_settings(config):
             run = _Run(model, data, config, folder, reporter)
-            run.start(resume)
-            return run.to_the_end(evaluate, should_stop)
+            with run.stages:
+                run.start(resume)
+                return run.to_the_end(evaluate, should_stop)
     except Timeout as error:
         raise CheckpointError(f"{folder} is in use by another training process") from error
 
@@ -140,6 +142,7 @@ class _Run:
         self.optimisers = make_optimisers(self.model, config)
         self.dense, self.tables = dense_parameters(self.model), sparse_parameters(self.model)
         self.shared = shared_parameters(self.model)
+        self.stages = Stages(self.model, config.unfreezing)
         self.first: StepRecord | None = None
         self.saved_step, self.saved_at = -1, self.costs.started
 
@@ -160,6 +163,8 @@ class _Run:
         elif resume in (Resume.LATEST, Resume.NEWEST_GOOD):
             self._notice(f"{self.checkpoints} holds no checkpoint: starting at step 0")
         self.log = RunLog(self.log_path, resume_step=self.step)
+        if never := self.stages.never(self.n_steps - 1, self._epoch(self.n_steps - 1)):
+            self._notice(f"the run is too short to unfreeze {', '.join(never)}")
 
     def _checkpoint_to_resume(self, resume: Resume) -> Path | None:
         found = list_checkpoints(self.checkpoints)
@@ -226,6 +231,7 @@ class _Run:
     def _one_step(self, batches: Iterator[KnowledgeBatch]) -> StepRecord:
         config, number, begun = self.config, self.step, time.monotonic()
         set_rates(self.optimisers, config, rate_factor(number, self.n_steps, config))
+        self.stages.enter(number, self._epoch(number))
         self.model.train()
         self.model.zero_grad(set_to_none=True)
         means: dict[str, float] = {}
@@ -234,7 +240,7 @@ class _Run:
             torch.manual_seed(torch_seed(config.seed, "step", number, part))
             losses = self._forward(next(batches))
             if part == 0 and self._norms_due():
-                norms = loss_norms(losses, self.shared)
+                norms = loss_norms(losses, [p for p in self.shared if p.requires_grad])
             weighted = [self._weight(name) * value for name, value in losses.items()]
             self.accelerator.backward(torch.stack(weighted).sum() / config.accumulate)
             for name, value in losses.items():
@@ -297,7 +303,8 @@ class _Run:
         return StepRecord(
             step=self.step,
             n_steps=self.n_steps,
-            epoch=self.stream.locate(number * self.config.accumulate)[0],
+            epoch=self._epoch(number),
+            groups=self.stages.at(number, self._epoch(number)),
             losses=losses,
             total_loss=sum(self._weight(name) * value for name, value in losses.items()),
             gradient_norm=norm,
@@ -310,6 +317,10 @@ class _Run:
             peak_memory_mib=peak_memory_mib(),
             seconds=self.costs.seconds,
         )
+
+    def _epoch(self, step: int) -> int:
+        """That of the step's first batch."""
+        return self.stream.locate(step * self.config.accumulate)[0]
 
     # ---- between and after -----------------------------------------------------------------
     def _due(self, every: int | None) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from torch import nn
 from torch.optim import AdamW, Optimizer
 
+from kept.training.adaptation import rate_scales
 from kept.training.config import TrainConfig
 from kept.training.row_adam import RowAdam
 
@@ -32,16 +34,21 @@ def dense_parameters(model: nn.Module) -> list[nn.Parameter]:
 def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimizer]:
     """`{"dense": AdamW, "rows": RowAdam}`, whichever the model has parameters for.
 
-    Vectors and scalars (biases, LayerNorm) are not decayed, nor are sparse tables.
+    Vectors and scalars (biases, LayerNorm) are not decayed, nor are sparse tables. A dense group's
+    `scale` is its share of the rate (`rate_decay`).
     """
     dense, tables = dense_parameters(model), sparse_parameters(model)
     made: dict[str, Optimizer] = {}
     if dense:
+        scales = {} if config.rate_decay is None else rate_scales(model, config.rate_decay)
+        split: dict[tuple[bool, float], list[nn.Parameter]] = {}
+        for p in sorted(dense, key=lambda p: p.ndim <= 1):
+            split.setdefault((p.ndim > 1, scales.get(id(p), 1.0)), []).append(p)
         groups = [
-            {"params": [p for p in dense if p.ndim > 1], "weight_decay": config.weight_decay},
-            {"params": [p for p in dense if p.ndim <= 1], "weight_decay": 0.0},
+            {"params": some, "weight_decay": config.weight_decay * decayed, "scale": scale}
+            for (decayed, scale), some in split.items()
         ]
-        made[DENSE] = AdamW([g for g in groups if g["params"]], lr=config.learning_rate)
+        made[DENSE] = AdamW(groups, lr=config.learning_rate)
     if tables:
         made[ROWS] = RowAdam(tables, lr=config.entity_learning_rate)
     return made
@@ -51,7 +58,7 @@ def set_rates(optimisers: dict[str, Optimizer], config: TrainConfig, factor: flo
     """Scale the base rates by `factor`; there is no scheduler state to save."""
     base = {DENSE: config.learning_rate, ROWS: config.entity_learning_rate}
     for name, group in _groups(optimisers):
-        group["lr"] = base[name] * factor
+        group["lr"] = base[name] * factor * group.get("scale", 1.0)
 
 
 def rate_factor(step: int, n_steps: int, config: TrainConfig) -> float:
@@ -68,7 +75,7 @@ def rate_factor(step: int, n_steps: int, config: TrainConfig) -> float:
     return (n_steps - step) / max(1, n_steps - config.warmup_steps)
 
 
-def _groups(optimisers: dict[str, Optimizer]) -> Iterator[tuple[str, dict[str, object]]]:
+def _groups(optimisers: dict[str, Optimizer]) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, optimiser in optimisers.items():
         for group in optimiser.param_groups:
             yield name, group

@@ -53,8 +53,19 @@ class NodeCounted(Protocol):
         ...
 
 
+@runtime_checkable
+class Stratified(Protocol):
+    """Data of several kinds that share no batch, and that say how often each comes."""
+
+    def strata(self, *, epoch: int, seed: int) -> list[NDArray[np.int64]]:
+        """Samples of an epoch, kind by kind, each in its order; one may come twice, or not."""
+        ...
+
+
 class BatchStream(Dataset[KnowledgeBatch]):
     """Batches by number, endless; each epoch is one permutation by (seed, epoch).
+
+    `Stratified` data have batches of one kind each, in an order by (seed, epoch).
 
     Give `batch_size` (samples; the last batch of an epoch may be smaller) or `node_budget` (padded
     nodes a batch, needs `NodeCounted` data), not both.
@@ -93,7 +104,7 @@ class BatchStream(Dataset[KnowledgeBatch]):
 
     def n_batches(self, epoch: int) -> int:
         """Batches of one epoch; under a node budget it varies with the permutation."""
-        if self._batch_size is not None:
+        if self._batch_size is not None and not isinstance(self._data, Stratified):
             return -(-len(self._data) // self._batch_size)
         while len(self._n_batches) <= epoch:
             self._n_batches.append(len(self._epoch(len(self._n_batches))))
@@ -101,8 +112,14 @@ class BatchStream(Dataset[KnowledgeBatch]):
 
     def _epoch(self, epoch: int) -> list[NDArray[np.int64]]:
         if self._current[0] != epoch:
-            order = generator(self._seed, "order", epoch).permutation(len(self._data))
-            self._current = (epoch, np.split(order, self._cuts(order)))
+            draws = generator(self._seed, "order", epoch)
+            if isinstance(self._data, Stratified):
+                strata = self._data.strata(epoch=epoch, seed=self._seed)
+                found = [batch for order in strata for batch in np.split(order, self._cuts(order))]
+                self._current = (epoch, [found[i] for i in draws.permutation(len(found))])
+            else:
+                order = draws.permutation(len(self._data))
+                self._current = (epoch, np.split(order, self._cuts(order)))
         return self._current[1]
 
     def _cuts(self, order: NDArray[np.int64]) -> list[int]:

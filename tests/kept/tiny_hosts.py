@@ -73,6 +73,16 @@ def method_encoder(
         return METHODS[name].encoder.for_graph(host, graph, tokenizer, seed=0).eval()
 
 
+def untaught_encoder(
+    name: str, graph: KnowledgeGraph, tokenizer: Any, family: str = "bert"
+) -> KnowledgeEncoder:
+    """As `method_encoder`, without learning anything from the graph first, which takes time."""
+    host = tiny_host(family, n_words=len(tokenizer), n_positions=128)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return METHODS[name].encoder.from_host(host, graph).eval()
+
+
 def pretraining_model(
     host: PreTrainedModel, graph: KnowledgeGraph, *, empty_loss: str = "zero", **options: Any
 ) -> KnowledgeForPreTraining:

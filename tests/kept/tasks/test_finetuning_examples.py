@@ -38,12 +38,42 @@ FEWREL = {
     "t": ["france", "Q142", [[2]]],
 }
 TAGME = {"sent": "In Paris", "start": 3, "end": 8, "labels": ["place"], "ents": [["Q90", 3, 8, 1]]}
+SEMEVAL = {key: ROW[key] for key in ("token",)} | {
+    "h": {"name": "paris", "pos": [0, 1]}, "t": {"name": "france", "pos": [2, 3]},
+    "relation": "Component-Whole(e1,e2)",
+}  # fmt: skip
+TACRED = {
+    "id": "7", "docid": "x", "relation": "org:parents", "token": ["Paris", "-LRB-", "France"],
+    "subj_start": 0, "subj_end": 0, "obj_start": 2, "obj_end": 2, "subj_type": "CITY",
+    "obj_type": "COUNTRY", "stanford_ner": ["O", "O", "O"],
+}  # fmt: skip
+DOCRED = {
+    "title": "Paris", "sents": [["Paris", "in", "France"]],
+    "vertexSet": [
+        [{"name": "Paris", "sent_id": 0, "pos": [0, 1], "type": "LOC"}],
+        [{"name": "France", "sent_id": 0, "pos": [2, 3], "type": "LOC"}],
+    ],
+    "labels": [{"r": "P17", "h": 0, "t": 1, "evidence": [0]}],
+}  # fmt: skip
+ULTRAFINE = {
+    "annot_id": "a", "left_context_token": ["In"], "mention_span": "Paris", "y_str": ["place"],
+    "right_context_token": ["."],
+}  # fmt: skip
 SAMPLES = {
     "trex": json.dumps(FACT),
     "fewrel": json.dumps({"P17": [FEWREL]}),
     "wiki80": json.dumps(ROW | {"relation": "country"}),
+    "semeval": json.dumps(SEMEVAL),
+    "tacred": json.dumps([TACRED]),
+    "docred": json.dumps([DOCRED]),
     "tagme": json.dumps([TAGME]),
+    "ultrafine": json.dumps(ULTRAFINE),
     "tsv": "label\ttext_a\n1\tgood\n0\tbad\n",
+    "cola": "gj04\t1\t\tgood\ncj99\t0\t*\tbad\n",
+    "wic": "\n".join(
+        json.dumps({"text": f"Word: be. Sentence 1: {w} Sentence 2: {w}", "label": n})
+        for n, w in ((1, "It is."), (0, "I was."))
+    ),
     "conll": "Paris\tB-place\nis\tO\n\nnear\tO\n",
 }
 
@@ -62,18 +92,23 @@ def test_reads(name: str, tmp_path: Path) -> None:
         for target in example.targets:
             assert example.linked.text[target.start : target.end].strip()
     task = FORMATS[name].task
-    if task == "relation":
-        (example,) = examples
-        assert [example.linked.text[t.start : t.end] for t in example.targets] == [
-            "Paris",
-            "France",
-        ]
-        assert example.pair == ("Q90", "Q142")
-        assert example.labels == (("country",) if name == "wiki80" else ("P17",))
+    if task in ("relation", "document_relations"):
+        example = examples[0]
+        surfaces = [example.linked.text[t.start : t.end] for t in example.targets]
+        assert surfaces == ["Paris", "France"]
+        has_ids = name in ("trex", "fewrel", "wiki80")
+        assert example.pair == (("Q90", "Q142") if has_ids else None)
+        labels = {"wiki80": "country", "semeval": "Component-Whole(e1,e2)", "tacred": "org:parents"}
+        assert example.labels == (labels.get(name, "P17"),)
+        assert bool(example.linked.links) == has_ids
     elif task == "typing":
         (example,) = examples
         assert (example.labels, example.targets) == (("place",), (Mention(3, 8),))
-        assert example.linked.links[0].entity == "Q90"
+        assert [link.entity for link in example.linked.links] == ["Q90"] * (name == "tagme")
+    elif name == "wic":
+        assert [e.labels for e in examples] == [("1",), ("0",)]
+        assert examples[0].linked.text == "It is. It is."
+        assert examples[0].targets == (Mention(3, 5), Mention(10, 12))
     elif task == "classification":
         assert [(e.linked.text, *e.labels) for e in examples] == [("good", "1"), ("bad", "0")]
     else:
@@ -146,6 +181,9 @@ def test_some_of() -> None:
     assert some_of(examples, None, 1) == some_of(examples, 9, 1) == examples
 
 
+COLA = "linguistic/cola/cola_public.zip/cola_public/raw"
+
+
 @pytest.mark.data
 def test_real_files(data_root: Path) -> None:
     """Counts of the data's own description."""
@@ -156,6 +194,13 @@ def test_real_files(data_root: Path) -> None:
         ("tagme", "typing/open_entity_wiki/ernie_9types/dev.json.gz", 674),
         ("tsv", "linguistic/sst2/test.tsv", 872),
         ("tsv", "kbert_zh/chnsenticorp/dev.tsv.gz", 1200),
+        ("semeval", "re/semeval2010_task8/train.txt.gz", 6507),
+        ("semeval", "re/semeval2010_task8/test.txt.gz", 2717),
+        ("ultrafine", "typing/open_entity_wiki/ultrafine/test.json.gz", 710),
+        ("cola", f"{COLA}/in_domain_train.tsv", 8551),
+        ("cola", f"{COLA}/in_domain_dev.tsv", 527),
+        ("cola", f"{COLA}/out_of_domain_dev.tsv", 516),
+        ("conll", "typing/wnut17/emerging.test.annotated.gz", 1287),
     ):
         assert len(read_examples(data_root / place, name)) == n, place
     tagged = read_examples(data_root / "typing/wnut17/emerging.dev.conll", "conll")

@@ -1,0 +1,1 @@
+"""Few-shot relation classification, published numbers beside."""

@@ -1,0 +1,1 @@
+"""Completion for entities that training never saw: GraIL's splits and CoDEx-S."""

@@ -1,0 +1,166 @@
+"""`python -m experiments.inductive_completion CONFIG -o RUN`: train, ask, write the tables.
+
+Needs KEPT_DATA. Runs that RUN/runs.jsonl holds are not done again, so that a command that was cut
+goes on where it stopped. `--kepler` first trains the configuration's KEPLER run on each split.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from experiments.inductive_completion.tables import to_markdown
+from kept.kge.inductive import InductiveSplit
+from kept.objectives.described_triples import entity_text
+from kept.sentences import HostSentenceEncoder
+from kept.tasks.experiment import RunRecord, run_hash
+from kept.tasks.inductive_completion import InductiveConfig, run_method
+from kept.tasks.inductive_data import read_codex_unseen, read_grail, training_graph
+from kept.tasks.kepler_entities import train_kepler
+from kg_loaders import KnowledgeGraph
+
+CODEX = "codex-s-unseen"
+HOST, N_PIECES = "minilm", 64
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--splits", help="some of the configuration's, by comma")
+    parser.add_argument("--methods", help="some of the configuration's, by comma")
+    parser.add_argument("--seeds", type=int, help="the first so many seeds")
+    parser.add_argument("--kepler", action="store_true", help="train RUN/kepler-SPLIT, too")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    config = InductiveConfig.read(arguments.config)
+    root = Path(os.environ["KEPT_DATA"])
+    splits = arguments.splits.split(",") if arguments.splits else list(config.splits)
+    methods = arguments.methods.split(",") if arguments.methods else list(config.methods)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for name in splits:
+        split = read_split(root, name, config)
+        print(name, split, flush=True)
+        text = text_vectors(split.graph, arguments.out)
+        if arguments.kepler:
+            kepler_run(config, split, arguments.out / f"kepler-{name}")
+        for seed in config.seeds[: arguments.seeds]:
+            for method in methods:
+                run(config, name, split, text, method, seed, arguments.out)
+    records = list(read_records(arguments.out))
+    page = to_markdown(config, records, arguments.out)
+    (arguments.out / "results.md").write_text(page, encoding="utf-8")
+    rows = [asdict(record) for record in records]
+    (arguments.out / "results.json").write_text(json.dumps(rows, indent=1) + "\n")
+    print(page)
+
+
+def read_split(root: Path, name: str, config: InductiveConfig) -> InductiveSplit:
+    """A split by its name in a configuration."""
+    if name == CODEX:
+        if config.unseen is None:
+            raise SystemExit(f"{config.name}: the split {CODEX} needs its shares under `unseen`")
+        return read_codex_unseen(root, **config.unseen.model_dump())
+    return read_grail(root, name)
+
+
+def kepler_run(config: InductiveConfig, split: InductiveSplit, folder: Path) -> None:
+    """Train it, or what is left of it."""
+    if config.kepler is None:
+        raise SystemExit(f"{config.name} says nothing under `kepler`")
+    chosen = config.kepler
+    result = train_kepler(
+        training_graph(split), folder, host=chosen.host, options=chosen.options,
+        training=chosen.training,
+    )  # fmt: skip
+    print(f"  KEPLER: step {result.step} of {result.n_steps}, {result.stopped}", flush=True)
+
+
+def placed(method: Any, folder: Path) -> Any:
+    """The method with its paths below `folder`."""
+    fields = [field for field in ("folder", "text_from") if getattr(method, field, None)]
+    return method.model_copy(update={field: folder / getattr(method, field) for field in fields})
+
+
+def text_vectors(graph: KnowledgeGraph, folder: Path) -> NDArray[np.float32]:
+    """MiniLM's vectors of "label: description", kept beside the runs by the texts' hash."""
+    texts = [entity_text(graph, entity, "both") for entity in range(graph.n_entities)]
+    key = hashlib.sha256(json.dumps([HOST, N_PIECES, texts]).encode()).hexdigest()[:12]
+    path = folder / f"texts-{key}.npy"
+    if not path.is_file():
+        print(f"encoding {len(texts)} texts", flush=True)
+        vectors = HostSentenceEncoder(HOST, max_length=N_PIECES).encode(texts)
+        beside = path.with_suffix(".part.npy")
+        np.save(beside, vectors)
+        beside.rename(path)
+    found: NDArray[np.float32] = np.load(path)
+    return found
+
+
+def run(
+    config: InductiveConfig,
+    name: str,
+    split: InductiveSplit,
+    text: NDArray[np.float32],
+    method: str,
+    seed: int,
+    folder: Path,
+) -> None:
+    """One run, unless it is recorded already; a method that learns nothing runs once."""
+    chosen = config.methods[method]
+    if chosen.kind in ("degree", "kepler") and seed != config.seeds[0]:
+        return
+    settings: dict[str, Any] = {
+        "split": name, "method": chosen.model_dump(mode="json"), "seed": seed,
+        "unseen": config.unseen and config.unseen.model_dump(),
+        "sampled": config.sampled.model_dump(), "triples": split.graph.content_hash,
+        "texts": hashlib.sha256(text.tobytes()).hexdigest()[:12],
+    }  # fmt: skip
+    key = run_hash(settings)
+    if any(record.run == key for record in read_records(folder)):
+        return
+    needed = placed(chosen, folder)
+    for path in (getattr(needed, "folder", None), getattr(needed, "text_from", None)):
+        if path is not None and not (path / "config.json").is_file():
+            print(f"  {method}: {path} is not there yet; train it with --kepler", flush=True)
+            return
+    asked = run_method(needed, split, text=text, sampled=config.sampled, seed=seed)
+    np.savez_compressed(folder / f"{key}.npz", **asked.questions)
+    scores = {"parts": asked.scores, "skipped": asked.skipped, "counts": dict(split.counts)}
+    record = RunRecord(
+        run=key, experiment=f"{config.name}/{name}", method=method, knowledge="true", seed=seed,
+        scores=scores, costs=asked.costs, settings=settings,
+    )  # fmt: skip
+    with (folder / "runs.jsonl").open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(asdict(record)) + "\n")
+    told = {
+        part: f"MRR {found['filtered']['mrr']:.3f}, Hits@10 of 50 {found['sampled']['hits@10']:.3f}"
+        for part, found in asked.scores.items()
+    }
+    print(f"  {method}, seed {seed}: {told} {asked.costs.get('cpu_seconds')} s", flush=True)
+
+
+def read_records(folder: Path) -> Iterator[RunRecord]:
+    """What stands in RUN/runs.jsonl; a last line that was cut is no record."""
+    path = folder / "runs.jsonl"
+    if not path.is_file():
+        return
+    *lines, rest = path.read_text(encoding="utf-8").split("\n")
+    if rest:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    for line in lines:
+        yield RunRecord(**json.loads(line))
+
+
+if __name__ == "__main__":
+    main()

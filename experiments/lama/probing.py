@@ -1,0 +1,243 @@
+"""What each row of the experiment is asked, and the numbers that come of it.
+
+Every row answers from its weights alone; those whose method reads a graph answer with it, too, and
+that is a result of its own. On the graph that holds the probed facts they are shown, on the other
+there are none to show. The names of LAMA-UHN's second filter are guessed by the row `host`, so that
+all rows are judged on the same questions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from entity_linking.annotations import whole_file
+from experiments.lama.data import World
+from experiments.lama.study import HOST, Row, Study
+from experiments.pretraining.study import write_json
+from kept.errors import EvaluationError
+from kept.probing.collections import Draw, lama_templates, pararel_templates, read_collection
+from kept.probing.engine import objects_of, probe
+from kept.probing.facts import answers_by_subject, draw_facts, questions, with_answers_of
+from kept.probing.items import ClozeItem
+from kept.probing.masked_sentences import AlteredItem, facts_by_name, read_altered
+from kept.probing.models import ClozeModel, open_model
+from kept.probing.names import WithoutHelpfulNames, without_helpful_names
+from kept.probing.results import Mode, ProbeResult, write_answers
+from kept.probing.robustness import altered, consistency
+from kept.probing.tables import (
+    Majority,
+    macro_row,
+    majority,
+    popularity_rows,
+    relation_rows,
+    subject_degrees,
+    total_row,
+)
+from kept.randomness import generator
+from kg_loaders.damage import DamageReport
+
+RESULT = "result.json"
+NAMES = "names.json"
+FURTHER = ("squad", "trex-nameless")
+"""Collections without identifiers: asked of weights alone; nothing was cleaned of their facts."""
+VOCABULARY = "optiprompt/common_vocab_cased.txt.gz"
+PRIMES = "TREx/high_ranked"
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Everything that is asked, and what was left out on the way (`counts`).
+
+    `items` are the probed facts in LAMA's words, `paraphrases` some of them in ParaRel's, `altered`
+    some of them negated and misprimed. `baseline` is the most frequent object of each relation
+    among all facts of T-REx that are not probed.
+    """
+
+    items: tuple[ClozeItem, ...]
+    paraphrases: tuple[ClozeItem, ...]
+    altered: tuple[AlteredItem, ...]
+    further: Mapping[str, tuple[ClozeItem, ...]]
+    objects: Mapping[str, Sequence[str]]
+    vocabulary: tuple[str, ...]
+    baseline: Majority
+    degrees: tuple[int | None, ...]
+    counts: Mapping[str, str]
+
+
+def read_questions(folder: Path, study: Study, world: World) -> Questions:
+    """The questions on the probed facts, from LAMA's folder."""
+    graph, reports = world.graphs["given"], {name: DamageReport() for name in _SOURCES}
+    known = answers_by_subject(world.every_fact)
+    asked = questions(world.facts, lama_templates(folder), reports["LAMA"], known=known)
+    items = with_answers_of(asked, graph)
+    few = draw_facts(world.facts, study.paraphrased, seed=study.seed)
+    patterns = pararel_templates(folder)
+    probed = facts_by_name(world.facts)
+    every = read_altered(
+        folder / "primed_negated.tar.gz", reports["altered"], inside=PRIMES, known=probed
+    )
+    of_probed = [item for item in every if item.original.fact is not None]
+    further = {
+        name: tuple(
+            read_collection(
+                name,
+                folder,
+                reports.setdefault(name, DamageReport()),
+                Draw(study.facts_per_relation if name != "squad" else None, study.seed),
+            )
+        )
+        for name in FURTHER
+    }
+    ids = frozenset(fact.id for fact in world.facts)
+    others = [(f.relation, f.answer) for f in world.every_fact if f.id not in ids]
+    everything = [*world.every_fact]
+    return Questions(
+        tuple(items),
+        tuple(with_answers_of(questions(few, patterns, reports["ParaRel"], known=known), graph)),
+        tuple(_few(of_probed, study.altered)),
+        further,
+        objects_of(questions(everything, lama_templates(folder), DamageReport(), known={})),
+        tuple(word for word in whole_file(folder / VOCABULARY).decode().split("\n") if word),
+        majority([], others),
+        tuple(subject_degrees(items, graph)),
+        {
+            name: f"{report} {report.skipped or ''}".strip() for name, report in reports.items()
+        } | {"altered, of probed facts": f"{len(of_probed)} questions"},
+    )  # fmt: skip
+
+
+_SOURCES = ("LAMA", "ParaRel", "altered")
+
+
+def _few(items: Sequence[AlteredItem], per_relation: int) -> list[AlteredItem]:
+    """The first ones of each relation."""
+    found: dict[str, list[AlteredItem]] = {}
+    for item in items:
+        found.setdefault(item.original.relation, []).append(item)
+    return [item for of_relation in found.values() for item in of_relation[:per_relation]]
+
+
+def modes(row: Row) -> tuple[Mode, ...]:
+    """How a row answers: a method that reads a graph does so in two ways, never mixed."""
+    return ("weights", "graph") if row.knowledge and row.reads_graph else ("weights",)
+
+
+def probe_row(
+    row: Row, study: Study, world: World, asked: Questions, out: Path
+) -> list[dict[str, Any]]:
+    """Ask a trained row everything; writes and returns `result.json`, a value for each mode."""
+    done = out / row.name / RESULT
+    if done.exists():
+        told: list[dict[str, Any]] = json.loads(done.read_text(encoding="utf-8"))
+        return told
+    names = helpful_names(world, asked, out)
+    told = []
+    for mode in modes(row):
+        model = open_row(row, mode, world, out)
+        told.append(_probe_mode(model, row, study, asked, names, out))
+    write_json(done, told)
+    return told
+
+
+def open_row(row: Row, mode: Mode, world: World, out: Path) -> ClozeModel:
+    """A trained row, ready to be asked; facts that are asked are shown where its graph has them."""
+    shown = mode == "graph" and row.knowledge == "given"
+    graph = world.graphs[row.graph_setting()]
+    return open_model(out / row.name, mode, graph, show_asked=shown)
+
+
+def helpful_names(world: World, asked: Questions, out: Path) -> frozenset[str]:
+    """Ids of the probed questions that LAMA-UHN keeps, as the row `host` guesses names."""
+    path = out / NAMES
+    if not path.exists():
+        model = open_row(Row(HOST), "weights", world, out)
+
+        def ranks(items: Sequence[ClozeItem]) -> list[int | None]:
+            result = probe(model, items, vocabulary=asked.vocabulary, objects=None)
+            found = [answer.restricted for answer in result.answers]
+            return [None if ranking is None else ranking.rank for ranking in found]
+
+        found: WithoutHelpfulNames = without_helpful_names(
+            asked.items, ranks, model="the row host", candidates="LAMA's common vocabulary"
+        )
+        write_json(path, {"told": str(found), "kept": [item.id for item in found.items]})
+    return frozenset(json.loads(path.read_text(encoding="utf-8"))["kept"])
+
+
+def _probe_mode(
+    model: ClozeModel,
+    row: Row,
+    study: Study,
+    asked: Questions,
+    names: frozenset[str],
+    out: Path,
+) -> dict[str, Any]:
+    result = probe(model, asked.items, vocabulary=asked.vocabulary, objects=asked.objects)
+    write_answers(result, out / row.name / f"answers-{model.mode}.jsonl")
+    without_names = _part(result, names)
+    told: dict[str, Any] = {
+        "row": row.name, "mode": model.mode, "asked_facts": result.asked_facts,
+        "n_shown": sum(bool(answer.asked_shown) for answer in result.answers),
+        "skipped": {name: result.skipped(name) for name in ("restricted", "objects")},
+    }  # fmt: skip
+    for ranking in ("restricted", "objects"):
+        draws = generator(study.seed, "intervals", ranking)
+        given: dict[str, Any] = {"generator": draws, "baseline": asked.baseline}
+        told[ranking] = {
+            "all": total_row(result, ranking, **given),
+            "relations": macro_row(result, ranking, **given),
+            "without helpful names": macro_row(without_names, ranking, **given),
+            "by relation": relation_rows(result, ranking, **given),
+            "by degree": popularity_rows(result, ranking, asked.degrees, **given),
+        }
+    told["consistency"] = _consistency(model, study, asked)
+    told["altered"] = _altered(model, study, asked)
+    if model.mode == "weights":
+        told["further"] = _further(model, study, asked)
+    plain: dict[str, Any] = json.loads(json.dumps(told, default=dataclasses.asdict))
+    return plain
+
+
+def _part(result: ProbeResult, ids: frozenset[str]) -> ProbeResult:
+    answers = tuple(answer for answer in result.answers if answer.id in ids)
+    return dataclasses.replace(result, answers=answers)
+
+
+def _consistency(model: ClozeModel, study: Study, asked: Questions) -> Any:
+    """Among the objects of the relation, as Elazar et al. ask."""
+    result = probe(model, asked.paraphrases, vocabulary=None, objects=asked.objects)
+    return consistency(result, "objects", seed=study.seed)
+
+
+def _altered(model: ClozeModel, study: Study, asked: Questions) -> Any:
+    """Among all words, so that primes compete; None where too few were ranked."""
+    items = [
+        form
+        for item in asked.altered
+        for form in (item.original, item.negated, item.misprimed)
+        if form is not None
+    ]
+    whole = len(asked.vocabulary)
+    result = probe(model, items, vocabulary=asked.vocabulary, objects=None, n_top=whole)
+    try:
+        return altered(asked.altered, result, "restricted", seed=study.seed)
+    except EvaluationError:
+        return None
+
+
+def _further(model: ClozeModel, study: Study, asked: Questions) -> dict[str, Any]:
+    told = {}
+    for name, items in asked.further.items():
+        result = probe(model, items, vocabulary=asked.vocabulary, objects=None)
+        told[name] = macro_row(
+            result,
+            "restricted",
+            generator=generator(study.seed, "intervals", name),
+            baseline=majority(items),
+        )
+    return told

@@ -1,0 +1,225 @@
+"""The tables of the experiment, from the rows that are there; what is missing is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.lama.data import KNOWLEDGE
+from experiments.lama.probing import NAMES, RESULT
+from experiments.lama.study import TEXT_ONLY, TRAINED, Study
+from experiments.pretraining.study import write_json
+from kept.evaluation.statistics import paired_bootstrap_interval, sign_flip_test, verdict
+from kept.probing.results import read_answers
+from kept.randomness import generator
+
+Told = Mapping[str, Any]
+HEADINGS = {
+    "held_out": "without the probed facts", "given": "with the probed facts", None: "no graph",
+}  # fmt: skip
+
+
+def write_tables(study: Study, out: Path) -> str:
+    """Write `results.json` and `results.md` in `out`, and return the text."""
+    rows = {row.name: row for row in study.rows}
+    told = [one for name in rows for one in _read(out / name / RESULT, [])]
+    trained = {name: _read(out / name / TRAINED, {}) for name in rows}
+    missing = [name for name in rows if not (out / name / RESULT).exists()]
+    found = {
+        "trained": trained, "probed": told, "missing": missing,
+        "differences": _differences(told, study, out),
+    }  # fmt: skip
+    write_json(out / "results.json", found)
+    text = to_markdown(study, found, out)
+    (out / "results.md").write_text(text, encoding="utf-8")
+    return text
+
+
+def to_markdown(study: Study, found: Told, out: Path) -> str:
+    """Every table as Markdown."""
+    told = found["probed"]
+    parts = [_about(study), _main_table(study, told, found["differences"])]
+    if found["missing"]:
+        parts.append(f"Not run yet: {', '.join(found['missing'])}.")
+    if (out / NAMES).exists():
+        parts.append(f"LAMA-UHN: {_read(out / NAMES, {})['told']}.")
+    parts += [_training_table(found["trained"]), _robustness(told), _further(told)]
+    parts += [_by_degree(told), _by_relation(told)]
+    for knowledge in KNOWLEDGE:
+        path = out / f"audit-{knowledge}.md"
+        if path.exists():
+            audit = path.read_text(encoding="utf-8").strip()
+            parts.append(f"Audit, graph {HEADINGS[knowledge]}:\n\n{audit}")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _about(study: Study) -> str:
+    return (
+        f"Host {study.host}, seed {study.seed}; {study.facts_per_relation} facts a relation at "
+        f"most; first stage {study.head.steps} steps, every row {study.training.steps} more of "
+        f"{study.training.batch_size} sentences. *objects*: among all objects of the relation, of "
+        "any number of pieces; *restricted*: among the one-piece words of LAMA's common "
+        "vocabulary. P@1 in per cent with 95 % intervals (facts drawn together); majority: the "
+        "relation's most frequent object among the facts that are not probed."
+    )
+
+
+def _main_table(study: Study, told: Sequence[Told], differences: Mapping[str, Told]) -> str:
+    columns = (
+        "row", "graph", "answers from", "facts shown", "asked", "objects: scored", "P@1",
+        "majority", "P@10", "ECE", "mean of relations", "UHN, mean of relations",
+        "restricted: scored", "P@1 restricted", "against text only, P@1 objects",
+    )  # fmt: skip
+    rows = {row.name: row for row in study.rows}
+    lines = []
+    for one in told:
+        row, objects, words = rows[one["row"]], one["objects"], one["restricted"]
+        total = objects["all"]
+        lines.append(
+            (
+                row.method, HEADINGS[row.knowledge], one["mode"],
+                one["n_shown"] if one["mode"] == "graph" else "none", total["n_asked"],
+                total["n_scored"], _score(total), _percent(total["majority"]),
+                _percent(total["p_at_10"]), _percent(total["calibration_error"]),
+                _score(objects["relations"]), _score(objects["without helpful names"]),
+                words["all"]["n_scored"], _score(words["all"]),
+                _difference(differences.get(f"{one['row']} {one['mode']}")),
+            )
+        )  # fmt: skip
+    return _table(columns, lines)
+
+
+def _training_table(trained: Mapping[str, Told]) -> str:
+    columns = ("row", "steps", "sentences", "CPU min", "parameters added", "trained", "last losses")
+    lines = []
+    for name, one in trained.items():
+        if one:
+            sizes, losses = one["parameters"], one["losses"]
+            added = sizes["added by the encoder"] + sizes["added by the objectives"]
+            lines.append(
+                (
+                    name, one["steps"], one["sentences"], f"{one['cpu_minutes']:.1f}",
+                    f"{added:,}", f"{sizes['trained']:,}",
+                    ", ".join(f"{key} {value:.2f}" for key, value in losses.items()),
+                )
+            )  # fmt: skip
+    return _table(columns, lines)
+
+
+def _robustness(told: Sequence[Told]) -> str:
+    columns = (
+        "row", "answers from", "paraphrased facts", "consistent", "all right", "negated",
+        "same first answer", "rank correlation", "misprimed", "P@1", "P@1 behind the prime",
+        "prime answered",
+    )  # fmt: skip
+    lines = []
+    for one in told:
+        same, other = one["consistency"], one["altered"]
+        line = [
+            one["row"], one["mode"], sum(row["n_facts"] for row in same["relations"]),
+            _interval(same["consistent"]), _interval(same["consistent_and_right"]),
+        ]  # fmt: skip
+        if other is not None:
+            line += [other["n_negated"], _interval(other["same_when_negated"])]
+            rho = other["rank_correlation"]
+            line.append("–" if rho is None else f"{rho['estimate']:.2f}")
+            line.append(other["n_misprimed"])
+            names = ("right", "right_when_misprimed", "prime_answered")
+            line += [_interval(other[name]) for name in names]
+        lines.append(tuple(line + ["–"] * (len(columns) - len(line))))
+    return _table(columns, lines)
+
+
+def _further(told: Sequence[Told]) -> str:
+    rows = [one for one in told if one.get("further")]
+    names = dict.fromkeys(name for one in rows for name in one["further"])
+    lines = [
+        (one["row"], name, part["n_asked"], part["n_scored"], _score(part),
+         _percent(part["majority"]))
+        for one in rows for name in names for part in (one["further"][name],)
+    ]  # fmt: skip
+    columns = ("row", "collection", "asked", "scored", "P@1 restricted", "majority of its own")
+    return _table(columns, lines)
+
+
+def _by_degree(told: Sequence[Told]) -> str:
+    return _pivot(told, "by degree", "row: P@1 among objects by degree of the subject (n scored)")
+
+
+def _by_relation(told: Sequence[Told]) -> str:
+    return _pivot(told, "by relation", "row: P@1 among objects by relation (n scored)")
+
+
+def _pivot(told: Sequence[Told], part: str, heading: str) -> str:
+    """A line for each relation or bin, with n and majority, and a column for each row and mode."""
+    if not told:
+        return ""
+    first = told[0]["objects"][part]
+    columns = (heading.split(": ", 1)[1], "majority", *(f"{o['row']} {o['mode']}" for o in told))
+    lines = []
+    for place, row in enumerate(first):
+        values = [_percent(one["objects"][part][place]["p_at_1"]) for one in told]
+        name = f"{row['name']} ({row['n_scored']} of {row['n_asked']})"
+        lines.append((name, _percent(row["majority"]), *values))
+    return _table(columns, lines)
+
+
+def _differences(told: Iterable[Told], study: Study, out: Path) -> dict[str, Told]:
+    """P@1 among objects of every row and mode, less that of text alone, on the same questions."""
+    base = out / TEXT_ONLY / "answers-weights.jsonl"
+    if not base.exists():
+        return {}
+    theirs = {answer.id: found for answer, found in read_answers(base).scored("objects")}
+    differences: dict[str, Told] = {}
+    for one in told:
+        if one["row"] == TEXT_ONLY:
+            continue
+        result = read_answers(out / one["row"] / f"answers-{one['mode']}.jsonl")
+        pairs = [(a, r, theirs[a.id]) for a, r in result.scored("objects") if a.id in theirs]
+        ours = [ranking.hit(1) for _, ranking, _ in pairs]
+        others = [ranking.hit(1) for _, _, ranking in pairs]
+        groups = [pair[0].group for pair in pairs]
+        draws = generator(study.seed, "against text only", one["row"], one["mode"])
+        interval = paired_bootstrap_interval(ours, others, generator=draws, clusters=groups)
+        p = sign_flip_test(ours, others, generator=draws, clusters=groups)
+        differences[f"{one['row']} {one['mode']}"] = {
+            "estimate": interval.estimate, "low": interval.low, "high": interval.high, "p": p,
+            "n": len(pairs), "verdict": verdict(interval, p, ours=one["row"], theirs="text only"),
+        }  # fmt: skip
+    return differences
+
+
+def _read(path: Path, default: Any) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
+
+
+def _table(columns: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
+    if not lines:
+        return ""
+    rows = [columns, ["---"] * len(columns), *lines]
+    return "\n".join("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def _score(row: Told) -> str:
+    found = row["interval"]
+    spread = "" if found is None else f" [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"
+    return _percent(row["p_at_1"]) + spread
+
+
+def _interval(found: Told) -> str:
+    return f"{100 * found['estimate']:.1f} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"
+
+
+def _difference(found: Told | None) -> str:
+    if found is None:
+        return "–"
+    spread = (
+        f"{100 * found['estimate']:+.1f} [{100 * found['low']:+.1f}, {100 * found['high']:+.1f}]"
+    )
+    return f"{spread}, p {found['p']:.3f}: {found['verdict']}"

@@ -1,0 +1,78 @@
+"""LoRA through peft: low-rank changes of the host's attention projections.
+
+Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models" (ICLR), section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedModel
+
+from kept import hosts
+from kept.errors import ConfigError, MissingExtraError
+
+TARGETS = {
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "output": "attention.output.dense",
+}
+"""Names of projections to their places in a layer, the same in every host family."""
+PLACE = "lora_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoraOptions:
+    """The change of a projection is `alpha / rank` times a product of rank `rank`.
+
+    `targets`: of "query", "key", "value", "output"; by default the paper's choice (section 5.1).
+    `dropout` before the change. Raises `ConfigError` naming every fault.
+    """
+
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    targets: Sequence[str] = ("query", "value")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", tuple(self.targets))
+        faults = [
+            f"targets {name!r}: one of {list(TARGETS)}"
+            for name in self.targets
+            if name not in TARGETS
+        ]
+        if not self.targets:
+            faults.append(f"targets: at least one of {list(TARGETS)}")
+        if self.rank < 1:
+            faults.append(f"rank {self.rank}: 1 or more")
+        if self.alpha <= 0:
+            faults.append(f"alpha {self.alpha}: above 0")
+        if not 0 <= self.dropout < 1:
+            faults.append(f"dropout {self.dropout}: from 0, below 1")
+        if faults:
+            raise ConfigError("lora: " + "; ".join(faults))
+
+
+def insert_lora(host: PreTrainedModel, options: LoraOptions) -> None:
+    """Put peft's LoRA layers around the projections, each at first without any effect.
+
+    Raises `MissingExtraError` without peft.
+    """
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ImportError:
+        raise MissingExtraError("LoRA needs peft: pip install 'kept[peft]'") from None
+    layers = range(len(hosts.layers(host)))
+    inject_adapter_in_model(
+        LoraConfig(
+            r=options.rank,
+            lora_alpha=options.alpha,
+            lora_dropout=options.dropout,
+            target_modules=[
+                f"encoder.layer.{i}.{TARGETS[name]}" for i in layers for name in options.targets
+            ],
+        ),
+        host,
+    )

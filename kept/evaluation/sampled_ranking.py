@@ -1,0 +1,132 @@
+"""Ranking among a few sampled candidates: GraIL's protocol, with its conditions in the result.
+
+Teru et al. 2020 (ICML, section 4.1) rank a triple among 50 candidates, itself included, on both
+sides. Hits@10 of 50 says little about finding an answer among all entities; use
+`kept.evaluation.ranking.rank` for that and report both.
+
+Axis legend: question, draw, candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from kept.errors import EvaluationError
+from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores, RankCounts, Ties
+from kept.randomness import generator
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRanking:
+    """`ranks [question draw]` with the conditions under which they hold.
+
+    `triples [question 3]`, `asked [question]` is the slot. `n_short` questions had fewer negatives
+    than asked for, and compete with all of them.
+    """
+
+    triples: NDArray[np.int64]
+    asked: NDArray[np.uint8]
+    ranks: NDArray[np.float64]
+    ties: Ties
+    filter: str
+    n_candidates: int
+    n_short: int
+
+    def hits(self, k: int) -> NDArray[np.float64]:
+        """Share of draws in which each question's answer is among the first k, `[question]`."""
+        return np.asarray((self.ranks <= k).mean(1))
+
+    def metrics(self) -> dict[str, float]:
+        """MRR and Hits@1/3/10, means over questions and draws."""
+        shares = {f"hits@{k}": float(self.hits(k).mean()) for k in (1, 3, 10)}
+        return {"mrr": float((1 / self.ranks).mean()), **shares}
+
+    def conditions(self) -> dict[str, object]:
+        """What must stand beside a score."""
+        sampled = f"the answer and {self.n_candidates - 1} distinct entities that are no answer"
+        return {
+            "ties": self.ties, "filter": self.filter, "candidates": sampled,
+            "n_draws": self.ranks.shape[1], "n_questions": len(self.asked),
+            "n_short": self.n_short,
+        }  # fmt: skip
+
+
+def rank_among_sampled(
+    scorer: HasScores,
+    triples: NDArray[np.integer],
+    *,
+    filter: Filter,
+    ties: Ties,
+    directions: Sequence[Direction],
+    n_candidates: int,
+    n_draws: int,
+    seed: int,
+    block: int = 256,
+) -> SampledRanking:
+    """Rank every answer among itself and `n_candidates - 1` entities, drawn anew in each draw.
+
+    Where we differ from the released program: negatives are distinct, the answer itself and every
+    known answer is none (there only the context's triples are filtered), and ties count by `ties`
+    (there by the order of a sort). Draws belong to (seed, direction, draw), so every method meets
+    the same candidates. EvaluationError: no triple, or no candidate to lose to.
+    """
+    rows = np.asarray(triples, np.int64).reshape(-1, 3)
+    if not len(rows) or n_candidates < 2 or n_draws < 1:
+        raise EvaluationError(
+            f"{len(rows)} triples, {n_candidates=}, {n_draws=}: each must allow a comparison"
+        )
+    ranks, asked, n_short = [], [], 0
+    for direction in directions:
+        for start in range(0, len(rows), block):
+            questions = rows[start : start + block]
+            with torch.no_grad():
+                scores = scorer.scores(direction, torch.from_numpy(questions)).cpu().numpy()
+            if np.isnan(scores).any():
+                raise EvaluationError("a score is NaN; check the model's weights and its training")
+            free = np.ones(scores.shape, bool)
+            free[filter.known(direction, questions)] = False
+            free[np.arange(len(questions)), questions[:, SLOTS[direction]]] = False
+            n_short += int((free.sum(1) < n_candidates - 1).sum())
+            drawn = [
+                _ranks(
+                    scores, free, questions[:, SLOTS[direction]], n_candidates - 1, ties,
+                    generator(seed, "sampled candidates", direction, start, draw),
+                )
+                for draw in range(n_draws)
+            ]  # fmt: skip
+            ranks.append(np.stack(drawn, 1))
+        asked.append(np.full(len(rows), SLOTS[direction], np.uint8))
+    return SampledRanking(
+        triples=np.concatenate([rows] * len(directions)),
+        asked=np.concatenate(asked),
+        ranks=np.concatenate(ranks),
+        ties=ties,
+        filter=filter.description,
+        n_candidates=n_candidates,
+        n_short=n_short,
+    )
+
+
+def _ranks(
+    scores: NDArray[np.float32],
+    free: NDArray[np.bool_],
+    gold: NDArray[np.int64],
+    n_negatives: int,
+    ties: Ties,
+    draws: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Ranks `[question]` among `n_negatives` free candidates each: those with the smallest keys."""
+    keys = np.where(free, draws.random(free.shape), np.inf)
+    n = min(n_negatives, free.shape[1])
+    columns = np.argpartition(keys, n - 1, axis=1)[:, :n]
+    competes = np.take_along_axis(free, columns, 1)
+    rivals = np.take_along_axis(scores, columns, 1)
+    own = scores[np.arange(len(gold)), gold][:, None]
+    greater = ((rivals > own) & competes).sum(1)
+    equal = ((rivals == own) & competes).sum(1)
+    return RankCounts(greater, equal).ranks(ties)

@@ -1,0 +1,132 @@
+"""Schedules over groups of layers: who moves when, and how fast.
+
+The groups are the encoder's own (`KnowledgeEncoder.group_of`); what is not the encoder's is "head".
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from torch import nn
+
+from kept.encoders.base import HEAD, KnowledgeEncoder
+from kept.errors import ConfigError
+from kept.training.config import Unfreezing
+
+PREFIX = "encoder."
+
+
+def layer_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
+    """Every parameter of a model in its group, lowest group first.
+
+    A parameter that is used twice (a tied table) is where it stands first. Raises `ConfigError` for
+    a model without a `KnowledgeEncoder`.
+    """
+    encoder = _encoder(model)
+    found: dict[str, list[nn.Parameter]] = {name: [] for name in encoder.groups}
+    for name, parameter in model.named_parameters():
+        inside = name.startswith(PREFIX)
+        group = encoder.group_of(name.removeprefix(PREFIX)) if inside else HEAD
+        found[group].append(parameter)
+    return found
+
+
+def rate_scales(model: nn.Module, decay: float) -> dict[int, float]:
+    """Share of the rate by `id` of a parameter: 1 for the head, 1 / decay one group further down.
+
+    Howard and Ruder 2018, section 3.1.
+    """
+    return {
+        id(parameter): decay**-depth
+        for depth, parameters in enumerate(reversed(layer_groups(model).values()))
+        for parameter in parameters
+    }
+
+
+def stages(groups: tuple[str, ...], order: str) -> list[tuple[str, ...]]:
+    """The groups that move in each stage, `groups` lowest first; the last stage goes on.
+
+    >>> stages(("embeddings", "layer.0", "head"), "gradual")
+    [('head',), ('layer.0', 'head'), ('embeddings', 'layer.0', 'head')]
+    >>> stages(("embeddings", "layer.0", "head"), "chain")[:3]
+    [('head',), ('embeddings',), ('layer.0',)]
+    """
+    if order == "gradual":
+        return [groups[start:] for start in reversed(range(len(groups)))]
+    top, *rest = (groups[-1], *groups[:-1])
+    return [*((name,) for name in (top, *rest)), groups]
+
+
+class Stages:
+    """`Unfreezing` of a model: a context in which groups stand still, and are set free at its end.
+
+    Which groups move is a function of step and epoch alone. A group stands still by having no
+    gradients: its parameters neither decay nor advance their moments.
+    """
+
+    def __init__(self, model: nn.Module, unfreezing: Unfreezing | None) -> None:
+        self._every = None if unfreezing is None else unfreezing.every
+        self._moving: dict[str, list[nn.Parameter]] = {}
+        self._stages: list[tuple[str, ...]] = []
+        if unfreezing is not None:
+            self._moving = {
+                name: trained
+                for name, parameters in layer_groups(model).items()
+                if (trained := [p for p in parameters if p.requires_grad])
+                and not {*map(id, trained)} <= _unused(model)
+            }
+            self._stages = stages(tuple(self._moving), unfreezing.order)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._set(tuple(self._moving))
+
+    def at(self, step: int, epoch: int) -> tuple[str, ...] | None:
+        """The groups that move at a step, lowest first; None where there is no such schedule."""
+        if not self._stages:
+            return None
+        stage = epoch if self._every is None else step // self._every
+        return self._stages[min(stage, len(self._stages) - 1)]
+
+    def enter(self, step: int, epoch: int) -> None:
+        """Let the step's groups move, and no others."""
+        chosen = self.at(step, epoch)
+        if chosen is not None:
+            self._set(chosen)
+
+    def never(self, last_step: int, last_epoch: int) -> tuple[str, ...]:
+        """The groups that no step up to the last one moves."""
+        last = self.at(last_step, last_epoch)
+        if last is None:
+            return ()
+        seen = {name for stage in self._stages[: self._stages.index(last) + 1] for name in stage}
+        return tuple(name for name in self._moving if name not in seen)
+
+    def _set(self, chosen: tuple[str, ...]) -> None:
+        for name, parameters in self._moving.items():
+            for parameter in parameters:
+                parameter.requires_grad_(name in chosen)
+
+
+def _encoder(model: nn.Module) -> KnowledgeEncoder:
+    found = getattr(model, "encoder", None)
+    if not isinstance(found, KnowledgeEncoder):
+        raise ConfigError(
+            f"{type(model).__name__} has no encoder of ours: unfreezing and rate_decay go by the "
+            "groups of its layers; leave them out"
+        )
+    return found
+
+
+def _unused(model: nn.Module) -> set[int]:
+    """Parameters that no output depends on, by `id`: alone they make no stage."""
+    encoder = _encoder(model)
+    return {id(p) for name, p in encoder.named_parameters() if name.startswith(encoder.unused)}

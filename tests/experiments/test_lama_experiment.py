@@ -1,0 +1,159 @@
+"""The LAMA experiment in small: the world, every row from the same weights, and the tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "training"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "probing"))
+from tiny_lama import write_lama
+from tiny_pretraining import write_host
+
+from entity_linking.relations import read_trex
+from experiments.lama.__main__ import chosen_rows
+from experiments.lama.data import World, make_world
+from experiments.lama.probing import modes, probe_row, read_questions
+from experiments.lama.study import HOST, Row, Study, new_model, train_row
+from experiments.lama.tables import write_tables
+from kept.errors import ConfigError
+from kept.graphs.builder import BuilderConfig
+from kept.methods import METHODS
+from kept.objectives.model import KnowledgeForPreTraining
+from kept.probing.collections import trex_facts
+from kept.training.config import TrainConfig
+from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamageReport
+
+CONFIG = Path(__file__).parents[2] / "experiments" / "lama" / "trex.yaml"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_lama(tmp_path / "lama")
+
+
+@pytest.fixture
+def world(folder: Path, small_graph: KnowledgeGraph) -> World:
+    examples = list(read_trex(folder / "TREx", DamageReport(), distinct=True))
+    facts = trex_facts(folder)
+    return make_world(examples, small_graph, facts, per_relation=1, n_texts=100, seed=0)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    training = TrainConfig(
+        steps=2, batch_size=4, threads=1, device="cpu", log_every=1, learning_rate=1e-3,
+        gradient_norms_every=None,
+    )  # fmt: skip
+    return Study(
+        host=str(write_host(tmp_path / "host")),
+        facts_per_relation=1,
+        paraphrased=1,
+        altered=3,
+        n_texts=100,
+        builder=BuilderConfig(max_neighbours=2, max_words=40, max_nodes=80),
+        head=training.model_copy(update={"seed": 1}),
+        training=training,
+        methods={"kbert": {}, "colake": {}, "kadapter": {}},
+    )
+
+
+def test_the_committed_configuration_loads() -> None:
+    study = Study.model_validate(yaml.safe_load(CONFIG.read_text()))
+    assert len(study.rows) == 2 + 2 * (len(METHODS) - 1)
+    assert {row.method for row in study.rows} == {HOST, *METHODS}
+    configs = [study.training_of(row) for row in study.rows[1:]]
+    assert all(config == configs[0] for config in configs)
+    assert study.training_of(study.rows[0]).seed != configs[0].seed
+    reading = [row.name for row in study.rows if len(modes(row)) == 2]
+    assert {name.split("-")[0] for name in reading} == {"ernie", "knowbert", "kbert", "colake"}
+
+
+def test_rows_are_chosen_by_name(study: Study) -> None:
+    assert [row.name for row in chosen_rows(study, "kbert")] == ["kbert-held_out", "kbert-given"]
+    assert chosen_rows(study, "kbert-given") == [Row("kbert", "given")]
+    assert len(chosen_rows(study, None)) == 8
+    with pytest.raises(ConfigError, match=r"no row 'kber'; there are host, none, "):
+        chosen_rows(study, "kber")
+
+
+def test_probed_facts_are_in_one_graph_alone_and_never_in_the_text(world: World) -> None:
+    assert len(world.facts) == 2
+    held_out, given = (world.graphs[name] for name in ("held_out", "given"))
+    assert held_out.id_space_hash == given.id_space_hash
+    assert not held_out.contains(world.triples).any()
+    assert given.contains(world.triples).all()
+    found = {name: [check.n_found for check in world.audit(name)] for name in world.graphs}
+    assert found["held_out"] == [0] * 6
+    assert found["given"][0] == 2
+    assert found["given"][3:5] == [0, 0]
+    texts = [text.text for document in world.documents for text in document]
+    assert texts
+    for fact in world.facts:
+        assert not any(fact.subject in text and fact.answer in text for text in texts)
+    assert world.n_left_out >= len(world.evidences) == 4
+
+
+def test_the_audit_finds_what_was_not_left_out(
+    world: World, folder: Path, small_graph: KnowledgeGraph
+) -> None:
+    examples = list(read_trex(folder / "TREx", DamageReport(), distinct=True))
+    everything = tuple((example.linked,) for example in examples)
+    leaky = World(
+        world.facts, world.every_fact, world.graphs, everything, world.evidences, 0
+    )  # fmt: skip
+    assert [check.n_found for check in leaky.audit("held_out")][3:5] == [4, 2]
+
+
+def test_every_row_begins_with_the_weights_of_the_first_stage(
+    study: Study, world: World, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="run row 'host' first"):
+        train_row(Row("none"), study, world, tmp_path)
+    train_row(Row(HOST), study, world, tmp_path)
+    first = KnowledgeForPreTraining.from_pretrained(tmp_path / HOST)
+    bias = first.objectives["mlm"].bias
+    assert bias.abs().sum() > 0
+    for row in study.rows[1:]:
+        objectives = {**row.kind.objectives} if row.method == "colake" else {"mlm": {}}
+        model = new_model(row, study, world, tmp_path, objectives)
+        head = next(iter(model.objectives.values()))
+        found = head.word_bias if row.method == "colake" else head.bias
+        assert torch.equal(found, bias)
+        table = model.encoder.host.get_input_embeddings().weight
+        assert torch.equal(table, first.encoder.host.get_input_embeddings().weight)
+
+
+def test_the_study_in_small(study: Study, world: World, folder: Path, tmp_path: Path) -> None:
+    asked = read_questions(folder, study, world)
+    assert (len(asked.items), len(asked.paraphrases)) == (2, 5)
+    assert asked.objects["P17"] == ["France", "Germany"]
+    out = tmp_path / "run"
+    out.mkdir()
+    for row in study.rows[:-2]:
+        trained = train_row(row, study, world, out)
+        assert (trained["steps"], trained["sentences"]) == (2, 8)
+        assert train_row(row, study, world, out) == trained
+        told = probe_row(row, study, world, asked, out)
+        assert [one["mode"] for one in told] == list(modes(row))
+        assert all(one["objects"]["all"]["n_scored"] == 2 for one in told)
+        assert probe_row(row, study, world, asked, out) == told
+        assert [one["asked_facts"] for one in told][1:] == (
+            [] if row.knowledge is None else ["shown" if row.knowledge == "given" else "hidden"]
+        )
+        n_shown = [one["n_shown"] for one in told]
+        assert n_shown == ([0, 2] if row.name.endswith("-given") else [0] * len(told))
+    text = write_tables(study, out)
+    assert "Not run yet: kadapter-held_out, kadapter-given." in text
+    assert "| kbert | with the probed facts | graph | 2 | 2 | 2 |" in text
+    assert "against text only" in text
+    found = json.loads((out / "results.json").read_text())
+    assert "none weights" not in found["differences"]
+    assert found["differences"]["kbert-given graph"]["n"] == 2
+    assert (out / "results.md").read_text() == text

@@ -1,0 +1,58 @@
+"""Every task's file is an experiment whose fields a run takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.fewshot.__main__ import read, table
+from kept.tasks.experiment import Experiment
+from kept.tasks.fewshot import FewshotConfig
+from kept.tasks.finetuning_config import FinetuneConfig
+from kept.tasks.official_scores import OFFICIAL
+
+ROOT = Path(__file__).parents[2] / "experiments"
+FILES = {
+    "relation_extraction": ("semeval", "fewrel", "redocred"),
+    "entity_typing": ("ultrafine", "wnut17"),
+    "language_understanding": ("sst2", "cola", "wic"),
+}
+PATHS = [ROOT / folder / f"{name}.yaml" for folder, names in FILES.items() for name in names]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_task_file(path: Path) -> None:
+    found = Experiment.read(path)
+    assert found.name == path.stem
+    assert found.differs
+    for method in ("none", "colake"):
+        config = FinetuneConfig.model_validate({**found.task, "method": method})
+        assert (found.metric == "official") == (config.format in OFFICIAL)
+        assert found.asked == "dev" or config.test or config.test_share
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_its_files_are_there(path: Path, data_root: Path) -> None:
+    task = Experiment.read(path).task
+    for part in ("train", "dev", "test"):
+        name = task.get(part, task["train"])
+        archive, zipped, _ = name.partition(".zip/")
+        assert (data_root / (f"{archive}.zip" if zipped else name)).is_file()
+
+
+def test_the_fewshot_file_and_its_table() -> None:
+    config = read(
+        ROOT / "fewshot/fewrel.yaml", Path("/data"), Path("/kg"), {"task.method": "ernie"}
+    )
+    assert isinstance(config, FewshotConfig)
+    task = FinetuneConfig.model_validate(config.task)
+    assert (task.train, task.kg) == (Path("/data/re/wiki80/train_0.1.txt.gz"), Path("/kg"))
+    assert (task.method, len(task.leave_out)) == ("ernie", 16)
+    assert config.novel == Path("/data/re/fewrel/val_wiki.json.gz")
+    settings = {f"{way}-way {shot}-shot" for way in config.ways for shot in config.shots}
+    assert {row.metric for row in config.published} == settings
+    found = {"estimate": 0.5, "low": 0.25, "high": 0.75, "baseline": 0.2}
+    last = table(config, {"scores": {"5-way 1-shot": found}}).splitlines()[-1]
+    assert last == "| 5-way 1-shot | 50.00 [25.00, 75.00] | 20 | 85.66 |"

@@ -1,0 +1,80 @@
+"""Groups of layers: every method on every host family says where each parameter works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from test_encoder_contract import builder
+from tiny_hosts import FAMILIES, untaught_encoder
+
+from entity_linking.mentions import LinkedText
+from kept.batches import KnowledgeBatch
+from kept.errors import ConfigError
+from kept.graphs.builder import build_many
+from kept.methods import METHODS
+from kg_loaders import KnowledgeGraph
+
+CASES = [(name, family) for name in METHODS for family in FAMILIES]
+PLACES = {
+    "entity_embeddings.weight": "embeddings", "relation_embeddings.weight": "embeddings",
+    "kind_embeddings.weight": "embeddings", "entity_vectors.weight": "embeddings",
+    "fusions.1.inner.weight": "layer.1", "linkers.kg.projection.weight": "layer.0",
+    "linkers.kg.entities.vectors.weight": "embeddings", "host.pooler.dense.weight": "head",
+    "recontextualisations.kg.projection.weight": "layer.0",
+    "adapters.factual.blocks.0.down_project.weight": "embeddings",
+    "adapters.factual.blocks.1.down_project.weight": "layer.0",
+    "host.encoder.layer.1.output.dense.bias": "layer.1",
+    "host.embeddings.word_embeddings.weight": "embeddings",
+    "host.embeddings_project.weight": "embeddings",
+}  # fmt: skip
+"""Where parameters belong, by hand."""
+SEEN: dict[str, str] = {}
+
+
+@pytest.mark.parametrize(("name", "family"), CASES)
+def test_a_group_works_where_it_stands(
+    name: str,
+    family: str,
+    small_graph: KnowledgeGraph,
+    tokenizer: Any,
+    linked: list[LinkedText],
+) -> None:
+    """Every parameter has one group; it has no influence on any state below that group."""
+    encoder = untaught_encoder(name, small_graph, tokenizer, family)
+    texts = [text for text in linked if len(text.links) > 1][:2]
+    view = METHODS[name].view.of(small_graph, tokenizer)
+    drawn = build_many(texts, tokenizer, small_graph, seed=0, config=builder(name))
+    batch = KnowledgeBatch.stack([view(graph) for graph in drawn])
+    assert encoder.groups == ("embeddings", "layer.0", "layer.1", "head")
+    parameters = dict(encoder.named_parameters())
+    groups = {key: encoder.group_of(key) for key in parameters}
+    assert set(encoder.groups[:-1]) <= set(groups.values()) <= set(encoder.groups)
+    assert {key: groups[key] for key in PLACES if key in groups} == {
+        key: PLACES[key] for key in PLACES if key in groups
+    }
+    SEEN.update(groups)
+    states = encoder(batch).hidden_states
+    assert len(states) == encoder.n_states
+    moving = {key: p for key, p in parameters.items() if p.requires_grad}
+    for place in range(3):
+        if not states[place].requires_grad:
+            continue
+        found = torch.autograd.grad(
+            states[place].sum(), [*moving.values()], retain_graph=True, allow_unused=True
+        )
+        reached = {groups[key] for key, one in zip(moving, found, strict=True) if one is not None}
+        assert reached <= set(encoder.groups[: place + 1]), place
+
+
+def test_the_places_by_hand_were_all_met() -> None:
+    if len(SEEN) < len(PLACES):
+        pytest.skip("the cases above did not run in this process")
+    assert set(PLACES) <= set(SEEN)
+
+
+def test_an_unknown_parameter_is_refused(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    encoder = untaught_encoder("none", small_graph, tokenizer)
+    with pytest.raises(ConfigError, match=r"Plain\.beside does not know the parameter 'table'"):
+        encoder.group_of("table")

@@ -1,0 +1,125 @@
+"""The scores of a fine-tuning run, as it writes them, against the originals' own; and all of them.
+
+The functions behind are compared one by one beside each method; here the originals' predictions go
+in as labels and what `metrics.json` of a run would say comes out.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from entity_linking.mentions import LinkedText
+from kept.heads.model import MULTI, SINGLE
+from kept.randomness import generator
+from kept.tasks.finetuning_scores import scores
+from kept.tasks.official_scores import NO_RELATION
+from kept.tasks.task_example import TaskExample
+
+METRICS = {
+    "colake": {"macro", "micro", "typing", "mlm_accuracy"},
+    "ernie": {"entity_typing", "fewrel", "tacred"},
+    "kadapter": {"entity_typing", "tacred", "trex_rc", "find_head"},
+    "knowbert": {"f1_set", "mrr", "decode"},
+}
+"""What each original's `metrics.json` holds; each is compared in this folder."""
+LAMA_ROWS = {
+    "sample", "label", "restricted", "topk", "P_AT", "MRR", "P_AT_X", "P_AT_1", "ranked_ids",
+    "masked_position", "label_token_id", "label_score (called PERPLEXITY)", "ranked_words",
+    "two_masks_only_first_scored",
+}  # fmt: skip
+RESULT = ("precision", "recall", "f_score")
+P_R_F1 = ("precision", "recall", "f1")
+
+
+def read(root: Path, method: str, name: str = "metrics") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((root / method / f"{name}.json").read_text())
+    return found
+
+
+def found(predicted: Any, gold: Any, kind: str, **more: Any) -> dict[str, Any]:
+    examples = [TaskExample(LinkedText(f"text {i}", ()), g) for i, g in enumerate(gold)]
+    draws = generator(0, "t")
+    options = {"problem_type": kind, "no_relation": None, "generator": draws} | more
+    return scores(predicted, examples, **options)
+
+
+def single(classes: list[int], none: int | None = None) -> list[tuple[str, ...]]:
+    return [(NO_RELATION if c == none else str(c),) for c in classes]
+
+
+def types(rows: Any) -> list[tuple[str, ...]]:
+    return [tuple(str(i) for i in np.flatnonzero(row)) for row in np.asarray(rows) > 0]
+
+
+def values(scores: dict[str, Any]) -> list[float]:
+    return [scores[name] for name in P_R_F1]
+
+
+@pytest.mark.parametrize("method", METRICS)
+def test_every_metric_of_the_originals_is_listed(golden_root: Path, method: str) -> None:
+    assert set(read(golden_root, method)) == METRICS[method]
+
+
+def test_every_part_of_lama_is_listed(golden_root: Path) -> None:
+    facts = read(golden_root, "colake", "lama")
+    assert {key for row in facts["rows"] for key in row} <= LAMA_ROWS
+
+
+def test_typing(golden_root: Path, compared: Any) -> None:
+    """Open Entity as ERNIE scores it; K-Adapter and CoLAKE share its micro and strict scores."""
+    cases = []
+    for case in read(golden_root, "ernie")["entity_typing"]:
+        expected = case["open_entity(eval_typing.py)"]
+        micro, macro = expected["micro_p_r_f1"], expected["macro_p_r_f1"]
+        cases.append((case["logits"], case["labels"], micro, macro, expected["eval_accuracy"]))
+    given = read(golden_root, "kadapter")["entity_typing"]
+    expected, n = given["result"], len(given["target"])
+    strict = expected["exact_match_count"] / n
+    macro = expected["loose_macro_p_r_f"]
+    cases.append((given["logits"], given["target"], expected["loose_micro_p_r_f"], macro, strict))
+    given = read(golden_root, "colake")["typing"]
+    micro = [given["result"][f"micro_{name}"] for name in "prf"]
+    cases.append((given["logits"], given["target"], micro, None, given["result"]["acc"]))
+    for logits, gold, micro, macro, strict in cases:
+        ours = found(types(logits), types(gold), MULTI)
+        compared.close("run: typing micro", values(ours["micro"]), micro, atol=1e-12)
+        compared.close("run: typing strict", ours["accuracy"]["estimate"], strict, atol=1e-6)
+        if macro is not None:
+            compared.close("run: typing macro", values(ours["macro"]), macro, atol=1e-12)
+
+
+def test_relations(golden_root: Path, compared: Any) -> None:
+    """Micro without a class (CoLAKE, TACRED of ERNIE and K-Adapter), macro, and plain accuracy."""
+    golden = {method: read(golden_root, method) for method in METRICS}
+    micro = golden["colake"]["micro"]
+    none = micro["no_relation_idx"]
+    cases = [(micro["pred"], micro["target"], none, [micro["result"][k] for k in RESULT])]
+    given = golden["kadapter"]["tacred"]
+    cases.append((given["pred"], given["target"], given["no_relation"], given["result_p_r_f"]))
+    for case in golden["ernie"]["tacred"]:
+        result = [case["eval_result"][name] for name in ("micro_p", "micro_r", "micro_f1")]
+        cases.append((case["pred"], case["gold"], case["na_id"], result))
+    for pred, gold, none, expected in cases:
+        labels = single(pred, none), single(gold, none)
+        ours = found(*labels, SINGLE, no_relation=NO_RELATION, format="tacred")
+        compared.close("run: relations micro", values(ours["micro"]), expected, atol=1e-12)
+        official = ours["official"]
+        three = [*(official["beside"][name] for name in P_R_F1[:2]), official["estimate"]]
+        compared.close("run: TACRED", three, expected, atol=1e-12)
+    macro = golden["colake"]["macro"]
+    ours = found(single(macro["pred"]), single(macro["target"]), SINGLE)
+    expected = [macro["result"][name] for name in RESULT]
+    compared.close("run: relations macro", values(ours["macro"]), expected, atol=1e-12)
+    given = golden["kadapter"]["trex_rc"]
+    ours = found(single(given["pred"]), single(given["target"]), SINGLE)
+    f1s = [ours[kind]["f1"] for kind in ("micro", "macro")]
+    compared.close("run: T-REx", f1s, [given["micro_f1"], given["macro_f1"]], atol=1e-12)
+    given = golden["ernie"]["fewrel"]
+    ours = found(single(given["predictions"]), single(given["labels"]), SINGLE)
+    accuracy = ours["accuracy"]["estimate"]
+    compared.close("run: FewRel", accuracy, given["eval_accuracy"], atol=1e-12)
