@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from kept.errors import ConfigError
+from kept.kge.comparisons import Norm
 from kept.kge.scorers import Scorer, make_scorer
 
 
@@ -92,12 +93,18 @@ class Reciprocal(Scorer):
 
 
 def make_reciprocal(
-    name: str, *, n_entities: int, n_relations: int, width: int, generator: torch.Generator
+    name: str,
+    *,
+    n_entities: int,
+    n_relations: int,
+    width: int,
+    generator: torch.Generator,
+    norm: Norm | None = None,
 ) -> Reciprocal:
     """A fresh scorer by name with inverses for the `n_relations` of a graph."""
     return Reciprocal(
         make_scorer(
             name, n_entities=n_entities, n_relations=2 * n_relations, width=width,
-            generator=generator,
+            generator=generator, norm=norm,
         )
     )  # fmt: skip

@@ -1,131 +1,42 @@
 """Triple scorers: TransE, RESCAL, DistMult, ComplEx, RotatE behind one protocol; higher is better.
 
-A scorer holds one vector an entity and one a relation. `score` broadcasts over states; `tails`,
-`heads` and `relations` score all given candidates at once, as matrix products where the formula
-allows. Complex vectors are stored as [real parts, imaginary parts].
+Many candidates are scored as matrix products where the formula allows. Complex vectors are stored
+as [real parts, imaginary parts].
 
-Axis legend: batch, entity, relation, width (real numbers a vector), half (width / 2).
+Axis legend: batch, candidate, negative, width (real numbers a vector), half (width / 2).
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from kept.errors import ConfigError
-from kept.evaluation.ranking import Direction
-from kept.kge.moduli import moduli_distances
+from kept.kge.comparisons import (
+    TINY,
+    Norm,
+    drawn_products,
+    moduli_sum,
+    negative_distances,
+    negative_drawn_distances,
+    negative_moduli,
+    products,
+)
+from kept.kge.scorer import QueryScorer, Scorer
+
+__all__ = [
+    "SCORERS", "SCORES", "ComplEx", "DistMult", "Rescal", "RotatE", "Scorer", "TransE",
+    "complex_score", "distmult_score", "make_scorer", "rotate_score", "transe_score",
+]  # fmt: skip
+
+_BLOCK_NUMBERS = 1 << 18  # of elementwise temporaries
 
 
-class Scorer(nn.Module, ABC):
-    """Entity and relation vectors with a scoring function.
-
-    `scores(direction, triples)` is what `kept.evaluation.ranking.rank` takes.
-    """
-
-    entities: nn.Parameter
-    relations: nn.Parameter
-
-    def __init__(
-        self, *, n_entities: int, n_relations: int, width: int, generator: torch.Generator
-    ) -> None:
-        super().__init__()
-        if width < 2 or width % 2:
-            raise ConfigError(f"width {width} must be even and at least 2: complex halves need it")
-        self.n_entities, self.n_relations, self.width = n_entities, n_relations, width
-        self.entities = nn.Parameter(torch.empty(n_entities, width))
-        self.relations = nn.Parameter(torch.empty(n_relations, self.relation_width(width)))
-        self.initialise(generator)
-
-    @staticmethod
-    def relation_width(width: int) -> int:
-        """Numbers a relation vector holds."""
-        return width
-
-    @abstractmethod
-    def initialise(self, generator: torch.Generator) -> None:
-        """Draw fresh vectors."""
-
-    @abstractmethod
-    def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
-        """Score states that broadcast against each other, `[... width] -> [...]`."""
-
-    def score_for(
-        self,
-        side: Literal["head", "tail"],
-        head_states: Tensor,
-        relation_states: Tensor,
-        tail_states: Tensor,
-    ) -> Tensor:
-        """`score` as the answer to a question for the head or the tail, where these differ."""
-        return self.score(head_states, relation_states, tail_states)
-
-    @abstractmethod
-    def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
-        """`[batch width]`, `[batch width]`, `[candidate width] -> [batch candidate]`."""
-
-    @abstractmethod
-    def heads(self, relation_states: Tensor, tail_states: Tensor, candidates: Tensor) -> Tensor:
-        """`[batch width]`, `[batch width]`, `[candidate width] -> [batch candidate]`."""
-
-    @abstractmethod
-    def relations_between(
-        self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
-    ) -> Tensor:
-        """`[batch width]`, `[batch width]`, `[candidate width] -> [batch candidate]`."""
-
-    def moduli(self, states: Tensor) -> Tensor:
-        """Absolute values of the coordinates, for N3 regularisation."""
-        return states.abs()
-
-    def score_triples(self, triples: Tensor) -> Tensor:
-        """Scores `[batch]` of `triples` int `[batch 3]`."""
-        head, relation, tail = self._ids(triples)
-        return self.score(
-            embedding(head, self.entities),
-            embedding(relation, self.relations),
-            embedding(tail, self.entities),
-        )
-
-    def score_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """All tails of `(heads, relations)` ids `[batch]`: `[batch entity]`."""
-        return self.tails(
-            embedding(heads, self.entities), embedding(relations, self.relations), self.entities
-        )
-
-    def score_heads(self, relations: Tensor, tails: Tensor) -> Tensor:
-        """All heads of `(relations, tails)` ids `[batch]`: `[batch entity]`."""
-        return self.heads(
-            embedding(relations, self.relations), embedding(tails, self.entities), self.entities
-        )
-
-    def score_relations(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """All relations of `(heads, tails)` ids `[batch]`: `[batch relation]`."""
-        return self.relations_between(
-            embedding(heads, self.entities), embedding(tails, self.entities), self.relations
-        )
-
-    def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
-        """All candidates for the asked slot of `triples` int `[batch 3]`."""
-        head, relation, tail = self._ids(triples)
-        if direction == "head":
-            return self.score_heads(relation, tail)
-        if direction == "tail":
-            return self.score_tails(head, relation)
-        return self.score_relations(head, tail)
-
-    def _ids(self, triples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        head, relation, tail = triples.to(self.entities.device, torch.int64).unbind(-1)
-        return head, relation, tail
-
-
-class TransE(Scorer):
+class TransE(QueryScorer):
     """A relation is a translation (Bordes et al., NeurIPS 2013, equation 1).
 
     `score = -||h + r - t||_p`, p = 1 or 2 (not squared; the paper takes either). The default is L2,
@@ -139,11 +50,9 @@ class TransE(Scorer):
         n_relations: int,
         width: int,
         generator: torch.Generator,
-        norm: Literal[1, 2] = 2,
+        norm: Norm = 2,
     ) -> None:
-        if norm not in (1, 2):
-            raise ConfigError(f"norm {norm} of TransE must be 1 or 2")
-        self.norm = norm
+        self.norm = _checked_norm(norm, "TransE")
         super().__init__(
             n_entities=n_entities, n_relations=n_relations, width=width, generator=generator
         )
@@ -156,19 +65,27 @@ class TransE(Scorer):
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         return transe_score(head_states, relation_states, tail_states, self.norm)
 
-    def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
-        return -torch.cdist(head_states + relation_states, candidates, self.norm)
+    def tail_queries(self, head_states: Tensor, relation_states: Tensor) -> Tensor:
+        return head_states + relation_states
 
-    def heads(self, relation_states: Tensor, tail_states: Tensor, candidates: Tensor) -> Tensor:
-        return -torch.cdist(tail_states - relation_states, candidates, self.norm)
+    def head_queries(self, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+        return tail_states - relation_states
+
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        return negative_distances(queries, candidates, self.norm)
+
+    def compare_drawn(self, queries: Tensor, drawn: Tensor) -> Tensor:
+        if self.norm == 2:
+            return negative_drawn_distances(queries, self.entities, drawn)
+        return -(queries[:, None] - embedding(drawn, self.entities)).abs().sum(-1)
 
     def relations_between(
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
     ) -> Tensor:
-        return -torch.cdist(tail_states - head_states, candidates, self.norm)
+        return negative_distances(tail_states - head_states, candidates, self.norm)
 
 
-class Rescal(Scorer):
+class Rescal(QueryScorer):
     """A full bilinear form (Nickel et al., ICML 2011, equation 1): `score = h M t`.
 
     A relation's vector is its matrix `M`, row by row: `width ** 2` numbers.
@@ -185,20 +102,25 @@ class Rescal(Scorer):
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         return (_row_times(head_states, relation_states) * tail_states).sum(-1)
 
-    def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
-        return _row_times(head_states, relation_states) @ candidates.T
+    def tail_queries(self, head_states: Tensor, relation_states: Tensor) -> Tensor:
+        return _row_times(head_states, relation_states)
 
-    def heads(self, relation_states: Tensor, tail_states: Tensor, candidates: Tensor) -> Tensor:
-        products = (_matrices(relation_states) @ tail_states[..., None]).squeeze(-1)
-        return products @ candidates.T
+    def head_queries(self, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+        return (_matrices(relation_states) @ tail_states[..., None]).squeeze(-1)
+
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        return products(queries, candidates)
+
+    def compare_drawn(self, queries: Tensor, drawn: Tensor) -> Tensor:
+        return drawn_products(queries, self.entities, drawn)
 
     def relations_between(
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
     ) -> Tensor:
-        return (head_states[:, :, None] * tail_states[:, None]).flatten(1) @ candidates.T
+        return products((head_states[:, :, None] * tail_states[:, None]).flatten(1), candidates)
 
 
-class DistMult(Scorer):
+class DistMult(QueryScorer):
     """A diagonal bilinear form (Yang et al., ICLR 2015, equation 2): `score = sum(h * r * t)`.
 
     Symmetric in head and tail.
@@ -211,19 +133,25 @@ class DistMult(Scorer):
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         return distmult_score(head_states, relation_states, tail_states)
 
-    def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
-        return (head_states * relation_states) @ candidates.T
+    def tail_queries(self, head_states: Tensor, relation_states: Tensor) -> Tensor:
+        return head_states * relation_states
 
-    def heads(self, relation_states: Tensor, tail_states: Tensor, candidates: Tensor) -> Tensor:
-        return (relation_states * tail_states) @ candidates.T
+    def head_queries(self, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+        return relation_states * tail_states
+
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        return products(queries, candidates)
+
+    def compare_drawn(self, queries: Tensor, drawn: Tensor) -> Tensor:
+        return drawn_products(queries, self.entities, drawn)
 
     def relations_between(
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
     ) -> Tensor:
-        return (head_states * tail_states) @ candidates.T
+        return products(head_states * tail_states, candidates)
 
 
-class ComplEx(Scorer):
+class ComplEx(QueryScorer):
     """DistMult over complex numbers (Trouillon et al., ICML 2016, equations 9 to 11).
 
     `score = Re(sum(h * r * conj(t)))`, written as one real matrix product in each direction.
@@ -236,29 +164,50 @@ class ComplEx(Scorer):
     def moduli(self, states: Tensor) -> Tensor:
         """Complex moduli; the small constant keeps the gradient finite at 0."""
         real, imaginary = states.chunk(2, -1)
-        return (real.square() + imaginary.square() + 1e-20).sqrt()
+        return (real.square() + imaginary.square() + TINY).sqrt()
 
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         return complex_score(head_states, relation_states, tail_states)
 
-    def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
-        return _times(head_states, relation_states) @ candidates.T
+    def tail_queries(self, head_states: Tensor, relation_states: Tensor) -> Tensor:
+        return _times(head_states, relation_states)
 
-    def heads(self, relation_states: Tensor, tail_states: Tensor, candidates: Tensor) -> Tensor:
-        return _times(tail_states, _conjugate(relation_states)) @ candidates.T
+    def head_queries(self, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+        return _times(tail_states, _conjugate(relation_states))
+
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        return products(queries, candidates)
+
+    def compare_drawn(self, queries: Tensor, drawn: Tensor) -> Tensor:
+        return drawn_products(queries, self.entities, drawn)
 
     def relations_between(
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
     ) -> Tensor:
-        return _times(tail_states, _conjugate(head_states)) @ candidates.T
+        return products(_times(tail_states, _conjugate(head_states)), candidates)
 
 
-class RotatE(Scorer):
+class RotatE(QueryScorer):
     """A relation is a rotation of the complex plane (Sun et al., ICLR 2019, equations 2 and 10).
 
-    `score = -sum_k |h_k e^{i r_k} - t_k|`: the sum of moduli of the paper and its released code,
-    not the L2 norm of all coordinates that some libraries use. Relations hold `half` phases.
+    `norm` 1: `score = -sum_k |h_k e^{i r_k} - t_k|`, the sum of moduli of the paper and its
+    released code, and our default. 2: the L2 norm of all coordinates, as PyKEEN has it; distances
+    to many candidates are then a matrix product. Relations hold `half` phases.
     """
+
+    def __init__(
+        self,
+        *,
+        n_entities: int,
+        n_relations: int,
+        width: int,
+        generator: torch.Generator,
+        norm: Norm = 1,
+    ) -> None:
+        self.norm = _checked_norm(norm, "RotatE")
+        super().__init__(
+            n_entities=n_entities, n_relations=n_relations, width=width, generator=generator
+        )
 
     @staticmethod
     def relation_width(width: int) -> int:
@@ -271,19 +220,34 @@ class RotatE(Scorer):
             self.relations.uniform_(-torch.pi, torch.pi, generator=generator)
 
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
-        return rotate_score(head_states, relation_states, tail_states)
+        return rotate_score(head_states, relation_states, tail_states, self.norm)
 
-    def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
-        return -moduli_distances(_times(head_states, _rotation(relation_states)), candidates)
+    def tail_queries(self, head_states: Tensor, relation_states: Tensor) -> Tensor:
+        return _times(head_states, _rotation(relation_states))
 
-    def heads(self, relation_states: Tensor, tail_states: Tensor, candidates: Tensor) -> Tensor:
-        return -moduli_distances(_times(tail_states, _rotation(-relation_states)), candidates)
+    def head_queries(self, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+        return _times(tail_states, _rotation(-relation_states))
+
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        if self.norm == 2:
+            return negative_distances(queries, candidates, 2)
+        return negative_moduli(queries, candidates)
+
+    def compare_drawn(self, queries: Tensor, drawn: Tensor) -> Tensor:
+        if self.norm == 2:
+            return negative_drawn_distances(queries, self.entities, drawn)
+        return -moduli_sum(queries[:, None] - embedding(drawn, self.entities))
 
     def relations_between(
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
     ) -> Tensor:
-        rotated = _times(head_states[:, None], _rotation(candidates))
-        return -_moduli_sum(rotated - tail_states[:, None])
+        step = max(1, _BLOCK_NUMBERS // max(1, len(candidates) * self.width))
+        rotations = _rotation(candidates)
+        parts = []
+        for start in range(0, max(1, len(head_states)), step):
+            heads, tails = (part[start : start + step, None] for part in (head_states, tail_states))
+            parts.append(_rotated_distances(heads, rotations, tails, self.norm))
+        return -torch.cat(parts)
 
 
 SCORERS: dict[str, type[Scorer]] = {
@@ -314,9 +278,11 @@ def complex_score(head_states: Tensor, relation_states: Tensor, tail_states: Ten
     return (_times(head_states, relation_states) * tail_states).sum(-1)
 
 
-def rotate_score(head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+def rotate_score(
+    head_states: Tensor, relation_states: Tensor, tail_states: Tensor, norm: int = 1
+) -> Tensor:
     """`RotatE.score` of vectors from anywhere."""
-    return -_moduli_sum(_times(head_states, _rotation(relation_states)) - tail_states)
+    return -_rotated_distances(head_states, _rotation(relation_states), tail_states, norm)
 
 
 SCORES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
@@ -329,13 +295,25 @@ SCORES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 
 def make_scorer(
-    name: str, *, n_entities: int, n_relations: int, width: int, generator: torch.Generator
+    name: str,
+    *,
+    n_entities: int,
+    n_relations: int,
+    width: int,
+    generator: torch.Generator,
+    norm: Norm | None = None,
 ) -> Scorer:
-    """A fresh scorer by name; ConfigError names the known ones."""
+    """A fresh scorer by name; `norm` as in `TransE` and `RotatE`, None their own default.
+
+    ConfigError: an unknown name, with the known ones; a norm for a scorer that has none.
+    """
     if name not in SCORERS:
         raise ConfigError(f"scorer {name!r} is unknown; take one of {', '.join(SCORERS)}")
-    return SCORERS[name](
-        n_entities=n_entities, n_relations=n_relations, width=width, generator=generator
+    kind, chosen = SCORERS[name], {} if norm is None else {"norm": norm}
+    if chosen and not issubclass(kind, (TransE, RotatE)):
+        raise ConfigError(f"scorer {name!r} measures no distance: leave its norm out")
+    return kind(
+        n_entities=n_entities, n_relations=n_relations, width=width, generator=generator, **chosen
     )
 
 
@@ -377,7 +355,15 @@ def _rotation(phases: Tensor) -> Tensor:
     return torch.cat([phases.cos(), phases.sin()], -1)
 
 
-def _moduli_sum(difference: Tensor) -> Tensor:
-    real, imaginary = difference.chunk(2, -1)
-    # the constant keeps the gradient finite where a difference is exactly 0
-    return (real.square() + imaginary.square() + 1e-20).sqrt().sum(-1)
+def _rotated_distances(heads: Tensor, rotations: Tensor, tails: Tensor, norm: int) -> Tensor:
+    difference = _times(heads, rotations) - tails
+    if norm == 1:
+        return moduli_sum(difference)
+    distance: Tensor = torch.linalg.vector_norm(difference, dim=-1)
+    return distance
+
+
+def _checked_norm(norm: Norm, name: str) -> Norm:
+    if norm not in (1, 2):
+        raise ConfigError(f"norm {norm} of {name} must be 1 or 2")
+    return norm

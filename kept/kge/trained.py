@@ -15,7 +15,7 @@ from safetensors.torch import load, save
 
 from kept.errors import CheckpointError
 from kept.kge.reciprocal import Reciprocal, make_reciprocal
-from kept.kge.scorers import SCORERS, Scorer, TransE, make_scorer
+from kept.kge.scorers import SCORERS, RotatE, Scorer, TransE, make_scorer
 from kg_loaders import GraphMismatchError, KnowledgeGraph
 
 FORMAT_VERSION = 1
@@ -51,7 +51,7 @@ def save_scorer(
         "scorer": next(name for name, kind in SCORERS.items() if type(formula) is kind),
         "reciprocal": formula is not scorer,
         "width": scorer.width,
-        "norm": formula.norm if isinstance(formula, TransE) else None,
+        "norm": formula.norm if isinstance(formula, (TransE, RotatE)) else None,
         "n_entities": scorer.n_entities,
         "n_relations": scorer.n_relations,
         "id_space_hash": graph.id_space_hash,
@@ -90,10 +90,9 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
     sizes = {name: described[name] for name in ("n_entities", "n_relations", "width")}
     is_reciprocal = described.get("reciprocal", False)  # folders of before have no such line
     make = make_reciprocal if is_reciprocal else make_scorer
-    scorer: Scorer = make(described["scorer"], **sizes, generator=torch.Generator())
-    formula = scorer.inner if isinstance(scorer, Reciprocal) else scorer
-    if isinstance(formula, TransE):
-        formula.norm = described["norm"]
+    scorer: Scorer = make(
+        described["scorer"], **sizes, generator=torch.Generator(), norm=described["norm"]
+    )
     scorer.load_state_dict(load(weights))
     return TrainedScorer(scorer, described["training"])
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kept.errors import ConfigError
-from kept.kge import SCORERS, Scorer, TransE, make_scorer
+from kept.kge import SCORERS, RotatE, Scorer, TransE, make_scorer
 
 N_ENTITIES, N_RELATIONS, WIDTH = 7, 3, 6
 
@@ -39,21 +39,27 @@ def naive_rotate(h, r, t):
     return -sum(abs(a * np.exp(1j * b) - c) for a, b, c in zip(h, r, t, strict=True))
 
 
+def naive_rotate_l2(h, r, t):
+    h, t = (v[: len(v) // 2] + 1j * v[len(v) // 2 :] for v in (h, t))
+    return -(sum(abs(a * np.exp(1j * b) - c) ** 2 for a, b, c in zip(h, r, t, strict=True)) ** 0.5)
+
+
 SIZES = {"n_entities": N_ENTITIES, "n_relations": N_RELATIONS, "width": WIDTH}
 NAIVE = {"transe": naive_transe_l2, "rescal": naive_rescal, "distmult": naive_distmult,
          "complex": naive_complex, "rotate": naive_rotate}  # fmt: skip
-CASES = [*NAIVE, "transe_l1"]
+OTHER_NORMS = {"transe_l1": naive_transe_l1, "rotate_l2": naive_rotate_l2}
+CASES = [*NAIVE, *OTHER_NORMS]
 
 
 def make(name: str) -> Scorer:
     generator = torch.Generator().manual_seed(5)
-    if name == "transe_l1":
-        return TransE(**SIZES, generator=generator, norm=1).double()
-    return make_scorer(name, **SIZES, generator=generator).double()
+    norm = {"transe_l1": 1, "rotate_l2": 2}.get(name)
+    name = name.split("_")[0]
+    return make_scorer(name, **SIZES, generator=generator, norm=norm).double()
 
 
 def cube(name: str, scorer: Scorer) -> np.ndarray:
-    naive = naive_transe_l1 if name == "transe_l1" else NAIVE[name]
+    naive = {**NAIVE, **OTHER_NORMS}[name]
     entities, relations = scorer.entities.detach().numpy(), scorer.relations.detach().numpy()
     return np.array([[[naive(h, r, t) for t in entities] for r in relations] for h in entities])
 
@@ -88,6 +94,26 @@ def test_score_broadcasts(name: str):
     expected = scorer.tails(scorer.entities[:2], scorer.relations[:1].expand(2, -1),
                             scorer.entities)  # fmt: skip
     torch.testing.assert_close(scores, expected, atol=1e-7, rtol=1e-7)
+
+
+@pytest.mark.parametrize("n_heads", [0, 1, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_corrupted_triples_are_scored_as_any_other(name: str, n_heads: int):
+    scorer = make(name)
+    triples = torch.tensor([[0, 1, 2], [3, 0, 4], [5, 2, 5]])
+    drawn = torch.tensor([[1, 1], [6, 3], [2, 0]])
+    replaced = triples[:, None].repeat(1, 2, 1)
+    replaced[:n_heads, :, 0], replaced[n_heads:, :, 2] = drawn[:n_heads], drawn[n_heads:]
+    head, relation, tail = triples.T
+    states = scorer.entities[head], scorer.relations[relation], scorer.entities[tail]
+    found = scorer.corrupted(*states, drawn, n_heads)
+    expected = scorer.score_triples(replaced)
+    torch.testing.assert_close(found, expected)
+    weights = torch.tensor([[1.0, -2.0], [0.5, 3.0], [-1.0, 2.0]], dtype=torch.float64)
+    tables = [scorer.entities, scorer.relations]
+    ours = torch.autograd.grad((found * weights).sum(), tables)
+    plain = torch.autograd.grad((expected * weights).sum(), tables)
+    torch.testing.assert_close(ours, plain)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -130,5 +156,8 @@ def test_wrong_settings_are_errors():
         make_scorer("conve", **SIZES, generator=generator)
     with pytest.raises(ConfigError, match="width 5"):
         make_scorer("complex", **{**SIZES, "width": 5}, generator=generator)
-    with pytest.raises(ConfigError, match="norm 3"):
-        TransE(**SIZES, generator=generator, norm=3)
+    for kind in (TransE, RotatE):
+        with pytest.raises(ConfigError, match=f"norm 3 of {kind.__name__}"):
+            kind(**SIZES, generator=generator, norm=3)
+    with pytest.raises(ConfigError, match="'distmult' measures no distance"):
+        make_scorer("distmult", **SIZES, generator=generator, norm=1)

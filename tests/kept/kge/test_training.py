@@ -11,7 +11,7 @@ import torch
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Filter, rank
 from kept.kge import RECIPES, SCORERS, Scorer, TrainingConfig, make_scorer, train
-from kept.kge.training import NO_CANDIDATE, Sampler, contrast, tail_chances
+from kept.kge.training import NO_CANDIDATE, Sampler, batch_loss, contrast, tail_chances
 
 N_ENTITIES, N_RELATIONS = 30, 2
 # a chain and its inverse: a symmetric scorer cannot tell them apart
@@ -170,6 +170,51 @@ def test_losses_by_hand():
     expected = -np.log(np.exp(1) / (np.exp(1) + np.exp(0.5) + np.exp(-1)))
     entropy = contrast(positive, negative, loss="cross_entropy", **common)
     assert entropy.item() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("corrupt", ["both", "uniform"])
+@pytest.mark.parametrize("name", sorted(SCORERS))
+def test_the_loss_of_a_batch_is_the_formula_on_its_draws(name: str, corrupt: str, shared: bool):
+    """The draws are repeated in order: sides, then entities for heads, then for tails."""
+    scorer, _ = make(name)
+    config = replace(SAMPLING, corrupt=corrupt, share_negatives=shared, n_negatives=3,
+                     reject_known=False, margin=1.0)  # fmt: skip
+    batch = torch.from_numpy(TRIPLES[5:12])
+    sampler = Sampler(batch, N_ENTITIES, N_RELATIONS, config)
+    found = batch_loss(scorer, batch, sampler, config, torch.Generator().manual_seed(4))
+    draws = torch.Generator().manual_seed(4)
+    tails = torch.rand(len(batch), generator=draws) < 0.5
+    expected = 0.0
+    for slot, chosen in ((0, ~tails), (2, tails)):
+        rows = batch if corrupt == "both" else batch[chosen]
+        if corrupt == "both" and slot == 0:
+            draws.manual_seed(4)  # no sides are drawn
+        shape = (3,) if shared else (len(rows), 3)
+        drawn = torch.randint(N_ENTITIES, shape, generator=draws).expand(len(rows), 3)
+        for row, ids in zip(rows, drawn, strict=True):
+            replaced = row.repeat(3, 1)
+            replaced[:, slot] = ids
+            expected += contrast(
+                scorer.score_triples(row[None]), scorer.score_triples(replaced)[None],
+                loss=config.loss, margin=1.0, temperature=config.adversarial_temperature,
+            )  # fmt: skip
+    torch.testing.assert_close(found, expected.squeeze() / len(batch))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("name", sorted(SCORERS))
+def test_a_batch_of_one_leaves_a_side_empty(name: str, shared: bool):
+    scorer, generator = make(name)
+    config = replace(SAMPLING, corrupt="uniform", share_negatives=shared)
+    batch = torch.from_numpy(TRIPLES[:1])
+    loss = batch_loss(
+        scorer, batch, Sampler(batch, N_ENTITIES, N_RELATIONS, config), config, generator
+    )
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert scorer.entities.grad is not None
+    assert scorer.entities.grad.any()
 
 
 def test_a_batch_whose_negatives_are_all_known_has_a_finite_loss():

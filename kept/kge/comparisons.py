@@ -1,0 +1,207 @@
+"""Queries against candidates: all with all, or each query with the entities drawn for it.
+
+On a CPU the time of a score goes to memory, not to arithmetic. So all-with-all runs in tiles that
+stay in the cache, and what is drawn is read once forward and once back, with gradients by hand.
+
+Axis legend: batch, candidate, entity (rows of a table), negative (drawn for one query), width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding, embedding_bag, pad
+
+Norm = Literal[1, 2]
+TINY = 1e-20  # keeps the gradient of a square root finite at 0
+_TILE_COLUMNS = 1024  # with 256 queries, a tile and what it is made from fit a second-level cache
+_TILE_NUMBERS = 1 << 18  # of elementwise differences
+_MIN_ROWS = 16  # fewer rows take other kernels, whose sums round otherwise
+
+
+def products(queries: Tensor, candidates: Tensor) -> Tensor:
+    """Inner products `[batch candidate]`; their bits do not depend on how queries are batched."""
+    if _needs_gradient(queries, candidates):
+        return queries @ candidates.T
+    wide = _at_least_min_rows(queries)
+    result = wide.new_empty(len(wide), len(candidates))
+    for columns in _columns(len(candidates)):
+        torch.mm(wide, candidates[columns].T, out=result[:, columns])
+    return result[: len(queries)]
+
+
+def negative_distances(queries: Tensor, candidates: Tensor, norm: Norm) -> Tensor:
+    """`-||q - c||_norm`, `[batch candidate]`; L2 by `|q|^2 - 2 q.c + |c|^2`, a matrix product."""
+    if norm == 1:
+        return _tiled_distances(queries, candidates, "absolute")
+    if _needs_gradient(queries, candidates):
+        return -torch.cdist(queries, candidates)
+    wide = _at_least_min_rows(queries)
+    result = wide.new_empty(len(wide), len(candidates))
+    doubled, squares = -2 * wide, wide.square().sum(1, keepdim=True)
+    for columns in _columns(len(candidates)):
+        part = candidates[columns]
+        tile = torch.addmm(part.square().sum(1), doubled, part.T)
+        torch.neg(tile.add_(squares).clamp_(min=0).sqrt_(), out=result[:, columns])
+    return result[: len(queries)]
+
+
+def negative_moduli(queries: Tensor, candidates: Tensor) -> Tensor:
+    """`-sum_k |q_k - c_k|` over complex coordinates `[real, imaginary]`, `[batch candidate]`."""
+    return _tiled_distances(queries, candidates, "modulus")
+
+
+def moduli_sum(difference: Tensor) -> Tensor:
+    """Sum of the complex moduli of the last axis."""
+    real, imaginary = difference.chunk(2, -1)
+    return (real.square() + imaginary.square() + TINY).sqrt().sum(-1)
+
+
+def drawn_products(queries: Tensor, table: Tensor, drawn: Tensor) -> Tensor:
+    """Inner products of each query with its own rows of `table`.
+
+    Shapes: `queries [batch width]`, `table [entity width]`, `drawn` int `[batch negative]`; result
+    `[batch negative]`.
+    """
+    result: Tensor = _DrawnProducts.apply(queries, table, drawn)  # type: ignore[no-untyped-call]
+    return result
+
+
+def negative_drawn_distances(queries: Tensor, table: Tensor, drawn: Tensor) -> Tensor:
+    """`-||q - c||_2` of each query and its own rows of `table`; shapes of `drawn_products`."""
+    result: Tensor = _DrawnDistances.apply(queries, table, drawn)  # type: ignore[no-untyped-call]
+    return -result
+
+
+class _DrawnProducts(torch.autograd.Function):
+    """Weighted sums of rows, both ways, in place of a gradient for every drawn row."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, table: Tensor, drawn: Tensor) -> Tensor:
+        ctx.save_for_backward(queries, table, drawn)
+        result = queries.new_empty(drawn.shape)
+        for rows, read in _read(table, drawn):
+            torch.sum(read.mul_(queries[rows, None]), -1, out=result[rows])
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        queries, table, drawn = ctx.saved_tensors
+        (weights,) = gradients
+        return _gather(table, drawn, weights), _scatter(queries, drawn, weights, len(table)), None
+
+
+class _DrawnDistances(torch.autograd.Function):
+    """L2; the gradient of a distance of 0 is taken as 0, as `torch.linalg.vector_norm` does."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, table: Tensor, drawn: Tensor) -> Tensor:
+        result = queries.new_empty(drawn.shape)
+        for rows, read in _read(table, drawn):
+            torch.linalg.vector_norm(read.sub_(queries[rows, None]), dim=-1, out=result[rows])
+        ctx.save_for_backward(queries, table, drawn, result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        queries, table, drawn, distances = ctx.saved_tensors
+        weights = (gradients[0] / distances).masked_fill_(distances == 0, 0)
+        to_queries = weights.sum(1, keepdim=True) * queries - _gather(table, drawn, weights)
+        pulls = queries.new_zeros(len(table)).index_add_(0, drawn.flatten(), weights.flatten())
+        to_table = _scatter(queries, drawn, -weights, len(table))
+        return to_queries, to_table.addcmul_(pulls[:, None], table), None
+
+
+def _gather(table: Tensor, drawn: Tensor, weights: Tensor) -> Tensor:
+    """`sum_j weights_ij table[drawn_ij]`, `[batch width]`."""
+    return embedding_bag(drawn, table, per_sample_weights=weights.contiguous(), mode="sum")
+
+
+def _scatter(queries: Tensor, drawn: Tensor, weights: Tensor, n_rows: int) -> Tensor:
+    """`sum_ij weights_ij queries_i` at row `drawn_ij`, `[entity width]`, in a fixed order."""
+    ids = drawn.flatten()
+    order = ids.argsort(stable=True)
+    ends = ids.bincount(minlength=n_rows).cumsum(0)
+    starts = pad(ends[:-1], (1, 0))
+    return embedding_bag(
+        order // drawn.shape[1], queries, starts, per_sample_weights=weights.flatten()[order],
+        mode="sum",
+    )  # fmt: skip
+
+
+def _read(table: Tensor, drawn: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Fresh copies of the drawn rows, `[batch negative width]`, a cache-sized part at a time."""
+    step = max(1, _TILE_NUMBERS // max(1, drawn.shape[1] * table.shape[1]))
+    for start in range(0, len(drawn), step):
+        rows = slice(start, start + step)
+        yield rows, embedding(drawn[rows], table)
+
+
+def _needs_gradient(*tensors: Tensor) -> bool:
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def _at_least_min_rows(queries: Tensor) -> Tensor:
+    return pad(queries, (0, 0, 0, max(0, _MIN_ROWS - len(queries))))
+
+
+def _columns(n: int) -> list[slice]:
+    """Tiles of candidates; the last is wide, for a narrow one would take other kernels."""
+    starts = [*range(0, max(1, n - _TILE_COLUMNS + 1), _TILE_COLUMNS), n]
+    return [slice(start, end) for start, end in pairwise(starts)]
+
+
+def _tiled_distances(queries: Tensor, candidates: Tensor, kind: str) -> Tensor:
+    result: Tensor = _TiledDistances.apply(queries, candidates, kind)  # type: ignore[no-untyped-call]
+    return -result
+
+
+class _TiledDistances(torch.autograd.Function):
+    """Sums of absolute values or moduli; a tile of differences is made again for the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, candidates: Tensor, kind: str) -> Tensor:
+        ctx.save_for_backward(queries, candidates)
+        ctx.kind = kind
+        result = queries.new_empty(len(queries), len(candidates))
+        for rows, columns in _tiles(queries, candidates):
+            tile = queries[rows, None] - candidates[columns]
+            if kind == "modulus":
+                real, imaginary = tile.square_().chunk(2, -1)
+                tile = real.add_(imaginary).add_(TINY).sqrt_()
+            else:
+                tile.abs_()
+            torch.sum(tile, -1, out=result[rows, columns])
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        queries, candidates = ctx.saved_tensors
+        to_queries, to_candidates = torch.zeros_like(queries), torch.zeros_like(candidates)
+        for rows, columns in _tiles(queries, candidates):
+            slopes = queries[rows, None] - candidates[columns]
+            outer = gradients[0][rows, columns, None]
+            if ctx.kind == "modulus":
+                real, imaginary = slopes.chunk(2, -1)
+                inverse = real.square().addcmul_(imaginary, imaginary).add_(TINY).rsqrt_()
+                inverse *= outer
+                real.mul_(inverse)
+                imaginary.mul_(inverse)
+            else:
+                slopes.sign_().mul_(outer)
+            to_queries[rows] += slopes.sum(1)
+            to_candidates[columns] -= slopes.sum(0)
+        return to_queries, to_candidates, None
+
+
+def _tiles(queries: Tensor, candidates: Tensor) -> Iterator[tuple[slice, slice]]:
+    n_pairs = max(1, _TILE_NUMBERS // max(1, queries.shape[1]))
+    n_rows = max(1, min(len(queries), int(n_pairs**0.5)))
+    n_columns = max(1, n_pairs // n_rows)
+    for start in range(0, len(queries), n_rows):
+        for first in range(0, len(candidates), n_columns):
+            yield slice(start, start + n_rows), slice(first, first + n_columns)

@@ -1,0 +1,185 @@
+"""What every triple scorer is: vectors for entities and relations, and ways to score with them.
+
+`score` broadcasts over states; `tails`, `heads` and `relations_between` score all given candidates
+at once.
+
+Axis legend: batch, entity, candidate, negative, width (real numbers a vector).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from kept.errors import ConfigError
+from kept.evaluation.ranking import Direction
+
+
+class Scorer(nn.Module, ABC):
+    """Entity and relation vectors with a scoring function.
+
+    `scores(direction, triples)` is what `kept.evaluation.ranking.rank` takes.
+    """
+
+    entities: nn.Parameter
+    relations: nn.Parameter
+
+    def __init__(
+        self, *, n_entities: int, n_relations: int, width: int, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        if width < 2 or width % 2:
+            raise ConfigError(f"width {width} must be even and at least 2: complex halves need it")
+        self.n_entities, self.n_relations, self.width = n_entities, n_relations, width
+        self.entities = nn.Parameter(torch.empty(n_entities, width))
+        self.relations = nn.Parameter(torch.empty(n_relations, self.relation_width(width)))
+        self.initialise(generator)
+
+    @staticmethod
+    def relation_width(width: int) -> int:
+        """Numbers a relation vector holds."""
+        return width
+
+    @abstractmethod
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw fresh vectors."""
+
+    @abstractmethod
+    def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+        """Score states that broadcast against each other, `[... width] -> [...]`."""
+
+    def score_for(
+        self,
+        side: Literal["head", "tail"],
+        head_states: Tensor,
+        relation_states: Tensor,
+        tail_states: Tensor,
+    ) -> Tensor:
+        """`score` as the answer to a question for the head or the tail, where these differ."""
+        return self.score(head_states, relation_states, tail_states)
+
+    @abstractmethod
+    def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
+        """`[batch width]`, `[batch width]`, `[candidate width] -> [batch candidate]`."""
+
+    @abstractmethod
+    def heads(self, relation_states: Tensor, tail_states: Tensor, candidates: Tensor) -> Tensor:
+        """`[batch width]`, `[batch width]`, `[candidate width] -> [batch candidate]`."""
+
+    @abstractmethod
+    def relations_between(
+        self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
+    ) -> Tensor:
+        """`[batch width]`, `[batch width]`, `[candidate width] -> [batch candidate]`."""
+
+    def corrupted(
+        self,
+        head_states: Tensor,
+        relation_states: Tensor,
+        tail_states: Tensor,
+        drawn: Tensor,
+        n_heads: int,
+    ) -> Tensor:
+        """Scores `[batch negative]` of triples with one side replaced by entities of their own.
+
+        The first `n_heads` triples lose their heads, all others their tails. Shapes: states
+        `[batch width]`, `drawn` int `[batch negative]`.
+        """
+        candidates = embedding(drawn, self.entities)
+        head, relation, tail = head_states[:, None], relation_states[:, None], tail_states[:, None]
+        first, rest = slice(None, n_heads), slice(n_heads, None)
+        return torch.cat(
+            [
+                self.score_for("head", candidates[first], relation[first], tail[first]),
+                self.score_for("tail", head[rest], relation[rest], candidates[rest]),
+            ]
+        )
+
+    def moduli(self, states: Tensor) -> Tensor:
+        """Absolute values of the coordinates, for N3 regularisation."""
+        return states.abs()
+
+    def score_triples(self, triples: Tensor) -> Tensor:
+        """Scores `[batch]` of `triples` int `[batch 3]`."""
+        head, relation, tail = self._ids(triples)
+        return self.score(
+            embedding(head, self.entities),
+            embedding(relation, self.relations),
+            embedding(tail, self.entities),
+        )
+
+    def score_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """All tails of `(heads, relations)` ids `[batch]`: `[batch entity]`."""
+        return self.tails(
+            embedding(heads, self.entities), embedding(relations, self.relations), self.entities
+        )
+
+    def score_heads(self, relations: Tensor, tails: Tensor) -> Tensor:
+        """All heads of `(relations, tails)` ids `[batch]`: `[batch entity]`."""
+        return self.heads(
+            embedding(relations, self.relations), embedding(tails, self.entities), self.entities
+        )
+
+    def score_relations(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """All relations of `(heads, tails)` ids `[batch]`: `[batch relation]`."""
+        return self.relations_between(
+            embedding(heads, self.entities), embedding(tails, self.entities), self.relations
+        )
+
+    def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
+        """All candidates for the asked slot of `triples` int `[batch 3]`."""
+        head, relation, tail = self._ids(triples)
+        if direction == "head":
+            return self.score_heads(relation, tail)
+        if direction == "tail":
+            return self.score_tails(head, relation)
+        return self.score_relations(head, tail)
+
+    def _ids(self, triples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        head, relation, tail = triples.to(self.entities.device, torch.int64).unbind(-1)
+        return head, relation, tail
+
+
+class QueryScorer(Scorer):
+    """A formula that makes a query of two vectors and compares it with any third."""
+
+    @abstractmethod
+    def tail_queries(self, head_states: Tensor, relation_states: Tensor) -> Tensor:
+        """`[batch width]`, `[batch width] -> [batch width]`, compared with tails."""
+
+    @abstractmethod
+    def head_queries(self, relation_states: Tensor, tail_states: Tensor) -> Tensor:
+        """`[batch width]`, `[batch width] -> [batch width]`, compared with heads."""
+
+    @abstractmethod
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """`[batch width]`, `[candidate width] -> [batch candidate]`."""
+
+    @abstractmethod
+    def compare_drawn(self, queries: Tensor, drawn: Tensor) -> Tensor:
+        """`[batch width]`, entity ids `[batch negative] -> [batch negative]`."""
+
+    def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
+        return self.compare(self.tail_queries(head_states, relation_states), candidates)
+
+    def heads(self, relation_states: Tensor, tail_states: Tensor, candidates: Tensor) -> Tensor:
+        return self.compare(self.head_queries(relation_states, tail_states), candidates)
+
+    def corrupted(
+        self,
+        head_states: Tensor,
+        relation_states: Tensor,
+        tail_states: Tensor,
+        drawn: Tensor,
+        n_heads: int,
+    ) -> Tensor:
+        first, rest = slice(None, n_heads), slice(n_heads, None)
+        queries = [
+            self.head_queries(relation_states[first], tail_states[first]),
+            self.tail_queries(head_states[rest], relation_states[rest]),
+        ]
+        return self.compare_drawn(torch.cat(queries), drawn)
