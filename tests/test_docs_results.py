@@ -1,0 +1,125 @@
+"""docs/results.md: each row says where it stands, ours holds what the committed files hold."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from kept.cli import app
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+INTRODUCTION, *PARTS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+SECTIONS = {part.partition("\n")[0]: part.partition("\n")[2] for part in PARTS}
+SOURCES = SECTIONS.pop("Sources")
+PAPERS = set(re.findall(r"([\w-]+): [A-Z]\w+ et al\. \d{4}", SOURCES)) | {"Zhen et al."}
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+NOT_RUN = "not run yet"
+LINK = re.compile(r"\[results\]\(([^)]+)\)")
+
+
+def table(section: str) -> list[list[str]]:
+    """The cells of its rows; the head and the rule are the first two."""
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+ROWS = [row for section in SECTIONS.values() for row in table(section)[2:]]
+OURS = [row for row in ROWS if any("**kept**" in cell for cell in row)]
+PUBLISHED = [row for row in ROWS if row not in OURS]
+MEASURED = [row for row in OURS if NOT_RUN not in row]
+PLANNED = [row for row in OURS if NOT_RUN in row]
+COMMANDS = sorted({command for row in PLANNED for command in re.findall(r"`(.+?)`", row[-1])})
+
+
+def name(row: list[str]) -> str:
+    return " ".join(row[:2])
+
+
+def scores(row: list[str]) -> list[str]:
+    """Its numbers: cells between the names and `where` that are scores, with their intervals."""
+    cells = [cell for cell in row[:-1] if re.fullmatch(r"[\d./, \[\]-]+", cell)]
+    return [number for cell in cells for number in NUMBER.findall(cell)]
+
+
+def test_what_was_found() -> None:
+    assert len(SECTIONS) == 9
+    assert len(PAPERS) == 7
+    assert len(PUBLISHED) >= 50
+    assert len(MEASURED) + len(PLANNED) == len(OURS) >= 18
+    assert len(PAGE.splitlines()) < 165
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_section(title: str) -> None:
+    head, _, *rows = table(SECTIONS[title])
+    assert head[-1] == "where"
+    assert {len(row) for row in rows} == {len(head)}
+    assert any(row in OURS for row in rows)
+    assert any(row in PUBLISHED for row in rows)
+    after = SECTIONS[title].rpartition("|\n")[2].strip()
+    assert after.startswith("What differs: ")
+    assert after.endswith(".")
+    assert NUMBER.search(after), "how much of the data?"
+
+
+@pytest.mark.parametrize("row", PUBLISHED, ids=name)
+def test_published_rows_have_numbers_and_sources(row: list[str]) -> None:
+    assert scores(row)
+    for source in row[-1].split("; "):
+        repository = re.fullmatch(r"README of ([\w-]+/[\w-]+|RoBERTa in fairseq)", source)
+        paper, _, place = source.partition(", ")
+        assert repository or (paper in PAPERS and place), source
+    assert "†" in INTRODUCTION
+
+
+@pytest.mark.parametrize("row", MEASURED, ids=name)
+def test_our_numbers_are_those_of_the_file(row: list[str]) -> None:
+    """One line of the file begins with the system and holds all numbers, as they are or / 100."""
+    (link,) = LINK.findall(row[-1])
+    system = next(cell for cell in row if "**kept**" in cell).removeprefix("**kept**: ")
+    lines = (ROOT / "docs" / link).read_text(encoding="utf-8").splitlines()
+    beginnings = [line for line in lines if line.lower().startswith(f"| {system.lower()} |")]
+    told = [{float(number) for number in NUMBER.findall(line)} for line in beginnings]
+    shown = [float(number) for number in scores(row)]
+    assert len(shown) >= 5
+    assert any(all({n, round(n / 100, 4)} & line for n in shown) for line in told), beginnings
+
+
+@pytest.mark.parametrize("row", PLANNED, ids=name)
+def test_rows_not_run_have_a_command_and_no_numbers(row: list[str]) -> None:
+    assert scores(row) == []
+    assert re.fullmatch(r"`[^`]+`(, `[^`]+`)*", row[-1])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_exist(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    program, *arguments = shlex.split(command)
+    flags = {word for word in arguments if word.startswith("-") and word != "-m"}
+    if program == "kept":
+        group = get_command(app)
+        assert isinstance(group, TyperGroup)
+        known = {flag for option in group.commands[arguments[0]].params for flag in option.opts}
+    else:
+        assert (program, arguments[0]) == ("python", "-m")
+        source = Path(*arguments[1].split("."), "__main__.py").read_text(encoding="utf-8")
+        known = set(re.findall(r'"(--?[a-z]+)"', source))
+    assert flags
+    assert flags <= known
+    for path in (word for word in arguments if word.endswith(".yaml")):
+        assert Path(path).is_file()
+    if arguments[0] == "compare":
+        task = arguments[arguments.index("--task") + 1]
+        assert task.endswith(".yaml") or len(list(Path("experiments").glob(f"*/{task}.yaml"))) == 1
+
+
+def test_links_lead_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", PAGE)
+    assert targets
+    assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []
