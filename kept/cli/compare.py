@@ -22,6 +22,9 @@ def compare(
         str, typer.Option(help="Kinds of knowledge to stand beside the true one; '' for none.")
     ] = "off,shuffled",
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of the task, 0 and up.")] = 3,
+    kg: Annotated[
+        Path | None, typer.Option(help="Your graph, in the place of the experiment's.")
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(envvar="KEPT_DATA", help="Where the experiment's files lie.")
     ] = None,
@@ -44,6 +47,7 @@ def compare(
         methods=methods,
         controls=controls,
         seeds=seeds,
+        kg=kg,
         data=data,
         budget=budget,
         threads=threads,

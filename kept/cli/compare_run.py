@@ -42,12 +42,13 @@ def run(
     methods: str,
     controls: str,
     seeds: int,
+    kg: Path | None,
     data: Path | None,
     budget: float | None,
     threads: int | None,
 ) -> None:
     """Compare, print, and write NAME.md and NAME.json into `output`."""
-    experiment = Experiment.read(find_experiment(task))
+    experiment = read_experiment(task, kg)
     names, kinds = method_names(methods), control_names(controls)
     output.mkdir(parents=True, exist_ok=True)
     disable_progress_bar()
@@ -90,6 +91,12 @@ def stopping(stop: Sequence[object], budget: float | None) -> Callable[[], bool]
     """Whether Ctrl-C was pressed or `budget` minutes are over."""
     begun = time.monotonic()
     return lambda: bool(stop) or (budget is not None and time.monotonic() - begun >= budget * 60)
+
+
+def read_experiment(task: str, kg: Path | None) -> Experiment:
+    """The experiment of a name or a file, over the user's graph if there is one."""
+    own = {} if kg is None else {"task.kg": str(kg.resolve())}
+    return Experiment.read(find_experiment(task), own)
 
 
 def find_experiment(task: str) -> Path:

@@ -15,6 +15,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The page; RUNS/TASK.html by default.")
     ] = None,
+    kg: Annotated[Path | None, typer.Option(help="The graph, as given to kept compare.")] = None,
     data: Annotated[
         Path | None, typer.Option(envvar="KEPT_DATA", help="Where the experiment's files lie.")
     ] = None,
@@ -24,13 +25,12 @@ def report(
 
     Reads what is finished and runs nothing.
     """
-    from kept.cli.compare_run import data_root, find_experiment
+    from kept.cli.compare_run import data_root, read_experiment
     from kept.report.comparison import write_report
-    from kept.tasks.experiment import Experiment
     from kept.tasks.experiment_comparison import finished
     from kept.tasks.experiment_runs import ExperimentRuns
 
-    experiment = Experiment.read(find_experiment(task))
+    experiment = read_experiment(task, kg)
     made = ExperimentRuns(experiment, data_root(data), runs)
     path = output or runs / f"{experiment.name}.html"
     for written in write_report(finished(made), made, path):

@@ -14,28 +14,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.errors import ConfigError, EvaluationError, NoControlError
+from kept.errors import EvaluationError, NoControlError
 from kept.evaluation.paired import (
-    by_cluster,
     difference_interval,
-    f1_value,
     score_interval,
     swap_test,
 )
 from kept.evaluation.statistics import Interval, holm, seed_interval, verdict
-from kept.evaluation.tagging import span_counts
-from kept.heads.model import TAGGING
 from kept.randomness import generator
-from kept.tasks.answers import ANSWERS, Answer, read_answers
 from kept.tasks.controls import Knowledge
 from kept.tasks.experiment import Experiment, RunRecord
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey, planned, read_records
-from kept.tasks.finetuning_examples import TASKS
+from kept.tasks.judging import Judge
 from kept.tasks.method_runs import BASELINE
 from kept.training.log import Reporter
 
 Floats = NDArray[np.float64]
-METRICS = ("accuracy", "micro")
+Arm = tuple[str, Knowledge]
+OFF: Knowledge = "off"
 
 
 @dataclass(frozen=True)
@@ -133,9 +129,8 @@ def compare(
 
     On `should_stop` what is running is left at a checkpoint; the same call goes on.
     """
-    if experiment.metric not in METRICS:
-        raise ConfigError(f"metric {experiment.metric!r} cannot be compared; take one of {METRICS}")
     runs = ExperimentRuns(experiment, root, folder, reporter, should_stop)
+    Judge(runs)  # a metric that the task has not, before anything is trained
     keys = list(planned(methods, controls, seeds))
     done: dict[RunKey, RunRecord] = {}
     missing, left_out = [], {}
@@ -156,7 +151,7 @@ def compare(
             missing.append(str(key))
         else:
             done[key] = found
-    return summarise(experiment, folder, done, missing, left_out)
+    return summarise(runs, done, missing, left_out)
 
 
 def finished(runs: ExperimentRuns) -> Compared:
@@ -171,71 +166,71 @@ def finished(runs: ExperimentRuns) -> Compared:
             f"{runs.folder} holds no finished run of {runs.experiment.name} as it is configured "
             "now; run kept compare"
         )
-    return summarise(runs.experiment, runs.folder, done)
+    return summarise(runs, done)
 
 
 def summarise(
-    experiment: Experiment,
-    folder: Path,
+    runs: ExperimentRuns,
     done: Mapping[RunKey, RunRecord],
     missing: Sequence[str] = (),
     left_out: Mapping[str, str] | None = None,
 ) -> Compared:
     """Rows and pairs of finished runs; a pair has the seeds that both sides have."""
-    by_arm: dict[tuple[str, Knowledge], dict[int, RunRecord]] = {}
+    judge, arms = Judge(runs), dict[Arm, dict[int, RunRecord]]()
     for key, record in done.items():
-        by_arm.setdefault((key.method, key.knowledge), {})[key.seed] = record
+        arms.setdefault((key.method, key.knowledge), {})[key.seed] = record
     counts = {
-        arm: {seed: _counts(experiment, folder, record) for seed, record in records.items()}
-        for arm, records in by_arm.items()
+        arm: {seed: judge.counts(record) for seed, record in records.items()}
+        for arm, records in arms.items()
     }
-    rows = [_row(experiment, arm, records, counts[arm]) for arm, records in by_arm.items()]
-    pairs = _pairs(experiment, by_arm, counts)
-    first = next(iter(done.values()), None)
-    base = None if first is None else _score(experiment, first.scores[experiment.asked]["baseline"])
+    asked = runs.experiment.asked
+    bases = [judge.score(record.scores[asked]["baseline"]) for record in done.values()][:1]
     return Compared(
-        experiment, tuple(rows), tuple(pairs), tuple(missing), dict(left_out or {}), base
+        experiment=runs.experiment,
+        rows=tuple(_row(judge, arm, records, counts[arm]) for arm, records in arms.items()),
+        pairs=tuple(_pairs(judge, arms, counts)),
+        missing=tuple(missing),
+        left_out=dict(left_out or {}),
+        baseline=bases[0] if bases else None,
     )
 
 
 def _row(
-    experiment: Experiment,
-    arm: tuple[str, Knowledge],
-    records: Mapping[int, RunRecord],
-    counts: Mapping[int, Floats],
+    judge: Judge, arm: Arm, records: Mapping[int, RunRecord], counts: Mapping[int, Floats]
 ) -> ComparedRow:
+    experiment = judge.runs.experiment
     draws = generator(0, "compare", experiment.name)
-    scores = [_score(experiment, r.scores[experiment.asked]) for r in records.values()]
-    first = next(iter(records.values()))
+    found = [record.scores[experiment.asked] for record in records.values()]
+    scores = [judge.score(each) for each in found]
     return ComparedRow(
         method=arm[0],
         knowledge=arm[1],
-        pooled=score_interval(_pooled(counts.values()), f1_value, generator=draws),
+        pooled=score_interval(_pooled(counts.values()), judge.value, generator=draws),
         seeds=tuple(scores),
         over_seeds=seed_interval(scores) if len(scores) > 1 else None,
-        n=int(first.scores[experiment.asked]["n_scored"]),
+        n=int(found[0]["n_scored"]),
         records=tuple(records.values()),
     )
 
 
 def _pairs(
-    experiment: Experiment,
-    by_arm: Mapping[tuple[str, Knowledge], Mapping[int, RunRecord]],
-    counts: Mapping[tuple[str, Knowledge], Mapping[int, Floats]],
+    judge: Judge,
+    arms: Mapping[Arm, Mapping[int, RunRecord]],
+    counts: Mapping[Arm, Mapping[int, Floats]],
 ) -> list[ComparedPair]:
-    found = []
-    for name in dict.fromkeys(method for method, knowledge in by_arm if knowledge == "true"):
-        others = [arm for arm in by_arm if arm[0] == name and arm[1] != "true"]
-        own = [arm for arm in others if not _is_copy(by_arm[arm])]
-        for theirs in [(BASELINE, "off"), *own]:
+    found: list[tuple[str, Arm, Interval, float]] = []
+    for name in dict.fromkeys(method for method, knowledge in arms if knowledge == "true"):
+        others = [arm for arm in arms if arm[0] == name and arm[1] != "true"]
+        own = [arm for arm in others if not _is_copy(arms[arm])]
+        for theirs in [(BASELINE, OFF), *own]:
             seeds = [s for s in counts[name, "true"] if s in counts.get(theirs, {})]
             if not seeds:
                 continue
             ours = _pooled(counts[name, "true"][s] for s in seeds)
             other = _pooled(counts[theirs][s] for s in seeds)
-            draws = generator(0, "compare", experiment.name, "pairs")
-            interval = difference_interval(ours, other, f1_value, generator=draws)
-            p = swap_test(ours, other, f1_value, generator=draws)
+            draws = generator(0, "compare", judge.runs.experiment.name, "pairs")
+            interval = difference_interval(ours, other, judge.value, generator=draws)
+            p = swap_test(ours, other, judge.value, generator=draws)
             found.append((name, theirs, interval, p))
     corrected = holm([p for *_, p in found])
     return [ComparedPair(*row, h) for row, h in zip(found, corrected, strict=True)]
@@ -245,36 +240,8 @@ def _is_copy(records: Mapping[int, RunRecord]) -> bool:
     return all("same_as" in record.costs for record in records.values())
 
 
-def _counts(experiment: Experiment, folder: Path, record: RunRecord) -> Floats:
-    """Sums `[cluster (right, found, wanted)]` of a run's answers."""
-    answers = read_answers(folder / record.run / ANSWERS, experiment.asked)
-    kind = TASKS[experiment.task["task"]].problem_type
-    ours, gold = ([a.predicted for a in answers], [a.gold for a in answers])
-    if experiment.metric == "micro" and kind == TAGGING:
-        counts = np.array(span_counts(ours, gold), np.float64)
-    elif experiment.metric == "micro":
-        nothing = experiment.task.get("no_relation")
-        counts = np.array([_set_counts(a, nothing) for a in answers], np.float64)
-    elif kind == TAGGING:
-        right = [sum(map(str.__eq__, p, g)) for p, g in zip(ours, gold, strict=True)]
-        counts = np.array([(r, len(g), len(g)) for r, g in zip(right, gold, strict=True)], float)
-    else:
-        counts = np.array([(set(a.predicted) == set(a.gold), 1, 1) for a in answers], np.float64)
-    return by_cluster(counts.reshape(-1, 3), [a.group for a in answers])
-
-
-def _set_counts(answer: Answer, nothing: str | None) -> tuple[int, int, int]:
-    ours, gold = ({*labels} - {nothing} for labels in (answer.predicted, answer.gold))
-    return len(ours & gold), len(ours), len(gold)
-
-
 def _pooled(counts: Any) -> Floats:
     return np.asarray(sum(counts), np.float64)
-
-
-def _score(experiment: Experiment, scores: Mapping[str, Any]) -> float:
-    found = scores[experiment.metric]
-    return float(found["estimate"] if experiment.metric == "accuracy" else found["f1"])
 
 
 class _Clock:

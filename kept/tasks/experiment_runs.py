@@ -13,8 +13,6 @@ Axis legend: node, item (an example).
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,42 +25,34 @@ import numpy as np
 import torch
 from filelock import FileLock
 
-from entity_linking.mentions import LinkedText
 from kept import hosts
-from kept.encoders.base import KnowledgeEncoder
 from kept.errors import CheckpointError
 from kept.graphs.builder import BuilderConfig
 from kept.methods import method
-from kept.objectives.model import KnowledgeForPreTraining
-from kept.randomness import generator, torch_seed
 from kept.tasks.answers import ANSWERS, write_answers
 from kept.tasks.assembly import assemble, read_sets
 from kept.tasks.controls import (
     Knowledge,
     controlled_graph,
-    controlled_text,
     random_entities,
-    without_pairs,
 )
-from kept.tasks.experiment import Experiment, FurtherPretraining, RunRecord, run_hash
+from kept.tasks.experiment import Experiment, RunRecord, run_hash
+from kept.tasks.experiment_data import SETS, ExperimentData, binding_of
 from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_config import FinetuneConfig
-from kept.tasks.finetuning_data import TaskData, pair_ids, prepared
-from kept.tasks.finetuning_examples import TASKS, TaskExample, read_examples
+from kept.tasks.finetuning_data import TaskData, prepared
+from kept.tasks.finetuning_examples import TASKS
+from kept.tasks.first_stage import FirstStage
 from kept.tasks.method_runs import BASELINE, n_trained, objectives_of, sentence_milliseconds, size
-from kept.tasks.public_graphs import GRAPHS, TEXTS, public_graph, public_texts
-from kept.training.config import TrainConfig, binding
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
-from kept.training.methods import builder_for, read_texts, view_for
-from kept.training.wordgraphs import WordGraphData, linked_entities
-from kg_loaders import KnowledgeGraph
+from kept.training.methods import builder_for, view_for
+from kept.training.wordgraphs import linked_entities
 
 RECORDS = "runs.jsonl"
 VERSION = 1
 """Part of every hash; raised when a default changes, as hashes leave defaults out."""
-SETS = ("train", "dev", "test")
 OF_THE_FIRST_STAGE = (
     "method", "host", "options", "graph", "view", "knowledge", "objectives", "content",
     "pretraining", "control_seed",
@@ -102,86 +92,18 @@ class ExperimentRuns:
     reporter: Reporter | None = None
     should_stop: Callable[[], bool] | None = None
 
-    # ---- what is shared --------------------------------------------------------------------
     @cached_property
-    def files(self) -> dict[str, Path]:
-        """The task's files by set."""
-        named = {name: self.experiment.task.get(name) for name in SETS}
-        return {name: self.root / path for name, path in named.items() if path is not None}
-
-    @cached_property
-    def examples(self) -> dict[str, list[TaskExample]]:
-        """Every example of the files."""
-        kind = self.experiment.task["format"]
-        return {name: read_examples(path, kind) for name, path in self.files.items()}
-
-    @cached_property
-    def texts(self) -> list[LinkedText]:
-        """What the first stage reads: no text of the task, no pair of entities that is asked."""
-        plan = self.experiment.pretraining
-        if plan is None:
-            return []
-        found = (
-            public_texts(plan.text, self.root)
-            if plan.text in TEXTS
-            else read_texts([self.root / plan.text])[0]
-        )
-        asked = {frozenset(e.pair) for part in self.examples.values() for e in part if e.pair}
-        own = {_normal(e.linked.text) for part in self.examples.values() for e in part}
-        free = [t for t in found if _normal(t.text) not in own and not _pairs(t) & asked]
-        order = generator(plan.training.seed, "texts of the first stage").permutation(len(free))
-        return [free[i] for i in sorted(order[: plan.n_texts].tolist())]
-
-    @cached_property
-    def graph_folder(self) -> Path:
-        """The graph, saved, without any triple between two entities that dev or test ask about."""
-        name = self.experiment.task["kg"]
-        settings = {"kg": str(name), "files": self._digests, "pretraining": self._stage}
-        place = self.folder / "graphs" / run_hash(settings)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(place.with_suffix(".lock")):
-            if not place.exists():
-                self._graph(name).save(place)
-        return place
-
-    @cached_property
-    def graph(self) -> KnowledgeGraph:
-        """See `graph_folder`."""
-        return KnowledgeGraph.open(self.graph_folder)
-
-    def _graph(self, name: str) -> KnowledgeGraph:
-        if name in GRAPHS:
-            linked = [e.linked for part in self.examples.values() for e in part] + self.texts
-            entities = dict.fromkeys(k.entity for t in linked for k in t.links if k.entity)
-            around = None if self.experiment.task.get("link") else list(entities)
-            whole = public_graph(name, self.root, around)
-        else:
-            whole = KnowledgeGraph.open(self.root / name)
-        asked = [e for name in SETS[1:] for e in self.examples.get(name, [])]
-        return without_pairs(whole, pair_ids(asked, whole))
-
-    @cached_property
-    def _digests(self) -> dict[str, str]:
-        found = {}
-        for name, path in self.files.items():
-            with path.open("rb") as file:
-                found[name] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-        return found
-
-    @property
-    def _stage(self) -> dict[str, Any] | None:
-        plan = self.experiment.pretraining
-        if plan is None:
-            return None
-        return {"text": plan.text, "n_texts": plan.n_texts, "training": _binding(plan.training)}
+    def data(self) -> ExperimentData:
+        """What the runs share."""
+        return ExperimentData(self.experiment, self.root, self.folder)
 
     # ---- one run -----------------------------------------------------------------------------
     def config(self, key: RunKey) -> FinetuneConfig:
         """What `kept finetune` would be given for a run, but for the model of a first stage."""
         own = self.experiment.methods.get(key.method, {})
         values = _merged(self.experiment.task, own)
-        values |= dict(self.files)
-        values |= {"kg": self.graph_folder, "method": key.method, "knowledge": key.knowledge}
+        values |= dict(self.data.files)
+        values |= {"kg": self.data.graph_folder, "method": key.method, "knowledge": key.knowledge}
         values.setdefault("data_seed", 0)  # every seed is asked the same
         values["training"] = {**values.get("training", {}), "seed": key.seed}
         if key.method == BASELINE:
@@ -199,10 +121,10 @@ class ExperimentRuns:
             **{name: fixed.get(name) for name in OF_THE_FIRST_STAGE},
             **fixed,
             "knowledge": key.knowledge,
-            "files": self._digests,
-            "content": self.graph.content_hash,
-            "training": _binding(config.training),
-            "pretraining": self._stage,
+            "files": self.data.digests,
+            "content": self.data.graph.content_hash,
+            "training": binding_of(config.training),
+            "pretraining": self.data.stage,
             "objectives": dict(objectives_of(key.method, key.knowledge)),
         }
 
@@ -272,16 +194,16 @@ class ExperimentRuns:
     def asked_data(self, key: RunKey) -> TaskData:
         """The asked set as a run sees it, without a model."""
         config, chosen = self.config(key), method(key.method)
-        graph = controlled_graph(self.graph, key.knowledge, config.control_seed)
+        graph = controlled_graph(self.data.graph, key.knowledge, config.control_seed)
         tokenizer = hosts.load_tokenizer(config.host)
-        sets, _ = read_sets(config, self.graph)
+        sets, _ = read_sets(config, self.data.graph)
         task = TASKS[config.task]
         return TaskData(
             prepared(
                 sets[self.experiment.asked],
                 markers=config.markers or task.markers,
                 knowledge=key.knowledge,
-                entities=random_entities(self.graph, config.control_seed),
+                entities=random_entities(self.data.graph, config.control_seed),
             ),
             graph,
             tokenizer,
@@ -293,9 +215,9 @@ class ExperimentRuns:
 
     def _costs(self, key: RunKey, made: FinetuneRun) -> dict[str, Any]:
         links = [e.linked for data in made.asked.values() for e in data.examples]
-        entities = linked_entities(links, self.graph)[0]
+        entities = linked_entities(links, self.data.graph)[0]
         known = entities[entities >= 0]
-        has_facts = np.isin(known, self.graph.triples[:, [0, 2]])
+        has_facts = np.isin(known, self.data.graph.triples[:, [0, 2]])
         encoder = made.model.encoder
         return {
             "added": size(encoder) - size(encoder.host),
@@ -336,13 +258,14 @@ class ExperimentRuns:
         base = self.experiment.methods.get(BASELINE, {})
         if own != base:
             return False
-        encoders = [self._encoder(name, "off").eval() for name in (key.method, BASELINE)]
+        stages = [self._stage(name, "off") for name in (key.method, BASELINE)]
+        encoders = [stage.encoder().eval() for stage in stages]
         if size(encoders[0]) != size(encoders[1]):
             return False
-        texts = [e.linked for e in self.examples["train"][:8]]
+        texts = [e.linked for e in self.data.examples["train"][:8]]
         states = []
-        for name, encoder in zip((key.method, BASELINE), encoders, strict=True):
-            data = self._text_data(name, "off", texts)
+        for stage, encoder in zip(stages, encoders, strict=True):
+            data = stage.data(texts)
             samples = [data.sample(i, epoch=0, seed=0) for i in range(len(data))]
             with torch.no_grad():
                 batch = data.collate(samples, epoch=0, seed=0, step=0)
@@ -356,69 +279,17 @@ class ExperimentRuns:
         if plan is None:
             return None
         settings = self.settings(dataclasses.replace(key, seed=0))
-        stage = {name: settings[name] for name in OF_THE_FIRST_STAGE}
-        place = self.folder / "pretrained" / run_hash(stage)
-        if not (place / "tokenizer_config.json").exists():
-            if not self._pretrain(key, plan, place):
-                return None
-            tokenizer = hosts.load_tokenizer(self.config(key).host)
-            tokenizer.save_pretrained(place)
-            shutil.rmtree(place / "checkpoints")
-            description = json.dumps(stage, indent=1, ensure_ascii=False)
-            (place / "stage.json").write_text(description + "\n", encoding="utf-8")
-        return place
-
-    def _pretrain(self, key: RunKey, plan: FurtherPretraining, place: Path) -> bool:
-        encoder = self._encoder(key.method, key.knowledge)
-        with torch.random.fork_rng():
-            torch.manual_seed(torch_seed(plan.training.seed, "initial weights", "heads"))
-            objectives = objectives_of(key.method, key.knowledge)
-            model = KnowledgeForPreTraining.of(encoder, objectives)
-        data = self._text_data(key.method, key.knowledge, self.texts)
-        ended = train(
-            model,
-            data,
-            plan.training,
-            place,
+        return self._stage(key.method, key.knowledge).run(
+            plan,
+            lambda: self.data.texts,
+            {name: settings[name] for name in OF_THE_FIRST_STAGE},
+            self.folder / "pretrained",
             reporter=self.reporter,
-            resume=Resume.IF_ANY,
             should_stop=self.should_stop,
         )
-        return ended.stopped == "finished"
 
-    def _encoder(self, name: str, knowledge: Knowledge) -> KnowledgeEncoder:
-        config = self.config(RunKey(name, knowledge, 0))
-        graph = controlled_graph(
-            self.graph, knowledge, config.control_seed, reads=method(name).reads
-        )
-        with torch.random.fork_rng():
-            torch.manual_seed(torch_seed(0, "initial weights", "encoder"))
-            return method(name).encoder.for_graph(
-                hosts.load_host(config.host),
-                graph,
-                hosts.load_tokenizer(config.host),
-                seed=0,
-                **config.options,
-            )
-
-    def _text_data(
-        self, name: str, knowledge: Knowledge, texts: Sequence[LinkedText]
-    ) -> WordGraphData:
-        config, chosen = self.config(RunKey(name, knowledge, 0)), method(name)
-        graph = controlled_graph(
-            self.graph, knowledge, config.control_seed, reads=method(name).reads
-        )
-        others = random_entities(self.graph, config.control_seed)
-        tokenizer = hosts.load_tokenizer(config.host)
-        return WordGraphData(
-            [controlled_text(text, knowledge, others) for text in texts],
-            graph,
-            tokenizer,
-            builder=builder_for(chosen, config.graph or BuilderConfig()),
-            view=view_for(chosen, graph, tokenizer, config.view or {}),
-            objectives=objectives_of(name, knowledge),
-            require_links=knowledge != "off",
-        )
+    def _stage(self, name: str, knowledge: Knowledge) -> FirstStage:
+        return FirstStage(name, knowledge, self.config(RunKey(name, knowledge, 0)), self.data.graph)
 
 
 def read_records(folder: Path) -> dict[str, RunRecord]:
@@ -442,12 +313,6 @@ def read_records(folder: Path) -> dict[str, RunRecord]:
     return found
 
 
-def _binding(training: TrainConfig) -> dict[str, Any]:
-    """What of a training's settings touches the weights and is not the default."""
-    named = training.model_dump(mode="json", exclude_defaults=True)
-    return {name: value for name, value in binding(training).items() if name in named}
-
-
 def _leave(place: Path) -> None:
     """Of a finished run only what tables and reports read."""
     for path in sorted(place.glob("*")):
@@ -463,12 +328,3 @@ def _merged(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
         both = isinstance(inner, Mapping) and isinstance(value, Mapping)
         found[name] = _merged(inner, value) if both else value  # type: ignore[arg-type]
     return found
-
-
-def _normal(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
-def _pairs(text: LinkedText) -> set[frozenset[str]]:
-    names = sorted({link.entity for link in text.links if link.entity})
-    return {frozenset((a, b)) for i, a in enumerate(names) for b in names[i + 1 :]}

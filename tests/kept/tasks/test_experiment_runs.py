@@ -96,7 +96,7 @@ def test_a_hash_is_of_everything_that_matters(
 def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
     experiment: Experiment, data: Path, tmp_path: Path
 ) -> None:
-    runs = ExperimentRuns(experiment, data, tmp_path)
+    runs = ExperimentRuns(experiment, data, tmp_path).data
     asked = {frozenset(e.pair) for e in runs.examples["dev"] if e.pair}
     names = list(runs.graph.entities)
     joined = {frozenset((names[h], names[t])) for h, _, t in runs.graph.triples.tolist()}
@@ -210,6 +210,11 @@ def test_the_command_compares_and_writes_tables(
     assert done.exit_code == 0, done.output
     assert "| none |" in (tmp_path / "tiny.md").read_text()
     assert json.loads((tmp_path / "tiny.json").read_text())["missing"] == []
+    own = [*flags[:2], "--kg", str(data / "kg")]
+    again = CliRunner().invoke(
+        app, ["compare", *own, "--methods", "none", "-o", str(tmp_path / "b")]
+    )
+    assert again.exit_code == 0, again.output
     shown = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2]])
     assert shown.exit_code == 0, shown.output
     page = (tmp_path / "tiny.html").read_text()
