@@ -18,9 +18,8 @@ from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
-sys.path.insert(0, str(TESTS / "kept" / "training"))
-sys.path.insert(0, str(TESTS / "kept" / "tasks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "training"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "tasks"))
 from tiny_pretraining import write_host, write_texts
 from tiny_task_files import WRITERS, relation_examples, world_graph, write_task_file
 
@@ -29,7 +28,8 @@ from kept.tasks.experiment import Experiment
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey
 from kept.tasks.public_graphs import GRAPHS, TEXTS
 
-ROOT = Path(__file__).parents[2] / "experiments"
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent / "experiments"
 FILES = {str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*.yaml"))}
 EXPERIMENTS = [name for name, path in FILES.items() if not (path.parent / "__main__.py").exists()]
 STUDIES = {

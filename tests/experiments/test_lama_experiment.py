@@ -54,7 +54,7 @@ def study(tmp_path: Path) -> Study:
     small = {
         "host": str(write_host(tmp_path / "host")),
         "facts_per_relation": 1, "paraphrased": 1, "altered": 3, "n_texts": 100,
-        "builder": committed["builder"] | {"max_neighbours": 2, "max_words": 40, "max_nodes": 80},
+        "builder": committed["builder"] | {"max_words": 40, "max_nodes": 80},
         "head": committed["head"] | steps,
         "training": committed["training"] | steps,
         "methods": {name: committed["methods"][name] for name in ("kbert", "colake", "kadapter")},
