@@ -77,6 +77,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     )
     for suite, count in sorted(passed.items()):
         terminalreporter.write_line(f"contract: {count} cases passed in {suite}")
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            terminalreporter.write_line(f"{name}: {value}")
     if _COMPARISONS.n_values:
         total = sum(_COMPARISONS.n_values.values())
         terminalreporter.write_line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,10 +92,12 @@ class ExperimentData:
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """SHA-256 of each file."""
+        """SHA-256 of each file, of a zip archive's member alone (`ARCHIVE.zip/MEMBER`)."""
         found = {}
         for name, path in self.files.items():
-            with path.open("rb") as file:
+            archive, is_member, member = str(path).partition(".zip/")
+            place = zipfile.Path(f"{archive}.zip", member) if is_member else path
+            with place.open("rb") as file:
                 found[name] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
         return found
 

@@ -29,7 +29,7 @@ from experiments.entity_linking.texts import Annotated
 from experiments.entity_linking.vectors import RememberedEncoder
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
-FOLDER = Path(__file__).parents[2] / "experiments" / "entity_linking"
+PLAN = Path(__file__).parents[2] / "experiments" / "entity_linking" / "wikidata.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def _annotated(text: str, document: str = "d", source: str = "T-REx") -> Annotat
 
 # ---- settings and sources --------------------------------------------------
 def test_the_committed_configuration_loads() -> None:
-    study = Study.model_validate(yaml.safe_load((FOLDER / "wikidata.yaml").read_text()))
+    study = Study.model_validate(yaml.safe_load(PLAN.read_text()))
     assert study.n_candidates == 30
     assert set(study.texts.shares) == set(texts.PART_NAMES)
     assert all(set(found) == set(FILES) for found in study.published.values())
@@ -254,7 +254,7 @@ def test_spans_are_scored_whatever_they_are_linked_to() -> None:
 # ---- a run -----------------------------------------------------------------
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    committed = yaml.safe_load((FOLDER / "wikidata.yaml").read_text())
+    committed = yaml.safe_load(PLAN.read_text())
     committed["texts"] |= {"shares": {"counts": 0.3, "train": 0.3, "held_out": 0.4}}
     committed["texts"] |= {"most_sentences": 1, "hidden": 0.2}
     committed["dense"] |= {"host": str(write_host(tmp_path / "host")), "n_nearest": 3}

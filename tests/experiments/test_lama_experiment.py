@@ -22,11 +22,9 @@ from experiments.lama.probing import modes, probe_row, read_questions
 from experiments.lama.study import HOST, Row, Study, new_model, train_row
 from experiments.lama.tables import write_tables
 from kept.errors import ConfigError
-from kept.graphs.builder import BuilderConfig
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.probing.collections import trex_facts
-from kept.training.config import TrainConfig
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
@@ -47,21 +45,21 @@ def world(folder: Path, small_graph: KnowledgeGraph) -> World:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    training = TrainConfig(
-        steps=2, batch_size=4, threads=1, device="cpu", log_every=1, learning_rate=1e-3,
-        gradient_norms_every=None,
-    )  # fmt: skip
-    return Study(
-        host=str(write_host(tmp_path / "host")),
-        facts_per_relation=1,
-        paraphrased=1,
-        altered=3,
-        n_texts=100,
-        builder=BuilderConfig(max_neighbours=2, max_words=40, max_nodes=80),
-        head=training.model_copy(update={"seed": 1}),
-        training=training,
-        methods={"kbert": {}, "colake": {}, "kadapter": {}},
-    )
+    """The committed one with a tiny host, three methods and two steps a row."""
+    committed = yaml.safe_load(CONFIG.read_text())
+    steps = {
+        "steps": 2, "batch_size": 4, "device": "cpu", "log_every": 1, "learning_rate": 1e-3,
+        "warmup_steps": 0,
+    }  # fmt: skip
+    small = {
+        "host": str(write_host(tmp_path / "host")),
+        "facts_per_relation": 1, "paraphrased": 1, "altered": 3, "n_texts": 100,
+        "builder": committed["builder"] | {"max_words": 40, "max_nodes": 80},
+        "head": committed["head"] | steps,
+        "training": committed["training"] | steps,
+        "methods": {name: committed["methods"][name] for name in ("kbert", "colake", "kadapter")},
+    }  # fmt: skip
+    return Study.model_validate(committed | small)
 
 
 def test_the_committed_configuration_loads() -> None:

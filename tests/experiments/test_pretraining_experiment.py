@@ -24,14 +24,13 @@ from experiments.pretraining.study import (
     run_method,
     to_markdown,
 )
-from kept.graphs.builder import BuilderConfig
 from kept.methods import METHODS
 from kept.training.checkpoint import list_checkpoints
 from kept.training.config import TrainConfig
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
 
-FOLDER = Path(__file__).parents[2] / "experiments" / "pretraining"
+PLAN = Path(__file__).parents[2] / "experiments" / "pretraining" / "trex.yaml"
 
 
 @pytest.fixture
@@ -43,20 +42,24 @@ def corpus(small_graph: KnowledgeGraph) -> Corpus:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    return Study(
-        host=str(write_host(tmp_path / "host")),
-        cpu_minutes=5,
-        n_held_out=6,
-        builder=BuilderConfig(max_neighbours=2, max_words=30, max_nodes=60),
-        training=TrainConfig(
-            steps=2, batch_size=4, threads=1, schedule="constant", device="cpu", log_every=1,
-            learning_rate=1e-2,
-        ),
-    )  # fmt: skip
+    """The committed one with a tiny host and two steps."""
+    committed = yaml.safe_load(PLAN.read_text())
+    steps = {
+        "steps": 2, "batch_size": 4, "device": "cpu", "log_every": 1, "learning_rate": 1e-2,
+        "warmup_steps": 0,
+    }  # fmt: skip
+    small = {
+        "host": str(write_host(tmp_path / "host")),
+        "cpu_minutes": 5,
+        "n_held_out": 6,
+        "builder": committed["builder"] | {"max_neighbours": 2, "max_words": 30, "max_nodes": 60},
+        "training": committed["training"] | steps,
+    }
+    return Study.model_validate(committed | small)
 
 
 def test_the_committed_configuration_loads() -> None:
-    study = Study.model_validate(yaml.safe_load((FOLDER / "trex.yaml").read_text()))
+    study = Study.model_validate(yaml.safe_load(PLAN.read_text()))
     assert study.cpu_minutes == 20
     assert study.names == [name for name in METHODS if name != "none"]
     for name in study.names:

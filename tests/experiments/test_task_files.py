@@ -16,8 +16,10 @@ ROOT = Path(__file__).parents[2] / "experiments"
 FILES = {
     "relation_extraction": ("semeval", "fewrel", "redocred"),
     "entity_typing": ("ultrafine", "wnut17"),
-    "language_understanding": ("sst2", "cola", "wic"),
-}
+    "language_understanding": (
+        "sst2", "cola", "wic", "sst2-before", "cola-before", "wic-before",
+    ),
+}  # fmt: skip
 PATHS = [ROOT / folder / f"{name}.yaml" for folder, names in FILES.items() for name in names]
 
 

@@ -19,6 +19,7 @@ from experiments.word_sense.tables import to_markdown
 from tests.entity_linking.mini_wordnet import SYNSET_OF, mini_graph, mini_lexicon, write_corpus
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "word_sense"
+PLAN = FOLDER / "semeval.yaml"
 
 
 class _Lengths:
@@ -33,7 +34,7 @@ class _Lengths:
 
 @pytest.fixture(scope="module")
 def plan() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((FOLDER / "semeval.yaml").read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = yaml.safe_load(PLAN.read_text(encoding="utf-8"))
     return loaded
 
 

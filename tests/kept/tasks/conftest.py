@@ -5,49 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
+from tiny_task_files import relation_examples, world_graph
 from transformers import AutoConfig, AutoModel
 
-from entity_linking import LinkedText, Mention, RelationExample, gold_link
-from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
-
-VERBS = {"P19": "of old", "P20": "near the", "P551": "through a", "P69": "and river"}
-PEOPLE = [f"p{i:02d}" for i in range(24)]
-TOWNS = [f"t{i}" for i in range(6)]
-
-
-def _example(head: str, relation: str, tail: str, turn: int) -> RelationExample:
-    start = "the " * turn
-    text = f"{start}{head} {VERBS[relation]} {tail}"
-    places = Mention(len(start), len(start) + len(head)), Mention(len(text) - len(tail), len(text))
-    links = tuple(
-        gold_link(m.start, m.end, name) for m, name in zip(places, (head, tail), strict=True)
-    )
-    return RelationExample(LinkedText(text, links), head, relation, tail, *places)
+from entity_linking import RelationExample
+from kg_loaders import KnowledgeGraph
 
 
 @pytest.fixture(scope="session")
 def examples() -> list[RelationExample]:
     """Every person in three relations to random towns, each fact in three sentences."""
-    draws = np.random.default_rng(0)
-    return [
-        _example(person, relation, TOWNS[int(town)], turn)
-        for person in PEOPLE
-        for relation, town in zip(list(VERBS)[:3], draws.permutation(6)[:3], strict=True)
-        for turn in range(3)
-    ]
+    return relation_examples()
 
 
 @pytest.fixture(scope="session")
 def world(examples: list[RelationExample]) -> KnowledgeGraph:
-    """The facts of the examples, a school for everyone, and two inverse triples that tell."""
-    triples = [Triple(e.head, e.relation, e.tail) for e in examples]
-    triples += [Triple(person, "P69", TOWNS[i % 6]) for i, person in enumerate(PEOPLE)]
-    triples += [Triple(examples[0].tail, "P1376", examples[0].head)]
-    names = [Text(name, TextKind.LABEL, name, "en") for name in (*PEOPLE, *TOWNS)]
-    return graph_from_records([*triples, *names])
+    """The facts of the examples and some more."""
+    return world_graph(examples)
 
 
 @pytest.fixture(scope="session")

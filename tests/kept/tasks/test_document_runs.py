@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tiny_task_files import document_row
 
 from entity_linking.relations import RelationExample
 from kept.tasks.assembly import assemble
 from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_config import FinetuneConfig
 from kg_loaders import KnowledgeGraph
-
-
-def document(examples: list[RelationExample], title: str) -> dict[str, Any]:
-    """The sentences of `examples`, which all name one person."""
-    sents = [example.linked.text.split() for example in examples]
-    names = list(dict.fromkeys(name for e in examples for name in (e.head, e.tail)))
-    places = {name: [] for name in names}  # type: ignore[var-annotated]
-    for number, words in enumerate(sents):
-        for name in names:
-            if name in words:
-                first = words.index(name)
-                place = {"name": name, "sent_id": number, "pos": [first, first + 1]}
-                places[name].append(place)
-    facts = [
-        {"r": e.relation, "h": names.index(e.head), "t": names.index(e.tail)} for e in examples
-    ]
-    return {"title": title, "sents": sents, "vertexSet": list(places.values()), "labels": facts}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +25,7 @@ def made(
     folder = tmp_path_factory.mktemp("documents")
     world.save(folder / "kg")
     people = list(dict.fromkeys(e.head for e in examples))
-    rows = [document([e for e in examples if e.head == p][::3], p) for p in people]
+    rows = [document_row([e for e in examples if e.head == p][::3], p) for p in people]
     (folder / "docs.json").write_text(json.dumps(rows), encoding="utf-8")
     values = {
         "task": "document_relations", "format": "docred", "train": folder / "docs.json",

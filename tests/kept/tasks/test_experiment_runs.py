@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from tiny_task_files import wiki80_row
 from typer.testing import CliRunner
 
 from entity_linking import RelationExample
@@ -22,20 +23,6 @@ from kept.tasks.experiment_comparison import compare
 from kept.tasks.experiment_runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.experiment_tables import to_json, to_markdown
 from kg_loaders import KnowledgeGraph
-
-
-def wiki80_row(example: RelationExample) -> dict[str, Any]:
-    """An example in Wiki80's form."""
-    text = example.linked.text
-    ends = {}
-    for name, entity, mention in (
-        ("h", example.head, example.head_mention),
-        ("t", example.tail, example.tail_mention),
-    ):
-        first = len(text[: mention.start].split())
-        length = len(text[mention.start : mention.end].split())
-        ends[name] = {"id": entity, "pos": [first, first + length]}
-    return {"token": text.split(), **ends, "relation": example.relation}
 
 
 @pytest.fixture(scope="module")

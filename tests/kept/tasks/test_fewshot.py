@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tiny_task_files import write_task_file
 
 from entity_linking.relations import RelationExample
 from kept.errors import ConfigError, EvaluationError
@@ -60,17 +60,6 @@ def test_too_few() -> None:
         FewshotConfig.read(None, {"name": "x", "task": {}, "novel": "x", "novel_format": "tsv"})
 
 
-def write(path: Path, examples: list[RelationExample]) -> Path:
-    rows = []
-    for e in examples:
-        words = e.linked.text.split()
-        ends = [(words.index(name), name) for name in (e.head, e.tail)]
-        head, tail = ({"pos": [i, i + 1], "id": name} for i, name in ends)
-        rows.append(json.dumps({"token": words, "h": head, "t": tail, "relation": e.relation}))
-    path.write_text("\n".join(rows), encoding="utf-8")
-    return path
-
-
 @pytest.mark.parametrize("trained", [True, False])
 def test_a_run(
     trained: bool,
@@ -82,13 +71,15 @@ def test_a_run(
     world.save(tmp_path / "kg")
     seen = [e for e in examples if e.relation != "P20"]
     training = {"steps": 2, "batch_size": 4, "device": "cpu", "threads": 1}
+    train = write_task_file(tmp_path / "all.txt", "wiki80", examples)
+    novel = write_task_file(tmp_path / "novel.txt", "wiki80", examples[:90])
     task = {
-        "task": "relation", "format": "wiki80", "train": str(write(tmp_path / "all.txt", examples)),
+        "task": "relation", "format": "wiki80", "train": str(train),
         "kg": str(tmp_path / "kg"), "method": "colake", "host": str(host), "leave_out": ["P20"],
         "training": training,
     }  # fmt: skip
     config = FewshotConfig(
-        name="x", task=task, trained=trained, novel=write(tmp_path / "novel.txt", examples[:90]),
+        name="x", task=task, trained=trained, novel=novel,
         novel_format="wiki80", ways=(2,), shots=(1, 2), n_queries=2, n_episodes=4, max_novel=60,
     )  # fmt: skip
     result = run_fewshot(config, tmp_path / "run")

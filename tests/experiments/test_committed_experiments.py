@@ -1,0 +1,178 @@
+"""Every committed YAML is found, belongs to one kind, loads, and takes two steps.
+
+A folder under `experiments` with a `__main__` of its own is a study, whose file a test named here
+runs in small; every other file is an `Experiment`, run here on hand-made data.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import math
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "training"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "tasks"))
+from tiny_pretraining import write_host, write_texts
+from tiny_task_files import WRITERS, relation_examples, world_graph, write_task_file
+
+from kept.methods import METHODS
+from kept.tasks.experiment import Experiment
+from kept.tasks.experiment_runs import ExperimentRuns, RunKey
+from kept.tasks.public_graphs import GRAPHS, TEXTS
+
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent / "experiments"
+FILES = {str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*.yaml"))}
+EXPERIMENTS = [name for name, path in FILES.items() if not (path.parent / "__main__.py").exists()]
+STUDIES = {
+    "entity_linking/wikidata.yaml":
+        "experiments/test_entity_linking_experiment.py::test_a_run_in_small_goes_on_and_repeats",
+    "fewshot/fewrel.yaml":
+        "experiments/test_studies_in_small.py::test_fewshot_episodes",
+    "inductive_completion/codex.yaml":
+        "kept/tasks/test_inductive_completion.py::test_every_plan_loads_and_runs",
+    "inductive_completion/grail.yaml":
+        "kept/tasks/test_inductive_completion.py::test_every_plan_loads_and_runs",
+    "kbert_zh/chnsenticorp.yaml":
+        "experiments/test_kbert_zh.py::test_runs_are_made_once_and_compared",
+    "kg_completion/codex-m.yaml":
+        "experiments/test_kg_completion.py::test_every_plan_loads_and_runs",
+    "kg_completion/codex-s.yaml":
+        "experiments/test_kg_completion.py::test_every_plan_loads_and_runs",
+    "kg_completion/fb15k-237.yaml":
+        "experiments/test_kg_completion.py::test_every_plan_loads_and_runs",
+    "kg_completion/wn18rr.yaml":
+        "experiments/test_kg_completion.py::test_every_plan_loads_and_runs",
+    "lama/trex.yaml":
+        "experiments/test_lama_experiment.py::test_the_study_in_small",
+    "pretraining/trex.yaml":
+        "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
+    "wk_completion/trex.yaml":
+        "experiments/test_studies_in_small.py::test_word_knowledge_completion",
+    "word_sense/semeval.yaml":
+        "experiments/test_word_sense_experiment.py::test_every_system_runs_on_hand_made_data",
+}  # fmt: skip
+
+
+def test_every_file_is_run_by_one_test(record_property: Callable[[str, object], None]) -> None:
+    claims = {name: (name in EXPERIMENTS) + (name in STUDIES) for name in FILES}
+    wrong = {name: n for name, n in claims.items() if n != 1}
+    assert not wrong, f"of {len(FILES)} YAML files these have not one test: {wrong}"
+    assert set(STUDIES) <= set(FILES), "a study's file is gone"
+    of_studies = len(FILES) - len(EXPERIMENTS)
+    found = f"{len(FILES)} YAML files: {len(EXPERIMENTS)} experiments, {of_studies} of studies"
+    record_property("committed experiments", found)
+
+
+# ---- studies -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_test_of_a_study_reads_its_file(name: str) -> None:
+    place, _, test = STUDIES[name].partition("::")
+    assert (TESTS / place).is_file()
+    module = importlib.import_module(Path(place).stem)
+    assert FILES[name] in _reached(module, test)
+
+
+def _reached(module: ModuleType, test: str) -> set[Path]:
+    """Paths among a module's constants that a test names, or a fixture or function it needs."""
+    body = ast.parse(inspect.getsource(module)).body
+    functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+    waiting, seen, found = [test], {test}, set[Path]()
+    while waiting:
+        nodes = list(ast.walk(functions[waiting.pop()]))
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        names |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        for each in sorted(names):
+            value = getattr(module, each, None)
+            found |= {v for v in (value if isinstance(value, list) else [value]) if _is_path(v)}
+            if each in functions and each not in seen:
+                seen.add(each)
+                waiting.append(each)
+    return {path.resolve() for path in found}
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, Path)
+
+
+# ---- experiments ---------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A host, a graph and texts for all runs."""
+    root = tmp_path_factory.mktemp("committed")
+    examples = relation_examples()
+    world_graph(examples).save(root / "kg")
+    write_texts([e.linked for e in examples[180:]], root / "texts.jsonl")
+    write_host(root / "host")
+    return root
+
+
+def small(committed: Experiment, shared: Path) -> Experiment:
+    """With a tiny host and graph, two steps a stage, and the rest as it is."""
+    training = {"steps": 2, "batch_size": 4, "warmup_steps": 1, "threads": 1, "device": "cpu"}
+    own = committed.task["training"]
+    sizes = {"max_words": 32, "max_nodes": 64}
+    task = committed.task | {
+        "kg": str(shared / "kg"), "host": str(shared / "host"), "max_asked": 16,
+        "graph": committed.task.get("graph", {}) | sizes,
+        "training": {k: v for k, v in own.items() if k != "epochs"} | training,
+    }  # fmt: skip
+    stage = committed.pretraining
+    if stage is not None:
+        assert stage.text in TEXTS
+        brief = stage.training.model_copy(update=training | {"epochs": None})
+        update = {"text": str(shared / "texts.jsonl"), "n_texts": 12, "training": brief}
+        stage = stage.model_copy(update=update)
+    return committed.model_copy(update={"task": task, "pretraining": stage})
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_two_steps(name: str, shared: Path, tmp_path: Path) -> None:
+    committed = Experiment.read(FILES[name])
+    assert committed.name == Path(name).stem
+    assert committed.task["kg"] in GRAPHS
+    assert set(committed.methods) <= set(METHODS)
+    kind = committed.task["format"]
+    assert kind in WRITERS, f"{name}: write a file of the format {kind} in tiny_task_files.py"
+    examples = relation_examples()
+    given = [part for part in ("train", "dev", "test") if part in committed.task]
+    for part, start in zip(given, (0, 72, 108), strict=False):
+        rows = examples[start : start + (72 if part == "train" else 36)]
+        write_task_file(tmp_path / committed.task[part], kind, rows)
+    runs = ExperimentRuns(small(committed, shared), tmp_path, tmp_path / "runs")
+    record = runs.run(RunKey("kbert", "true", 0))
+    assert record is not None
+    assert record.costs["steps"] == 2
+    assert (record.costs["pretraining"] is None) == (committed.pretraining is None)
+    assert record.costs["mentions_in_graph"] > 0
+    found = record.scores[committed.asked]
+    assert found["n_scored"] > 0
+    assert math.isfinite(value_of(found, committed.metric))
+    assert committed.metric != "official" or found["official"]["name"]
+
+
+def value_of(found: Mapping[str, Any], metric: str) -> float:
+    """The number that a table would show."""
+    score = found[metric]
+    return float(score["f1" if metric in ("micro", "macro") else "estimate"])
+
+
+BEFORE = [name for name in EXPERIMENTS if name.endswith("-before.yaml")]
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_before_and_after_differ_by_the_first_stage_alone(name: str) -> None:
+    before, after = (Experiment.read(FILES[n]) for n in (name, name.replace("-before", "")))
+    assert before.name == f"{after.name}-before"
+    assert after.pretraining is not None
+    assert list(before.methods) == ["none"]
+    fields = {"name", "pretraining", "methods"}
+    assert before.model_dump(exclude=fields) == after.model_dump(exclude=fields)
