@@ -96,9 +96,12 @@ class ExperimentData:
         found = {}
         for name, path in self.files.items():
             archive, is_member, member = str(path).partition(".zip/")
-            place = zipfile.Path(f"{archive}.zip", member) if is_member else path
-            with place.open("rb") as file:
-                found[name] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+            content = (
+                zipfile.Path(f"{archive}.zip", member).read_bytes()
+                if is_member
+                else path.read_bytes()
+            )
+            found[name] = hashlib.sha256(content).hexdigest()[:16]
         return found
 
     @property

@@ -35,7 +35,7 @@ EXPERIMENTS = [name for name, path in FILES.items() if not (path.parent / "__mai
 STUDIES = {
     "entity_linking/wikidata.yaml":
         "experiments/test_entity_linking_experiment.py::test_a_run_in_small_goes_on_and_repeats",
-    "fewshot/fewrel.yaml":
+    "fewshot/episodes.yaml":
         "experiments/test_studies_in_small.py::test_fewshot_episodes",
     "inductive_completion/codex.yaml":
         "kept/tasks/test_inductive_completion.py::test_every_plan_loads_and_runs",

@@ -22,7 +22,7 @@ from kept.tasks.fewshot import run_fewshot
 from kept.tasks.wk_completion import split_examples
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-FEWSHOT = EXPERIMENTS / "fewshot" / "fewrel.yaml"
+FEWSHOT = EXPERIMENTS / "fewshot" / "episodes.yaml"
 COMPLETION = EXPERIMENTS / "wk_completion" / "trex.yaml"
 
 

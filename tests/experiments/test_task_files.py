@@ -46,7 +46,7 @@ def test_its_files_are_there(path: Path, data_root: Path) -> None:
 
 def test_the_fewshot_file_and_its_table() -> None:
     config = read(
-        ROOT / "fewshot/fewrel.yaml", Path("/data"), Path("/kg"), {"task.method": "ernie"}
+        ROOT / "fewshot/episodes.yaml", Path("/data"), Path("/kg"), {"task.method": "ernie"}
     )
     assert isinstance(config, FewshotConfig)
     task = FinetuneConfig.model_validate(config.task)
