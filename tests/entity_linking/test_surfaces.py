@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,11 +82,9 @@ def test_marks_stand_at_legal_boundaries(form: str, key: str) -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=6))
 def test_marked_characters_lead_back_to_their_forms(forms: list[str]) -> None:
     marked = mark(forms)
-    kept = [i for i, rank in enumerate(marked.rank.tolist()) if rank >= 0]
-    for i in kept:
-        rank = int(marked.rank[i])
-        form = forms[int(marked.form_of[rank])]
-        assert marked.haystack[i] == form[int(marked.index_in_form[rank])]
+    kept = np.flatnonzero([char != " " for char in marked.haystack])
+    for i, form, start, end in zip(kept, *marked.locate(kept, kept + 1), strict=True):
+        assert forms[form][start:end] == marked.haystack[i]
     assert len(kept) == sum(not c.isspace() for form in forms for c in form)
 
 
