@@ -118,11 +118,7 @@ class DictionaryLinker:
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order; mentions do not overlap."""
-        return [
-            linked
-            for batch in batches(texts)
-            for linked in self._link_batch(texts[batch])
-        ]
+        return [linked for batch in batches(texts) for linked in self._link_batch(texts[batch])]
 
     def spans(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
         """The `(start, end)` of the mentions that `link` finds, without their links; cheaper."""

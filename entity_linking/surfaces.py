@@ -108,8 +108,7 @@ class Marked:
 
     @cached_property
     def sources(self) -> NDArray[np.int32]:
-        """Which character stands at each place of `haystack`; what it says of marks means nothing.
-        """
+        """Which character stands at each place of `haystack`; what it says of marks means nothing."""
         sources = np.zeros(len(self.haystack), np.int32)
         sources[self.places] = np.arange(len(self.places), dtype=np.int32)
         return sources
@@ -140,9 +139,12 @@ def mark(forms: Sequence[str]) -> Marked:
     kept = ~is_space
     # white space is the two marks unless it follows another, other characters follow theirs
     widths = np.empty(len(codes), np.uint8)
-    widths[1:] = 2 * (kept[:-1] & _boundaries(codes, classes)).view(np.uint8) + kept[1:]
-    ends = np.concatenate([[-1], np.flatnonzero(kept)])
-    outside = ends[np.searchsorted(ends, np.append(offsets - 1, len(codes) - 1)) - 1] + 1
+    stands = np.flatnonzero(kept)
+    legal = _boundaries(codes, classes)
+    _join_negations(legal, codes, classes, stands, offsets)
+    widths[1:] = 2 * (kept[:-1] & legal).view(np.uint8) + kept[1:]
+    ends = np.concatenate([[0], stands + 1])
+    outside = ends[np.searchsorted(stands, np.append(offsets - 1, len(codes) - 1))]
     widths[outside] = 3
     widths[0] = widths[outside[-1]] = 1
     places = np.cumsum(widths, dtype=np.int32)
@@ -188,11 +190,24 @@ def _boundaries(codes: NDArray[np.uint32], classes: NDArray[np.uint8]) -> NDArra
         attached = (is_word[base] & is_word[extends + 1]) | (codes[extends] == ZERO_WIDTH_JOINER)
         legal[extends] = ~attached | (classes[extends + 1] == _SPACE)
         legal[extends - 1] = False
-    apostrophes = np.flatnonzero(codes[1:-2] == ord("'"))  # the character before each one
-    for i in apostrophes[np.isin(codes[apostrophes], _N) & np.isin(codes[apostrophes + 2], _T)]:
-        if classes[i + 3] != _WORD:
-            legal[i : i + 2] = False
     return legal
+
+
+def _join_negations(
+    legal: NDArray[np.bool_],
+    codes: NDArray[np.uint32],
+    classes: NDArray[np.uint8],
+    stands: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+) -> None:
+    """Take back the boundaries in an "n't" at the end of a word; `stands` is no white space."""
+    rank = np.searchsorted(stands, np.flatnonzero(codes == ord("'")))
+    rank = rank[(rank > 0) & (rank + 1 < len(stands))]
+    before, at, after = stands[rank - 1], stands[rank], stands[rank + 1]
+    joined = np.isin(codes[before], _N) & np.isin(codes[after], _T) & (classes[after + 1] != _WORD)
+    joined &= np.searchsorted(offsets, before, "right") == np.searchsorted(offsets, after, "right")
+    legal[before[joined & (before + 1 == at)]] = False
+    legal[at[joined & (at + 1 == after)]] = False
 
 
 @functools.cache
