@@ -108,7 +108,7 @@ class Marked:
 
     @cached_property
     def sources(self) -> NDArray[np.int32]:
-        """Which character stands at each place of `haystack`; what it says of marks means nothing."""
+        """Which character stands at each place of `haystack`; nothing is said of marks."""
         sources = np.zeros(len(self.haystack), np.int32)
         sources[self.places] = np.arange(len(self.places), dtype=np.int32)
         return sources
