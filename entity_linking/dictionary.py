@@ -27,14 +27,15 @@ from numpy.typing import NDArray
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
-from entity_linking.surfaces import Marked, mark, marked_keys, normalise
+from entity_linking.surfaces import batches, mark, marked_keys, normalise
 from kg_loaders import KnowledgeGraph, TextKind
 
 Case = Literal["smart", "sensitive", "insensitive"]
 CASES: tuple[Case, ...] = ("smart", "sensitive", "insensitive")
-TEXTS_PER_SCAN = 256
 KEYS_PER_CHUNK = 65_536
 LONGEST_ACRONYM = 3
+
+_Column = NDArray[np.int64]
 
 
 class Entry(NamedTuple):
@@ -117,21 +118,16 @@ class DictionaryLinker:
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order; mentions do not overlap."""
-        return [
-            linked
-            for start in range(0, len(texts), TEXTS_PER_SCAN)
-            for linked in self._link_batch(texts[start : start + TEXTS_PER_SCAN])
-        ]
+        return [linked for batch in batches(texts) for linked in self._link_batch(texts[batch])]
 
     def spans(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
         """The `(start, end)` of the mentions that `link` finds, without their links; cheaper."""
         found: list[list[tuple[int, int]]] = []
-        for first in range(0, len(texts), TEXTS_PER_SCAN):
-            batch = texts[first : first + TEXTS_PER_SCAN]
-            places, starts, ends, _ = self._scan(batch)
-            pairs = list(zip(starts, ends, strict=True))
-            limits = np.searchsorted(places, np.arange(len(batch) + 1)).tolist()
-            found.extend(pairs[a:b] for a, b in pairwise(limits))
+        for batch in batches(texts):
+            places, starts, ends, _ = self._scan(texts[batch])
+            pairs = list(zip(starts.tolist(), ends.tolist(), strict=True))
+            limits = np.searchsorted(places, np.arange(batch.stop - batch.start + 1)).tolist()
+            found.extend([pairs[a:b] for a, b in pairwise(limits)])
         return found
 
     def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
@@ -162,23 +158,25 @@ class DictionaryLinker:
     # ---- mentions ----------------------------------------------------------
     def _link_batch(self, texts: Sequence[str]) -> list[LinkedText]:
         links: list[list[Link]] = [[] for _ in texts]
-        for i, start, end, hit in zip(*self._scan(texts), strict=True):
+        columns = (column.tolist() for column in self._scan(texts))
+        for i, start, end, hit in zip(*columns, strict=True):
             links[i].append(Link(Mention(start, end), *self._choose(self._key_of_hit[hit])))
         return [LinkedText(text, tuple(found)) for text, found in zip(texts, links, strict=True)]
 
-    def _scan(self, texts: Sequence[str]) -> tuple[list[int], list[int], list[int], list[int]]:
+    def _scan(self, texts: Sequence[str]) -> tuple[_Column, _Column, _Column, _Column]:
         """Text, start, end and pattern of each mention, in order."""
         fold = self._case == "insensitive"
         normalised = [normalise(text, fold=fold) for text in texts]
         marked = mark([form for form, _ in normalised])
         hits = self._automaton.find_matches_as_indexes(marked.haystack)
-        places, starts, ends, patterns = _locate(hits, marked)
-        if any(origins is not None for _, origins in normalised):
-            for n, i in enumerate(places):
-                origins = normalised[i][1]
-                if origins is not None:
-                    starts[n], ends[n] = origins[0][starts[n]], origins[1][ends[n] - 1]
-        return places, starts, ends, patterns
+        table = np.fromiter(chain.from_iterable(hits), np.int64, 3 * len(hits)).reshape(-1, 3)
+        places, starts, ends = marked.locate(table[:, 1] + 1, table[:, 2] - 1)
+        for i, (_, origins) in enumerate(normalised):
+            if origins is not None:
+                a, b = np.searchsorted(places, [i, i + 1])
+                starts[a:b] = np.array(origins[0], np.int64)[starts[a:b]]
+                ends[a:b] = np.array(origins[1], np.int64)[ends[a:b] - 1]
+        return places, starts, ends, table[:, 0]
 
     def _find(self, surface: str) -> int | None:
         form = normalise(surface, fold=self._case == "insensitive")[0]
@@ -309,20 +307,6 @@ def _keys(forms: Sequence[str]) -> list[str]:
         for start in range(0, len(forms), KEYS_PER_CHUNK)
         for key in marked_keys(forms[start : start + KEYS_PER_CHUNK])
     ]
-
-
-def _locate(
-    hits: list[tuple[int, int, int]], marked: Marked
-) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Text, start, end and pattern of each hit, in order; offsets in the form."""
-    table = np.fromiter(chain.from_iterable(hits), np.int64, 3 * len(hits)).reshape(-1, 3)
-    first, last = marked.rank[table[:, 1] + 1], marked.rank[table[:, 2] - 2]
-    return (
-        marked.form_of[first].tolist(),
-        marked.index_in_form[first].tolist(),
-        (marked.index_in_form[last] + 1).tolist(),
-        table[:, 0].tolist(),
-    )
 
 
 def _degree(graph: KnowledgeGraph, entity: int) -> int:

@@ -19,16 +19,17 @@ from __future__ import annotations
 
 import functools
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 SOFT_HYPHEN, ZERO_WIDTH_JOINER, REPLACEMENT = 0xAD, 0x200D, 0xFFFD
-_SAME = {0x2018: "'", 0x2019: "'", 0x2010: "-", 0x2011: "-", SOFT_HYPHEN: None}
-_REPLACED = tuple(map(chr, _SAME))
-_SPACE, _OTHER, _WORD, _UNSPACED, _EXTEND = 1, 2, 3, 4, 5
+_SAME = (("\u2018", "'"), ("\u2019", "'"), ("\u2010", "-"), ("\u2011", "-"), ("\u00ad", ""))
+CHARACTERS_PER_BATCH = 2**18
+_SPACE, _OTHER, _WORD, _UNSPACED, _EXTEND, _SURROGATE = 1, 2, 3, 4, 5, 6
 _JOINERS = {SOFT_HYPHEN, 0x200C, ZERO_WIDTH_JOINER, 0x2060}
 _N, _T = (ord("n"), ord("N")), (ord("t"), ord("T"))
 _UNSPACED_RANGES = (
@@ -51,8 +52,7 @@ def normalise(text: str, *, fold: bool) -> tuple[str, Origins | None]:
     """
     if text.isascii():
         return (text.lower() if fold else text), None
-    # most texts hold none of these; translating looks every character up
-    form = text.translate(_SAME) if any(char in text for char in _REPLACED) else text
+    form = _made_plain(text)
     if fold:
         form = form.casefold()
     if (
@@ -73,13 +73,19 @@ def _normalise_clusters(text: str, fold: bool) -> tuple[str, Origins]:
         end = start + 1
         while end < len(text) and _continues(text[end]) and not text[start].isspace():
             end += 1
-        part = unicodedata.normalize("NFC", text[start:end].translate(_SAME))
+        part = unicodedata.normalize("NFC", _made_plain(text[start:end]))
         part = part.casefold() if fold else part
         parts.append(part)
         starts.extend([start] * len(part))
         ends.extend([end] * len(part))
         start = end
     return "".join(parts), (starts, ends)
+
+
+def _made_plain(text: str) -> str:
+    for sign, plain in _SAME:  # faster than to look every character up
+        text = text.replace(sign, plain)
+    return text
 
 
 def _continues(char: str) -> bool:
@@ -92,42 +98,76 @@ def _continues(char: str) -> bool:
 class Marked:
     """Forms as one string with two spaces at every legal boundary, three between forms.
 
-    `rank[i]` is the place of character i of `haystack` among the kept characters (-1 for a mark);
-    `form_of` and `index_in_form` say where each kept character stands.
+    `places [character]` is where each character of the forms, one white space round each form,
+    stands in `haystack` (white space on a mark); `offsets [form]` is where each form begins there.
     """
 
     haystack: str
-    rank: NDArray[np.int64]
-    form_of: NDArray[np.int64]
-    index_in_form: NDArray[np.int64]
+    places: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    @cached_property
+    def sources(self) -> NDArray[np.int32]:
+        """Which character stands at each place of `haystack`; nothing is said of marks."""
+        sources = np.zeros(len(self.haystack), np.int32)
+        sources[self.places] = np.arange(len(self.places), dtype=np.int32)
+        return sources
+
+    def begins(self) -> NDArray[np.int64]:
+        """Where the stretches without marks begin in `haystack`."""
+        is_mark = np.frombuffer(self.haystack.encode("utf-32-le"), "<u4") == ord(" ")
+        return np.flatnonzero(is_mark[:-1] & ~is_mark[1:]) + 1
+
+    def locate(
+        self, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Form, start and end in it of parts of `haystack` that begin and end without a mark."""
+        first, last = self.sources[starts], self.sources[ends - 1]
+        forms = np.searchsorted(self.offsets, first, side="right") - 1
+        offsets = self.offsets[forms]
+        return forms, first - offsets, last - offsets + 1
 
 
 def mark(forms: Sequence[str]) -> Marked:
     """Mark the boundaries of many forms at once; lone surrogates become U+FFFD."""
     lengths = np.fromiter(map(len, forms), np.int64, len(forms))
-    offsets = np.cumsum(lengths) - lengths
-    encoded = "".join(forms).encode("utf-32-le", "surrogatepass")
-    codes = np.frombuffer(encoded, "<u4")
-    surrogate = (codes >= 0xD800) & (codes < 0xE000)
-    if surrogate.any():
-        codes = np.where(surrogate, REPLACEMENT, codes).astype("<u4")
+    offsets = np.cumsum(lengths + 1) - lengths
+    joined = " ".join(["", *forms, ""]) if forms else " "
+    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
     classes = _classes(codes)
-    kept = np.flatnonzero(classes != _SPACE)
-    codes, classes = codes[kept], classes[kept]
-    form_of = np.repeat(np.arange(len(forms)), lengths)[kept]
+    is_space = classes == _SPACE
+    kept = ~is_space
+    # white space is the two marks unless it follows another, other characters follow theirs
+    widths = np.empty(len(codes), np.uint8)
+    stands = np.flatnonzero(kept)
+    legal = _boundaries(codes, classes)
+    _join_negations(legal, codes, classes, stands, offsets)
+    widths[1:] = 2 * (kept[:-1] & legal).view(np.uint8) + kept[1:]
+    ends = np.concatenate([[0], stands + 1])
+    outside = ends[np.searchsorted(stands, np.append(offsets - 1, len(codes) - 1))]
+    widths[outside] = 3
+    widths[0] = widths[outside[-1]] = 1
+    places = np.cumsum(widths, dtype=np.int32)
+    places -= 1
+    marked = np.full(int(places[-1]) + 1, ord(" "), "<u4")
+    marked[places] = codes
+    marked[places[np.flatnonzero(is_space & (codes != ord(" ")))]] = ord(" ")
+    marked[places[np.flatnonzero(classes == _SURROGATE)]] = REPLACEMENT
+    return Marked(marked.tobytes().decode("utf-32-le"), places, offsets)
 
-    n_marks = np.ones(len(kept), np.int64)  # before each kept character
-    if len(kept):
-        next_form = form_of[1:] != form_of[:-1]
-        apart = next_form | (np.diff(kept) > 1)
-        n_marks[1:] = 2 * (apart | _boundaries(codes, classes, apart)) + 1 * next_form
-    place = np.arange(len(kept)) + np.cumsum(n_marks)
-    n_out = int(place[-1]) + 2 if len(kept) else 1
-    marked = np.full(n_out, ord(" "), "<u4")
-    marked[place] = codes
-    rank = np.full(n_out, -1, np.int64)
-    rank[place] = np.arange(len(kept))
-    return Marked(marked.tobytes().decode("utf-32-le"), rank, form_of, kept - offsets[form_of])
+
+def batches(texts: Sequence[str]) -> Iterator[slice]:
+    """Neighbouring texts that are marked at once, so many that what a batch costs does not count.
+
+    >>> list(batches(["a", "b" * CHARACTERS_PER_BATCH, "c"]))
+    [slice(0, 2, None), slice(2, 3, None)]
+    """
+    start = n_characters = 0
+    for end, length in enumerate(map(len, texts), 1):
+        n_characters += length + 1
+        if n_characters > CHARACTERS_PER_BATCH or end == len(texts):
+            yield slice(start, end)
+            start, n_characters = end, 0
 
 
 def marked_keys(forms: Sequence[str]) -> list[str]:
@@ -139,24 +179,35 @@ def marked_keys(forms: Sequence[str]) -> list[str]:
     return [f" {key} " for key in mark(forms).haystack[1:-1].split("   ")] if forms else []
 
 
-def _boundaries(
-    codes: NDArray[np.uint32], classes: NDArray[np.uint8], apart: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Whether a mention may end at each character and another begin at the next."""
-    stands = classes != _EXTEND
-    stands[0] = True
-    stands[1:] |= apart
-    base = np.maximum.accumulate(np.where(stands, np.arange(len(classes)), 0))
-    left, right = classes[base][:-1], classes[1:]
-    inside_word = (left == _WORD) & (right == _WORD)
-    legal: NDArray[np.bool_] = ~inside_word & (right != _EXTEND) & (codes[:-1] != ZERO_WIDTH_JOINER)
-    apostrophes = np.flatnonzero(codes[1:-1] == ord("'"))  # the character before each one
-    if not len(apostrophes):
-        return legal
-    for i in apostrophes[np.isin(codes[apostrophes], _N) & np.isin(codes[apostrophes + 2], _T)]:
-        if i + 3 == len(codes) or apart[i + 2] or classes[i + 3] != _WORD:
-            legal[i : i + 2] &= apart[i : i + 2]
+def _boundaries(codes: NDArray[np.uint32], classes: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Whether a mention may end at each character and another begin at the next, or white space."""
+    is_word = classes == _WORD
+    legal: NDArray[np.bool_] = ~(is_word[:-1] & is_word[1:])
+    extends = np.flatnonzero(classes == _EXTEND)
+    if len(extends):  # they belong to the character before their run, unless that is white space
+        follows = np.diff(extends, prepend=-1) == 1
+        base = np.maximum.accumulate(np.where(follows, 0, extends)) - 1
+        attached = (is_word[base] & is_word[extends + 1]) | (codes[extends] == ZERO_WIDTH_JOINER)
+        legal[extends] = ~attached | (classes[extends + 1] == _SPACE)
+        legal[extends - 1] = False
     return legal
+
+
+def _join_negations(
+    legal: NDArray[np.bool_],
+    codes: NDArray[np.uint32],
+    classes: NDArray[np.uint8],
+    stands: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+) -> None:
+    """Take back the boundaries in an "n't" at the end of a word; `stands` is no white space."""
+    rank = np.searchsorted(stands, np.flatnonzero(codes == ord("'")))
+    rank = rank[(rank > 0) & (rank + 1 < len(stands))]
+    before, at, after = stands[rank - 1], stands[rank], stands[rank + 1]
+    joined = np.isin(codes[before], _N) & np.isin(codes[after], _T) & (classes[after + 1] != _WORD)
+    joined &= np.searchsorted(offsets, before, "right") == np.searchsorted(offsets, after, "right")
+    legal[before[joined & (before + 1 == at)]] = False
+    legal[at[joined & (at + 1 == after)]] = False
 
 
 @functools.cache
@@ -166,11 +217,11 @@ def _class_table() -> NDArray[np.uint8]:
 
 def _classes(codes: NDArray[np.uint32]) -> NDArray[np.uint8]:
     table = _class_table()
-    classes = table[codes]
+    classes = table.take(codes)
     if not classes.all():
         for code in np.unique(codes[classes == 0]).tolist():
             table[code] = _class(code)
-        classes = table[codes]
+        classes = table.take(codes)
     return classes
 
 
@@ -178,6 +229,8 @@ def _class(code: int) -> int:
     char = chr(code)
     if char.isspace():
         return _SPACE
+    if 0xD800 <= code < 0xE000:
+        return _SURROGATE  # a sign of its own, as U+FFFD is
     is_modifier = 0x1F3FB <= code <= 0x1F3FF  # skin tones
     if unicodedata.category(char)[0] == "M" or code in _JOINERS or is_modifier:
         return _EXTEND

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from entity_linking.dictionary import TEXTS_PER_SCAN
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.candidates import NameCandidates
@@ -25,7 +23,7 @@ from entity_linking.names.priors import (
 from entity_linking.names.variants import KIND_WEIGHTS, Kind
 from entity_linking.names.words import STOP_WORDS
 from entity_linking.parts import Candidates
-from entity_linking.surfaces import Marked, mark, normalise
+from entity_linking.surfaces import Marked, batches, mark, normalise
 
 MOST_CACHED = 200_000
 DETECTED = frozenset({Kind.EXACT, Kind.SPELLING, Kind.DISAMBIGUATOR, Kind.ARTICLE, Kind.LEGAL})
@@ -138,10 +136,8 @@ class NameLinker:
     def _link(self, texts: Sequence[str], tags: Sequence[Sequence[Tag] | None]) -> list[LinkedText]:
         return [
             linked
-            for start in range(0, len(texts), TEXTS_PER_SCAN)
-            for linked in self._link_batch(
-                texts[start : start + TEXTS_PER_SCAN], tags[start : start + TEXTS_PER_SCAN]
-            )
+            for batch in batches(texts)
+            for linked in self._link_batch(texts[batch], tags[batch])
         ]
 
     def _link_batch(
@@ -277,11 +273,9 @@ class _Walk:
 
     def __init__(self, marked: Marked) -> None:
         self.haystack, self.free_from = marked.haystack, 0
-        is_mark = marked.rank < 0
-        self._starts = np.flatnonzero(is_mark[:-1] & ~is_mark[1:]).tolist()
-        self._rank = marked.rank.item
-        self._form_of = marked.form_of.item
-        self._index_in_form = marked.index_in_form.item
+        self._starts = (marked.begins() - 1).tolist()
+        self._source = marked.sources.item
+        self._offsets = marked.offsets.tolist()
 
     def words(self) -> Iterator[tuple[int, str]]:
         """Where the key of each word that is still free begins, and the word."""
@@ -291,8 +285,10 @@ class _Walk:
 
     def span(self, at: int, end: int) -> tuple[int, int, int]:
         """Text, start and end in its form of the key from `at` to `end` in the haystack."""
-        first, last = self._rank(at + 1), self._rank(end - 2)
-        return self._form_of(first), self._index_in_form(first), self._index_in_form(last) + 1
+        first, last = self._source(at + 1), self._source(end - 2)
+        form = bisect_right(self._offsets, first) - 1
+        offset = self._offsets[form]
+        return form, first - offset, last - offset + 1
 
 
 _CAPITALISED = re.compile(r"(?<=[^\s.!?:\"“(])[\s]+(\w[\w’'-]+\w)")

@@ -40,12 +40,9 @@ def words_of(texts: Sequence[str]) -> Words:
     """
     forms = [normalise(text, fold=True) for text in texts]
     marked = mark([form for form, _ in forms])
-    rank = marked.rank
-    stands = rank >= 0
-    begins = np.flatnonzero(stands & ~np.concatenate([[False], stands[:-1]]))
-    text_of, starts = marked.form_of[rank[begins]], marked.index_in_form[rank[begins]]
-    pieces = marked.haystack.split(" ")
-    values = [piece for piece in pieces if piece]
+    begins = marked.begins()
+    text_of, starts, _ = marked.locate(begins, begins + 1)
+    values = marked.haystack.split()
     kept = np.array([value[0].isalnum() for value in values], np.bool_)
     text_of, starts = text_of[kept], starts[kept].copy()
     for i, (_, origins) in enumerate(forms):

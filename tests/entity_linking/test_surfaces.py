@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from entity_linking.surfaces import mark, marked_keys, normalise
+from entity_linking.surfaces import _EXTEND, _WORD, _class, mark, marked_keys, normalise
 
 ANY_TEXT = st.text(st.characters(), max_size=40)
 
@@ -81,12 +82,49 @@ def test_marks_stand_at_legal_boundaries(form: str, key: str) -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=6))
 def test_marked_characters_lead_back_to_their_forms(forms: list[str]) -> None:
     marked = mark(forms)
-    kept = [i for i, rank in enumerate(marked.rank.tolist()) if rank >= 0]
-    for i in kept:
-        rank = int(marked.rank[i])
-        form = forms[int(marked.form_of[rank])]
-        assert marked.haystack[i] == form[int(marked.index_in_form[rank])]
+    kept = np.flatnonzero([char != " " for char in marked.haystack])
+    for i, form, start, end in zip(kept, *marked.locate(kept, kept + 1), strict=True):
+        assert forms[form][start:end] == marked.haystack[i]
     assert len(kept) == sum(not c.isspace() for form in forms for c in form)
+
+
+def plain_haystack(forms: list[str]) -> str:
+    """The rules of `mark` as a loop over characters."""
+    marked = [plain_marks(form) for form in forms if form.strip()]
+    return f" {'   '.join(marked)} " if marked else " "
+
+
+def plain_marks(form: str) -> str:
+    chars = [char for char in form if not char.isspace()]
+    apart = [form[:i][-1:].isspace() for i, char in enumerate(form) if not char.isspace()]
+    out = base = chars[0]
+    for i in range(1, len(chars)):
+        extends = _class(ord(chars[i])) == _EXTEND
+        attached = extends or chars[i - 1] == "\u200d" or (is_word(base) and is_word(chars[i]))
+        for at in (i - 2, i - 1):  # an "n't" whose apostrophe or t stands here
+            if at >= 0 and "".join(chars[at : at + 3]).lower() == "n't":
+                ends = at + 3 == len(chars) or apart[at + 3] or not is_word(chars[at + 3])
+                attached = attached or ends
+        out += chars[i] if attached and not apart[i] else "  " + chars[i]
+        if apart[i] or not extends:
+            base = chars[i]
+    return out
+
+
+def is_word(char: str) -> bool:
+    return _class(ord(char)) == _WORD
+
+
+PIECES = st.sampled_from([*"ab1_é漢か한.'!- \n\u0301\u200d\u0651👩🏽", "n't", "N'T", "don't", "  "])
+MIXED = st.lists(PIECES, max_size=12).map("".join)
+SCALARS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+@settings(deadline=None)
+@given(st.lists(MIXED | SCALARS, max_size=5))
+@example(["n' t", "n 't", "n", "'t"])
+def test_marks_are_those_of_a_loop_over_characters(forms: list[str]) -> None:
+    assert mark(forms).haystack == plain_haystack(forms)
 
 
 def test_lone_surrogates_do_not_stop_marking() -> None:
