@@ -31,6 +31,8 @@ from entity_linking.surfaces import batches, mark, marked_keys, normalise
 from kg_loaders import KnowledgeGraph, TextKind
 
 Case = Literal["smart", "sensitive", "insensitive"]
+LINKED_AT_ONCE = 1 << 16
+"""Characters: what links of a batch need beside its marks stays in the cache."""
 CASES: tuple[Case, ...] = ("smart", "sensitive", "insensitive")
 KEYS_PER_CHUNK = 65_536
 LONGEST_ACRONYM = 3
@@ -118,7 +120,11 @@ class DictionaryLinker:
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order; mentions do not overlap."""
-        return [linked for batch in batches(texts) for linked in self._link_batch(texts[batch])]
+        return [
+            linked
+            for batch in batches(texts, LINKED_AT_ONCE)
+            for linked in self._link_batch(texts[batch])
+        ]
 
     def spans(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
         """The `(start, end)` of the mentions that `link` finds, without their links; cheaper."""

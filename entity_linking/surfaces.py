@@ -156,18 +156,18 @@ def mark(forms: Sequence[str]) -> Marked:
     return Marked(marked.tobytes().decode("utf-32-le"), places, offsets)
 
 
-def batches(texts: Sequence[str]) -> Iterator[slice]:
-    """Neighbouring texts that are marked at once, so many that what a batch costs does not count.
+def batches(texts: Sequence[str], n_characters: int = CHARACTERS_PER_BATCH) -> Iterator[slice]:
+    """Neighbouring texts that are marked at once, of `n_characters` and the text that passes them.
 
     >>> list(batches(["a", "b" * CHARACTERS_PER_BATCH, "c"]))
     [slice(0, 2, None), slice(2, 3, None)]
     """
-    start = n_characters = 0
+    start = n = 0
     for end, length in enumerate(map(len, texts), 1):
-        n_characters += length + 1
-        if n_characters > CHARACTERS_PER_BATCH or end == len(texts):
+        n += length + 1
+        if n > n_characters or end == len(texts):
             yield slice(start, end)
-            start, n_characters = end, 0
+            start, n = end, 0
 
 
 def marked_keys(forms: Sequence[str]) -> list[str]:

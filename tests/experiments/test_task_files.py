@@ -14,7 +14,7 @@ from kept.tasks.official_scores import OFFICIAL
 
 ROOT = Path(__file__).parents[2] / "experiments"
 FILES = {
-    "relation_extraction": ("semeval", "fewrel", "redocred"),
+    "relation_extraction": ("semeval2010", "fewrel", "redocred"),
     "entity_typing": ("ultrafine", "wnut17"),
     "language_understanding": (
         "sst2", "cola", "wic", "sst2-before", "cola-before", "wic-before",
