@@ -15,7 +15,15 @@ def probe(
     model: Annotated[
         str, typer.Argument(help="A masked LM (folder or hub name), or the folder of a run.")
     ],
-    kg: Annotated[Path, typer.Option(help="Folder of the graph whose triples are asked.")],
+    kg: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the graph that is read, and asked for without --collection."),
+    ] = None,
+    collection: Annotated[
+        str,
+        typer.Option(help="Questions of a collection (trex, pararel, squad, …) of LAMA's folder."),
+    ] = "",
+    data: Annotated[Path | None, typer.Option(help="LAMA's folder, for --collection.")] = None,
     relations: Annotated[
         str, typer.Option(help="Relations to ask, with commas: P19,P36. Without it, all.")
     ] = "",
@@ -45,6 +53,14 @@ def probe(
     max_items: Annotated[
         int | None, typer.Option(min=1, help="Triples asked of each relation, drawn by the seed.")
     ] = None,
+    edits: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="In mode graph, change this many facts of the graph, one at a time, and tell what "
+            "answers move.",
+        ),
+    ] = 0,
     one_by_one: Annotated[
         bool,
         typer.Option(
@@ -58,7 +74,7 @@ def probe(
     seed: Annotated[int, typer.Option(help="Of the items drawn and the intervals.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of torch.")] = None,
 ) -> None:
-    """Ask a model for the tails of a graph's triples, and rank its answers.
+    """Ask a model a collection's questions, or a graph's own triples, and rank its answers.
 
     P@1 with the number asked, scored and skipped, an interval over facts, the majority baseline and
     bins by the subject's degree, for two rankings: words of one piece, and all objects of the
@@ -69,12 +85,15 @@ def probe(
     probe_run.run(
         model,
         kg,
+        collection=collection,
+        data=data,
         relations=[name.strip() for name in relations.split(",") if name.strip()],
         templates=templates,
         mode=mode,
         show_asked=show_asked,
         vocabulary=vocabulary,
         max_items=max_items,
+        edits=edits,
         one_by_one=one_by_one,
         output=output,
         seed=seed,

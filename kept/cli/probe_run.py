@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers.utils.logging import disable_progress_bar
 
+from entity_linking.annotations import whole_file
 from kept.errors import ConfigError
 from kept.evaluation.leakage import (
     LeakCheck,
@@ -25,11 +26,21 @@ from kept.evaluation.leakage import (
     triples_in_graph,
 )
 from kept.probing.candidates import whole_words
+from kept.probing.collections import Draw, collection_questions
+from kept.probing.edits import draw_edits, edit_table, probe_edits, summarise
 from kept.probing.engine import probe
-from kept.probing.graph_items import GraphQuestions, graph_questions, read_templates, texts_of
+from kept.probing.facts import QuestionSet
+from kept.probing.graph_items import graph_questions
 from kept.probing.items import ClozeItem
 from kept.probing.models import open_model
-from kept.probing.results import RANKINGS, Mode, ProbeResult, RankingName, write_answers
+from kept.probing.results import (
+    RANKINGS,
+    Likelihood,
+    Mode,
+    ProbeResult,
+    RankingName,
+    write_answers,
+)
 from kept.probing.tables import (
     Majority,
     ProbeRow,
@@ -40,8 +51,10 @@ from kept.probing.tables import (
     subject_degrees,
     total_row,
 )
+from kept.probing.templates import read_templates
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamageReport
 
 MODES: dict[str, tuple[Mode, ...]] = {
     "weights": ("weights",), "graph": ("graph",), "both": ("weights", "graph"),
@@ -55,46 +68,45 @@ MEANING = {
 
 def run(
     model: str,
-    kg: Path,
+    kg: Path | None,
     *,
+    collection: str,
+    data: Path | None,
     relations: Sequence[str],
     templates: Path | None,
     mode: str,
     show_asked: bool,
     vocabulary: Path | None,
     max_items: int | None,
+    edits: int,
     one_by_one: bool,
     output: Path | None,
     seed: int,
     threads: int | None,
 ) -> None:
     """Ask, tell, write."""
-    if mode not in MODES:
-        raise ConfigError(f"mode {mode!r}: one of {', '.join(MODES)}")
-    if show_asked and mode == "weights":
-        raise ConfigError("--show-asked shows facts, which mode weights never does: --mode graph")
+    _require_mode(mode, show_asked, edits)
     if threads is not None:
         torch.set_num_threads(threads)
     disable_progress_bar()
-    graph = KnowledgeGraph.open(kg)
-    asked = graph_questions(
-        graph,
-        list(dict.fromkeys(relations)) or None,
-        {} if templates is None else read_templates(templates),
-        max_items=max_items,
-        seed=seed,
-    )
+    graph = None if kg is None else KnowledgeGraph.open(kg)
+    draw = Draw(max_items, seed, tuple(dict.fromkeys(relations)))
+    asked = _questions(graph, collection, data, templates, draw)
+    if graph is not None and mode != "weights":
+        _require_known(asked, graph)
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    _tell_questions(console, asked)
+    _tell_questions(console, asked, graph)
     checks = audit(asked.items, graph)
     console.print(audit_table(checks) + "\n")
     scores: dict[str, Any] = {
         "seed": seed,
-        "templates": texts_of(asked.templates),
+        "collection": collection,
+        "templates": asked.texts,
         "default_templates": asked.by_default,
         "left_out": asked.left_out,
         "audit": [dataclasses.asdict(check) for check in checks],
     }
+    likelihood: Likelihood = "one_by_one" if one_by_one else "at_once"
     for chosen in MODES[mode]:
         asking = open_model(model, chosen, graph, show_asked=show_asked and chosen == "graph")
         result = probe(
@@ -102,61 +114,136 @@ def run(
             asked.items,
             vocabulary=whole_words(asking.tokenizer) if vocabulary is None else _words(vocabulary),
             objects=asked.objects,
-            likelihood="one_by_one" if one_by_one else "at_once",
+            likelihood=likelihood,
         )
         scores[chosen] = _tell(console, result, asked, graph, seed)
         if output is not None:
             output.mkdir(parents=True, exist_ok=True)
             write_answers(result, output / f"answers-{chosen}.jsonl")
+    if edits and graph is not None:
+        scores["edits"] = _tell_edits(console, model, graph, asked, edits, likelihood, seed)
     if output is not None:
         text = json.dumps(scores, indent=2, ensure_ascii=False)
         (output / "scores.json").write_text(text + "\n", encoding="utf-8")
         typer.echo(f"scores in {output / 'scores.json'}, answers beside them")
 
 
-def audit(items: Sequence[ClozeItem], graph: KnowledgeGraph) -> list[LeakCheck]:
+def _require_mode(mode: str, show_asked: bool, edits: int) -> None:
+    if mode not in MODES:
+        raise ConfigError(f"mode {mode!r}: one of {', '.join(MODES)}")
+    if show_asked and mode == "weights":
+        raise ConfigError("--show-asked shows facts, which mode weights never does: --mode graph")
+    if edits and mode == "weights":
+        raise ConfigError("--edits changes the graph, which mode weights never reads: --mode graph")
+
+
+def _questions(
+    graph: KnowledgeGraph | None,
+    collection: str,
+    data: Path | None,
+    templates: Path | None,
+    draw: Draw,
+) -> QuestionSet:
+    """A collection's, else the graph's own triples."""
+    if bool(collection) != (data is not None):
+        raise ConfigError("--collection NAME and --data FOLDER belong together: give both")
+    if data is not None:
+        if templates is not None:
+            raise ConfigError("--templates put a graph's triples into words; a collection has its")
+        return collection_questions(collection, data, draw)
+    if graph is None:
+        raise ConfigError("nothing to ask: give --kg FOLDER, or --collection NAME --data FOLDER")
+    return graph_questions(
+        graph,
+        list(draw.relations) or None,
+        {} if templates is None else read_templates(templates, DamageReport()),
+        max_items=draw.per_relation,
+        seed=draw.seed,
+    )
+
+
+def _require_known(asked: QuestionSet, graph: KnowledgeGraph) -> None:
+    if not any(_ids(item.fact, graph) for item in asked.items):
+        raise ConfigError(
+            "mode graph asks about what the graph knows, and it knows head, relation and tail of "
+            "no question; give a graph with the same identifiers, or use mode weights"
+        )
+
+
+def _tell_edits(
+    console: Console,
+    model: str,
+    graph: KnowledgeGraph,
+    asked: QuestionSet,
+    n: int,
+    likelihood: Likelihood,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Change facts one at a time, ask again, and print what moved; the rows as JSON."""
+
+    def ask(changed: KnowledgeGraph, items: Sequence[ClozeItem]) -> ProbeResult:
+        reader = open_model(model, "graph", changed, show_asked=True)
+        return probe(reader, items, vocabulary=None, objects=asked.objects, likelihood=likelihood)
+
+    edits = draw_edits(asked.items, graph, n, seed=seed)
+    if not edits:
+        raise ConfigError("no asked fact of the graph can get another answer of its relation")
+    console.print(f"{len(edits)} of {n} edits, each alone; asked facts are shown\n")
+    rows = summarise(probe_edits(graph, edits, asked.items, ask, seed=seed), seed=seed)
+    console.print(edit_table(rows))
+    return [dataclasses.asdict(row) for row in rows]
+
+
+def audit(items: Sequence[ClozeItem], graph: KnowledgeGraph | None) -> list[LeakCheck]:
     """What could give the answers away, were every fact of the graph shown."""
-    facts = list(dict.fromkeys(item.fact for item in items if item.fact is not None))
-    rows = np.array([_ids(fact, graph) for fact in facts], np.int32).reshape(-1, 3)
     pairs = dict.fromkeys((item.subject, item.answer, item.group) for item in items)
-    return [
-        triples_in_graph(rows, graph),
-        inverses_in_graph(rows, graph),
-        pairs_in_graph(rows, graph),
-        answers_in_subjects([(subject, answer) for subject, answer, _ in pairs]),
-    ]
+    checks = [answers_in_subjects([(subject, answer) for subject, answer, _ in pairs])]
+    if graph is None:
+        return checks
+    ids = [_ids(fact, graph) for fact in dict.fromkeys(item.fact for item in items)]
+    rows = np.array([row for row in ids if row], np.int32).reshape(-1, 3)
+    in_graph = (triples_in_graph, inverses_in_graph, pairs_in_graph)
+    return [*(check(rows, graph) for check in in_graph), *checks]
 
 
-def _ids(fact: tuple[str, str, str], graph: KnowledgeGraph) -> list[int]:
-    head, relation, tail = fact
+def _ids(fact: tuple[str, str, str] | None, graph: KnowledgeGraph) -> list[int]:
+    """The fact as ids; empty where the graph does not know all of it."""
+    head, relation, tail = fact or ("", "", "")
     found = (graph.entities.find(head), graph.relations.find(relation), graph.entities.find(tail))
-    return [row for row in found if row is not None]
+    return [] if None in found else [row for row in found if row is not None]
 
 
 def _words(path: Path) -> list[str]:
-    words = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
+    words = [line.strip() for line in whole_file(path).decode().split("\n")]
     words = [word for word in words if word]
     if not words:
         raise ConfigError(f"{path} holds no word; write one a line")
     return words
 
 
-def _tell_questions(console: Console, asked: GraphQuestions) -> None:
-    n_facts = len(frozenset(item.group for item in asked.items))
+def _tell_questions(console: Console, asked: QuestionSet, graph: KnowledgeGraph | None) -> None:
+    n_facts = len(frozenset(item.group or item.id for item in asked.items))
     console.print(
         f"{len(asked.items)} questions about {n_facts} of {asked.n_drawn_from} facts of "
-        f"{len(asked.templates)} relations"
+        f"{len(frozenset(item.relation for item in asked.items))} relations"
     )
+    if graph is not None:
+        known = [item for item in asked.items if _ids(item.fact, graph)]
+        console.print(f"the graph knows head, relation and tail of {len(known)} of them")
     for reason, n in asked.left_out.items():
         console.print(f"left out: {n} ({reason})")
-    for relation, texts in texts_of(asked.templates).items():
+    for relation, texts in asked.texts.items():
         note = " (default: the relation's label)" if relation in asked.by_default else ""
         console.print(f"{relation}: {' | '.join(texts)}{note}")
     console.print()
 
 
 def _tell(
-    console: Console, result: ProbeResult, asked: GraphQuestions, graph: KnowledgeGraph, seed: int
+    console: Console,
+    result: ProbeResult,
+    asked: QuestionSet,
+    graph: KnowledgeGraph | None,
+    seed: int,
 ) -> dict[str, Any]:
     """Print the tables of one mode; the same as JSON."""
     told: dict[str, Any] = {"settings": result.settings()}
@@ -190,20 +277,22 @@ def _rows(
     result: ProbeResult,
     ranking: RankingName,
     items: Sequence[ClozeItem],
-    graph: KnowledgeGraph,
+    graph: KnowledgeGraph | None,
     baseline: Majority,
     seed: int,
 ) -> list[ProbeRow]:
     """Relations, their mean, all items, then the bins of the subject's degree."""
     draws = generator(seed, "probe intervals", ranking)
-    degrees = subject_degrees(items, graph)
-    bins = popularity_rows(result, ranking, degrees, generator=draws, baseline=baseline)
-    return [
+    rows = [
         *relation_rows(result, ranking, generator=draws, baseline=baseline),
         macro_row(result, ranking, generator=draws, baseline=baseline),
         total_row(result, ranking, generator=draws, baseline=baseline),
-        *(dataclasses.replace(row, name=f"degree {row.name}") for row in bins),
     ]
+    if graph is None:
+        return rows
+    degrees = subject_degrees(items, graph)
+    bins = popularity_rows(result, ranking, degrees, generator=draws, baseline=baseline)
+    return [*rows, *(dataclasses.replace(row, name=f"degree {row.name}") for row in bins)]
 
 
 def _table(rows: Sequence[ProbeRow]) -> Table:

@@ -6,13 +6,16 @@ The folder holds `TREx/P*.jsonl.gz`, `relations.jsonl`, `Squad/test.jsonl`, `opt
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kept.errors import ConfigError
+from kept.probing.engine import objects_of
 from kept.probing.facts import (
     ClozeFact,
+    QuestionSet,
     answers_by_subject,
     draw_facts,
     questions,
@@ -121,3 +124,14 @@ def read_collection(
     if name not in COLLECTIONS:
         raise ConfigError(f"there is no collection {name!r}; there are {', '.join(COLLECTIONS)}")
     return COLLECTIONS[name](Path(folder), report, draw or Draw())
+
+
+def collection_questions(name: str, folder: str | Path, draw: Draw) -> QuestionSet:
+    """A collection's questions with the objects of their relations, also of facts not drawn."""
+    report = DamageReport()
+    everything = read_collection(name, folder, report, dataclasses.replace(draw, per_relation=None))
+    items = everything
+    if draw.per_relation is not None:
+        items = read_collection(name, folder, report := DamageReport(), draw)
+    n_facts = len(frozenset(item.group or item.id for item in everything))
+    return QuestionSet(items, objects_of(everything), n_facts, dict(report.skipped))

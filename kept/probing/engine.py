@@ -52,7 +52,7 @@ def probe(
     objects: Mapping[str, Sequence[str]] | None,
     likelihood: Likelihood = "at_once",
     n_top: int = 10,
-    batch_size: int = 64,
+    batch_size: int = 48,
     chunk_size: int = 1024,
 ) -> ProbeResult:
     """The model's answer to every item, in their order.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -41,6 +41,27 @@ class ClozeFact:
     def key(self) -> tuple[str, str]:
         """What is asked about: the relation, and the subject by identifier or else by name."""
         return self.relation, self.head or self.subject
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """Items with every object of their relations, and what was left out, by reason.
+
+    `n_drawn_from`: facts that could have been asked. `templates`: those used, where they are the
+    user's or the graph's own; `by_default`: relations whose template is their label.
+    """
+
+    items: list[ClozeItem]
+    objects: dict[str, list[str]]
+    n_drawn_from: int
+    left_out: dict[str, int]
+    templates: Templates = field(default_factory=dict)
+    by_default: list[str] = field(default_factory=list)
+
+    @property
+    def texts(self) -> dict[str, list[str]]:
+        """The bare texts of the templates."""
+        return {relation: [one.text for one in found] for relation, found in self.templates.items()}
 
 
 class _Row(msgspec.Struct):

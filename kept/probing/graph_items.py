@@ -2,60 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 
-from kept.errors import ConfigError, EvaluationError
-from kept.probing import templates as prompts
-from kept.probing.facts import ClozeFact, answers_by_subject, draw_facts, questions
-from kept.probing.items import HOLE, ClozeItem
+from kept.errors import ConfigError
+from kept.probing.facts import (
+    ClozeFact,
+    QuestionSet,
+    answers_by_subject,
+    draw_facts,
+    questions,
+)
+from kept.probing.items import HOLE
 from kept.probing.templates import SUBJECT, Template, Templates
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
-from kg_loaders.lines import read_lines
 
 UNLABELLED = "triple whose head or tail has no label"
-
-
-@dataclass(frozen=True)
-class GraphQuestions:
-    """Items of a graph, every object of their relations, the templates used, what was left out.
-
-    `by_default`: relations whose template is their label. `n_drawn_from`: facts that could have
-    been asked.
-    """
-
-    items: list[ClozeItem]
-    objects: dict[str, list[str]]
-    templates: Templates
-    by_default: list[str]
-    n_drawn_from: int
-    left_out: dict[str, int] = field(default_factory=dict)
-
-
-def read_templates(path: Path) -> Templates:
-    """Templates by relation: `relation<TAB>template` lines (`.tsv`), or JSONL as LAMA's.
-
-    A relation may have several: they ask for the same facts in other words. Raises `ConfigError`
-    naming a faulty line of a `.tsv`, `DamageError` one of JSONL.
-    """
-    if path.suffix != ".tsv":
-        return prompts.read_templates(path, DamageReport())
-    found: dict[str, list[Template]] = {}
-    for line, _, raw in read_lines(path, DamageReport()):
-        relation, tab, text = raw.decode().strip().partition("\t")
-        if not relation:
-            continue
-        try:
-            if not tab:
-                raise EvaluationError(f"no tab in {relation!r}; write relation<TAB>template")
-            found.setdefault(relation, []).append(Template(relation, text.strip()))
-        except EvaluationError as error:
-            raise ConfigError(f"{path}:{line}: {error}") from error
-    return found
 
 
 def graph_questions(
@@ -65,7 +29,7 @@ def graph_questions(
     *,
     max_items: int | None,
     seed: int,
-) -> GraphQuestions:
+) -> QuestionSet:
     """The triples of `relations` as questions for their tails; None: of all that have any.
 
     A relation without a template gets "[X] LABEL [Y] .". Other tails of the same head and relation
@@ -95,9 +59,8 @@ def graph_questions(
     items = questions(asked, used, report, known=answers_by_subject(facts))
     left_out = {UNLABELLED: n_unlabelled} if n_unlabelled else {}
     objects = {name: sorted({f.answer for f in facts if f.relation == name}) for name in relations}
-    return GraphQuestions(
-        items, objects, used, by_default, len(facts), left_out | dict(report.skipped)
-    )
+    left_out |= report.skipped
+    return QuestionSet(items, objects, len(facts), left_out, used, by_default)
 
 
 def graph_facts(graph: KnowledgeGraph, relations: Sequence[str]) -> tuple[list[ClozeFact], int]:
@@ -128,8 +91,3 @@ def _default(graph: KnowledgeGraph, relation: str) -> Template:
     row = graph.relations.find(relation)
     assert row is not None
     return Template(relation, f"{SUBJECT} {graph.relation_label(row)} {HOLE} .")
-
-
-def texts_of(templates: Templates) -> Mapping[str, Sequence[str]]:
-    """The bare texts of templates."""
-    return {relation: [one.text for one in found] for relation, found in templates.items()}

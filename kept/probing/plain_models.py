@@ -1,7 +1,8 @@
 """Any masked LM of Hugging Face as a `ClozeModel`.
 
-Only the states at the masks go through the head: a hook keeps them, and the matrix of words is
-taken out of the model, to be multiplied for the words that are asked. No family is named here.
+Behind the last attention only the states at the masks are computed: a hook keeps them. The matrix
+of words is taken out of the model, to be multiplied for the words that are asked. No family is
+named here; a trial at the start compares the answer with the model's own.
 
 Axis legend: sample, node, mask, word, embedding.
 """
@@ -43,7 +44,7 @@ class PlainMaskedLM(ClozeModel):
         self._masks: Tensor | None = None
         expected = self._own_logits()
         self._decoder = self._take_decoder()
-        model.base_model.register_forward_hook(self._keep_masks)
+        _last_place(model.base_model).register_forward_hook(self._keep_masks)
         self._check(expected)
 
     @classmethod
@@ -100,9 +101,13 @@ class PlainMaskedLM(ClozeModel):
         )
 
     def _keep_masks(self, module: nn.Module, args: Any, output: Any) -> Any:
-        """The base model's output with the states at the masks alone."""
+        """What the module gives, with the states at the masks alone."""
         assert self._masks is not None
         rows = torch.arange(len(self._masks))[:, None]
+        if isinstance(output, Tensor):
+            return output[rows, self._masks]
+        if isinstance(output, tuple):
+            return output[0][rows, self._masks], *output[1:]
         output.last_hidden_state = output.last_hidden_state[rows, self._masks]
         return output
 
@@ -134,6 +139,16 @@ class PlainMaskedLM(ClozeModel):
                 f"the head of {type(self._model).__name__} is more than a layer before a matrix of "
                 "words; it cannot be probed"
             )
+
+
+def _last_place(base: nn.Module) -> nn.Module:
+    """Where nodes meet for the last time: the last layer's attention, else the whole base model.
+
+    What follows takes each node by itself, so that masks are enough.
+    """
+    layers = getattr(getattr(base, "encoder", None), "layer", None)
+    found: nn.Module = getattr(layers[-1], "attention", base) if layers else base
+    return found
 
 
 def _trial(tokenizer: Any) -> Question:

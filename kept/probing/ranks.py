@@ -28,23 +28,25 @@ def rank_answers(
     `golds` are places of the answers, `others` those of further right ones, which do not compete.
     Of equal scores the earlier candidate comes first (`results.TIES`), as `rank_cloze` has it.
     """
-    if not bool(torch.isfinite(scores).all()):
+    if not all(bool(torch.isfinite(bound)) for bound in torch.aminmax(scores)):
         raise EvaluationError("the model gave scores that are not finite; it cannot be ranked")
     places = torch.tensor(list(golds), device=scores.device)[:, None]
     gold = scores.gather(1, places)
-    order = torch.arange(scores.shape[1], device=scores.device)
-    before = (scores > gold) | ((scores == gold) & (order < places))
-    n_before = before.sum(1).tolist()
-    best = scores.max(1).values
-    chance = (best - scores.logsumexp(1)).exp().tolist()
+    n_before = (scores > gold).sum(1)
+    equal = scores == gold
+    if bool((equal.sum(1) > 1).any()):
+        order = torch.arange(scores.shape[1], device=scores.device)
+        n_before += (equal & (order < places)).sum(1)
+    counts, own = n_before.tolist(), gold[:, 0].tolist()
+    chance = scores.softmax(1).amax(1).tolist()  # one pass; logsumexp takes ten times as long
     found = []
     for row, top in enumerate(_top(scores, n_top)):
         right = [place for place in others[row] if place != golds[row]]
         found.append(
             Ranking(
-                rank=1 + n_before[row] - int(before[row, right].sum()),
+                rank=1 + counts[row] - _n_ahead(scores[row], golds[row], right),
                 n_candidates=scores.shape[1] - len(right),
-                score=float(gold[row, 0]),
+                score=own[row],
                 top=tuple(names[place] for place in top),
                 probability=chance[row],
                 correct=top[0] == golds[row] or top[0] in right,
@@ -53,12 +55,17 @@ def rank_answers(
     return found
 
 
+def _n_ahead(scores: Float[Tensor, " candidate"], gold: int, right: Sequence[int]) -> int:
+    """How many of the places `right` come before `gold`, by the tie rule."""
+    values = scores[[gold, *right]].tolist() if right else [0.0]
+    return sum((-v, p) < (-values[0], gold) for v, p in zip(values[1:], right, strict=True))
+
+
 def _top(scores: Float[Tensor, "item candidate"], n_top: int) -> list[list[int]]:
-    """Places of the best candidates, best first, by the tie rule."""
-    n_top = min(n_top, scores.shape[1])
-    least = scores.topk(n_top, dim=1).values[:, -1:]
-    rows, places = (scores >= least).nonzero(as_tuple=True)
-    counts = torch.bincount(rows, minlength=len(scores)).tolist()
-    parts = zip(places.split(counts), scores[rows, places].split(counts), strict=True)
-    return [part[values.argsort(descending=True, stable=True)][:n_top].tolist()
-            for part, values in parts]  # fmt: skip
+    """Places of the best candidates, best first, by the tie rule, which `topk` does not keep."""
+    values, places = scores.topk(min(n_top + 1, scores.shape[1]), dim=1)
+    found: list[list[int]] = places[:, :n_top].tolist()
+    tied = (values[:, 1:] == values[:, :-1]).any(1).nonzero()[:, 0].tolist()
+    for row in tied:
+        found[row] = scores[row].argsort(descending=True, stable=True)[:n_top].tolist()
+    return found

@@ -73,8 +73,9 @@ def read_templates(
 ) -> dict[str, list[Template]]:
     """Templates by relation, in the order of their files, each text once a relation.
 
-    A row is an object with `template` (LAMA, LPAQA, OptiPrompt) or `pattern` (ParaRel), or in a
-    `.txt` file the bare text; without `relation` the file's name is the relation. Of an archive
+    A row is an object with `template` (LAMA, LPAQA, OptiPrompt) or `pattern` (ParaRel), in a `.tsv`
+    file `relation<TAB>template`, in a `.txt` file the bare text; without `relation` the file's
+    name is the relation. Several of a relation ask for the same facts in other words. Of an archive
     only files below a folder named `inside` count. A text without `[X]` or `[Y]`, or with more
     than one, is rejected.
     """
@@ -82,9 +83,7 @@ def read_templates(
     found: dict[str, list[Template]] = {}
     for name, number, offset, raw in lines(path, report, inside):
         try:
-            row = (
-                _Row(raw.decode()) if name.endswith(".txt") else msgspec.json.decode(raw, type=_Row)
-            )
+            row = _row(name, raw)
             text, relation = row.template or row.pattern or "", row.relation or stem(name)
             made = Template(relation, text, row.weight, row.label, row.type)
         except (EvaluationError, msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -97,6 +96,17 @@ def read_templates(
         report.n_texts += 1
         of_relation.append(made)
     return found
+
+
+def _row(name: str, raw: bytes) -> _Row:
+    if name.endswith(".txt"):
+        return _Row(raw.decode())
+    if not name.endswith(".tsv"):
+        return msgspec.json.decode(raw, type=_Row)
+    relation, tab, text = raw.decode().strip().partition("\t")
+    if not tab:
+        raise EvaluationError(f"no tab in {relation!r}; write relation<TAB>template")
+    return _Row(text.strip(), relation=relation)
 
 
 def first_of_each(templates: Templates) -> dict[str, list[Template]]:

@@ -8,26 +8,39 @@ from typing import Any
 
 import pytest
 from tiny_hosts import method_encoder
+from tiny_lama import write_lama
 from typer.testing import CliRunner
 
 from kept.cli import app
 from kept.errors import ConfigError
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.probing.graph_items import UNLABELLED, graph_questions, read_templates
+from kept.probing.graph_items import UNLABELLED, graph_questions
 from kept.probing.results import read_answers
+from kept.probing.templates import read_templates
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from kg_loaders.damage import DamageReport
+from kg_loaders.errors import DamageError
+
+
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph, tokenizer: Any
+) -> Path:
+    folder = tmp_path_factory.mktemp("probe")
+    small_graph.save(folder / "kg")
+    encoder = method_encoder("kbert", small_graph, tokenizer)
+    KnowledgeForPreTraining.of(encoder, {"mlm": {}}).save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    write_lama(folder / "lama")
+    return folder
 
 
 @pytest.fixture
-def run(tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: Any) -> Any:
-    small_graph.save(tmp_path / "kg")
-    encoder = method_encoder("kbert", small_graph, tokenizer)
-    KnowledgeForPreTraining.of(encoder, {"mlm": {}}).save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-
-    def invoke(*more: str) -> Any:
-        paths = (str(tmp_path / "model"), "--kg", str(tmp_path / "kg"))
-        return CliRunner().invoke(app, ["probe", *paths, *more], env={"COLUMNS": "160"})
+def run(world: Path) -> Any:
+    def invoke(*more: str, kg: bool = True) -> Any:
+        graph = ("--kg", str(world / "kg")) if kg else ()
+        arguments = ["probe", str(world / "model"), *graph, *more]
+        return CliRunner().invoke(app, arguments, env={"COLUMNS": "160"})
 
     return invoke
 
@@ -41,6 +54,7 @@ def test_both_modes_are_told_apart_and_written(run: Any, tmp_path: Path) -> None
     assert done.exit_code == 0, done.output
     for said in (
         "8 questions about 5 of 6 facts of 2 relations",
+        "the graph knows head, relation and tail of 8 of them",
         "P17: [X] is near [Y] . | the [X] of [Y] .",
         "P36: [X] capital [Y] . (default: the relation's label)",
         "tested triple in the graph | 5 | 5",
@@ -77,26 +91,68 @@ def test_asked_facts_are_shown_on_request(run: Any, tmp_path: Path) -> None:
     assert "15 questions about 15 of 15 facts of 7 relations" in done.output
 
 
-def test_faults_are_explained(run: Any, tmp_path: Path) -> None:
+def test_a_collection_is_asked_without_a_graph_and_with_one(
+    run: Any, world: Path, tmp_path: Path
+) -> None:
+    asked = ("--collection", "trex", "--data", str(world / "lama"))
+    done = run(*asked, "--max-items", "1", kg=False)
+    assert done.exit_code == 0, done.output
+    assert "2 questions about 2 of 6 facts of 2 relations" in done.output
+    assert "P37" in done.output
+    assert "degree" not in done.output
+    assert "in the graph" not in done.output
+    done = run(*asked, "--relations", "P17", "--mode", "graph", "-o", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    assert "4 questions about 4 of 4 facts of 1 relations" in done.output
+    assert "the graph knows head, relation and tail of 4 of them" in done.output
+    assert "tested triple in the graph | 4 | " in done.output
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert scores["collection"] == "trex"
+    result = read_answers(tmp_path / "answers-graph.jsonl")
+    found = [answer.objects for answer in result.answers]
+    assert [one.n_candidates for one in found if one] == [2] * 4
+
+
+def test_edits_are_told(run: Any, tmp_path: Path) -> None:
+    done = run("--relations", "P17,P36", "--mode", "graph", "--edits", "2", "-o", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    assert "2 of 2 edits, each alone" in done.output
+    assert "| edited | 2 | 2 | 2 |" in done.output
+    rows = json.loads((tmp_path / "scores.json").read_text())["edits"]
+    (edited,) = (row for row in rows if row["scope"] == "edited")
+    assert edited["score_change"] != 0
+
+
+def test_faults_are_explained(run: Any, world: Path, tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("\n")
+    lama = ("--data", str(world / "lama"), "--collection")
     for more, said in (
         (["--mode", "all"], "mode 'all'"),
         (["--show-asked"], "--mode graph"),
         (["--relations", "P999"], "no relation P999"),
         (["--vocabulary", str(tmp_path / "none.txt")], "holds no word"),
+        (["--edits", "1"], "--mode graph"),
+        (["--collection", "trex"], "give both"),
+        ([*lama, "trex", "--templates", "t.tsv"], "a collection has its"),
+        ([*lama, "nothing"], "there is no collection"),
+        ([*lama, "squad", "--mode", "graph"], "no question"),
     ):
         done = run(*more)
         assert done.exit_code == 1
-        assert said in done.output.replace("\n", " ")
+        assert said in done.output.replace("\n", " "), (more, done.output)
+    done = run(kg=False)
+    assert done.exit_code == 1
+    assert "nothing to ask" in done.output
 
 
 def test_templates_of_both_formats(tmp_path: Path) -> None:
-    (tmp_path / "t.jsonl").write_text('{"relation": "P1", "template": "[X] in [Y]"}\n')
-    assert [one.text for one in read_templates(tmp_path / "t.jsonl")["P1"]] == ["[X] in [Y]"]
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"relation": "P1", "template": "[X] in [Y]"}\n')
+    assert [one.text for one in read_templates(path, DamageReport())["P1"]] == ["[X] in [Y]"]
     for line in ("P1 [X] in [Y]", "P1\t[X] in", "P1\t[X] in [Y] or [Y]"):
         (tmp_path / "t.tsv").write_text(f"\n{line}\n")
-        with pytest.raises(ConfigError, match=r"t\.tsv:2"):
-            read_templates(tmp_path / "t.tsv")
+        with pytest.raises(DamageError, match=r"t\.tsv, line 2"):
+            read_templates(tmp_path / "t.tsv", DamageReport())
 
 
 def test_unlabelled_ends_and_further_tails() -> None:
