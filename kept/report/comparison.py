@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from kept import hosts
 from kept.graphs.draw import draw_svg
+from kept.graphs.graph import NodeKind
 from kept.report.page import Section, drawn, page, picture, prose, quoted, table, verdict
 from kept.tasks.answers import ANSWERS, read_answers, write_whole
 from kept.tasks.experiment_comparison import Compared, ComparedRow
@@ -51,6 +52,7 @@ class Difference:
 
 def write_report(compared: Compared, runs: ExperimentRuns, path: Path) -> list[Path]:
     """The page, and scores, pairs and differences as CSV beside it; all files written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     stem = path.with_suffix("")
     methods = [row.method for row in compared.rows if row.knowledge == "true"]
     found = {name: differences(compared, runs.folder, name) for name in methods}
@@ -160,7 +162,7 @@ def _examples(
     blocks = [
         prose(
             f"{len(won)} items right with {title(name)} and wrong without, {len(lost)} the other "
-            f"way round, by the answer of most seeds. The first {N_SHOWN} of each that have facts, "
+            f"way round, by the answer of most seeds. The first {N_SHOWN} of each that show an entity, "
             "with the graph that the method was shown; all of them are in the CSV file."
         )
     ]
@@ -173,7 +175,7 @@ def _examples(
             if shown == N_SHOWN:
                 break
             built = data.drawn(place[each.index], epoch=0, seed=0)
-            if not any(link.entity for link in data.examples[place[each.index]].linked.links):
+            if not (built.kinds == NodeKind.ENTITY).any():
                 continue
             shown += 1
             blocks += [

@@ -26,6 +26,7 @@ from kept.tasks.controls import Knowledge
 from kept.tasks.experiment import Experiment, RunRecord
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.judging import Judge
+from kept.tasks.method_comparison import title
 from kept.tasks.method_runs import BASELINE
 from kept.training.log import Reporter
 
@@ -81,7 +82,7 @@ class ComparedPair:
         """The verdict on this pair."""
         name, knowledge = self.theirs
         theirs = name if name == BASELINE else f"knowledge {knowledge}"
-        return verdict(self.difference, self.p, ours=self.method, theirs=theirs)
+        return verdict(self.difference, self.p, ours=title(self.method), theirs=theirs)
 
 
 @dataclass(frozen=True)

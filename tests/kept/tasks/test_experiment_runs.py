@@ -215,14 +215,15 @@ def test_the_command_compares_and_writes_tables(
         app, ["compare", *own, "--methods", "none", "-o", str(tmp_path / "b")]
     )
     assert again.exit_code == 0, again.output
-    shown = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2]])
+    page_file = tmp_path / "pages" / "tiny.html"
+    shown = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2], "-o", str(page_file)])
     assert shown.exit_code == 0, shown.output
-    page = (tmp_path / "tiny.html").read_text()
+    page = page_file.read_text()
     assert "What K-BERT changed" in page
     assert "<svg" in page
-    table = (tmp_path / "tiny.scores.csv").read_text().splitlines()
+    table = page_file.with_name("tiny.scores.csv").read_text().splitlines()
     assert table[0].startswith("method,knowledge,score")
-    assert len((tmp_path / "tiny.differences.csv").read_text().splitlines()) > 1
+    assert len(page_file.with_name("tiny.differences.csv").read_text().splitlines()) > 1
     ended = CliRunner().invoke(
         app, ["compare", *flags, "--seeds", "3", "-o", str(tmp_path), "--budget", "0"]
     )
