@@ -162,8 +162,8 @@ def _examples(
     blocks = [
         prose(
             f"{len(won)} items right with {title(name)} and wrong without, {len(lost)} the other "
-            f"way round, by the answer of most seeds. The first {N_SHOWN} of each that show an entity, "
-            "with the graph that the method was shown; all of them are in the CSV file."
+            f"way round, by the answer of most seeds. The first {N_SHOWN} of each that show an "
+            "entity, with the graph that the method was shown; all of them are in the CSV file."
         )
     ]
     data = runs.asked_data(RunKey(name, "true", 0))
