@@ -21,7 +21,8 @@ from kept.kge.reciprocal import make_reciprocal
 from kept.kge.scorers import Scorer, make_scorer
 from kept.kge.splits import SPLITS, Splits, read_negatives, read_splits
 from kept.kge.trained import load_scorer, read_description, save_scorer
-from kept.kge.training import RECIPES, TrainingConfig, TrainingHistory, train
+from kept.kge.training import TrainingHistory, train
+from kept.kge.training_config import RECIPES, TrainingConfig
 from kept.randomness import generator
 
 

@@ -14,7 +14,7 @@ from kept.evaluation.ranking import Filter, rank
 from kept.kge import gnn_training
 from kept.kge.gnn import RGCN, CompGCN, GraphModel, MessageGraph, RelationFeatures, TextFeatures
 from kept.kge.gnn_training import train_graph_model
-from kept.kge.training import TrainingConfig
+from kept.kge.training_config import TrainingConfig
 
 # two chains of groups: members of group i point to members of group i + 1
 TRIPLES = np.array([(a, b % 2, 6 + b) for a in range(6) for b in range(4) if (a + b) % 3])
