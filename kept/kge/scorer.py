@@ -180,9 +180,8 @@ class QueryScorer(Scorer):
         drawn: Tensor,
         n_heads: int,
     ) -> Tensor:
-        first, rest = slice(None, n_heads), slice(n_heads, None)
-        queries = [
-            self.head_queries(relation_states[first], tail_states[first]),
-            self.tail_queries(head_states[rest], relation_states[rest]),
-        ]
+        _, heads = head_states.tensor_split([n_heads])
+        relations = relation_states.tensor_split([n_heads])
+        tails, _ = tail_states.tensor_split([n_heads])
+        queries = [self.head_queries(relations[0], tails), self.tail_queries(heads, relations[1])]
         return self.compare_drawn(torch.cat(queries), candidates, drawn)

@@ -248,51 +248,55 @@ def _sampled_loss(
     config: TrainingConfig,
     generator: torch.Generator,
 ) -> Tensor:
-    total = states[0].new_zeros(())
     if config.corrupt == "both":
         sides = [torch.arange(len(batch), device=batch.device)] * 2
     else:
         tail_side = sampler.corrupts_tail(batch, generator)
         sides = [side.nonzero()[:, 0] for side in (~tail_side, tail_side)]
     drawn = [sampler.entities(len(rows), generator, batch.device) for rows in sides]
+    sizes, rows = [len(side) for side in sides], torch.cat(sides)
+    asked, chosen = batch[rows], [part.index_select(0, rows) for part in states]
     against = _against_shared if config.share_negatives else _against_own
-    negatives = against(scorer, states, entities, sides, drawn)
-    for slot, rows, ids, negative in zip((0, 2), sides, drawn, negatives, strict=True):
-        head, relation, tail = (part.index_select(0, rows) for part in states)
-        losses = contrast(
-            scorer.score_for("tail" if slot else "head", head, relation, tail),
-            sampler.without_known(negative, batch[rows], ids, slot),
-            loss=config.loss, margin=config.margin, temperature=config.adversarial_temperature,
-        )  # fmt: skip
-        total = total + losses.sum()
-    return total / len(batch)
+    positive, scores = against(scorer, asked, chosen, entities, drawn, sizes)
+    parts = zip(scores.split(sizes), asked.split(sizes), drawn, (0, 2), strict=True)
+    losses = contrast(
+        positive, torch.cat([sampler.without_known(*part) for part in parts]),
+        loss=config.loss, margin=config.margin, temperature=config.adversarial_temperature,
+    )  # fmt: skip
+    return losses.sum() / len(batch)
 
 
 def _against_shared(
     scorer: Scorer,
-    states: tuple[Tensor, ...],
+    asked: Tensor,
+    states: list[Tensor],
     entities: Tensor,
-    sides: list[Tensor],
     drawn: list[Tensor],
+    sizes: list[int],
 ) -> tuple[Tensor, Tensor]:
-    """Scores `[row negative]` of rows without their heads, and of rows without their tails."""
-    (head, relation, tail), (no_head, no_tail) = states, sides
+    """Scores `[row]`, `[row negative]`; the first rows lose their heads, all others their tails."""
+    no_heads, no_tails = zip(*(part.split(sizes) for part in states), strict=True)
     candidates = [embedding(ids, entities) for ids in drawn]
-    heads = scorer.heads(relation[no_head], tail[no_head], candidates[0])
-    return heads, scorer.tails(head[no_tail], relation[no_tail], candidates[1])
+    positive = [scorer.score_for("head", *no_heads), scorer.score_for("tail", *no_tails)]
+    heads = scorer.heads(*no_heads[1:], candidates[0])
+    return torch.cat(positive), torch.cat([heads, scorer.tails(*no_tails[:2], candidates[1])])
 
 
 def _against_own(
     scorer: Scorer,
-    states: tuple[Tensor, ...],
+    asked: Tensor,
+    states: list[Tensor],
     entities: Tensor,
-    sides: list[Tensor],
     drawn: list[Tensor],
+    sizes: list[int],
 ) -> tuple[Tensor, Tensor]:
-    """The same where every row has its own draws; both sides in one go."""
-    head, relation, tail = (part.index_select(0, torch.cat(sides)) for part in states)
-    scores = scorer.corrupted(head, relation, tail, entities, torch.cat(drawn), len(sides[0]))
-    return scores[: len(sides[0])], scores[len(sides[0]) :]
+    """The same where every row has its own draws, its answer the first of them."""
+    no_heads, no_tails = asked.split(sizes)
+    answers = torch.cat([no_heads[:, 0], no_tails[:, 2]])
+    ids = torch.cat([answers[:, None], torch.cat(drawn)], 1)
+    head, relation, tail = states
+    scores = scorer.corrupted(head, relation, tail, entities, ids, sizes[0])
+    return scores[:, 0], scores[:, 1:]
 
 
 def _validate(
