@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -48,6 +48,9 @@ class _Progress:
     best: dict[str, Tensor] | None = None
     best_epoch: int = 0
     stopped: bool = False
+
+
+_SIDES: tuple[Literal["head", "tail"], ...] = ("head", "tail")
 
 
 def train(
@@ -258,7 +261,7 @@ def _sampled_loss(
     asked, chosen = batch[rows], [part.index_select(0, rows) for part in states]
     against = _against_shared if config.share_negatives else _against_own
     positive, scores = against(scorer, asked, chosen, entities, drawn, sizes)
-    parts = zip(scores.split(sizes), asked.split(sizes), drawn, (0, 2), strict=True)
+    parts = zip(torch.split(scores, sizes), torch.split(asked, sizes), drawn, (0, 2), strict=True)
     losses = contrast(
         positive, torch.cat([sampler.without_known(*part) for part in parts]),
         loss=config.loss, margin=config.margin, temperature=config.adversarial_temperature,
@@ -275,11 +278,14 @@ def _against_shared(
     sizes: list[int],
 ) -> tuple[Tensor, Tensor]:
     """Scores `[row]`, `[row negative]`; the first rows lose their heads, all others their tails."""
-    no_heads, no_tails = zip(*(part.split(sizes) for part in states), strict=True)
+    head, relation, tail = (torch.split(part, sizes) for part in states)
+    positive = [
+        scorer.score_for(side, head[i], relation[i], tail[i]) for i, side in enumerate(_SIDES)
+    ]
     candidates = [embedding(ids, entities) for ids in drawn]
-    positive = [scorer.score_for("head", *no_heads), scorer.score_for("tail", *no_tails)]
-    heads = scorer.heads(*no_heads[1:], candidates[0])
-    return torch.cat(positive), torch.cat([heads, scorer.tails(*no_tails[:2], candidates[1])])
+    heads = scorer.heads(relation[0], tail[0], candidates[0])
+    tails = scorer.tails(head[1], relation[1], candidates[1])
+    return torch.cat(positive), torch.cat([heads, tails])
 
 
 def _against_own(
@@ -291,7 +297,7 @@ def _against_own(
     sizes: list[int],
 ) -> tuple[Tensor, Tensor]:
     """The same where every row has its own draws, its answer the first of them."""
-    no_heads, no_tails = asked.split(sizes)
+    no_heads, no_tails = torch.split(asked, sizes)
     answers = torch.cat([no_heads[:, 0], no_tails[:, 2]])
     ids = torch.cat([answers[:, None], torch.cat(drawn)], 1)
     head, relation, tail = states

@@ -54,7 +54,7 @@ def test_all_with_all(kind: str, n_queries: int, monkeypatch: pytest.MonkeyPatch
     with torch.no_grad():
         torch.testing.assert_close(compare(queries, candidates), expected, atol=1e-7, rtol=1e-7)
     torch.testing.assert_close(compare(queries, candidates), expected, atol=1e-7, rtol=1e-7)
-    assert torch.autograd.gradcheck(compare, (queries, candidates))
+    assert torch.autograd.gradcheck(compare, (queries, candidates), fast_mode=n_queries > 1)
 
 
 @pytest.mark.parametrize("n", [1, 1023, 1024, 1025, 2047, 2048, 5000])

@@ -18,9 +18,9 @@ N_ENTITIES, N_RELATIONS = 30, 2
 # a chain and its inverse: a symmetric scorer cannot tell them apart
 CHAIN = np.array([(i, 0, i + 1) for i in range(N_ENTITIES - 1)])
 TRIPLES = np.concatenate([CHAIN, CHAIN[:, [2, 1, 0]] + [0, 1, 0]])
-ONE_VS_ALL = TrainingConfig(n_epochs=60, batch_size=16, learning_rate=0.1)
+ONE_VS_ALL = TrainingConfig(n_epochs=30, batch_size=16, learning_rate=0.2)
 SAMPLING = TrainingConfig(
-    n_epochs=80, batch_size=16, learning_rate=0.05, optimiser="adam",
+    n_epochs=40, batch_size=29, learning_rate=0.15, optimiser="adam",
     objective="negative_sampling", loss="log_sigmoid", n_negatives=8, margin=4.0,
     adversarial_temperature=1.0, reject_known=True,
 )  # fmt: skip
