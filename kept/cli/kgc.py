@@ -32,6 +32,9 @@ def train_command(
     ] = False,
     epochs: Annotated[int | None, typer.Option(min=1, help="Instead of the recipe's.")] = None,
     width: Annotated[int | None, typer.Option(min=2, help="Instead of the recipe's.")] = None,
+    norm: Annotated[
+        int | None, typer.Option(min=1, max=2, help="Of transe (else 2) or rotate (else 1).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the split, the vectors and the training.")] = 0,
     holdout: Annotated[
         float, typer.Option(help="Share of a graph to test, and as much to validate.")
@@ -41,8 +44,8 @@ def train_command(
     from kept.cli import kgc_runs
 
     kgc_runs.train_scorer(
-        source, output, name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, seed=seed,
-        holdout=holdout,
+        source, output, name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, norm=norm,
+        seed=seed, holdout=holdout,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 import torch
 import typer
@@ -17,11 +17,13 @@ from rich.table import Table
 from kept.errors import CheckpointError, ConfigError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, RankingResult, Ties, rank
 from kept.evaluation.triple_classification import TripleClassification, classify_triples
+from kept.kge.comparisons import Norm
 from kept.kge.reciprocal import make_reciprocal
 from kept.kge.scorers import Scorer, make_scorer
 from kept.kge.splits import SPLITS, Splits, read_negatives, read_splits
 from kept.kge.trained import load_scorer, read_description, save_scorer
-from kept.kge.training import RECIPES, TrainingConfig, TrainingHistory, train
+from kept.kge.training import TrainingHistory, train
+from kept.kge.training_config import RECIPES, TrainingConfig
 from kept.randomness import generator
 
 
@@ -33,6 +35,7 @@ def train_scorer(
     reciprocal: bool,
     epochs: int | None,
     width: int | None,
+    norm: int | None,
     seed: int,
     holdout: float,
 ) -> None:
@@ -48,7 +51,7 @@ def train_scorer(
     make = make_reciprocal if reciprocal else make_scorer
     scorer: Scorer = make(
         name, n_entities=splits.graph.n_entities, n_relations=splits.graph.n_relations,
-        width=width or recipe_width, generator=draws,
+        width=width or recipe_width, generator=draws, norm=cast(Norm | None, norm),
     )  # fmt: skip
     history = _train(scorer, splits, config, draws)
     training = {

@@ -11,7 +11,8 @@ from kept.kge.scorers import (
     TransE,
     make_scorer,
 )
-from kept.kge.training import RECIPES, TrainingConfig, TrainingHistory, train
+from kept.kge.training import TrainingHistory, train
+from kept.kge.training_config import RECIPES, TrainingConfig
 
 __all__ = [
     "RECIPES",

@@ -61,6 +61,17 @@ def moduli_sum(difference: Tensor) -> Tensor:
     return (real.square() + imaginary.square() + TINY).sqrt().sum(-1)
 
 
+def looked_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows `[... width]` of `table [entity width]`, and the table again: compare only with that.
+
+    The gradient of what was compared is then complete before that of the rows, which is added to
+    it in place; the sum of two gradients would be a third table. So no other tensor may own that
+    gradient, as none does that comes from this module, a matrix product or a look-up.
+    """
+    result: tuple[Tensor, Tensor] = _LookedUp.apply(table, ids)  # type: ignore[no-untyped-call]
+    return result
+
+
 def drawn_products(queries: Tensor, table: Tensor, drawn: Tensor) -> Tensor:
     """Inner products of each query with its own rows of `table`.
 
@@ -75,6 +86,21 @@ def negative_drawn_distances(queries: Tensor, table: Tensor, drawn: Tensor) -> T
     """`-||q - c||_2` of each query and its own rows of `table`; shapes of `drawn_products`."""
     result: Tensor = _DrawnDistances.apply(queries, table, drawn)  # type: ignore[no-untyped-call]
     return -result
+
+
+class _LookedUp(torch.autograd.Function):
+    """A look-up that adds to the gradient which the rest of the loss gave the table."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(ids)
+        return embedding(ids, table), table.view_as(table)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        of_rows, of_table = gradients
+        (ids,) = ctx.saved_tensors
+        return of_table.index_add_(0, ids.flatten(), of_rows.flatten(0, -2)), None
 
 
 class _DrawnProducts(torch.autograd.Function):

@@ -26,11 +26,11 @@ from kept.evaluation.ranking import Direction, ScoresFunction
 from kept.kge.training import (
     NO_CANDIDATE,
     Sampler,
-    TrainingConfig,
     contrast,
     make_optimiser,
     shuffled_batches,
 )
+from kept.kge.training_config import TrainingConfig
 
 ORIGINAL_KEYS = {
     "word_vec": "encoder.words",

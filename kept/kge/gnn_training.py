@@ -15,12 +15,12 @@ from kept.errors import ConfigError, TrainingError
 from kept.kge.gnn import GraphModel, MessageGraph
 from kept.kge.training import (
     Sampler,
-    TrainingConfig,
     TrainingHistory,
     batch_loss,
     make_optimiser,
     shuffled_batches,
 )
+from kept.kge.training_config import TrainingConfig
 
 
 def train_graph_model(
@@ -40,7 +40,7 @@ def train_graph_model(
     no answer can be read off the graph (the released R-GCN and CompGCN leave asked edges in). With
     a model without messages this is plain training of a map. `generator` must be the one that the
     model's dropout draws from; `state` of an earlier history resumes it. Validation, patience and
-    the objectives are those of `kept.kge.training.TrainingConfig`; the best weights are put back.
+    the objectives are those of `TrainingConfig`; the best weights are put back.
     Raises `ConfigError` where one batch would leave no triple to carry messages, `TrainingError`
     for a loss that is not finite.
     """

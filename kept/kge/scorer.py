@@ -81,21 +81,23 @@ class Scorer(nn.Module, ABC):
         head_states: Tensor,
         relation_states: Tensor,
         tail_states: Tensor,
+        candidates: Tensor,
         drawn: Tensor,
         n_heads: int,
     ) -> Tensor:
-        """Scores `[batch negative]` of triples with one side replaced by entities of their own.
+        """Scores `[batch negative]` of triples with one side replaced by candidates of their own.
 
         The first `n_heads` triples lose their heads, all others their tails. Shapes: states
-        `[batch width]`, `drawn` int `[batch negative]`.
+        `[batch width]`, `candidates [candidate width]`, `drawn` row numbers of candidates, int
+        `[batch negative]`.
         """
-        candidates = embedding(drawn, self.entities)
+        replaced = embedding(drawn, candidates)
         head, relation, tail = head_states[:, None], relation_states[:, None], tail_states[:, None]
         first, rest = slice(None, n_heads), slice(n_heads, None)
         return torch.cat(
             [
-                self.score_for("head", candidates[first], relation[first], tail[first]),
-                self.score_for("tail", head[rest], relation[rest], candidates[rest]),
+                self.score_for("head", replaced[first], relation[first], tail[first]),
+                self.score_for("tail", head[rest], relation[rest], replaced[rest]),
             ]
         )
 
@@ -160,8 +162,8 @@ class QueryScorer(Scorer):
         """`[batch width]`, `[candidate width] -> [batch candidate]`."""
 
     @abstractmethod
-    def compare_drawn(self, queries: Tensor, drawn: Tensor) -> Tensor:
-        """`[batch width]`, entity ids `[batch negative] -> [batch negative]`."""
+    def compare_drawn(self, queries: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:
+        """`[batch width]`, `[candidate width]`, row numbers `[batch negative]` as result."""
 
     def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
         return self.compare(self.tail_queries(head_states, relation_states), candidates)
@@ -174,12 +176,12 @@ class QueryScorer(Scorer):
         head_states: Tensor,
         relation_states: Tensor,
         tail_states: Tensor,
+        candidates: Tensor,
         drawn: Tensor,
         n_heads: int,
     ) -> Tensor:
-        first, rest = slice(None, n_heads), slice(n_heads, None)
-        queries = [
-            self.head_queries(relation_states[first], tail_states[first]),
-            self.tail_queries(head_states[rest], relation_states[rest]),
-        ]
-        return self.compare_drawn(torch.cat(queries), drawn)
+        _, heads = head_states.tensor_split([n_heads])
+        relations = relation_states.tensor_split([n_heads])
+        tails, _ = tail_states.tensor_split([n_heads])
+        queries = [self.head_queries(relations[0], tails), self.tail_queries(heads, relations[1])]
+        return self.compare_drawn(torch.cat(queries), candidates, drawn)

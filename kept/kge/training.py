@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -19,80 +19,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, embedding, logsigmoid
 
 from kept.errors import ConfigError
+from kept.kge.comparisons import looked_up
 from kept.kge.scorers import Scorer
+from kept.kge.training_config import Loss, TrainingConfig
 
 NO_CANDIDATE = -1e9  # finite, so that a row without any negative stays finite too
-
-Loss = Literal["cross_entropy", "log_sigmoid", "margin"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """Every hyper-parameter of a run; all faults are reported at once.
-
-    `corrupt`: which side of a positive is replaced: "both" (n_negatives each), "uniform" (one,
-    evenly), "bernoulli" (one, by how many answers each side of the relation has; Wang et al.,
-    AAAI 2014, section 3.4). `share_negatives`: one draw serves the batch, so scores are matrix
-    products. `adversarial_temperature` > 0 weighs negatives by their own score (Sun et al., ICLR
-    2019, equation 5). `reject_known` takes training triples out of the negatives. `n3_weight`:
-    Lacroix et al., ICML 2018. `relation_weight`: cross-entropy over all relations (Chen et al.,
-    AKBC 2021). `unit_entities` scales entity vectors to length 1 before each epoch's steps.
-    """
-
-    n_epochs: int
-    batch_size: int
-    learning_rate: float
-    optimiser: Literal["adagrad", "adam"] = "adagrad"
-    objective: Literal["one_vs_all", "negative_sampling"] = "one_vs_all"
-    loss: Loss = "cross_entropy"
-    corrupt: Literal["both", "uniform", "bernoulli"] = "both"
-    n_negatives: int = 0
-    share_negatives: bool = False
-    reject_known: bool = False
-    margin: float = 0.0
-    adversarial_temperature: float = 0.0
-    n3_weight: float = 0.0
-    relation_weight: float = 0.0
-    unit_entities: bool = False
-    validate_every: int = 0
-    patience: int = 0
-
-    def __post_init__(self) -> None:
-        sampling = self.objective == "negative_sampling"
-        faults = [
-            text
-            for wrong, text in (
-                (self.n_epochs < 0, f"n_epochs {self.n_epochs} is negative"),
-                (self.batch_size < 1, f"batch_size {self.batch_size} is below 1"),
-                (self.learning_rate <= 0, f"learning_rate {self.learning_rate} is not positive"),
-                (sampling and self.n_negatives < 1, "negative_sampling needs n_negatives"),
-                (not sampling and self.loss != "cross_entropy", "one_vs_all takes cross_entropy"),
-                (not sampling and self.n_negatives > 0, "one_vs_all takes no n_negatives"),
-                (self.loss == "margin" and self.margin <= 0, "loss margin needs a margin above 0"),
-                (self.patience > 0 and self.validate_every < 1, "patience needs validate_every"),
-            )
-            if wrong
-        ]
-        if faults:
-            raise ConfigError("training configuration: " + "; ".join(faults))
-
-
-_ONE_VS_ALL = TrainingConfig(
-    n_epochs=60, batch_size=512, learning_rate=0.1, validate_every=5, patience=2
-)
-_SAMPLED = TrainingConfig(
-    n_epochs=40, batch_size=512, learning_rate=0.003, optimiser="adam",
-    objective="negative_sampling", n_negatives=128, share_negatives=True, reject_known=True,
-    validate_every=5, patience=2,
-)  # fmt: skip
-RECIPES: dict[str, tuple[int, TrainingConfig]] = {
-    "transe": (128, _ONE_VS_ALL),
-    "rescal": (64, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
-    "distmult": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
-    "complex": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
-    "rotate": (128, _SAMPLED),
-}
-"""By scorer: (width, configuration) that work on graphs of some ten thousand triples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +48,9 @@ class _Progress:
     best: dict[str, Tensor] | None = None
     best_epoch: int = 0
     stopped: bool = False
+
+
+_SIDES: tuple[Literal["head", "tail"], ...] = ("head", "tail")
 
 
 def train(
@@ -292,14 +226,13 @@ def batch_loss(
 ) -> Tensor:
     """Mean loss of one batch of triples `[batch 3]`."""
     head, relation, tail = batch.unbind(1)
-    # sparse: candidates always give the table a dense gradient, and this one is added to it
-    head_states, tail_states = embedding(batch[:, [0, 2]].T, scorer.entities, sparse=True)
+    (head_states, tail_states), entities = looked_up(scorer.entities, batch[:, [0, 2]].T)
     states = (head_states, embedding(relation, scorer.relations), tail_states)
     if config.objective == "one_vs_all":
-        loss = cross_entropy(scorer.tails(states[0], states[1], scorer.entities), tail)
-        loss = loss + cross_entropy(scorer.heads(states[1], states[2], scorer.entities), head)
+        loss = cross_entropy(scorer.tails(states[0], states[1], entities), tail)
+        loss = loss + cross_entropy(scorer.heads(states[1], states[2], entities), head)
     else:
-        loss = _sampled_loss(scorer, batch, states, sampler, config, generator)
+        loss = _sampled_loss(scorer, batch, states, entities, sampler, config, generator)
     if config.relation_weight:
         scores = scorer.relations_between(states[0], states[2], scorer.relations)
         loss = loss + config.relation_weight * cross_entropy(scores, relation)
@@ -313,47 +246,63 @@ def _sampled_loss(
     scorer: Scorer,
     batch: Tensor,
     states: tuple[Tensor, Tensor, Tensor],
+    entities: Tensor,
     sampler: Sampler,
     config: TrainingConfig,
     generator: torch.Generator,
 ) -> Tensor:
-    total = states[0].new_zeros(())
     if config.corrupt == "both":
         sides = [torch.arange(len(batch), device=batch.device)] * 2
     else:
         tail_side = sampler.corrupts_tail(batch, generator)
         sides = [side.nonzero()[:, 0] for side in (~tail_side, tail_side)]
     drawn = [sampler.entities(len(rows), generator, batch.device) for rows in sides]
+    sizes, rows = [len(side) for side in sides], torch.cat(sides)
+    asked, chosen = batch[rows], [part.index_select(0, rows) for part in states]
     against = _against_shared if config.share_negatives else _against_own
-    negatives = against(scorer, states, sides, drawn)
-    for slot, rows, ids, negative in zip((0, 2), sides, drawn, negatives, strict=True):
-        head, relation, tail = (part.index_select(0, rows) for part in states)
-        losses = contrast(
-            scorer.score_for("tail" if slot else "head", head, relation, tail),
-            sampler.without_known(negative, batch[rows], ids, slot),
-            loss=config.loss, margin=config.margin, temperature=config.adversarial_temperature,
-        )  # fmt: skip
-        total = total + losses.sum()
-    return total / len(batch)
+    positive, scores = against(scorer, asked, chosen, entities, drawn, sizes)
+    parts = zip(torch.split(scores, sizes), torch.split(asked, sizes), drawn, (0, 2), strict=True)
+    losses = contrast(
+        positive, torch.cat([sampler.without_known(*part) for part in parts]),
+        loss=config.loss, margin=config.margin, temperature=config.adversarial_temperature,
+    )  # fmt: skip
+    return losses.sum() / len(batch)
 
 
 def _against_shared(
-    scorer: Scorer, states: tuple[Tensor, ...], sides: list[Tensor], drawn: list[Tensor]
+    scorer: Scorer,
+    asked: Tensor,
+    states: list[Tensor],
+    entities: Tensor,
+    drawn: list[Tensor],
+    sizes: list[int],
 ) -> tuple[Tensor, Tensor]:
-    """Scores `[row negative]` of rows without their heads, and of rows without their tails."""
-    (head, relation, tail), (no_head, no_tail) = states, sides
-    candidates = [embedding(ids, scorer.entities) for ids in drawn]
-    heads = scorer.heads(relation[no_head], tail[no_head], candidates[0])
-    return heads, scorer.tails(head[no_tail], relation[no_tail], candidates[1])
+    """Scores `[row]`, `[row negative]`; the first rows lose their heads, all others their tails."""
+    head, relation, tail = (torch.split(part, sizes) for part in states)
+    positive = [
+        scorer.score_for(side, head[i], relation[i], tail[i]) for i, side in enumerate(_SIDES)
+    ]
+    candidates = [embedding(ids, entities) for ids in drawn]
+    heads = scorer.heads(relation[0], tail[0], candidates[0])
+    tails = scorer.tails(head[1], relation[1], candidates[1])
+    return torch.cat(positive), torch.cat([heads, tails])
 
 
 def _against_own(
-    scorer: Scorer, states: tuple[Tensor, ...], sides: list[Tensor], drawn: list[Tensor]
+    scorer: Scorer,
+    asked: Tensor,
+    states: list[Tensor],
+    entities: Tensor,
+    drawn: list[Tensor],
+    sizes: list[int],
 ) -> tuple[Tensor, Tensor]:
-    """The same where every row has its own draws; both sides in one go."""
-    head, relation, tail = (part.index_select(0, torch.cat(sides)) for part in states)
-    scores = scorer.corrupted(head, relation, tail, torch.cat(drawn), len(sides[0]))
-    return scores[: len(sides[0])], scores[len(sides[0]) :]
+    """The same where every row has its own draws, its answer the first of them."""
+    no_heads, no_tails = torch.split(asked, sizes)
+    answers = torch.cat([no_heads[:, 0], no_tails[:, 2]])
+    ids = torch.cat([answers[:, None], torch.cat(drawn)], 1)
+    head, relation, tail = states
+    scores = scorer.corrupted(head, relation, tail, entities, ids, sizes[0])
+    return scores[:, 0], scores[:, 1:]
 
 
 def _validate(

@@ -16,7 +16,8 @@ from kept.batches import N_SPECIAL_ROWS, PAD_ROW
 from kept.errors import CheckpointError
 from kept.kge.scorers import make_scorer
 from kept.kge.trained import load_scorer
-from kept.kge.training import TrainingConfig, train
+from kept.kge.training import train
+from kept.kge.training_config import TrainingConfig
 from kept.randomness import torch_generator
 from kg_loaders import KnowledgeGraph
 

@@ -39,7 +39,7 @@ from kept.kge.gnn import (
 )
 from kept.kge.gnn_training import train_graph_model
 from kept.kge.inductive import DegreeScorer, InductiveSplit, Part
-from kept.kge.training import TrainingConfig
+from kept.kge.training_config import TrainingConfig
 from kept.randomness import generator, torch_generator
 from kept.tasks.completion_methods import description_tokens
 from kept.tasks.experiment import Published

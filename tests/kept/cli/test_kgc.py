@@ -70,6 +70,20 @@ def test_inverse_relations_and_triple_classification(benchmark_folder: Path, tmp
     assert "'nobody' is not among" in refused.stderr
 
 
+def test_a_norm_is_trained_and_kept_with_the_model(benchmark_folder: Path, tmp_path: Path):
+    common = ("--epochs", 1, "--width", 8, "--norm")
+    for scorer, norm in (("rotate", 2), ("transe", 1)):
+        output = tmp_path / scorer
+        result = kept("train", benchmark_folder, "--scorer", scorer, "-o", output, *common, norm)
+        assert result.exit_code == 0, result.output
+        assert json.loads((output / "model.json").read_text())["norm"] == norm
+    refused = kept(
+        "train", benchmark_folder, "--scorer", "complex", "-o", tmp_path / "c", *common, 1
+    )
+    assert refused.exit_code == 1
+    assert "measures no distance" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [(("e03", "next"), "e04"), (("?", "next", "e04"), "e03"), (("e03", "?", "e04"), "next")],

@@ -29,7 +29,7 @@ def draw(seed: int, n: int, n_entities: int, n_relations: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("name", "norm"), CASES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     budget=st.integers(1, 100_000),

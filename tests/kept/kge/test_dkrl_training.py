@@ -11,7 +11,7 @@ import torch
 from kept.errors import BatchError, ConfigError
 from kept.evaluation.ranking import Filter, rank
 from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, CnnEncoder, train_dkrl
-from kept.kge.training import TrainingConfig
+from kept.kge.training_config import TrainingConfig
 
 WIDTH, N_WORDS = 8, 12
 

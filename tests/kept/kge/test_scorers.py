@@ -106,7 +106,7 @@ def test_corrupted_triples_are_scored_as_any_other(name: str, n_heads: int):
     replaced[:n_heads, :, 0], replaced[n_heads:, :, 2] = drawn[:n_heads], drawn[n_heads:]
     head, relation, tail = triples.T
     states = scorer.entities[head], scorer.relations[relation], scorer.entities[tail]
-    found = scorer.corrupted(*states, drawn, n_heads)
+    found = scorer.corrupted(*states, scorer.entities, drawn, n_heads)
     expected = scorer.score_triples(replaced)
     torch.testing.assert_close(found, expected)
     weights = torch.tensor([[1.0, -2.0], [0.5, 3.0], [-1.0, 2.0]], dtype=torch.float64)

@@ -1,0 +1,79 @@
+"""What a training of triple scorers may be told, and what works for each scorer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kept.errors import ConfigError
+
+Loss = Literal["cross_entropy", "log_sigmoid", "margin"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Every hyper-parameter of a run; all faults are reported at once.
+
+    `corrupt`: which side of a positive is replaced: "both" (n_negatives each), "uniform" (one,
+    evenly), "bernoulli" (one, by how many answers each side of the relation has; Wang et al.,
+    AAAI 2014, section 3.4). `share_negatives`: one draw serves the batch, so scores are matrix
+    products. `adversarial_temperature` > 0 weighs negatives by their own score (Sun et al., ICLR
+    2019, equation 5). `reject_known` takes training triples out of the negatives. `n3_weight`:
+    Lacroix et al., ICML 2018. `relation_weight`: cross-entropy over all relations (Chen et al.,
+    AKBC 2021). `unit_entities` scales entity vectors to length 1 before each epoch's steps.
+    """
+
+    n_epochs: int
+    batch_size: int
+    learning_rate: float
+    optimiser: Literal["adagrad", "adam"] = "adagrad"
+    objective: Literal["one_vs_all", "negative_sampling"] = "one_vs_all"
+    loss: Loss = "cross_entropy"
+    corrupt: Literal["both", "uniform", "bernoulli"] = "both"
+    n_negatives: int = 0
+    share_negatives: bool = False
+    reject_known: bool = False
+    margin: float = 0.0
+    adversarial_temperature: float = 0.0
+    n3_weight: float = 0.0
+    relation_weight: float = 0.0
+    unit_entities: bool = False
+    validate_every: int = 0
+    patience: int = 0
+
+    def __post_init__(self) -> None:
+        sampling = self.objective == "negative_sampling"
+        faults = [
+            text
+            for wrong, text in (
+                (self.n_epochs < 0, f"n_epochs {self.n_epochs} is negative"),
+                (self.batch_size < 1, f"batch_size {self.batch_size} is below 1"),
+                (self.learning_rate <= 0, f"learning_rate {self.learning_rate} is not positive"),
+                (sampling and self.n_negatives < 1, "negative_sampling needs n_negatives"),
+                (not sampling and self.loss != "cross_entropy", "one_vs_all takes cross_entropy"),
+                (not sampling and self.n_negatives > 0, "one_vs_all takes no n_negatives"),
+                (self.loss == "margin" and self.margin <= 0, "loss margin needs a margin above 0"),
+                (self.patience > 0 and self.validate_every < 1, "patience needs validate_every"),
+            )
+            if wrong
+        ]
+        if faults:
+            raise ConfigError("training configuration: " + "; ".join(faults))
+
+
+_ONE_VS_ALL = TrainingConfig(
+    n_epochs=60, batch_size=512, learning_rate=0.1, validate_every=5, patience=2
+)
+_SAMPLED = TrainingConfig(
+    n_epochs=40, batch_size=512, learning_rate=0.003, optimiser="adam",
+    objective="negative_sampling", n_negatives=128, share_negatives=True, reject_known=True,
+    validate_every=5, patience=2,
+)  # fmt: skip
+RECIPES: dict[str, tuple[int, TrainingConfig]] = {
+    "transe": (128, _ONE_VS_ALL),
+    "rescal": (64, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
+    "distmult": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
+    "complex": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
+    "rotate": (128, _SAMPLED),
+}
+"""By scorer: (width, configuration) that work on graphs of some ten thousand triples."""
