@@ -10,16 +10,12 @@ import ast
 import importlib
 import inspect
 import math
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "training"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "tasks"))
 from tiny_pretraining import write_host, write_texts
 from tiny_task_files import WRITERS, relation_examples, world_graph, write_task_file
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "training"))
 from tiny_linking_data import N_PEOPLE, PLANTED, write_root
 from tiny_pretraining import write_host
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "training"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "probing"))
 from tiny_lama import write_lama
 from tiny_pretraining import write_host
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "training"))
 from tiny_pretraining import linked_texts, write_host
 
 from entity_linking.annotations import gold_link

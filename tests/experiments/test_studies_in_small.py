@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "training"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "kept" / "tasks"))
 from tiny_pretraining import write_host
 from tiny_task_files import PEOPLE, relation_examples, world_graph, write_task_file
 
