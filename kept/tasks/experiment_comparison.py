@@ -111,6 +111,8 @@ class Compared:
         equal = [knowledge for (_, knowledge), pair in pairs.items() if not pair.is_better]
         if equal:
             return f"better than none, not shown to be better than {' or '.join(equal)}"
+        if any(run.startswith(f"{name}, ") for run in self.missing):
+            return "better than none so far; not every run is finished"
         return "knowledge helps" if pairs else "better than none; no control was run"
 
 
