@@ -60,9 +60,9 @@ class KnowledgeBatch:
     `pair_labels`: class of the two segments together (next sentence, sentence order).
     `target_spans`: the mentions that a task asks about, in the task's order (head, tail).
     `labels`: the task's own; `task_ids`: which of several tasks is asked, the same for all (absent:
-    the first). `sampled_entities`: entity rows that a loss ranks (golds and
-    negatives), shared by the batch. `triples`: triples to score, whose entities are texts;
-    `second_triples`: those of a second graph.
+    the first). `sampled_entities`: entity rows that a loss ranks (golds and negatives), shared by
+    the batch. `triples`: triples to score, whose entities are texts; `second_triples`: those of a
+    second graph.
     """
 
     node_ids: Int[Tensor, "batch node"]

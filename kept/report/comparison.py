@@ -166,7 +166,7 @@ def _examples(
             "entity, with the graph that the method was shown; all of them are in the CSV file."
         )
     ]
-    data = runs.asked_data(RunKey(name, "true", 0))
+    data = runs.asked_data(name)
     place = {int(index): i for i, index in enumerate(data.asked.tolist())}
     tokenizer = hosts.load_tokenizer(runs.config(RunKey(name, "true", 0)).host)
     for word, rows in (("won", won), ("lost", lost)):

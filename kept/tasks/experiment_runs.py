@@ -33,8 +33,6 @@ from kept.tasks.answers import ANSWERS, write_answers
 from kept.tasks.assembly import assemble, read_sets
 from kept.tasks.controls import (
     Knowledge,
-    controlled_graph,
-    random_entities,
 )
 from kept.tasks.experiment import Experiment, RunRecord, run_hash
 from kept.tasks.experiment_data import SETS, ExperimentData, binding_of
@@ -191,25 +189,22 @@ class ExperimentRuns:
             )
         )
 
-    def asked_data(self, key: RunKey) -> TaskData:
-        """The asked set as a run sees it, without a model."""
-        config, chosen = self.config(key), method(key.method)
-        graph = controlled_graph(self.data.graph, key.knowledge, config.control_seed)
-        tokenizer = hosts.load_tokenizer(config.host)
-        sets, _ = read_sets(config, self.data.graph)
-        task = TASKS[config.task]
+    def asked_data(self, name: str) -> TaskData:
+        """The asked set as a method with true knowledge sees it, without a model."""
+        config, chosen = self.config(RunKey(name, "true", 0)), method(name)
+        graph, tokenizer = self.data.graph, hosts.load_tokenizer(config.host)
+        sets, _ = read_sets(config, graph)
         return TaskData(
             prepared(
                 sets[self.experiment.asked],
-                markers=config.markers or task.markers,
-                knowledge=key.knowledge,
-                entities=random_entities(self.data.graph, config.control_seed),
+                markers=config.markers_name,
+                knowledge="true",
             ),
             graph,
             tokenizer,
             builder=builder_for(chosen, config.graph or BuilderConfig()),
             view=view_for(chosen, graph, tokenizer, config.view or {}),
-            problem_type=task.problem_type,
+            problem_type=TASKS[config.task].problem_type,
             labels=None,
         )
 
@@ -230,7 +225,9 @@ class ExperimentRuns:
 
     def _keep(self, record: RunRecord) -> RunRecord:
         path = self.folder / RECORDS
-        with FileLock(path.with_suffix(".lock")), path.open("ab") as file:
+        with FileLock(path.with_suffix(".lock")), path.open("a+b") as file:
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)  # a line that a kill cut would spoil ours
             file.write(msgspec.json.encode(record) + b"\n")
         return record
 
@@ -242,7 +239,9 @@ class ExperimentRuns:
         if found is None:
             return None
         costs = found.costs | {"same_as": found.run}
-        shutil.copytree(self.folder / found.run, self.folder / run_hash(settings))
+        shutil.copytree(
+            self.folder / found.run, self.folder / run_hash(settings), dirs_exist_ok=True
+        )
         return dataclasses.replace(
             found,
             run=run_hash(settings),

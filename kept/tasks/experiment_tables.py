@@ -82,8 +82,7 @@ def cost_cells(compared: Compared) -> list[list[str]]:
             f"{costs['added']:,}",
             f"{costs['trained']:,}",
             str(costs["steps"]),
-            f"{costs['mentions_in_graph']} of {costs['mentions']}",
-            str(costs["mentions_with_facts"]),
+            *_mentions(costs),
             f"{costs['milliseconds_a_sentence']:.1f}",
             f"{costs['seconds']:.0f}",
         ]
@@ -163,6 +162,14 @@ def _published(experiment: Experiment) -> str:
 def published_cells(experiment: Experiment) -> list[list[str]]:
     """Numbers of the literature."""
     return [[p.system, p.metric, f"{p.value:g}", p.where] for p in experiment.published]
+
+
+def _mentions(costs: dict[str, Any]) -> tuple[str, str]:
+    """Asked mentions that brought an entity to the method; none where it reads no graph then."""
+    if not costs["reads_graph"]:
+        return "reads none", "reads none"
+    inside = f"{costs['mentions_in_graph']} of {costs['mentions']}"
+    return inside, str(costs["mentions_with_facts"])
 
 
 def _is_copy(row: ComparedRow) -> bool:

@@ -96,7 +96,9 @@ class FirstStage:
     def data(self, texts: Sequence[LinkedText]) -> WordGraphData:
         """The texts as the method reads them under this knowledge."""
         config, chosen, graph = self.config, method(self.name), self._controlled()
-        others = random_entities(self.graph, config.control_seed)
+        others = None
+        if self.knowledge == "random-entity":
+            others = random_entities(self.graph, config.control_seed)
         tokenizer = hosts.load_tokenizer(config.host)
         return WordGraphData(
             [controlled_text(text, self.knowledge, others) for text in texts],

@@ -18,7 +18,7 @@ from entity_linking.annotations import write_jsonl
 from kept.cli import app
 from kept.cli.compare_run import control_names, find_experiment
 from kept.errors import CheckpointError, ConfigError
-from kept.tasks.experiment import Experiment
+from kept.tasks.experiment import Experiment, RunRecord
 from kept.tasks.experiment_comparison import compare
 from kept.tasks.experiment_runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.experiment_tables import to_json, to_markdown
@@ -193,9 +193,14 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
     assert "no control" in compared.left_out["kepler, knowledge shuffled"]
 
 
-def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(tmp_path: Path) -> None:
+def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(
+    experiment: Experiment, tmp_path: Path
+) -> None:
     (tmp_path / RECORDS).write_bytes(b'{"run": "a"')
     assert read_records(tmp_path) == {}
+    record = RunRecord("b", "tiny", "none", "off", 0, {}, {}, {})
+    ExperimentRuns(experiment, tmp_path, tmp_path)._keep(record)
+    assert read_records(tmp_path) == {"b": record}
     (tmp_path / RECORDS).write_bytes(b'{"run": "a"}\n')
     with pytest.raises(CheckpointError, match=r"runs\.jsonl:1"):
         read_records(tmp_path)
