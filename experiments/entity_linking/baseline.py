@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from entity_linking.mentions import Candidate, Link, LinkedText
-from experiments.entity_linking.data import table
+from kept.tasks.public_files import table
 
 Lowered = dict[str, Counter[str]]
 
@@ -23,9 +23,9 @@ def read_lowered(root: Path) -> Lowered:
     """Lower-cased surface to its entities and their counts."""
     names: Lowered = {}
     for file, column in (("qid_labels", "label"), ("qid_aliases", "alias")):
-        for row in table(root / "wikidata_labels" / f"{file}.tsv.gz"):
+        for row in table(root / "wikidata_labels" / f"{file}.tsv"):
             names.setdefault(row[column].lower(), Counter())[row["qid"]] += 0
-    for row in table(root / "el" / "mention_prior_trex.tsv.gz"):
+    for row in table(root / "el" / "mention_prior_trex.tsv"):
         names.setdefault(row["surface"].lower(), Counter())[row["qid"]] += int(row["count"])
     return names
 

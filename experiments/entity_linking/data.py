@@ -14,16 +14,22 @@ text says about surfaces is not in the graph; it is counted apart (`texts.count_
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
-import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from entity_linking.relations import RelationExample, read_fewrel, read_wiki80
+from kept.tasks.public_files import (
+    codex_descriptions,
+    codex_triples,
+    freebase_descriptions,
+    json_of,
+    lpaqa_facts,
+    relation_names,
+    table,
+    trex_facts,
+)
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 
@@ -53,7 +59,7 @@ def records(root: Path, labels: Mapping[str, tuple[str, str]]) -> Iterator[Recor
     for entity, (label, source) in labels.items():
         kind = TextKind.ALIAS if source == MENTIONS_NOT_LABELS else TextKind.LABEL
         yield Text(entity, kind, label, "en")
-    for row in table(root / "wikidata_labels" / "qid_aliases.tsv.gz"):
+    for row in table(root / "wikidata_labels/qid_aliases.tsv"):
         if row["qid"] in labels:
             yield Text(row["qid"], TextKind.ALIAS, row["alias"], "en")
     for entity, text in descriptions(root).items():
@@ -65,23 +71,16 @@ def records(root: Path, labels: Mapping[str, tuple[str, str]]) -> Iterator[Recor
 
 def read_labels(root: Path) -> dict[str, tuple[str, str]]:
     """Entity to its label and where that was taken from."""
-    rows = table(root / "wikidata_labels" / "qid_labels.tsv.gz")
+    rows = table(root / "wikidata_labels/qid_labels.tsv")
     return {row["qid"]: (row["label"], row["source"]) for row in rows}
 
 
 # ---- facts -----------------------------------------------------------------
 def facts(root: Path) -> Iterator[Triple]:
     """Facts of all sources, with repetitions; no validation or test triple of CoDEx."""
-    for size in ("s", "m"):
-        with gzip.open(root / f"codex/codex-{size}/train.txt.gz", "rt", encoding="utf-8") as lines:
-            for line in lines:
-                yield Triple(*line.rstrip("\n").split("\t"))
-    for file in sorted((root / "lama" / "TREx").glob("P*.jsonl.gz")):
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                row = json.loads(line)
-                yield Triple(row["sub_uri"], row["predicate_id"], row["obj_uri"])
-    yield from _lpaqa(root / "lama" / "lpaqa_TREx_train.tar.gz")
+    yield from codex_triples(root, ("s", "m"))
+    yield from trex_facts(root)
+    yield from lpaqa_facts(root)
     names = {row["name"]: name for name, row in _wiki80_relations(root).items()}
     for example in relation_examples(root):
         relation = names.get(example.relation, example.relation)
@@ -96,18 +95,9 @@ def relation_examples(root: Path) -> Iterator[RelationExample]:
     yield from read_fewrel(path, DamageReport(), distinct=True)
 
 
-def _lpaqa(path: Path) -> Iterator[Triple]:
-    with tarfile.open(path) as archive:
-        for member in sorted(archive.getmembers(), key=lambda member: member.name):
-            source = archive.extractfile(member) if member.name.endswith(".jsonl") else None
-            for line in source or ():
-                row = json.loads(line)
-                yield Triple(row["sub_uri"], Path(member.name).stem, row["obj_uri"])
-
-
 def _wiki80_relations(root: Path) -> dict[str, dict[str, str]]:
     """FewRel names a relation by its PID, Wiki80 by its English name."""
-    rows = json.loads((root / "re" / "fewrel" / "pid2name.json").read_text(encoding="utf-8"))
+    rows = json_of(root / "re/fewrel/pid2name.json")
     return {name: {"name": label, "about": about} for name, (label, about) in rows.items()}
 
 
@@ -117,15 +107,9 @@ def descriptions(root: Path) -> dict[str, str]:
 
     Where Wikipedia's lead is at hand (CoDEx-S) it follows the description.
     """
-    found: dict[str, str] = {}
-    for row in table(root / "codex/codex-s/entity_text.tsv.gz", quoting=csv.QUOTE_MINIMAL):
-        text = f"{row['description']}. {row['extract']}".strip(". ")
-        if text:
-            found[row["qid"]] = text
-    freebase = root / "wikidata_labels" / "fb_entity2wikidata.json.gz"
-    for row in json.loads(gzip.decompress(freebase.read_bytes())).values():
-        if row["description"]:
-            found.setdefault(row["wikidata_id"], row["description"])
+    found = codex_descriptions(root)
+    for entity, text in freebase_descriptions(root).items():
+        found.setdefault(entity, text)
     for entity, row in _type_rows(root).items():
         if row["description"]:
             found.setdefault(entity, row["description"])
@@ -134,8 +118,7 @@ def descriptions(root: Path) -> dict[str, str]:
 
 def _types(root: Path, known: Mapping[str, Any]) -> Iterator[Text]:
     names = _type_rows(root)
-    path = root / "codex" / "entity2types.json.gz"
-    for entity, types in json.loads(gzip.decompress(path.read_bytes())).items():
+    for entity, types in json_of(root / "codex/entity2types.json").items():
         if entity in known:
             for name in types:
                 if name in names and names[name]["label"]:
@@ -143,27 +126,15 @@ def _types(root: Path, known: Mapping[str, Any]) -> Iterator[Text]:
 
 
 def _type_rows(root: Path) -> dict[str, dict[str, str]]:
-    path = root / "codex" / "types_en.json.gz"
-    rows: dict[str, dict[str, str]] = json.loads(gzip.decompress(path.read_bytes()))
+    rows: dict[str, dict[str, str]] = json_of(root / "codex/types_en.json")
     return rows
 
 
 def _relation_labels(root: Path) -> Iterator[Text]:
     labels = {name: row["name"] for name, row in _wiki80_relations(root).items()}
-    for line in (root / "lama" / "relations.jsonl").read_text(encoding="utf-8").split("\n"):
-        if line:
-            row = json.loads(line)
-            labels[row["relation"]] = row["label"]
-    codex = json.loads((root / "codex" / "relations_en.json").read_text(encoding="utf-8"))
-    labels |= {name: row["label"] for name, row in codex.items()}
+    labels |= relation_names(root)
     for name, label in sorted(labels.items()):
         yield Text(name, TextKind.LABEL, label, "en", is_relation=True)
-
-
-def table(path: Path, *, quoting: int = csv.QUOTE_NONE) -> Iterator[dict[str, str]]:
-    """Rows of a gzipped file with tabs and a header."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
-        yield from csv.DictReader(lines, delimiter="\t", quoting=quoting)  # type: ignore[arg-type]
 
 
 # ---- what is in it ---------------------------------------------------------

@@ -11,10 +11,7 @@ plain English words.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import gzip
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +26,10 @@ from kept.graphs.builder import BuilderConfig
 from kept.hosts import load_tokenizer
 from kept.methods import Method
 from kept.randomness import generator
+from kept.tasks.public_files import codex_triples, json_of, table
 from kept.training.methods import builder_for
 from kept.training.wordgraphs import WordGraphData
-from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
+from kg_loaders import KnowledgeGraph, Record, Text, TextKind, graph_from_records
 from kg_loaders.damage import DamageReport
 
 
@@ -145,28 +143,21 @@ def _reaches(text: LinkedText, graph: KnowledgeGraph) -> bool:
 
 # ---- CoDEx-S ---------------------------------------------------------------
 def _codex_s(root: Path) -> Iterator[Record]:
-    triples = []
-    with gzip.open(root / "codex/codex-s/train.txt.gz", "rt", encoding="utf-8") as lines:
-        triples = [Triple(*line.rstrip("\n").split("\t")) for line in lines]
+    triples = list(codex_triples(root, ("s",)))
     yield from triples
     entities = {name: None for h, _, t in triples for name in (h, t)}
-    for row in _rows(root / "codex/codex-s/entity_text.tsv.gz", csv.QUOTE_MINIMAL):
+    for row in table(root / "codex/codex-s/entity_text.tsv", is_quoted=True):
         if row["qid"] in entities:
             yield Text(row["qid"], TextKind.LABEL, row["name"], "en")
             text = f"{row['description']}. {row['extract']}".strip(". ")
             if text:
                 yield Text(row["qid"], TextKind.DESCRIPTION, text, "en")
-    for row in _rows(root / "wikidata_labels/qid_aliases.tsv.gz", csv.QUOTE_NONE):
+    for row in table(root / "wikidata_labels/qid_aliases.tsv"):
         if row["qid"] in entities and len(row["alias"]) >= 3:
             yield Text(row["qid"], TextKind.ALIAS, row["alias"], "en")
-    relations = json.loads((root / "codex/relations_en.json").read_text(encoding="utf-8"))
+    relations = json_of(root / "codex/relations_en.json")
     for name in sorted(dict.fromkeys(triple.relation for triple in triples)):
         yield Text(name, TextKind.LABEL, relations[name]["label"], "en", is_relation=True)
         if relations[name].get("description"):
             text = relations[name]["description"]
             yield Text(name, TextKind.DESCRIPTION, text, "en", is_relation=True)
-
-
-def _rows(path: Path, quoting: int) -> Iterator[dict[str, str]]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
-        yield from csv.DictReader(lines, delimiter="\t", quoting=quoting)  # type: ignore[arg-type]

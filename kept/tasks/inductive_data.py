@@ -6,9 +6,6 @@ FB15k-237) and of CascadER's (CoDEx-S).
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +14,7 @@ import numpy as np
 
 from kept.kge.inductive import InductiveSplit, split_unseen, two_graphs
 from kept.kge.splits import SPLITS, Splits
+from kept.tasks.public_files import content, table
 from kg_loaders import (
     KnowledgeGraph,
     Record,
@@ -60,10 +58,8 @@ def read_codex_unseen(
     """CoDEx-S by unseen entities (`split_unseen`), with names and short descriptions."""
     folder = root / "codex" / "codex-s"
     parts = []
-    for file in ("train.txt.gz", "valid.txt", "test.txt"):
-        data = (folder / file).read_bytes()
-        text = (gzip.decompress(data) if file.endswith(".gz") else data).decode()
-        parts.append(list(_triples(text, str(folder / file))))
+    for file in ("train.txt", "valid.txt", "test.txt"):
+        parts.append(list(_triples(content(folder / file), str(folder / file))))
     triples = [triple for rows in parts for triple in rows]
     graph = _graph(triples, _codex_texts(folder), source="CoDEx-S")
     return split_unseen(
@@ -122,7 +118,7 @@ def _graph(triples: list[Triple], texts: Iterator[Text], *, source: str) -> Know
 
 def _wordnet_texts(root: Path) -> Iterator[Text]:
     folder = root / "kgc" / "wn18rr"
-    for name, text in _rows(folder / "entity2text.txt.gz"):
+    for name, text in _rows(folder / "entity2text.txt"):
         lemma, _, gloss = text.partition(", ")
         yield Text(name, TextKind.LABEL, lemma, "en")
         if gloss:
@@ -132,7 +128,7 @@ def _wordnet_texts(root: Path) -> Iterator[Text]:
 
 def _freebase_texts(root: Path) -> Iterator[Text]:
     folder = root / "kgc" / "fb15k237"
-    for name, text in _rows(folder / "entity2text.txt.gz"):
+    for name, text in _rows(folder / "entity2text.txt"):
         yield Text(name, TextKind.LABEL, text, "en")
     yield from _relations(folder)
 
@@ -143,20 +139,16 @@ def _relations(folder: Path) -> Iterator[Text]:
 
 
 def _codex_texts(folder: Path) -> Iterator[Text]:
-    entities = gzip.decompress((folder / "entity_text.tsv.gz").read_bytes()).decode()
-    for row in csv.DictReader(io.StringIO(entities, newline=""), delimiter="\t"):
+    for row in table(folder / "entity_text.tsv", is_quoted=True):
         yield Text(row["qid"], TextKind.LABEL, row["name"], "en")
         if row["description"]:
             yield Text(row["qid"], TextKind.DESCRIPTION, row["description"], "en")
-    relations = (folder / "relation_text.tsv").read_text(encoding="utf-8")
-    for row in csv.DictReader(io.StringIO(relations, newline=""), delimiter="\t"):
+    for row in table(folder / "relation_text.tsv", is_quoted=True):
         yield Text(row["qid"], TextKind.LABEL, row["name"], "en", is_relation=True)
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str]]:
-    data = path.read_bytes()
-    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(content(path).split("\n"), start=1):
         name, tab, value = line.rstrip("\r").partition("\t")
         if tab and value.strip():
             yield name, value

@@ -5,17 +5,22 @@ Experiments say `kg: wikidata` instead of a folder. What a graph is made of is i
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import json
-import tarfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from entity_linking.mentions import LinkedText
 from entity_linking.relations import read_trex
 from kept.errors import ConfigError
+from kept.tasks.public_files import (
+    codex_descriptions,
+    codex_triples,
+    freebase_descriptions,
+    json_of,
+    lpaqa_facts,
+    relation_names,
+    table,
+    trex_facts,
+)
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 
@@ -53,7 +58,8 @@ def public_texts(name: str, root: Path) -> list[LinkedText]:
 # ---- triples ---------------------------------------------------------------------------------
 def _wikidata(root: Path) -> tuple[list[Triple], Sequence[str], str]:
     """Everything here that joins Wikidata's entities: CoDEx, T-REx, LPAQA, types."""
-    parts = (_codex(root, ("s", "m")), _facts(root), _lpaqa(root), _types(root))
+    codex = codex_triples(root, ("s", "m"), ("train", "valid", "test"))
+    parts = (codex, trex_facts(root), lpaqa_facts(root), _types(root))
     triples = list(dict.fromkeys(triple for part in parts for triple in part))
     sources = ("CoDEx-S and CoDEx-M", "LAMA T-REx facts", "LPAQA training facts", "CoDEx types")
     return triples, sources, "CC BY-NC 4.0 (T-REx part); CoDEx is MIT, Wikidata CC0"
@@ -61,40 +67,12 @@ def _wikidata(root: Path) -> tuple[list[Triple], Sequence[str], str]:
 
 def _codex_s(root: Path) -> tuple[list[Triple], Sequence[str], str]:
     """CoDEx-S, its training triples alone."""
-    triples = list(_codex(root, ("s",), ("train",)))
+    triples = list(codex_triples(root, ("s",)))
     return triples, ("CoDEx-S train",), "MIT; Wikidata CC0"
 
 
-def _codex(
-    root: Path, sizes: Sequence[str], splits: Sequence[str] = ("train", "valid", "test")
-) -> Iterator[Triple]:
-    for size in sizes:
-        for split in splits:
-            for line in _lines(root / f"codex/codex-{size}/{split}.txt"):
-                yield Triple(*line.split("\t"))
-
-
-def _facts(root: Path) -> Iterator[Triple]:
-    for path in sorted((root / "lama/TREx").glob("P*.jsonl.gz")):
-        for line in _lines(path.with_suffix("")):
-            row = json.loads(line)
-            yield Triple(row["sub_uri"], row["predicate_id"], row["obj_uri"])
-
-
-def _lpaqa(root: Path) -> Iterator[Triple]:
-    with tarfile.open(root / "lama/lpaqa_TREx_train.tar.gz") as archive:
-        for member in sorted(archive.getmembers(), key=lambda member: member.name):
-            file = archive.extractfile(member)
-            if file is None or not member.name.endswith(".jsonl"):
-                continue
-            for line in io.TextIOWrapper(file, encoding="utf-8", newline="\n"):
-                row = json.loads(line)
-                yield Triple(row["sub_uri"], Path(member.name).stem, row["obj_uri"])
-
-
 def _types(root: Path) -> Iterator[Triple]:
-    rows = json.loads(gzip.decompress((root / "codex/entity2types.json.gz").read_bytes()))
-    for entity, types in rows.items():
+    for entity, types in json_of(root / "codex/entity2types.json").items():
         for each in types:
             yield Triple(entity, TYPE, each)
 
@@ -107,39 +85,18 @@ GRAPHS: dict[str, Callable[[Path], tuple[list[Triple], Sequence[str], str]]] = {
 
 # ---- labels, aliases, descriptions -----------------------------------------------------------
 def _texts(root: Path) -> Iterator[Text]:
-    labels = {row["qid"]: row["label"] for row in _rows(root / "wikidata_labels/qid_labels.tsv")}
-    types = json.loads(gzip.decompress((root / "codex/types_en.json.gz").read_bytes()))
-    for qid, row in types.items():
+    labels = {row["qid"]: row["label"] for row in table(root / "wikidata_labels/qid_labels.tsv")}
+    for qid, row in json_of(root / "codex/types_en.json").items():
         labels.setdefault(qid, row["label"])
     for qid, label in labels.items():
         if label:
             yield Text(qid, TextKind.LABEL, label, "en")
-    for row in _rows(root / "wikidata_labels/qid_aliases.tsv"):
+    for row in table(root / "wikidata_labels/qid_aliases.tsv"):
         yield Text(row["qid"], TextKind.ALIAS, row["alias"], "en")
-    for qid, description in _descriptions(root).items():
+    for qid, description in (freebase_descriptions(root) | codex_descriptions(root)).items():
         yield Text(qid, TextKind.DESCRIPTION, description, "en")
-    relations = json.loads((root / "codex/relations_en.json").read_text(encoding="utf-8"))
-    names = {name: row["label"] for name, row in relations.items()}
-    for line in _lines(root / "lama/relations.jsonl"):
-        row = json.loads(line)
-        names.setdefault(row["relation"], row["label"])
-    for name, label in ({TYPE: "instance of"} | names).items():
+    for name, label in ({TYPE: "instance of"} | relation_names(root)).items():
         yield Text(name, TextKind.LABEL, label, "en", is_relation=True)
-
-
-def _descriptions(root: Path) -> dict[str, str]:
-    freebase = root / "wikidata_labels/fb_entity2wikidata.json.gz"
-    found = {
-        row["wikidata_id"]: row["description"]
-        for row in json.loads(gzip.decompress(freebase.read_bytes())).values()
-        if row["description"]
-    }
-    path = root / "codex/codex-s/entity_text.tsv"
-    for row in _rows(path, is_quoted=True):
-        text = f"{row['description']}. {row['extract']}".strip(". ")
-        if text:
-            found[row["qid"]] = text
-    return found
 
 
 def _trex_texts(root: Path) -> list[LinkedText]:
@@ -152,23 +109,3 @@ def _trex_texts(root: Path) -> list[LinkedText]:
 
 
 TEXTS: dict[str, Callable[[Path], list[LinkedText]]] = {"trex": _trex_texts}
-
-
-class _Unquoted(csv.excel_tab):
-    quoting = csv.QUOTE_NONE
-
-
-# ---- files, gzipped or not -------------------------------------------------------------------
-def _bytes(path: Path) -> bytes:
-    packed = path.with_name(path.name + ".gz")
-    return gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
-
-
-def _lines(path: Path) -> Iterator[str]:
-    yield from (line for line in _bytes(path).decode().split("\n") if line)
-
-
-def _rows(path: Path, *, is_quoted: bool = False) -> Iterator[dict[str, str]]:
-    lines = io.StringIO(_bytes(path).decode(), newline="")
-    dialect = csv.excel_tab if is_quoted else _Unquoted
-    yield from csv.DictReader(lines, dialect=dialect)

@@ -1,0 +1,100 @@
+"""Readers of the public files below the folder that KEPT_DATA names, each form once.
+
+Paths are given without `.gz`: a packed file is read where there is one.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kg_loaders import Triple
+
+
+class _Unquoted(csv.excel_tab):
+    quoting = csv.QUOTE_NONE
+
+
+def content(path: Path) -> str:
+    """The text of a file, packed or not."""
+    packed = path.with_name(path.name + ".gz")
+    data = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
+    return data.decode()
+
+
+def lines(path: Path) -> Iterator[str]:
+    """Its lines, without those that are empty."""
+    yield from (line for line in content(path).split("\n") if line)
+
+
+def json_of(path: Path) -> Any:
+    """What a JSON file holds."""
+    return json.loads(content(path))
+
+
+def table(path: Path, *, is_quoted: bool = False) -> Iterator[dict[str, str]]:
+    """Rows of a file with tabs and a header."""
+    dialect = csv.excel_tab if is_quoted else _Unquoted
+    yield from csv.DictReader(io.StringIO(content(path), newline=""), dialect=dialect)
+
+
+# ---- facts -----------------------------------------------------------------------------------
+def codex_triples(
+    root: Path, sizes: Sequence[str], splits: Sequence[str] = ("train",)
+) -> Iterator[Triple]:
+    """CoDEx by size ("s", "m") and split."""
+    for size in sizes:
+        for split in splits:
+            for line in lines(root / f"codex/codex-{size}/{split}.txt"):
+                yield Triple(*line.split("\t"))
+
+
+def trex_facts(root: Path) -> Iterator[Triple]:
+    """Facts of LAMA's T-REx part."""
+    for path in sorted((root / "lama/TREx").glob("P*.jsonl.gz")):
+        for line in lines(path.with_suffix("")):
+            row = json.loads(line)
+            yield Triple(row["sub_uri"], row["predicate_id"], row["obj_uri"])
+
+
+def lpaqa_facts(root: Path) -> Iterator[Triple]:
+    """LPAQA's training facts."""
+    with tarfile.open(root / "lama/lpaqa_TREx_train.tar.gz") as archive:
+        for member in sorted(archive.getmembers(), key=lambda member: member.name):
+            file = archive.extractfile(member) if member.name.endswith(".jsonl") else None
+            for line in file or ():
+                row = json.loads(line)
+                yield Triple(row["sub_uri"], Path(member.name).stem, row["obj_uri"])
+
+
+# ---- texts -----------------------------------------------------------------------------------
+def codex_descriptions(root: Path) -> dict[str, str]:
+    """Of CoDEx-S entities, with the first sentences of Wikipedia after them."""
+    found = {}
+    for row in table(root / "codex/codex-s/entity_text.tsv", is_quoted=True):
+        text = f"{row['description']}. {row['extract']}".strip(". ")
+        if text:
+            found[row["qid"]] = text
+    return found
+
+
+def freebase_descriptions(root: Path) -> dict[str, str]:
+    """Of the Freebase entities that Wikidata knows."""
+    rows = json_of(root / "wikidata_labels/fb_entity2wikidata.json").values()
+    return {row["wikidata_id"]: row["description"] for row in rows if row["description"]}
+
+
+def relation_names(root: Path) -> dict[str, str]:
+    """Of CoDEx's relations, then of those that only LAMA has."""
+    rows = json_of(root / "codex/relations_en.json")
+    names = {name: row["label"] for name, row in rows.items()}
+    for line in lines(root / "lama/relations.jsonl"):
+        row = json.loads(line)
+        names.setdefault(row["relation"], row["label"])
+    return names
