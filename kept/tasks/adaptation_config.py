@@ -80,10 +80,13 @@ def contradictions(config: FinetuneConfig) -> Iterator[str]:
     if still:
         moving = {
             "rate_decay": config.training.rate_decay,
+            "host_learning_rate": config.training.host_learning_rate,
             "unfreezing": config.training.unfreezing,
         }
         for name in [*inside, *(f"training.{n}" for n, value in moving.items() if value)]:
             yield f"the encoder is frozen as a whole; leave out {name}"
+    elif inside and config.training.host_learning_rate is not None:
+        yield f"{inside[0]}: the host stands still; leave out training.host_learning_rate"
     if len(inside) > 1:
         yield "give lora or houlsby, one of them"
     for name in inside if not still else []:

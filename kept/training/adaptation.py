@@ -12,7 +12,7 @@ from torch import nn
 
 from kept.encoders.base import HEAD, KnowledgeEncoder
 from kept.errors import ConfigError
-from kept.training.config import Unfreezing
+from kept.training.config import TrainConfig, Unfreezing
 
 PREFIX = "encoder."
 
@@ -32,16 +32,21 @@ def layer_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     return found
 
 
-def rate_scales(model: nn.Module, decay: float) -> dict[int, float]:
-    """Share of the rate by `id` of a parameter: 1 for the head, 1 / decay one group further down.
+def rate_scales(model: nn.Module, config: TrainConfig) -> dict[int, float]:
+    """Share of the rate by `id` of a parameter, 1 where absent.
 
-    Howard and Ruder 2018, section 3.1.
+    `rate_decay`: 1 for the head, 1 / decay one group further down (Howard and Ruder 2018, section
+    3.1). `host_learning_rate`: its share of the rate for what is the host's own.
     """
-    return {
-        id(parameter): decay**-depth
-        for depth, parameters in enumerate(reversed(layer_groups(model).values()))
-        for parameter in parameters
-    }
+    scales: dict[int, float] = {}
+    if config.rate_decay is not None:
+        for depth, parameters in enumerate(reversed(layer_groups(model).values())):
+            scales |= {id(p): config.rate_decay**-depth for p in parameters}
+    if config.host_learning_rate is not None:
+        share = config.host_learning_rate / config.learning_rate
+        for p in _encoder(model).host.parameters():
+            scales[id(p)] = scales.get(id(p), 1.0) * share
+    return scales
 
 
 def stages(groups: tuple[str, ...], order: str) -> list[tuple[str, ...]]:
@@ -120,8 +125,8 @@ def _encoder(model: nn.Module) -> KnowledgeEncoder:
     found = getattr(model, "encoder", None)
     if not isinstance(found, KnowledgeEncoder):
         raise ConfigError(
-            f"{type(model).__name__} has no encoder of ours: unfreezing and rate_decay go by the "
-            "groups of its layers; leave them out"
+            f"{type(model).__name__} has no encoder of ours: unfreezing, rate_decay and "
+            "host_learning_rate go by its parts; leave them out"
         )
     return found
 

@@ -66,7 +66,8 @@ class TrainConfig(BaseModel):
     checkpoint; `budget_cpu_minutes` is processor time of the training process and its threads.
     `rate_decay`: a group of layers (`KnowledgeEncoder.group_of`) learns so many times slower than
     the one above it, the head at `learning_rate` (Howard and Ruder 2018, section 3.1, with 2.6);
-    tables with sparse gradients keep `entity_learning_rate`.
+    tables with sparse gradients keep `entity_learning_rate`. `host_learning_rate` is that of the
+    host's own parameters, trained long before, where `learning_rate` suits what is new beside them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -79,6 +80,7 @@ class TrainConfig(BaseModel):
     accumulate: PositiveInt = 1
     learning_rate: PositiveFloat = 1e-4
     entity_learning_rate: PositiveFloat = 1e-3
+    host_learning_rate: PositiveFloat | None = None
     weight_decay: NonNegativeFloat = 0.01
     schedule: Literal["linear", "constant"] = "linear"
     warmup_steps: NonNegativeInt = 0

@@ -35,12 +35,12 @@ def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimize
     """`{"dense": AdamW, "rows": RowAdam}`, whichever the model has parameters for.
 
     Vectors and scalars (biases, LayerNorm) are not decayed, nor are sparse tables. A dense group's
-    `scale` is its share of the rate (`rate_decay`).
+    `scale` is its share of the rate (`rate_scales`).
     """
     dense, tables = dense_parameters(model), sparse_parameters(model)
     made: dict[str, Optimizer] = {}
     if dense:
-        scales = {} if config.rate_decay is None else rate_scales(model, config.rate_decay)
+        scales = rate_scales(model, config)
         split: dict[tuple[bool, float], list[nn.Parameter]] = {}
         for p in sorted(dense, key=lambda p: p.ndim <= 1):
             split.setdefault((p.ndim > 1, scales.get(id(p), 1.0)), []).append(p)

@@ -292,6 +292,24 @@ def test_rates_fall_from_group_to_group(small_graph: KnowledgeGraph, tokenizer: 
     assert [group["lr"] for group in optimisers["rows"].param_groups] == [0.5e-3]
 
 
+def test_the_host_has_a_rate_of_its_own(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    model = task_model("ernie", small_graph, tokenizer)
+    config = settings(rate_decay=2.0, learning_rate=0.8, host_learning_rate=0.2)
+    optimisers = make_optimisers(model, config)
+    set_rates(optimisers, config, 1.0)
+    names = {id(p): name for name, p in model.named_parameters()}
+    rates = {
+        names[id(p)]: group["lr"]
+        for group in optimisers["dense"].param_groups
+        for p in group["params"]
+    }
+    assert rates["head.dense.weight"] == 0.8
+    assert rates["encoder.host.encoder.layer.1.output.dense.weight"] == 0.1
+    assert rates["encoder.host.encoder.layer.0.output.dense.bias"] == 0.05
+    own = {rate for name, rate in rates.items() if not name.startswith("encoder.host.")}
+    assert min(own) > 0.1
+
+
 def test_a_run_that_is_too_short_says_so(
     small_graph: KnowledgeGraph, tokenizer: Any, linked_pairs: list[LinkedText], tmp_path: Path
 ) -> None:
@@ -305,5 +323,7 @@ def test_a_run_that_is_too_short_says_so(
 def test_a_model_without_layers_of_ours_is_refused() -> None:
     with pytest.raises(ConfigError, match="ToyModel has no encoder of ours"):
         make_optimisers(toy_model(), toy_config(rate_decay=2.0))
+    with pytest.raises(ConfigError, match="ToyModel has no encoder of ours"):
+        make_optimisers(toy_model(), toy_config(host_learning_rate=1e-5))
     with pytest.raises(ConfigError, match="ToyModel has no encoder of ours"):
         Stages(toy_model(), Unfreezing(order="chain"))
