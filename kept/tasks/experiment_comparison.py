@@ -6,6 +6,7 @@ Axis legend: item (an asked example), cluster (items of one group), seed.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.errors import EvaluationError, NoControlError
+from kept.errors import EvaluationError, InUseError, NoControlError
 from kept.evaluation.paired import (
     difference_interval,
     score_interval,
@@ -33,6 +34,8 @@ from kept.training.log import Reporter
 Floats = NDArray[np.float64]
 Arm = tuple[str, Knowledge]
 OFF: Knowledge = "off"
+POLL_SECONDS = 10.0
+"""Between two looks at what other processes are at."""
 
 
 @dataclass(frozen=True)
@@ -130,18 +133,20 @@ def compare(
 ) -> Compared:
     """Run what is not done, seed by seed, and compare what is there.
 
-    On `should_stop` what is running is left at a checkpoint; the same call goes on.
+    On `should_stop` what is running is left at a checkpoint; the same call goes on. Several
+    processes may share a folder: what another is at is asked for again later.
     """
     runs = ExperimentRuns(experiment, root, folder, reporter, should_stop)
     Judge(runs)  # a metric that the task has not, before anything is trained
     keys = list(planned(methods, controls, seeds))
     done: dict[RunKey, RunRecord] = {}
     missing, left_out = [], {}
-    clock = _Clock(len(keys))
-    for number, key in enumerate(keys, 1):
+    clock, waiting, n_busy = _Clock(), deque(enumerate(keys, 1)), 0
+    while waiting:
+        number, key = waiting.popleft()
         found = runs.record(key)
         state = "done before" if found is not None else "running"
-        announce(f"{number}/{len(keys)} {key}: {state}{clock.left(number)}")
+        announce(f"{number}/{len(keys)} {key}: {state}{clock.left(len(waiting) + 1)}")
         if found is None and not should_stop():
             started = time.monotonic()
             try:
@@ -149,11 +154,20 @@ def compare(
             except NoControlError as error:
                 left_out[f"{key.method}, knowledge {key.knowledge}"] = str(error)
                 continue
+            except InUseError:
+                announce(f"{number}/{len(keys)} {key}: another process is at it; later")
+                waiting.append((number, key))
+                n_busy += 1
+                if n_busy >= len(waiting):
+                    time.sleep(POLL_SECONDS)
+                continue
             clock.took(time.monotonic() - started)
+        n_busy = 0
         if found is None:
             missing.append(str(key))
         else:
             done[key] = found
+    done = {key: done[key] for key in keys if key in done}
     return summarise(runs, done, missing, left_out)
 
 
@@ -250,14 +264,14 @@ def _pooled(counts: Any) -> Floats:
 class _Clock:
     """Time left, from the runs of this process."""
 
-    def __init__(self, n: int) -> None:
-        self._n, self._seconds = n, list[float]()
+    def __init__(self) -> None:
+        self._seconds: list[float] = []
 
     def took(self, seconds: float) -> None:
         self._seconds.append(seconds)
 
-    def left(self, number: int) -> str:
+    def left(self, n_left: int) -> str:
         if not self._seconds:
             return ""
-        seconds = (self._n - number + 1) * sum(self._seconds) / len(self._seconds)
+        seconds = n_left * sum(self._seconds) / len(self._seconds)
         return f", at most {seconds / 60:.0f} minutes left"

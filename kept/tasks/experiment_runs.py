@@ -40,7 +40,7 @@ from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_config import FinetuneConfig
 from kept.tasks.finetuning_data import TaskData, prepared
 from kept.tasks.finetuning_examples import TASKS
-from kept.tasks.first_stage import FirstStage
+from kept.tasks.first_stage import FirstStage, claimed
 from kept.tasks.method_runs import BASELINE, n_trained, objectives_of, sentence_milliseconds, size
 from kept.training.device import process_settings
 from kept.training.log import Reporter
@@ -138,12 +138,18 @@ class ExperimentRuns:
         """Train, ask and record a run; goes on where an earlier process was cut.
 
         None: told to stop before the end. NoControlError: the control changes nothing here.
+        InUseError: another process is at this run, or at what it needs.
         """
+        with claimed(self.folder / self.name(key)):
+            return self.record(key) or self._run(key)
+
+    def _run(self, key: RunKey) -> RunRecord | None:
         settings = self.settings(key)
         name = run_hash(settings)
-        same = self._same_as_baseline(key, settings)
-        if same is not None:
-            return self._keep(same)
+        if self._is_baseline(key):
+            base = dataclasses.replace(key, method=BASELINE)
+            found = self.record(base) or self.run(base)
+            return None if found is None else self._keep(self._copied(found, key, settings))
         pretrained = self._first_stage(key)
         if pretrained is None and self.experiment.pretraining is not None:
             return None
@@ -232,12 +238,7 @@ class ExperimentRuns:
         return record
 
     # ---- no knowledge and no part of its own: the baseline under another name ------------------
-    def _same_as_baseline(self, key: RunKey, settings: dict[str, Any]) -> RunRecord | None:
-        if key.knowledge != "off" or key.method == BASELINE or not self._is_baseline(key):
-            return None
-        found = self.record(RunKey(BASELINE, "off", key.seed))
-        if found is None:
-            return None
+    def _copied(self, found: RunRecord, key: RunKey, settings: dict[str, Any]) -> RunRecord:
         costs = found.costs | {"same_as": found.run}
         shutil.copytree(
             self.folder / found.run, self.folder / run_hash(settings), dirs_exist_ok=True
@@ -253,6 +254,8 @@ class ExperimentRuns:
 
     def _is_baseline(self, key: RunKey) -> bool:
         """Whether method and baseline have as many weights, and the same states bit by bit."""
+        if key.knowledge != "off" or key.method == BASELINE:
+            return False
         own = self.experiment.methods.get(key.method, {})
         base = self.experiment.methods.get(BASELINE, {})
         if own != base:

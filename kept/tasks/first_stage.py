@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 
 from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.encoders.base import KnowledgeEncoder
+from kept.errors import InUseError
 from kept.graphs.builder import BuilderConfig
 from kept.methods import method
 from kept.objectives.model import KnowledgeForPreTraining
@@ -27,6 +30,21 @@ from kept.training.loop import Resume, train
 from kept.training.methods import builder_for, view_for
 from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph
+
+
+@contextmanager
+def claimed(place: Path) -> Iterator[None]:
+    """None but this process makes `place`; raises InUseError where another does."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(place.with_name(f"{place.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise InUseError(f"{place} is being made by another process") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +71,26 @@ class FirstStage:
     ) -> Path | None:
         """The trained model's folder below `folder`, trained if it is not there; None on a stop.
 
-        `described` is all that the stage depends on: its hash is the folder's name.
+        `described` is all that the stage depends on: its hash is the folder's name. InUseError:
+        another process trains it.
         """
         place = folder / run_hash(described)
-        if (place / "tokenizer_config.json").exists():
-            return place
+        with claimed(place):
+            if (place / "tokenizer_config.json").exists() or self._train(
+                plan, texts, described, place, reporter, should_stop
+            ):
+                return place
+        return None
+
+    def _train(
+        self,
+        plan: FurtherPretraining,
+        texts: Callable[[], Sequence[LinkedText]],
+        described: dict[str, Any],
+        place: Path,
+        reporter: Reporter | None,
+        should_stop: Callable[[], bool] | None,
+    ) -> bool:
         encoder = self.encoder()
         with torch.random.fork_rng():
             torch.manual_seed(torch_seed(plan.training.seed, "initial weights", "heads"))
@@ -73,12 +106,12 @@ class FirstStage:
             should_stop=should_stop,
         )
         if ended.stopped != "finished":
-            return None
+            return False
         shutil.rmtree(place / "checkpoints")
         text = json.dumps(described, indent=1, ensure_ascii=False)
         (place / "stage.json").write_text(text + "\n", encoding="utf-8")
         hosts.load_tokenizer(self.config.host).save_pretrained(place)  # last: the stage is whole
-        return place
+        return True
 
     def encoder(self) -> KnowledgeEncoder:
         """The new encoder; its first weights do not depend on the task's seed."""

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
 from kept.batches import KnowledgeBatch
-from kept.errors import CheckpointError, ConfigError, TrainingError
+from kept.errors import CheckpointError, ConfigError, InUseError, TrainingError
 from kept.randomness import torch_seed
 from kept.training.adaptation import Stages
 from kept.training.checkpoint import (
@@ -112,7 +112,7 @@ def train(
                 run.start(resume)
                 return run.to_the_end(evaluate, should_stop)
     except Timeout as error:
-        raise CheckpointError(f"{folder} is in use by another training process") from error
+        raise InUseError(f"{folder} is in use by another training process") from error
 
 
 class _Run:

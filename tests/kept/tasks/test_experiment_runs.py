@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from entity_linking.annotations import write_jsonl
 from kept.cli import app
 from kept.cli.compare_run import control_names, find_experiment
 from kept.errors import CheckpointError, ConfigError
+from kept.tasks import experiment_comparison
 from kept.tasks.experiment import Experiment, RunRecord
 from kept.tasks.experiment_comparison import compare
 from kept.tasks.experiment_runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.experiment_tables import to_json, to_markdown
+from kept.tasks.first_stage import claimed
 from kg_loaders import KnowledgeGraph
 
 
@@ -180,6 +183,39 @@ def test_methods_are_compared_with_their_controls(
     said.clear()
     assert to_markdown(again(), "kept compare") == page
     assert all("done before" in line for line in said)
+
+
+def test_what_another_process_is_at_is_asked_for_later(
+    experiment: Experiment, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run, and the first stage of the second, are held until each was asked for twice."""
+    monkeypatch.setattr(experiment_comparison, "POLL_SECONDS", 0.0)
+    runs = ExperimentRuns(experiment, data, tmp_path)
+    made = runs.run(RunKey("kbert", "true", 1))
+    assert made is not None
+    held = [
+        tmp_path / runs.name(RunKey("none", "off", 0)),
+        tmp_path / "pretrained" / made.costs["pretraining"],
+    ]
+    said: list[str] = []
+    with ExitStack() as locks:
+        for place in held:
+            locks.enter_context(claimed(place))
+
+        def announce(line: str) -> None:
+            said.append(line)
+            if sum("later" in line for line in said) == 4:
+                locks.close()
+
+        compared = compare(
+            experiment, root=data, folder=tmp_path, methods=["none", "kbert"], controls=[],
+            seeds=1, announce=announce,
+        )  # fmt: skip
+    assert sum("another process" in line for line in said) == 4
+    assert [(row.method, row.knowledge) for row in compared.rows] == [
+        ("none", "off"), ("kbert", "true"),
+    ]  # fmt: skip
+    assert not compared.missing
 
 
 def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
