@@ -272,17 +272,23 @@ def test_cut_and_resumed_it_ends_the_same(
         assert logged[2] == logged[3] == ("layer.1", "head")
 
 
+def dense_groups(model: Any, optimisers: Any) -> dict[str, dict[str, Any]]:
+    """The optimiser's group of each dense parameter, by name."""
+    names = {id(p): name for name, p in model.named_parameters()}
+    return {
+        names[id(p)]: group for group in optimisers["dense"].param_groups for p in group["params"]
+    }
+
+
 def test_rates_fall_from_group_to_group(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     """Against the rule by hand; the sparse table of entities keeps its own rate."""
     model = task_model("colake", small_graph, tokenizer)
     config = settings(rate_decay=2.0, learning_rate=0.8, weight_decay=0.1)
     optimisers = make_optimisers(model, config)
     set_rates(optimisers, config, 0.5)
-    names = {id(p): name for name, p in model.named_parameters()}
     rates = {
-        names[id(p)]: (group["lr"], group["weight_decay"])
-        for group in optimisers["dense"].param_groups
-        for p in group["params"]
+        name: (group["lr"], group["weight_decay"])
+        for name, group in dense_groups(model, optimisers).items()
     }
     assert rates["head.dense.weight"] == (0.4, 0.1)
     assert rates["encoder.host.encoder.layer.1.output.dense.weight"] == (0.2, 0.1)
@@ -297,12 +303,7 @@ def test_the_host_has_a_rate_of_its_own(small_graph: KnowledgeGraph, tokenizer: 
     config = settings(rate_decay=2.0, learning_rate=0.8, host_learning_rate=0.2)
     optimisers = make_optimisers(model, config)
     set_rates(optimisers, config, 1.0)
-    names = {id(p): name for name, p in model.named_parameters()}
-    rates = {
-        names[id(p)]: group["lr"]
-        for group in optimisers["dense"].param_groups
-        for p in group["params"]
-    }
+    rates = {name: group["lr"] for name, group in dense_groups(model, optimisers).items()}
     assert rates["head.dense.weight"] == 0.8
     assert rates["encoder.host.encoder.layer.1.output.dense.weight"] == 0.1
     assert rates["encoder.host.encoder.layer.0.output.dense.bias"] == 0.05
