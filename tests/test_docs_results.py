@@ -52,7 +52,7 @@ def test_what_was_found() -> None:
     assert len(PAPERS) == 7
     assert len(PUBLISHED) >= 50
     assert len(MEASURED) + len(PLANNED) == len(OURS) >= 18
-    assert len(PAGE.splitlines()) < 180
+    assert len(PAGE.splitlines()) < 190
 
 
 @pytest.mark.parametrize("title", SECTIONS)
