@@ -52,4 +52,4 @@ def test_every_command_is_read(command: str) -> None:
 
 
 def test_the_page_has_them() -> None:
-    assert (len(OPTIONS), len(COMMANDS)) == (7, 6)
+    assert (len(OPTIONS), len(COMMANDS)) == (8, 6)

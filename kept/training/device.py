@@ -14,10 +14,7 @@ from kept.training.config import TrainConfig
 
 def make_accelerator(config: TrainConfig) -> Accelerator:
     """One process on the device asked for; raises `ConfigError` for another or for several."""
-    made = Accelerator(
-        cpu=config.device == "cpu",
-        mixed_precision="bf16" if config.precision == "bf16" else "no",
-    )
+    made = Accelerator(cpu=config.device == "cpu", mixed_precision="no")
     if made.num_processes > 1:
         raise ConfigError(
             f"training runs in one process, not {made.num_processes}: start it without a launcher"
@@ -25,6 +22,11 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
     if config.device not in ("auto", made.device.type):
         raise ConfigError(f"device {config.device!r} is not there; accelerate found {made.device}")
     return made
+
+
+def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
+    """torch's own: accelerate holds one precision a process, and a run's stages may have two."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The training loop: accelerate for device, autocast, backward and clipping; the order is ours.
+"""The training loop: accelerate for device, backward and clipping; the order is ours.
 
 Why not `transformers.Trainer`: docs/decisions/0003-own-loop-on-accelerate.md.
 """
@@ -32,7 +32,7 @@ from kept.training.checkpoint import (
 )
 from kept.training.config import TrainConfig, binding, differences
 from kept.training.costs import Costs, peak_memory_mib
-from kept.training.device import make_accelerator, process_settings
+from kept.training.device import autocast, make_accelerator, process_settings
 from kept.training.gradients import loss_norms, row_norm, shared_parameters
 from kept.training.log import Reporter, RunLog, StepRecord, draw_curves
 from kept.training.optimisers import (
@@ -258,7 +258,7 @@ class _Run:
 
     def _forward(self, batch: KnowledgeBatch) -> dict[str, Tensor]:
         self.costs.count(batch)
-        with self.accelerator.autocast():
+        with autocast(self.config, self.accelerator.device):
             losses: dict[str, Tensor] = self.model(batch.to(self.accelerator.device)).losses
         self._check_losses(losses)
         return losses

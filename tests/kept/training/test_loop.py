@@ -99,6 +99,23 @@ def test_the_log_of_a_resumed_run_has_the_losses_of_a_whole_one(tmp_path: Path) 
     )
 
 
+def test_two_precisions_in_one_process(tmp_path: Path) -> None:
+    """bfloat16 is near fp32, with weights in fp32, and resumes to the same bits."""
+    runs = {}
+    for precision in ("fp32", "bf16"):
+        model, watcher = toy_model(), Watcher()
+        config = toy_config(precision=precision)
+        train(model, ToyData(), config, tmp_path / precision, reporter=watcher)
+        runs[precision] = (weights_hash(model), watcher.records[0].total_loss)
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert runs["bf16"][0] != runs["fp32"][0]
+    assert runs["bf16"][1] != runs["fp32"][1]
+    assert runs["bf16"][1] == pytest.approx(runs["fp32"][1], rel=0.02)
+    run(tmp_path / "cut", stop_at=6, precision="bf16")
+    assert run(tmp_path / "cut", resume=Resume.LATEST, precision="bf16") == runs["bf16"][0]
+    assert run(tmp_path / "again") == runs["fp32"][0]
+
+
 def test_other_seeds_and_dropout_change_the_weights(tmp_path: Path) -> None:
     hashes = [run(tmp_path / "1"), run(tmp_path / "2", seed=6), run(tmp_path / "3", batch_size=4)]
     assert len(dict.fromkeys(hashes)) == 3
