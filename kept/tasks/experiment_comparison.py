@@ -72,20 +72,20 @@ class ComparedPair:
 
     @property
     def is_better(self) -> bool:
-        """By the rule of `kept.evaluation.statistics.verdict`."""
-        return self.p < 0.05 and self.difference.low > 0
+        """By the rule of `kept.evaluation.statistics.verdict`, p corrected."""
+        return self.holm < 0.05 and self.difference.low > 0
 
     @property
     def is_worse(self) -> bool:
         """The other way round."""
-        return self.p < 0.05 and self.difference.high < 0
+        return self.holm < 0.05 and self.difference.high < 0
 
     @property
     def in_words(self) -> str:
         """The verdict on this pair."""
         name, knowledge = self.theirs
         theirs = name if name == BASELINE else f"knowledge {knowledge}"
-        return verdict(self.difference, self.p, ours=title(self.method), theirs=theirs)
+        return verdict(self.difference, self.holm, ours=title(self.method), theirs=theirs)
 
 
 @dataclass(frozen=True)

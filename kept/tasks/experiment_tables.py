@@ -127,7 +127,7 @@ def conditions(compared: Compared) -> str:
         "items (the two entities, else the text), answers of all seeds pooled; p: randomisation "
         "over groups; both hold for these seeds. The mean over seeds has Student's interval. "
         "No graph holds a triple between two entities that dev or test ask about. "
-        f"{first} A verdict needs interval and test at 5 %, without Holm's correction."
+        f"{first} A verdict needs interval and test at 5 %, p with Holm's correction."
     )
 
 
