@@ -36,7 +36,7 @@ from kept.tasks.method_comparison import title
 from kept.tasks.method_runs import BASELINE
 from kept.training.log import COLOURS, read_log
 
-N_SHOWN = 6
+N_SHOWN = 2
 STYLES = {"true": "-", "off": ":", "shuffled": "--"}
 
 
