@@ -117,6 +117,12 @@ def method(name: str) -> Method:
     return METHODS[name]
 
 
+def title(name: str) -> str:
+    """A method as its paper calls it."""
+    found, is_published, _ = method(name).paper.partition(" (")
+    return found if is_published else name
+
+
 def method_of(encoder: KnowledgeEncoder) -> Method:
     """The line of the table that an encoder belongs to."""
     for found in METHODS.values():

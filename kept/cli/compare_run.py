@@ -49,7 +49,7 @@ def run(
 ) -> None:
     """Compare, print, and write NAME.md and NAME.json into `output`."""
     experiment = read_experiment(task, kg)
-    names, kinds = method_names(methods), control_names(controls)
+    names, kinds = method_names(methods, tuple(experiment.methods)), control_names(controls)
     output.mkdir(parents=True, exist_ok=True)
     disable_progress_bar()
     if threads is not None:

@@ -32,7 +32,6 @@ from kept.tasks.experiment_tables import (
     score_cells,
     verdict_cells,
 )
-from kept.tasks.method_comparison import title
 from kept.tasks.method_runs import BASELINE
 from kept.training.log import COLOURS, read_log
 
@@ -143,7 +142,7 @@ def draw_all_curves(compared: Compared, folder: Path, png: Path) -> None:
             [r["total_loss"] for r in steps],
             STYLES.get(row.knowledge, "-."),
             color=COLOURS[methods.index(row.method) % len(COLOURS)],
-            label=f"{title(row.method)}, {row.knowledge}",
+            label=f"{compared.experiment.title(row.method)}, {row.knowledge}",
             linewidth=1.2,
         )
     axis.set(xlabel="step", ylabel="loss of the task")
@@ -159,9 +158,10 @@ def _examples(
 ) -> Section:
     won = [d for d in found if d.is_won]
     lost = [d for d in found if not d.is_won]
+    called = compared.experiment.title(name)
     blocks = [
         prose(
-            f"{len(won)} items right with {title(name)} and wrong without, {len(lost)} the other "
+            f"{len(won)} items right with {called} and wrong without, {len(lost)} the other "
             f"way round, by the answer of most seeds. The first {N_SHOWN} of each that show an "
             "entity, with the graph that the method was shown; all of them are in the CSV file."
         )
@@ -183,7 +183,7 @@ def _examples(
                 prose(f"Gold: {', '.join(each.gold)}. {_said(each)}"),
                 drawn(draw_svg(built, data.graph, tokenizer)),
             ]
-    return Section(f"What {title(name)} changed", tuple(blocks))
+    return Section(f"What {called} changed", tuple(blocks))
 
 
 def _said(each: Difference) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kept.methods import title
 from kept.report.page import Section, gallery, prose, table, verdict
-from kept.tasks.method_comparison import MethodComparison, title
+from kept.tasks.method_comparison import MethodComparison
 from kept.tasks.method_runs import BASELINE, MethodsConfig
 from kept.tasks.method_tables import (
     COSTS,

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
 
-from kept.methods import METHODS, method
+from kept.methods import METHODS, method, title
 from kept.tasks.controls import Knowledge
 from kept.training.config import RunConfig, TrainConfig
 
@@ -54,9 +54,11 @@ class Experiment(RunConfig):
     """A task with everything that its runs share.
 
     `task` are fields of `FinetuneConfig`; its `kg` may also be a name of
-    `kept.tasks.public_graphs`. `methods` gives fields that differ for a method. `metric` names the
-    score that tables and verdicts read (`accuracy`, `micro`, `macro`, `official`), on `asked`.
-    `differs` says in a sentence or two how this is not what the published numbers measured.
+    `kept.tasks.public_graphs`. `methods` are the rows, every method where it is not given, with the
+    fields that differ; a name of your own with `method` among its fields is a variant of that
+    method. `metric` names the score that tables and verdicts read (`accuracy`, `micro`, `macro`,
+    `official`), on `asked`. `differs` says in a sentence or two how this is not what the published
+    numbers measured.
     """
 
     name: str
@@ -72,9 +74,21 @@ class Experiment(RunConfig):
     @field_validator("methods")
     @classmethod
     def _known(cls, methods: dict[str, Any]) -> dict[str, Any]:
-        for name in methods:
-            method(name)
+        for name, own in methods.items():
+            method(own.get("method", name))
+            if set(own) == {"method"}:
+                raise ValueError(f"{name} is {own['method']} itself; say what differs")
         return methods
+
+    def variant_of(self, name: str) -> str:
+        """The method that row `name` trains; ConfigError for a name that is none."""
+        found: str = self.methods.get(name, {}).get("method", name)
+        method(found)
+        return found
+
+    def title(self, name: str) -> str:
+        """What tables call row `name`: as its paper does, or a variant as the file does."""
+        return title(name) if self.variant_of(name) == name else name
 
 
 @dataclass(frozen=True)

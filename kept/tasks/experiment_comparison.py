@@ -27,7 +27,6 @@ from kept.tasks.controls import Knowledge
 from kept.tasks.experiment import Experiment, RunRecord
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.judging import Judge
-from kept.tasks.method_comparison import title
 from kept.tasks.method_runs import BASELINE
 from kept.training.log import Reporter
 
@@ -65,6 +64,7 @@ class ComparedPair:
     """A method with true knowledge minus `theirs`; `holm` is p corrected over the whole table."""
 
     method: str
+    title: str
     theirs: tuple[str, Knowledge]
     difference: Interval
     p: float
@@ -85,7 +85,7 @@ class ComparedPair:
         """The verdict on this pair."""
         name, knowledge = self.theirs
         theirs = name if name == BASELINE else f"knowledge {knowledge}"
-        return verdict(self.difference, self.holm, ours=title(self.method), theirs=theirs)
+        return verdict(self.difference, self.holm, ours=self.title, theirs=theirs)
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def _pairs(
     arms: Mapping[Arm, Mapping[int, RunRecord]],
     counts: Mapping[Arm, Mapping[int, Floats]],
 ) -> list[ComparedPair]:
-    found: list[tuple[str, Arm, Interval, float]] = []
+    found: list[tuple[str, str, Arm, Interval, float]] = []
     for name in dict.fromkeys(method for method, knowledge in arms if knowledge == "true"):
         others = [arm for arm in arms if arm[0] == name and arm[1] != "true"]
         own = [arm for arm in others if not _is_copy(arms[arm])]
@@ -248,7 +248,7 @@ def _pairs(
             draws = generator(0, "compare", judge.runs.experiment.name, "pairs")
             interval = difference_interval(ours, other, judge.value, generator=draws)
             p = swap_test(ours, other, judge.value, generator=draws)
-            found.append((name, theirs, interval, p))
+            found.append((name, judge.runs.experiment.title(name), theirs, interval, p))
     corrected = holm([p for *_, p in found])
     return [ComparedPair(*row, h) for row, h in zip(found, corrected, strict=True)]
 

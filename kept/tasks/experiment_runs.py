@@ -101,7 +101,8 @@ class ExperimentRuns:
         own = self.experiment.methods.get(key.method, {})
         values = _merged(self.experiment.task, own)
         values |= dict(self.data.files)
-        values |= {"kg": self.data.graph_folder, "method": key.method, "knowledge": key.knowledge}
+        values |= {"kg": self.data.graph_folder, "knowledge": key.knowledge}
+        values["method"] = self.experiment.variant_of(key.method)
         values.setdefault("data_seed", 0)  # every seed is asked the same
         values["training"] = {**values.get("training", {}), "seed": key.seed}
         if key.method == BASELINE:
@@ -123,7 +124,9 @@ class ExperimentRuns:
             "content": self.data.graph.content_hash,
             "training": binding_of(config.training),
             "pretraining": self.data.stage,
-            "objectives": dict(objectives_of(key.method, key.knowledge)),
+            "objectives": dict(
+                objectives_of(self.experiment.variant_of(key.method), key.knowledge)
+            ),
         }
 
     def name(self, key: RunKey) -> str:
@@ -197,7 +200,8 @@ class ExperimentRuns:
 
     def asked_data(self, name: str) -> TaskData:
         """The asked set as a method with true knowledge sees it, without a model."""
-        config, chosen = self.config(RunKey(name, "true", 0)), method(name)
+        config = self.config(RunKey(name, "true", 0))
+        chosen = method(self.experiment.variant_of(name))
         graph, tokenizer = self.data.graph, hosts.load_tokenizer(config.host)
         sets, _ = read_sets(config, graph)
         return TaskData(
@@ -256,9 +260,11 @@ class ExperimentRuns:
         """Whether method and baseline have as many weights, and the same states bit by bit."""
         if key.knowledge != "off" or key.method == BASELINE:
             return False
-        own = self.experiment.methods.get(key.method, {})
-        base = self.experiment.methods.get(BASELINE, {})
-        if own != base:
+        fields = [dict(self.experiment.methods.get(n, {})) for n in (key.method, BASELINE)]
+        for each in fields:
+            each.pop("method", None)
+            each.pop("view", None)  # what it makes of the texts is compared below
+        if fields[0] != fields[1]:
             return False
         stages = [self._stage(name, "off") for name in (key.method, BASELINE)]
         encoders = [stage.encoder().eval() for stage in stages]
@@ -291,7 +297,8 @@ class ExperimentRuns:
         )
 
     def _stage(self, name: str, knowledge: Knowledge) -> FirstStage:
-        return FirstStage(name, knowledge, self.config(RunKey(name, knowledge, 0)), self.data.graph)
+        config = self.config(RunKey(name, knowledge, 0))
+        return FirstStage(self.experiment.variant_of(name), knowledge, config, self.data.graph)
 
 
 def read_records(folder: Path) -> dict[str, RunRecord]:

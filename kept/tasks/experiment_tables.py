@@ -10,7 +10,6 @@ import msgspec
 from kept.evaluation.statistics import Interval
 from kept.tasks.experiment import Experiment
 from kept.tasks.experiment_comparison import Compared, ComparedRow
-from kept.tasks.method_comparison import title
 
 SCORES = ("method", "knowledge", "score", "95 % interval", "seeds", "mean over seeds", "n")
 PAIRS = ("method", "against", "difference", "95 % interval", "p", "p (Holm)", "verdict")
@@ -28,7 +27,7 @@ def score_cells(compared: Compared) -> list[list[str]]:
     first = [] if base is None else [["majority", "—", f"{base:.3f}", "", "", "", ""]]
     return first + [
         [
-            title(row.method),
+            compared.experiment.title(row.method),
             f"{row.knowledge}: the same model as none" if _is_copy(row) else row.knowledge,
             f"{row.pooled.estimate:.3f}",
             _interval(row.pooled),
@@ -46,7 +45,7 @@ def pair_cells(compared: Compared) -> list[list[str]]:
     """Each method with true knowledge minus none and minus its own controls."""
     return [
         [
-            title(pair.method),
+            pair.title,
             pair.theirs[0] if pair.theirs[0] != pair.method else f"knowledge {pair.theirs[1]}",
             f"{pair.difference.estimate:+.3f}",
             f"{pair.difference.low:+.3f} to {pair.difference.high:+.3f}",
@@ -63,7 +62,7 @@ def verdict_cells(compared: Compared) -> list[list[str]]:
     base = {p.method: p.difference for p in compared.pairs if p.theirs[0] != p.method}
     return [
         [
-            title(row.method),
+            compared.experiment.title(row.method),
             f"{row.pooled.estimate:.3f}",
             f"{base[row.method].estimate:+.3f}" if row.method in base else "",
             compared.conclusion(row.method),
@@ -77,7 +76,7 @@ def cost_cells(compared: Compared) -> list[list[str]]:
     """What a run of each arm took; of its first seed."""
     return [
         [
-            title(row.method),
+            compared.experiment.title(row.method),
             row.knowledge,
             f"{costs['added']:,}",
             f"{costs['trained']:,}",

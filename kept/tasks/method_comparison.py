@@ -30,7 +30,7 @@ from kept.evaluation.statistics import (
     verdict,
 )
 from kept.heads.model import SINGLE
-from kept.methods import METHODS, method
+from kept.methods import METHODS, method, title
 from kept.objectives.relation_pairs import joined_pairs
 from kept.randomness import generator
 from kept.tasks.completion_comparison import data_fingerprint
@@ -95,25 +95,20 @@ class MethodComparison:
     stated: Mapping[str, float]
 
 
-def title(name: str) -> str:
-    """A method as its paper calls it."""
-    found, is_published, _ = method(name).paper.partition(" (")
-    return found if is_published else name
-
-
-def method_names(text: str) -> tuple[str, ...]:
-    """Names apart by commas, or all; raises `ConfigError` for one that is no method.
+def method_names(text: str, known: Sequence[str] = tuple(METHODS)) -> tuple[str, ...]:
+    """Names apart by commas, or all that are `known`; `ConfigError` for one that is no method.
 
     >>> method_names("kbert, ernie")
     ('kbert', 'ernie')
     """
     if text.strip() == ALL:
-        return tuple(METHODS)
+        return tuple(known)
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        raise ConfigError(f"name methods apart by commas, or {ALL}; there are {list(METHODS)}")
+        raise ConfigError(f"name methods apart by commas, or {ALL}; there are {list(known)}")
     for name in names:
-        method(name)
+        if name not in known:
+            method(name)
     return names
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from kept.tasks.method_comparison import Difference, MethodComparison, Row, title
+from kept.methods import title
+from kept.tasks.method_comparison import Difference, MethodComparison, Row
 from kept.tasks.method_runs import Outcome
 
 SCORES = ("method", "knowledge", "accuracy", "95 % interval", "n")

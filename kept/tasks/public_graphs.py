@@ -71,6 +71,11 @@ def _codex_s(root: Path) -> tuple[list[Triple], Sequence[str], str]:
     return triples, ("CoDEx-S train",), "MIT; Wikidata CC0"
 
 
+def _codex_types(root: Path) -> tuple[list[Triple], Sequence[str], str]:
+    """The types of CoDEx's entities alone."""
+    return list(_types(root)), ("CoDEx types",), "MIT; Wikidata CC0"
+
+
 def _types(root: Path) -> Iterator[Triple]:
     for entity, types in json_of(root / "codex/entity2types.json").items():
         for each in types:
@@ -80,6 +85,7 @@ def _types(root: Path) -> Iterator[Triple]:
 GRAPHS: dict[str, Callable[[Path], tuple[list[Triple], Sequence[str], str]]] = {
     "wikidata": _wikidata,
     "codex-s": _codex_s,
+    "codex-types": _codex_types,
 }
 
 

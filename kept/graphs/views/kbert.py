@@ -54,6 +54,10 @@ class KBERTView(View):
     pieces a branch, and branches only while there are fewer than `max_nodes` nodes. A branch of an
     incoming fact (builder with directions "both") names its subject, then the relation.
 
+    `soft_positions=False` counts on through the tree as it is written down, branches right after
+    their mention; `visible_matrix=False` lets every node see every node (the paper's two
+    ablations). Without both, facts are plain words of the sentence.
+
     In the batch `node_ids` of branches are word pieces, and `node_kinds` say what they name:
     RELATION or ENTITY. With `weigh_links` a branch weighs as much as the link it hangs at is sure.
     Objectives and tasks about words therefore touch the trunk alone.
@@ -68,6 +72,8 @@ class KBERTView(View):
         max_branches: int = 2,
         max_pieces: int = 12,
         max_nodes: int = 256,
+        soft_positions: bool = True,
+        visible_matrix: bool = True,
         weigh_links: bool = False,
     ) -> None:
         faults = [
@@ -87,6 +93,7 @@ class KBERTView(View):
             )
         self.predicate, self.max_branches = predicate, max_branches
         self.max_pieces, self.max_nodes = max_pieces, max_nodes
+        self.soft_positions, self.visible_matrix = soft_positions, visible_matrix
         self.weigh_links = weigh_links
         self._graph, self._tokenizer = graph, tokenizer
         self._labels: dict[tuple[NodeKind, int], Pieces] = {}
@@ -101,6 +108,8 @@ class KBERTView(View):
         max_branches: int = 2,
         max_pieces: int = 12,
         max_nodes: int = 256,
+        soft_positions: bool = True,
+        visible_matrix: bool = True,
         weigh_links: bool = False,
     ) -> Self:
         return cls(
@@ -110,6 +119,8 @@ class KBERTView(View):
             max_branches=max_branches,
             max_pieces=max_pieces,
             max_nodes=max_nodes,
+            soft_positions=soft_positions,
+            visible_matrix=visible_matrix,
             weigh_links=weigh_links,
         )
 
@@ -123,6 +134,7 @@ class KBERTView(View):
         written = json.dumps(tokenizer, sort_keys=True).encode()
         return (
             f"KBERTView {self.predicate} {self.max_branches} {self.max_pieces} {self.max_nodes} "
+            f"{self.soft_positions} {self.visible_matrix} "
             f"{self.weigh_links} {self._graph.content_hash} {hashlib.sha256(written).hexdigest()}"
         )
 
@@ -150,6 +162,11 @@ class KBERTView(View):
         branches = self._branches(graph, entities)
         kept = self._fit(branches, words.node_ids.shape[1])
         batch = _flatten(words, spans, kept)
+        if not self.soft_positions:
+            batch = dataclasses.replace(batch, positions=row(_as_written(spans, kept, words)))
+        if not self.visible_matrix:
+            everyone = torch.ones_like(batch.visible_mask)
+            batch = dataclasses.replace(batch, visible_mask=everyone)
         if not self.weigh_links:
             return batch
         sure = weights_of(graph)[(graph.kinds == NodeKind.ENTITY) & (graph.spans[:, 0] >= 0)]
@@ -267,6 +284,17 @@ def _flatten(
         visible_mask=torch.from_numpy(visible(branch, np.concatenate([mention, owners])))[None],
         mention_spans=row(spans),
     )
+
+
+def _as_written(
+    spans: NDArray[np.int64], branches: list[Branch], words: KnowledgeBatch
+) -> NDArray[np.int64]:
+    """Places of trunk and branches in the tree's words written down, int64 `[node]`."""
+    ends = [spans[b.anchor, 1] - 0.5 for b in branches for _ in b.pieces]
+    order = np.argsort([*range(words.node_ids.shape[1]), *ends], kind="stable")
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return places + int(words.positions[0, 0])
 
 
 def _joined(words: torch.Tensor, further: list[int]) -> torch.Tensor:

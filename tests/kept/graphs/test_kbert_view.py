@@ -150,6 +150,31 @@ def test_words_stand_where_every_view_has_them(
         assert (batch.node_kinds[0, n_words:] != NodeKind.WORD).all()
 
 
+def test_the_ablations_read_facts_as_plain_words(
+    small_graph: KnowledgeGraph, tokenizer: Any, linked: list[LinkedText]
+) -> None:
+    """Sorted by position, the pieces spell the text with every branch behind its mention."""
+    (graph,) = graphs_of([mentioning(["Q64", "near", "Q2"], small_graph)], small_graph, tokenizer)
+    in_line = KBERTView.of(
+        small_graph, tokenizer, max_pieces=99, soft_positions=False, visible_matrix=False
+    )
+    batch = in_line(graph)
+    assert bool(batch.visible_mask.all())
+    assert spelled(batch, tokenizer, batch.positions[0].argsort()) == (
+        "[CLS]berlincapitalofgermanycountrygermanynearbonncountrygermany[SEP]"
+    )
+    for other in graphs_of(linked[:16], small_graph, tokenizer):
+        soft, hard = KBERTView.of(small_graph, tokenizer)(other), in_line(other)
+        assert sorted(hard.positions[0].tolist()) == list(range(hard.node_ids.shape[1]))
+        n_words = words_of(other).node_ids.shape[1]
+        order = hard.positions[0, :n_words]
+        assert bool((order.diff() > 0).all())  # words keep their order
+        only = KBERTView.of(small_graph, tokenizer, visible_matrix=False)(other)
+        assert torch.equal(only.positions, soft.positions)
+        only = KBERTView.of(small_graph, tokenizer, soft_positions=False)(other)
+        assert torch.equal(only.visible_mask, soft.visible_mask)
+
+
 def test_every_mention_has_its_own_copy(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     text = mentioning(["Q64", "and", "Q64"], small_graph)
     (graph,) = graphs_of([text], small_graph, tokenizer)
@@ -271,6 +296,7 @@ def test_it_pickles_without_what_it_remembers(small_graph: KnowledgeGraph, token
 
 def test_what_it_shows_is_in_its_fingerprint(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     changes = [{}, {"predicate": False}, {"max_branches": 1}, {"max_pieces": 3}, {"max_nodes": 9}]
+    changes += [{"soft_positions": False}, {"visible_matrix": False}]
     views = [KBERTView.of(small_graph, tokenizer, **change) for change in changes]
     other = small_graph.with_triples(small_graph.triples[:3], note="three")
     views.append(KBERTView.of(other, tokenizer))

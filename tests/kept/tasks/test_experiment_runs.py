@@ -229,6 +229,29 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
     assert "no control" in compared.left_out["kepler, knowledge shuffled"]
 
 
+def test_a_variant_is_a_row_of_its_own_under_its_own_name(
+    experiment: Experiment, data: Path, tmp_path: Path
+) -> None:
+    variant = {"method": "kbert", "view": {"soft_positions": False, "visible_matrix": False}}
+    alone = experiment.model_copy(
+        update={"pretraining": None, "methods": {"kbert": {}, "in-line": variant}}
+    )
+    runs = ExperimentRuns(alone, data, tmp_path)
+    keys = [RunKey(name, "true", 0) for name in ("kbert", "in-line")]
+    assert [runs.settings(key)["method"] for key in keys] == ["kbert", "kbert"]
+    assert runs.name(keys[0]) != runs.name(keys[1])
+    compared = compare(
+        alone, root=data, folder=tmp_path, methods=["in-line"], controls=["off"], seeds=1
+    )
+    assert [row.method for row in compared.rows] == ["none", "in-line", "in-line"]
+    assert "same_as" in compared.rows[2].record.costs  # without facts it is the host itself
+    assert "| in-line | true |" in to_markdown(compared, "kept compare")
+    assert [alone.title(name) for name in alone.methods] == ["K-BERT", "in-line"]
+    for faulty, said in (({"a": {}}, "no method 'a'"), ({"a": {"method": "kbert"}}, "differs")):
+        with pytest.raises(ConfigError, match=said):
+            Experiment.read(data / "tiny.yaml", {"methods": faulty})
+
+
 def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(
     experiment: Experiment, tmp_path: Path
 ) -> None:
