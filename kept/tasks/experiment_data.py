@@ -63,6 +63,12 @@ class ExperimentData:
         return [free[i] for i in sorted(order[: plan.n_texts].tolist())]
 
     @cached_property
+    def texts_digest(self) -> str:
+        """SHA-256 of those texts: two tasks in one folder share a first stage where it is equal."""
+        read = "\n".join(text.text for text in self.texts)
+        return hashlib.sha256(read.encode()).hexdigest()[:16]
+
+    @cached_property
     def graph_folder(self) -> Path:
         """The graph, saved, without any triple between two entities that dev or test ask about."""
         name = self.experiment.task["kg"]

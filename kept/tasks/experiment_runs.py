@@ -290,7 +290,8 @@ class ExperimentRuns:
         return self._stage(key.method, key.knowledge).run(
             plan,
             lambda: self.data.texts,
-            {name: settings[name] for name in OF_THE_FIRST_STAGE},
+            {name: settings[name] for name in OF_THE_FIRST_STAGE}
+            | {"texts": self.data.texts_digest},
             self.folder / "pretrained",
             reporter=self.reporter,
             should_stop=self.should_stop,

@@ -22,6 +22,7 @@ from kept.errors import CheckpointError, ConfigError
 from kept.tasks import experiment_comparison
 from kept.tasks.experiment import Experiment, RunRecord
 from kept.tasks.experiment_comparison import compare
+from kept.tasks.experiment_data import ExperimentData
 from kept.tasks.experiment_runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.experiment_tables import to_json, to_markdown
 from kept.tasks.first_stage import claimed
@@ -108,6 +109,12 @@ def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
     own = {e.linked.text for part in runs.examples.values() for e in part}
     assert len(runs.texts) == 16
     assert not own & {text.text for text in runs.texts}
+    assert experiment.pretraining is not None
+    fewer = experiment.pretraining.model_copy(update={"n_texts": 15})
+    other = ExperimentData(
+        experiment.model_copy(update={"pretraining": fewer}), data, tmp_path / "other"
+    )
+    assert runs.texts_digest != other.texts_digest  # the two do not share a first stage
 
 
 def test_a_run_is_recorded_once_and_shares_its_first_stage(
