@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kg_loaders import Triple
+from kg_loaders.errors import DamageError
 
 
 class _Unquoted(csv.excel_tab):
@@ -51,8 +52,15 @@ def codex_triples(
     """CoDEx by size ("s", "m") and split."""
     for size in sizes:
         for split in splits:
-            for line in lines(root / f"codex/codex-{size}/{split}.txt"):
-                yield Triple(*line.split("\t"))
+            path = root / f"codex/codex-{size}/{split}.txt"
+            for number, line in enumerate(lines(path), 1):
+                fields = line.split("\t")
+                if len(fields) != 3:
+                    raise DamageError(
+                        f"{path}:{number}: {line!r} is no head, relation and tail apart by tabs; "
+                        "fetch the file again"
+                    )
+                yield Triple(*fields)
 
 
 def trex_facts(root: Path) -> Iterator[Triple]:
