@@ -22,8 +22,9 @@ from kept.evaluation.paired import (
     swap_test,
 )
 from kept.evaluation.statistics import Interval, holm, seed_interval, verdict
+from kept.methods import METHODS
 from kept.randomness import generator
-from kept.tasks.controls import Knowledge
+from kept.tasks.controls import KNOWLEDGE, Knowledge
 from kept.tasks.experiment import Experiment, RunRecord
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.judging import Judge
@@ -173,17 +174,22 @@ def compare(
 
 def finished(runs: ExperimentRuns) -> Compared:
     """What is there of an experiment, whoever ran it; EvaluationError when nothing is."""
+    names = list(dict.fromkeys((BASELINE, *runs.experiment.methods, *METHODS)))
     done = {}
     for record in read_records(runs.folder).values():
-        key = RunKey(record.method, record.knowledge, record.seed)
-        if record.experiment == runs.experiment.name and record.run == runs.name(key):
-            done[key] = record
+        if record.experiment == runs.experiment.name and record.method in names:
+            key = RunKey(record.method, record.knowledge, record.seed)
+            if record.run == runs.name(key):
+                done[key] = record
     if not done:
         raise EvaluationError(
             f"{runs.folder} holds no finished run of {runs.experiment.name} as it is configured "
             "now; run kept compare"
         )
-    return summarise(runs, done)
+    order = sorted(
+        done, key=lambda k: (names.index(k.method), KNOWLEDGE.index(k.knowledge), k.seed)
+    )
+    return summarise(runs, {key: done[key] for key in order})
 
 
 def summarise(

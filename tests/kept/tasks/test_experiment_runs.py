@@ -21,7 +21,7 @@ from kept.cli.compare_run import control_names, find_experiment
 from kept.errors import CheckpointError, ConfigError
 from kept.tasks import experiment_comparison
 from kept.tasks.experiment import Experiment, RunRecord
-from kept.tasks.experiment_comparison import compare
+from kept.tasks.experiment_comparison import compare, finished
 from kept.tasks.experiment_data import ExperimentData
 from kept.tasks.experiment_runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.experiment_tables import to_json, to_markdown
@@ -253,6 +253,11 @@ def test_a_variant_is_a_row_of_its_own_under_its_own_name(
     assert [row.method for row in compared.rows] == ["none", "in-line", "in-line"]
     assert "same_as" in compared.rows[2].record.costs  # without facts it is the host itself
     assert "| in-line | true |" in to_markdown(compared, "kept compare")
+    lines = (tmp_path / RECORDS).read_bytes().splitlines(keepends=True)
+    (tmp_path / RECORDS).write_bytes(b"".join(lines[::-1]))  # as several processes may leave them
+    assert [row.knowledge for row in finished(runs).rows] == ["off", "true", "off"]
+    without = ExperimentRuns(alone.model_copy(update={"methods": {}}), data, tmp_path)
+    assert [row.method for row in finished(without).rows] == ["none"]
     assert [alone.title(name) for name in alone.methods] == ["K-BERT", "in-line"]
     for faulty, said in (({"a": {}}, "no method 'a'"), ({"a": {"method": "kbert"}}, "differs")):
         with pytest.raises(ConfigError, match=said):
