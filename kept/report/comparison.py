@@ -24,12 +24,14 @@ from kept.tasks.experiment_tables import (
     PAIRS,
     PUBLISHED,
     SCORES,
+    SHARES,
     VERDICTS,
     conditions,
     cost_cells,
     pair_cells,
     published_cells,
     score_cells,
+    share_cells,
     verdict_cells,
 )
 from kept.tasks.method_runs import BASELINE
@@ -79,7 +81,12 @@ def write_report(compared: Compared, runs: ExperimentRuns, path: Path) -> list[P
             (table(VERDICTS, verdict_cells(compared), "True knowledge"), *_caution(compared)),
         ),
         Section(
-            "Scores", (prose(conditions(compared)), table(SCORES, score_cells(compared), "Scores"))
+            "Scores",
+            (
+                prose(conditions(compared)),
+                table(SCORES, score_cells(compared), "Scores"),
+                table(SHARES, share_cells(compared), "Shares, means over seeds"),
+            ),
         ),
         Section(
             "Differences",

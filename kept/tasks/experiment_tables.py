@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -12,6 +13,10 @@ from kept.tasks.experiment import Experiment
 from kept.tasks.experiment_comparison import Compared, ComparedRow
 
 SCORES = ("method", "knowledge", "score", "95 % interval", "seeds", "mean over seeds", "n")
+SHARES = (
+    "method", "knowledge", "accuracy", "micro P", "R", "F1", "macro P", "R", "F1",
+    "95 % interval of the score",
+)  # fmt: skip
 PAIRS = ("method", "against", "difference", "95 % interval", "p", "p (Holm)", "verdict")
 VERDICTS = ("method", "score", "against none", "verdict")
 COSTS = (
@@ -38,6 +43,27 @@ def score_cells(compared: Compared) -> list[list[str]]:
             str(row.n),
         ]
         for row in compared.rows
+    ]
+
+
+def share_cells(compared: Compared) -> list[list[str]]:
+    """Accuracy, precision, recall and F1, means over seeds, of every model that is not none's."""
+    asked, paths = compared.experiment.asked, [("accuracy", "estimate")]
+    paths += [(name, part) for name in ("micro", "macro") for part in ("precision", "recall", "f1")]
+    return [
+        [
+            compared.experiment.title(row.method),
+            row.knowledge,
+            *(
+                f"{fmean(r.scores[asked][a][b] for r in row.records):.3f}"
+                if a in row.record.scores[asked]  # tagging has no macro scores
+                else ""
+                for a, b in paths
+            ),
+            _interval(row.pooled),
+        ]
+        for row in compared.rows
+        if not _is_copy(row)
     ]
 
 
@@ -100,6 +126,7 @@ def to_markdown(compared: Compared, command: str) -> str:
         *([f"**Not finished:** {'; '.join(compared.missing)}.\n"] if compared.missing else []),
         "## Verdict\n\n" + markdown(VERDICTS, verdict_cells(compared)),
         "## Scores\n\n" + markdown(SCORES, score_cells(compared)),
+        "## Shares, means over seeds\n\n" + markdown(SHARES, share_cells(compared)),
         "## Differences, true knowledge minus the other\n\n"
         + markdown(PAIRS, pair_cells(compared)),
         "## Costs\n\n" + markdown(COSTS, cost_cells(compared)),

@@ -284,7 +284,17 @@ def test_the_command_compares_and_writes_tables(
     flags = ["--task", str(data / "tiny.yaml"), "--methods", "kbert", "--controls", "shuffled"]
     done = CliRunner().invoke(app, ["compare", *flags, "--seeds", "1", "-o", str(tmp_path)])
     assert done.exit_code == 0, done.output
-    assert "| none |" in (tmp_path / "tiny.md").read_text()
+    written = (tmp_path / "tiny.md").read_text()
+    (line,) = [
+        x
+        for x in written.partition("## Shares")[2].partition("## Costs")[0].splitlines()
+        if x.startswith("| none |")
+    ]
+    values = json.loads((tmp_path / "tiny.json").read_text())
+    found = values["rows"][0]["records"][0]["scores"]["dev"]
+    told = [found["accuracy"]["estimate"], found["micro"]["recall"], found["macro"]["f1"]]
+    cells = [cell.strip() for cell in line.split("|")]
+    assert [cells[i] for i in (3, 5, 9)] == [f"{value:.3f}" for value in told]
     assert json.loads((tmp_path / "tiny.json").read_text())["missing"] == []
     own = [*flags[:2], "--kg", str(data / "kg")]
     again = CliRunner().invoke(
