@@ -19,10 +19,12 @@ import pytest
 from tiny_pretraining import write_host, write_texts
 from tiny_task_files import WRITERS, relation_examples, world_graph, write_task_file
 
-from kept.methods import METHODS
+from kept.graphs.builder import BuilderConfig
+from kept.methods import METHODS, method
 from kept.tasks.experiment import Experiment
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey
 from kept.tasks.public_graphs import GRAPHS, TEXTS
+from kept.training.methods import builder_for
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent / "experiments"
@@ -135,6 +137,9 @@ def test_two_steps(name: str, shared: Path, tmp_path: Path) -> None:
     committed = Experiment.read(FILES[name])
     assert committed.name == Path(name).stem
     assert committed.task["kg"] in GRAPHS
+    sizes = BuilderConfig(**committed.task.get("graph", {}))  # `small` has others
+    for row in committed.methods:
+        builder_for(method(committed.variant_of(row)), sizes)
     variants = [name for name in committed.methods if name not in METHODS]
     kind = committed.task["format"]
     assert kind in WRITERS, f"{name}: write a file of the format {kind} in tiny_task_files.py"
