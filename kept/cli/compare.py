@@ -17,7 +17,9 @@ def compare(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of the runs; shared by comparisons.")
     ] = Path("runs/compare"),
-    methods: Annotated[str, typer.Option(help="Names apart by commas, or all.")] = "all",
+    methods: Annotated[
+        str, typer.Option(help="Names apart by commas, or all that the file gives.")
+    ] = "all",
     controls: Annotated[
         str, typer.Option(help="Kinds of knowledge to stand beside the true one; '' for none.")
     ] = "off,shuffled",

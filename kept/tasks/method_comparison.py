@@ -30,7 +30,7 @@ from kept.evaluation.statistics import (
     verdict,
 )
 from kept.heads.model import SINGLE
-from kept.methods import METHODS, method, title
+from kept.methods import METHODS, title
 from kept.objectives.relation_pairs import joined_pairs
 from kept.randomness import generator
 from kept.tasks.completion_comparison import data_fingerprint
@@ -106,9 +106,10 @@ def method_names(text: str, known: Sequence[str] = tuple(METHODS)) -> tuple[str,
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise ConfigError(f"name methods apart by commas, or {ALL}; there are {list(known)}")
-    for name in names:
-        if name not in known:
-            method(name)
+    every = list(dict.fromkeys((*known, *METHODS)))
+    unknown = [name for name in names if name not in every]
+    if unknown:
+        raise ConfigError(f"there is no method {unknown[0]!r}; there are {every}")
     return names
 
 

@@ -53,7 +53,9 @@ def codex_triples(
     for size in sizes:
         for split in splits:
             path = root / f"codex/codex-{size}/{split}.txt"
-            for number, line in enumerate(lines(path), 1):
+            for number, line in enumerate(content(path).split("\n"), 1):
+                if not line:
+                    continue
                 fields = line.split("\t")
                 if len(fields) != 3:
                     raise DamageError(

@@ -98,7 +98,7 @@ def test_a_hash_is_of_everything_that_matters(
 
 
 def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
-    experiment: Experiment, data: Path, tmp_path: Path
+    experiment: Experiment, data: Path, tmp_path: Path, examples: list[RelationExample]
 ) -> None:
     runs = ExperimentRuns(experiment, data, tmp_path).data
     asked = {frozenset(e.pair) for e in runs.examples["dev"] if e.pair}
@@ -109,11 +109,11 @@ def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
     own = {e.linked.text for part in runs.examples.values() for e in part}
     assert len(runs.texts) == 16
     assert not own & {text.text for text in runs.texts}
-    assert experiment.pretraining is not None
-    fewer = experiment.pretraining.model_copy(update={"n_texts": 15})
-    other = ExperimentData(
-        experiment.model_copy(update={"pretraining": fewer}), data, tmp_path / "other"
-    )
+    lines = [json.dumps(wiki80_row(example)) for example in examples[130:140]]
+    (tmp_path / "asked.txt").write_text("\n".join(lines), encoding="utf-8")
+    task = experiment.task | {"dev": str(tmp_path / "asked.txt")}
+    other = ExperimentData(experiment.model_copy(update={"task": task}), data, tmp_path / "other")
+    assert runs.stage == other.stage
     assert runs.texts_digest != other.texts_digest  # the two do not share a first stage
 
 

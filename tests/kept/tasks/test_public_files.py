@@ -77,8 +77,8 @@ def test_facts(root: Path) -> None:
 
 
 def test_a_line_that_is_no_triple_is_named(root: Path) -> None:
-    write(root / "codex/codex-s/valid.txt", "Q3\tP1\tQ1\nQ3 P1 Q1\n")
-    with pytest.raises(DamageError, match=r"valid\.txt:2: 'Q3 P1 Q1'.*fetch"):
+    write(root / "codex/codex-s/valid.txt", "Q3\tP1\tQ1\n\nQ3 P1 Q1\n")
+    with pytest.raises(DamageError, match=r"valid\.txt:3: 'Q3 P1 Q1'.*fetch"):
         list(files.codex_triples(root, ("s",), ("valid",)))
 
 
