@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from kg_loaders.errors import GraphMismatchError
 from kg_loaders.store import KnowledgeGraph
 
 N_CANDIDATES = 3
+N_DESCRIBED = 120
+"""Characters of a description that are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,8 @@ def _anchor(
             f"{_entity(graph, entity)} with confidence {link.confidence:.2f}."
         )
     ]
-    if description := graph.description(entity):
-        why.append(f"{graph.label(entity)}: {description}.")
+    if described := _described(graph, entity):
+        why.append(described)
     others = [c for c in link.candidates if c.entity != link.entity][:N_CANDIDATES]
     if others:
         names = [f"{_candidate(graph, c.entity)} (prior {c.prior:.2f})" for c in others]
@@ -101,8 +104,8 @@ def _injected(
     n_facts = int((built.edges == node).any(axis=1).sum())
     why = [f"It came with the fact {fact}, {chosen}."]
     why.append(f"{_entity(graph, entity)} takes part in {n_facts} of the facts shown.")
-    if description := graph.description(entity):
-        why.append(f"{graph.label(entity)}: {description}.")
+    if described := _described(graph, entity):
+        why.append(described)
     return "neighbour", graph.label(entity), why
 
 
@@ -136,3 +139,9 @@ def _entity(graph: KnowledgeGraph, entity: int) -> str:
 def _candidate(graph: KnowledgeGraph, name: str) -> str:
     entity = graph.entities.find(name)
     return name if entity is None else _entity(graph, entity)
+
+
+def _described(graph: KnowledgeGraph, entity: int) -> str:
+    """The label with its description, cut at a word: some are a page long."""
+    description = shorten(graph.description(entity) or "", N_DESCRIBED, placeholder=" …")
+    return f"{graph.label(entity)}: {description.rstrip('.')}." if description else ""
