@@ -241,3 +241,17 @@ def test_a_relation_that_is_asked_for_is_drawn(small_graph: KnowledgeGraph, toke
     built = dataclasses.replace(built, origins=origins)
     assert "to be asked for" in explain(built, small_graph, tokenizer)[asked].why[0]
     assert draw_html(built, small_graph, tokenizer).count("<tr data-node") == 2
+
+
+def test_a_page_long_description_is_cut_at_a_word(tokenizer: Any) -> None:
+    said = "a river that " + "flows and " * 99
+    texts = [Text("Q1", TextKind.LABEL, "Seine"), Text("Q1", TextKind.DESCRIPTION, said)]
+    graph = graph_from_records([Triple("Q1", "r", "Q2"), *texts])
+    linked = LinkedText("Seine", (Link(Mention(0, 5), (), "Q1", 0.75),))
+    built = build(linked, tokenizer, graph, generator=generator(0))
+    (why,) = {
+        line for node in explain(built, graph, tokenizer) for line in node.why if "river" in line
+    }
+    assert why.startswith("Seine: a river that flows and")
+    assert why.endswith(" ….")
+    assert len(why) < 140
