@@ -52,6 +52,9 @@ from kept.tasks.several_tasks import FurtherSets, keep_apart, with_further
 from kept.training.methods import builder_for, view_for
 from kg_loaders import KnowledgeGraph
 
+PAIRED = ("relation", "document_relations")
+"""Tasks that ask about a pair of entities."""
+
 
 def assemble(
     config: FinetuneConfig,
@@ -248,8 +251,7 @@ def read_sets(
             raise ConfigError(f"nothing is left of the {name} set; give larger files or shares")
     if config.link:
         linker = DictionaryLinker(graph)
-        has_pairs = config.task in ("relation", "document_relations")
-        sets = {name: _linked(found, linker, has_pairs) for name, found in sets.items()}
+        sets = {name: _linked(found, linker, config.task in PAIRED) for name, found in sets.items()}
     return sets, facts | {f"n_{name}": len(examples) for name, examples in sets.items()}
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +35,13 @@ from kept.tasks.controls import (
     Knowledge,
 )
 from kept.tasks.experiment import Experiment, RunRecord, run_hash
-from kept.tasks.experiment_data import SETS, ExperimentData, binding_of
+from kept.tasks.experiment_data import (
+    SETS,
+    ExperimentData,
+    binding_of,
+    folder_digests,
+    merged,
+)
 from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_config import FinetuneConfig
 from kept.tasks.finetuning_data import TaskData, prepared
@@ -53,7 +59,7 @@ VERSION = 1
 """Part of every hash; raised when a default changes, as hashes leave defaults out."""
 OF_THE_FIRST_STAGE = (
     "method", "host", "options", "graph", "view", "knowledge", "objectives", "content",
-    "pretraining", "control_seed",
+    "pretraining", "control_seed", "folders",
 )  # fmt: skip
 LEFT_BY_A_RUN = (ANSWERS, "log.jsonl", "curves.png")
 
@@ -98,26 +104,30 @@ class ExperimentRuns:
     # ---- one run -----------------------------------------------------------------------------
     def config(self, key: RunKey) -> FinetuneConfig:
         """What `kept finetune` would be given for a run, but for the model of a first stage."""
-        own = self.experiment.methods.get(key.method, {})
-        values = _merged(self.experiment.task, own)
-        values |= dict(self.data.files)
-        values |= {"kg": self.data.graph_folder, "knowledge": key.knowledge}
-        values["method"] = self.experiment.variant_of(key.method)
-        values.setdefault("data_seed", 0)  # every seed is asked the same
-        values["training"] = {**values.get("training", {}), "seed": key.seed}
-        if key.method == BASELINE:
-            values["knowledge"] = "true"  # it reads none
-        return FinetuneConfig.read(None, values)
+        return self.data.config(
+            self._fields(key),
+            kg=self.data.graph_folder,
+            knowledge="true" if key.method == BASELINE else key.knowledge,  # it reads none
+            method=self.experiment.variant_of(key.method),
+            training={**self._fields(key).get("training", {}), "seed": key.seed},
+        )
+
+    def _fields(self, key: RunKey) -> dict[str, Any]:
+        return merged(self.experiment.task, self.experiment.methods.get(key.method, {}))
 
     def settings(self, key: RunKey) -> dict[str, Any]:
         """All that the outcome of a run depends on."""
         config = self.config(key)
         fixed = config.model_dump(
-            mode="json", exclude={*SETS, "kg", "training"}, exclude_defaults=True
+            mode="json", exclude={*SETS, "kg", "training", "also"}, exclude_defaults=True
         )
+        if config.also:
+            fixed["also"] = self._fields(key)["also"]
+        if folders := folder_digests(config):
+            fixed["folders"] = folders
         return {
             "version": VERSION,
-            **{name: fixed.get(name) for name in OF_THE_FIRST_STAGE},
+            **{name: fixed.get(name) for name in OF_THE_FIRST_STAGE if name != "folders"},
             **fixed,
             "knowledge": key.knowledge,
             "files": self.data.digests,
@@ -184,8 +194,7 @@ class ExperimentRuns:
             "seconds": ended.seconds,
             "pretraining": None if pretrained is None else pretrained.name,
         }
-        _leave(place)
-        return self._keep(
+        found = self._keep(
             RunRecord(
                 run=name,
                 experiment=self.experiment.name,
@@ -197,6 +206,8 @@ class ExperimentRuns:
                 settings=settings,
             )
         )
+        _leave(place)  # last: a kill in between costs room, not the run
+        return found
 
     def asked_data(self, name: str) -> TaskData:
         """The asked set as a method with true knowledge sees it, without a model."""
@@ -290,7 +301,7 @@ class ExperimentRuns:
         return self._stage(key.method, key.knowledge).run(
             plan,
             lambda: self.data.texts,
-            {name: settings[name] for name in OF_THE_FIRST_STAGE}
+            {name: settings.get(name) for name in OF_THE_FIRST_STAGE}
             | {"texts": self.data.texts_digest},
             self.folder / "pretrained",
             reporter=self.reporter,
@@ -328,13 +339,3 @@ def _leave(place: Path) -> None:
     for path in sorted(place.glob("*")):
         if path.name not in LEFT_BY_A_RUN:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _merged(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`own` over `values`, mappings field by field."""
-    found = dict(values)
-    for name, value in own.items():
-        inner = found.get(name)
-        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
-        found[name] = _merged(inner, value) if both else value  # type: ignore[arg-type]
-    return found

@@ -107,10 +107,10 @@ class FirstStage:
         )
         if ended.stopped != "finished":
             return False
-        shutil.rmtree(place / "checkpoints")
         text = json.dumps(described, indent=1, ensure_ascii=False)
         (place / "stage.json").write_text(text + "\n", encoding="utf-8")
-        hosts.load_tokenizer(self.config.host).save_pretrained(place)  # last: the stage is whole
+        hosts.load_tokenizer(self.config.host).save_pretrained(place)  # now the stage is whole
+        shutil.rmtree(place / "checkpoints")
         return True
 
     def encoder(self) -> KnowledgeEncoder:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import shutil
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,11 @@ from entity_linking.annotations import write_jsonl
 from kept.cli import app
 from kept.cli.compare_run import control_names, find_experiment
 from kept.errors import CheckpointError, ConfigError
-from kept.tasks import experiment_comparison
+from kept.tasks import experiment_comparison, experiment_runs
+from kept.tasks.assembly import read_sets
 from kept.tasks.experiment import Experiment, RunRecord
 from kept.tasks.experiment_comparison import compare, finished
-from kept.tasks.experiment_data import ExperimentData
+from kept.tasks.experiment_data import ExperimentData, _of_folder
 from kept.tasks.experiment_runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.experiment_tables import to_json, to_markdown
 from kept.tasks.first_stage import claimed
@@ -95,6 +98,76 @@ def test_a_hash_is_of_everything_that_matters(
     operational = experiment.task["training"] | {"log_every": 1}
     same = experiment.model_copy(update={"task": experiment.task | {"training": operational}})
     assert base == hashes(same, RunKey("kbert", "true", 0))
+    constant = experiment.task["training"] | {"schedule": "constant"}
+    shorter, longer = (
+        experiment.model_copy(
+            update={"task": experiment.task | {"training": constant | {"steps": n}}}
+        )
+        for n in (2, 3)
+    )
+    key = RunKey("kbert", "true", 0)
+    assert hashes(shorter, key) != hashes(longer, key)
+
+
+@pytest.mark.parametrize("changed", ["kg", "texts.jsonl", "further.txt", "host"])
+def test_a_hash_is_of_what_files_and_folders_hold(
+    experiment: Experiment,
+    data: Path,
+    tmp_path: Path,
+    host: Path,
+    world: KnowledgeGraph,
+    changed: str,
+) -> None:
+    shutil.copytree(data, tmp_path / "data")
+    shutil.copytree(host, tmp_path / "host")
+    shutil.copy(data / "train.txt", tmp_path / "data" / "further.txt")
+    also = {"name": "more", "task": "relation", "format": "wiki80", "train": "further.txt"}
+    task = experiment.task | {"host": str(tmp_path / "host"), "also": [also]}
+    experiment = experiment.model_copy(update={"task": task})
+
+    def name() -> str:
+        runs = ExperimentRuns(experiment, tmp_path / "data", tmp_path / "runs")
+        return runs.name(RunKey("kbert", "true", 0))
+
+    before = name()
+    assert before == name()
+    if changed == "kg":
+        half = world.with_triples(world.triples[::2], note="every other")
+        shutil.rmtree(tmp_path / "data" / "kg")
+        half.save(tmp_path / "data" / "kg")
+    elif changed == "host":
+        (tmp_path / "host" / "notes.txt").write_text("other weights", encoding="utf-8")
+        _of_folder.cache_clear()
+    else:
+        path = tmp_path / "data" / changed
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        path.write_text("".join(lines[:-8]), encoding="utf-8")
+    assert before != name()
+
+
+@pytest.mark.parametrize("how", ["split off", "linked"])
+def test_the_first_stage_knows_no_pair_that_only_a_run_would_find(
+    experiment: Experiment, data: Path, tmp_path: Path, how: str
+) -> None:
+    task = dict(experiment.task)
+    if how == "split off":
+        del task["dev"]
+        task["dev_share"] = 0.3
+    else:  # the format reads no identifiers
+        task |= {"format": "semeval", "link": True}
+    runs = ExperimentRuns(experiment.model_copy(update={"task": task}), data, tmp_path)
+    config, whole = runs.config(RunKey("none", "off", 0)), runs.data.whole
+    asked = {frozenset(e.pair) for e in read_sets(config, whole)[0]["dev"] if e.pair}
+    assert asked & _joined(whole)
+    assert not asked & _joined(runs.data.graph)
+    read = [{link.entity for link in text.links} for text in runs.data.texts]
+    assert read
+    assert not any(pair <= entities for pair in asked for entities in read)
+
+
+def _joined(graph: KnowledgeGraph) -> set[frozenset[str]]:
+    names = list(graph.entities)
+    return {frozenset((names[h], names[t])) for h, _, t in graph.triples.tolist()}
 
 
 def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
@@ -102,10 +175,8 @@ def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
 ) -> None:
     runs = ExperimentRuns(experiment, data, tmp_path).data
     asked = {frozenset(e.pair) for e in runs.examples["dev"] if e.pair}
-    names = list(runs.graph.entities)
-    joined = {frozenset((names[h], names[t])) for h, _, t in runs.graph.triples.tolist()}
     assert asked
-    assert not asked & joined
+    assert not asked & _joined(runs.graph)
     own = {e.linked.text for part in runs.examples.values() for e in part}
     assert len(runs.texts) == 16
     assert not own & {text.text for text in runs.texts}
@@ -113,7 +184,6 @@ def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
     (tmp_path / "asked.txt").write_text("\n".join(lines), encoding="utf-8")
     task = experiment.task | {"dev": str(tmp_path / "asked.txt")}
     other = ExperimentData(experiment.model_copy(update={"task": task}), data, tmp_path / "other")
-    assert runs.stage == other.stage
     assert runs.texts_digest != other.texts_digest  # the two do not share a first stage
 
 
@@ -136,6 +206,21 @@ def test_a_run_is_recorded_once_and_shares_its_first_stage(
     assert other.run != made.run
     assert other.costs["pretraining"] == made.costs["pretraining"]
     assert set(read_records(tmp_path)) == {made.run, other.run}
+
+
+def test_a_kill_while_a_run_is_tidied_up_costs_no_run(
+    experiment: Experiment, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(place: Path) -> None:
+        (place / "checkpoints" / next(iter(os.listdir(place / "checkpoints")))).rename(place / "x")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiment_runs, "_leave", killed)
+    runs, key = ExperimentRuns(experiment, data, tmp_path), RunKey("none", "off", 0)
+    with pytest.raises(KeyboardInterrupt):
+        runs.run(key)
+    assert runs.record(key) is not None
+    assert runs.run(key) == runs.record(key)
 
 
 def test_a_stop_leaves_a_run_that_goes_on(
