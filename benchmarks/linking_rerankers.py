@@ -2,7 +2,7 @@
 
     KEPT_DATA=... python benchmarks/linking_rerankers.py [--texts 20000] [--seeds 3] [--weights]
 
-The graph has the shared Wikidata labels and aliases (169,679 entities), the triples of CoDEx-M and
+The graph has Wikidata's labels and aliases (169,679 entities), the triples of CoDEx-M and
 the facts of T-REx (LAMA) and LPAQA, descriptions and types where there are any. Two things make it
 harder than it is: of the pairs of entities that an annotated text links, half (by hash) lose all
 their triples, so the graph does not answer for the text; every tenth entity (by hash) is left out

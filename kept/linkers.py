@@ -108,9 +108,9 @@ def open_linker(settings: LinkerSettings, graph: KnowledgeGraph | None = None) -
     graph = open_graph(settings) if graph is None else graph
     parts = _Parts(settings, graph)
     gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
-    return Pipeline(
-        NameLinker(parts.names, gates), parts.source(), parts.scorer(), _decision(settings, graph)
-    )
+    scorer = parts.scorer()
+    decision = _decision(settings, graph, scorer)
+    return Pipeline(NameLinker(parts.names, gates), parts.source(), scorer, decision)
 
 
 def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
@@ -220,9 +220,15 @@ def _open_index(settings: LinkerSettings, folder: str, graph: KnowledgeGraph) ->
     return index
 
 
-def _decision(settings: LinkerSettings, graph: KnowledgeGraph) -> Decision:
+def _decision(settings: LinkerSettings, graph: KnowledgeGraph, scorer: Scorer) -> Decision:
     if settings.decision is not None:
-        return load_decision(settings.decision, graph).decision
+        fitted = load_decision(settings.decision, graph)
+        if fitted.scorer != repr(scorer):
+            raise LinkIndexError(
+                f"{settings.decision} was fitted on scores of {fitted.scorer}, not of {scorer!r}; "
+                "link with the method and model of `kept link calibrate`, or fit it again"
+            )
+        return fitted.decision
     nil_score = 0.0 if settings.method == "trained" else None  # a re-ranker's NIL stands at 0
     return Decision(nil_score=nil_score, nil_below=settings.nil_below)
 

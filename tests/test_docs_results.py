@@ -123,3 +123,27 @@ def test_links_lead_somewhere() -> None:
     targets = re.findall(r"\]\(([^)#]+)\)", PAGE)
     assert targets
     assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []
+
+
+# ---- docs/linking.md --------------------------------------------------------------------------
+def test_linking_numbers_are_those_of_the_file() -> None:
+    """By row: which line of each benchmark's table, which column, which of its numbers."""
+    page = (ROOT / "docs/linking.md").read_text(encoding="utf-8")
+    rows = {row[0]: row[1:] for row in table(page) if len(row) == 6}
+    found = (ROOT / "experiments/entity_linking/results.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## (?=[\w-]+ \(\d+ mentions)", found, flags=re.MULTILINE)[1:]
+    assert len(parts) == 5
+    told = {
+        "gold among 30 candidates": ("trained", 2),
+        "accuracy on gold spans, trained": ("trained", 3),
+        "… names and prior alone": ("names + prior", 3),
+        "… a lower-cased dictionary with counts": ("lower-cased dictionary", 3),
+        "F1 end to end, trained": ("trained", 5),
+        "… mix": ("mix", 5),
+    }
+    for name, (linker, column) in told.items():
+        for cell, part in zip(rows[name], parts, strict=True):
+            (line,) = [row for row in table(part.partition("\n## ")[0]) if row[0] == linker]
+            number = NUMBER.search(line[column])
+            assert (cell == "–") == (number is None), (name, part[:20])
+            assert cell == "–" or float(cell) == float(number[0]), (name, part[:20])  # type: ignore[index]

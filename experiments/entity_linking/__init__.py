@@ -1,1 +1,1 @@
-"""Entity linking on five benchmarks over a graph of shared Wikidata labels and facts."""
+"""Entity linking on five benchmarks over a graph of Wikidata's labels and facts."""

@@ -1,4 +1,4 @@
-"""The graph of this experiment: every QID that the shared label table names, and what is known.
+"""The graph of this experiment: every QID that the label table names, and what is known.
 
 Sources, all below the folder that KEPT_DATA names: `wikidata_labels` (labels, aliases, Freebase
 descriptions and alternatives), `codex` (training triples of S and M, types, texts of S),
@@ -42,7 +42,7 @@ def build_graph(root: Path) -> KnowledgeGraph:
     return graph_from_records(
         records(root, read_labels(root)),
         sources=(
-            "shared Wikidata labels and aliases",
+            "Wikidata labels and aliases",
             "CoDEx-S and -M train",
             "LAMA T-REx and LPAQA facts",
             "Wiki80 and FewRel facts",

@@ -130,5 +130,5 @@ def data_root(data: Path | None) -> Path:
     """Where relative paths of an experiment begin: KEPT_DATA, else the working directory."""
     root = data or Path()
     if not root.is_dir():
-        raise ConfigError(f"{root} is no folder; set KEPT_DATA or --data to that of the data")
+        raise ConfigError(f"{root} is no folder; set KEPT_DATA or --data to that of docs/data.md")
     return root.resolve()

@@ -26,8 +26,8 @@ from kg_loaders import KnowledgeGraph
 
 MAX_WORDS = 128
 REMEDY = (
-    "train one: kept pretrain --method none --objective mlm --host HOST --text TEXTS -o FOLDER, "
-    "and probe FOLDER"
+    "train one: kept pretrain --method none --objective mlm --host HOST --kg KG --text TEXTS "
+    "--steps N --batch-size 32 -o FOLDER, and probe FOLDER"
 )
 AskedFacts = Literal["hidden", "shown", "none"]
 

@@ -1,4 +1,6 @@
-"""From scores of candidates to rankings: the tie rule stands here, and nowhere else.
+"""From scores of candidates to rankings, with the tie rule of cloze probes.
+
+That of triples stands in `kept.evaluation.ranking`.
 
 Axis legend: item, candidate.
 """

@@ -59,6 +59,10 @@ def test_fit_report_and_link(folder: Path, small_graph: KnowledgeGraph) -> None:
     assert mention["entity"] == "Q90"
     assert mention["confidence"] == pytest.approx(0.5, abs=0.02)  # right in half of the texts
 
+    other = run("Paris", "--kg", folder / "kg", "--decision", out, "--method", "overlap")
+    assert other.exit_code == 1
+    assert "was fitted on scores of PriorScorer" in other.output
+
     again = run("calibrate", *told)
     assert again.exit_code == 1
     assert "exists; choose another file" in again.output

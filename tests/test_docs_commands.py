@@ -1,0 +1,49 @@
+"""Every `kept pretrain` and `kept finetune` of the pages is a configuration that can be run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any, Never
+
+import pytest
+from typer.testing import CliRunner
+
+from kept.cli import app, finetune_run, pretrain_run
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WHOLE = re.compile(r"kept (?:pretrain|finetune) --[^`…\n]* -o [\w./-]+")
+
+
+def commands(page: Path) -> list[str]:
+    """Those that end with their folder; a line may go on after a backslash."""
+    text = re.sub(r"\\\n\s*", "", page.read_text(encoding="utf-8"))
+    return WHOLE.findall(text)
+
+
+COMMANDS = [(page.name, command) for page in PAGES for command in commands(page)]
+
+
+class ReadError(Exception):
+    """The configuration was read."""
+
+
+def stop(*_: Any, **__: Any) -> Never:
+    raise ReadError
+
+
+def test_enough_was_found() -> None:
+    assert len(COMMANDS) >= 9
+    assert {"README.md", "results.md"} <= {name for name, _ in COMMANDS}
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_the_configuration_is_whole(
+    page: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (pretrain_run, finetune_run):
+        monkeypatch.setattr(module, "assemble", stop)
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert isinstance(result.exception, ReadError), f"{page}: {command}\n{result.output}"
