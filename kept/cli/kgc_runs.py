@@ -21,7 +21,7 @@ from kept.kge.comparisons import Norm
 from kept.kge.reciprocal import make_reciprocal
 from kept.kge.scorers import Scorer, make_scorer
 from kept.kge.splits import SPLITS, Splits, read_negatives, read_splits
-from kept.kge.trained import load_scorer, read_description, save_scorer
+from kept.kge.trained import check_splits, load_scorer, read_description, save_scorer
 from kept.kge.training import TrainingHistory, train
 from kept.kge.training_config import RECIPES, TrainingConfig
 from kept.randomness import generator
@@ -55,8 +55,9 @@ def train_scorer(
     )  # fmt: skip
     history = _train(scorer, splits, config, draws)
     training = {
-        "seed": seed, "holdout": holdout, "config": asdict(config), "losses": history.losses,
-        "validations": history.validations, "best_epoch": history.best_epoch,
+        "seed": seed, "holdout": holdout, "splits_hash": splits.splits_hash,
+        "config": asdict(config), "losses": history.losses, "validations": history.validations,
+        "best_epoch": history.best_epoch,
     }  # fmt: skip
     save_scorer(output, scorer, splits.graph, training)
     kind = f"{name} with inverse relations" if reciprocal else name
@@ -80,6 +81,7 @@ def evaluate(
     With a folder of `negatives`, triples of test are classified too, by thresholds fitted on valid.
     """
     splits, scorer = _load(source, model)
+    check_splits(model, splits)
     if split not in SPLITS:
         raise ConfigError(f"split {split!r} is unknown; take one of {', '.join(SPLITS)}")
     result = rank(scorer, splits.as_mapping()[split], filter=_filter(splits), ties=_ties(ties),
@@ -156,8 +158,10 @@ def _train(
 
 
 def _load(source: Path, model: Path) -> tuple[Splits, Scorer]:
+    """The source, cut as the training cut it, and the scorer; the source may hold other triples."""
     training = read_description(model)["training"]
-    splits = read_splits(source, holdout=training["holdout"], seed=training["seed"])
+    holdout, seed = training.get("holdout", 0.05), training.get("seed", 0)
+    splits = read_splits(source, holdout=holdout, seed=seed)
     return splits, load_scorer(model, splits.graph).scorer
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,16 @@ class Splits:
     def as_mapping(self) -> dict[str, NDArray[np.int32]]:
         """Split name -> triples, as `Filter` and the leak audit take them."""
         return {name: getattr(self, name) for name in SPLITS}
+
+    @property
+    def splits_hash(self) -> str:
+        """SHA-256 of which triples stand in which split; their order and repeats change nothing."""
+        found = hashlib.sha256()
+        for name, rows in self.as_mapping().items():
+            distinct = np.unique(rows, axis=0)
+            found.update(f"{name} {len(distinct)}\n".encode())
+            found.update(distinct.astype("<i4").tobytes())
+        return found.hexdigest()
 
     def n_unseen(self, name: str) -> int:
         """Triples of a split with an entity or a relation that no training triple has."""

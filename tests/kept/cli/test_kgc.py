@@ -111,6 +111,27 @@ def test_a_graph_folder_is_cut_the_same_way_each_time(tmp_path: Path, small_grap
     assert "France" in labels
 
 
+def test_a_graph_with_a_triple_less_is_not_tested_but_asked(
+    tmp_path: Path, small_graph: KnowledgeGraph
+):
+    small_graph.save(tmp_path / "kg")
+    small_graph.with_triples(small_graph.triples[1:], note="less").save(tmp_path / "less")
+    trained = kept("train", tmp_path / "kg", "-o", tmp_path / "m", "--epochs", 1, "--holdout", 0.2)
+    assert trained.exit_code == 0, trained.output
+    refused = kept("eval", tmp_path / "less", "-m", tmp_path / "m")
+    assert refused.exit_code == 1
+    assert "was trained with splits" in refused.stderr
+    asked = kept("predict", "Q90", "P17", "--kg", tmp_path / "less", "-m", tmp_path / "m")
+    assert "France" in asked.stdout
+    described = json.loads((tmp_path / "m" / "model.json").read_text())
+    described["training"] = {}  # as another program may save a scorer
+    (tmp_path / "m" / "model.json").write_text(json.dumps(described))
+    refused = kept("eval", tmp_path / "kg", "-m", tmp_path / "m")
+    assert "does not say with which splits" in refused.stderr
+    asked = kept("predict", "Q90", "P17", "--kg", tmp_path / "kg", "-m", tmp_path / "m")
+    assert asked.exit_code == 0
+
+
 def test_refusals_are_one_line_and_exit_code_1(
     tmp_path: Path, benchmark_folder: Path, model: Path, small_graph: KnowledgeGraph
 ):
