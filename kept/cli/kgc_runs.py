@@ -45,6 +45,7 @@ def train_scorer(
     if name not in RECIPES:
         raise ConfigError(f"scorer {name!r} is unknown; take one of {', '.join(RECIPES)}")
     splits = read_splits(source, holdout=holdout, seed=seed)
+    _tell_shared(splits)
     recipe_width, config = RECIPES[name]
     config = replace(config, n_epochs=epochs or config.n_epochs)
     draws = torch.Generator().manual_seed(seed)
@@ -89,12 +90,14 @@ def evaluate(
     n_unseen = splits.n_unseen(split)
     found = None if negatives is None else _classify(splits, scorer, negatives)
     if as_json:
-        told = {"metrics": result.metrics(), **result.conditions(), "n_unseen": n_unseen}
+        told = {"metrics": result.metrics(), **result.conditions(), "n_unseen": n_unseen,
+                "shared": splits.shared()}  # fmt: skip
         told |= {} if found is None else {"classification": asdict(found)}
         typer.echo(json.dumps(told, indent=2))
         return
     _show(result, f"{model.name} on {source.name}, {split}")
     typer.echo(f"{n_unseen} triples hold an entity or relation unseen in training")
+    _tell_shared(splits)
     if found is not None:
         typer.echo(f"triple classification of test: {found}")
 
@@ -163,6 +166,13 @@ def _load(source: Path, model: Path) -> tuple[Splits, Scorer]:
     holdout, seed = training.get("holdout", 0.05), training.get("seed", 0)
     splits = read_splits(source, holdout=holdout, seed=seed)
     return splits, load_scorer(model, splits.graph).scorer
+
+
+def _tell_shared(splits: Splits) -> None:
+    """A tested triple that was trained on is no question: its rank says nothing."""
+    for pair, n in splits.shared().items():
+        of, other = pair.split(" in ")
+        typer.echo(f"{n} of the {len(splits.as_mapping()[of])} triples of {of} are in {other} too")
 
 
 def _filter(splits: Splits) -> Filter:
