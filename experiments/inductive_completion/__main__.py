@@ -1,12 +1,14 @@
 """`python -m experiments.inductive_completion CONFIG -o RUN`: train, ask, write the tables.
 
 Needs KEPT_DATA. Runs that RUN/runs.jsonl holds are not done again, so that a command that was cut
-goes on where it stopped. `--kepler` first trains the configuration's KEPLER run on each split.
+goes on where it stopped; the tables hold those of the configuration as it is now. `--kepler` first
+trains the configuration's KEPLER run on each split.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -26,7 +28,8 @@ from kept.sentences import HostSentenceEncoder
 from kept.tasks.experiment import RunRecord, run_hash
 from kept.tasks.inductive_completion import InductiveConfig, run_method
 from kept.tasks.inductive_data import read_codex_unseen, read_grail, training_graph
-from kept.tasks.kepler_entities import train_kepler
+from kept.tasks.kepler_entities import kepler_plan, read_kepler_state, train_kepler
+from kept.training.config import differences
 from kg_loaders import KnowledgeGraph
 
 CODEX = "codex-s-unseen"
@@ -57,12 +60,16 @@ def main() -> None:
         for seed in config.seeds[: arguments.seeds]:
             for method in methods:
                 run(config, name, split, text, method, seed, arguments.out)
-    records = list(read_records(arguments.out))
+    records = current_records(config, root, arguments.out)
     page = to_markdown(config, records, arguments.out)
     (arguments.out / "results.md").write_text(page, encoding="utf-8")
     rows = [asdict(record) for record in records]
     (arguments.out / "results.json").write_text(json.dumps(rows, indent=1) + "\n")
     print(page)
+
+
+class NotThereError(Exception):
+    """A method reads a KEPLER run that does not stand in its folder."""
 
 
 def read_split(root: Path, name: str, config: InductiveConfig) -> InductiveSplit:
@@ -86,6 +93,23 @@ def kepler_run(config: InductiveConfig, split: InductiveSplit, folder: Path) -> 
     print(f"  KEPLER: step {result.step} of {result.n_steps}, {result.stopped}", flush=True)
 
 
+def kepler_state(config: InductiveConfig, split: InductiveSplit, folder: Path) -> dict[str, Any]:
+    """How the KEPLER run in `folder` was trained and how far; NotThereError unless as planned."""
+    told = read_kepler_state(folder)
+    if told is None or not (folder / "config.json").is_file():
+        raise NotThereError(f"{folder} is not there yet; train it with --kepler")
+    if config.kepler is not None:
+        chosen = config.kepler
+        plan = kepler_plan(training_graph(split), host=chosen.host, options=chosen.options,
+                           training=chosen.training)  # fmt: skip
+        if wrong := differences({name: told[name] for name in plan}, plan):
+            raise NotThereError(
+                f"{folder} was trained with {'; '.join(wrong)}; train it with --kepler, in an "
+                "empty folder unless only its steps differ"
+            )
+    return told
+
+
 def placed(method: Any, folder: Path) -> Any:
     """The method with its paths below `folder`."""
     fields = [field for field in ("folder", "text_from") if getattr(method, field, None)]
@@ -107,6 +131,35 @@ def text_vectors(graph: KnowledgeGraph, folder: Path) -> NDArray[np.float32]:
     return found
 
 
+def runs_under(config: InductiveConfig, method: str, seed: int) -> bool:
+    """Whether the method is asked under this seed."""
+    return config.methods[method].kind not in ("degree", "kepler") or seed == config.seeds[0]
+
+
+def settings_of(
+    config: InductiveConfig,
+    name: str,
+    split: InductiveSplit,
+    text: NDArray[np.float32],
+    method: str,
+    seed: int,
+    folder: Path,
+) -> dict[str, Any]:
+    """All that a run's outcome depends on; NotThereError where its KEPLER run is not there."""
+    chosen = config.methods[method]
+    settings: dict[str, Any] = {
+        "split": name, "method": chosen.model_dump(mode="json"), "seed": seed,
+        "unseen": config.unseen and config.unseen.model_dump(),
+        "sampled": config.sampled.model_dump(), "triples": split.graph.content_hash,
+        "texts": hashlib.sha256(text.tobytes()).hexdigest()[:12],
+    }  # fmt: skip
+    needed = placed(chosen, folder)
+    for path in (getattr(needed, "folder", None), getattr(needed, "text_from", None)):
+        if path is not None:
+            settings["kepler"] = kepler_state(config, split, path)
+    return settings
+
+
 def run(
     config: InductiveConfig,
     name: str,
@@ -117,23 +170,17 @@ def run(
     folder: Path,
 ) -> None:
     """One run, unless it is recorded already; a method that learns nothing runs once."""
-    chosen = config.methods[method]
-    if chosen.kind in ("degree", "kepler") and seed != config.seeds[0]:
+    if not runs_under(config, method, seed):
         return
-    settings: dict[str, Any] = {
-        "split": name, "method": chosen.model_dump(mode="json"), "seed": seed,
-        "unseen": config.unseen and config.unseen.model_dump(),
-        "sampled": config.sampled.model_dump(), "triples": split.graph.content_hash,
-        "texts": hashlib.sha256(text.tobytes()).hexdigest()[:12],
-    }  # fmt: skip
+    try:
+        settings = settings_of(config, name, split, text, method, seed, folder)
+    except NotThereError as error:
+        print(f"  {method}: {error}", flush=True)
+        return
     key = run_hash(settings)
     if any(record.run == key for record in read_records(folder)):
         return
-    needed = placed(chosen, folder)
-    for path in (getattr(needed, "folder", None), getattr(needed, "text_from", None)):
-        if path is not None and not (path / "config.json").is_file():
-            print(f"  {method}: {path} is not there yet; train it with --kepler", flush=True)
-            return
+    needed = placed(config.methods[method], folder)
     asked = run_method(needed, split, text=text, sampled=config.sampled, seed=seed)
     np.savez_compressed(folder / f"{key}.npz", **asked.questions)
     scores = {"parts": asked.scores, "skipped": asked.skipped, "counts": dict(split.counts)}
@@ -148,6 +195,29 @@ def run(
         for part, found in asked.scores.items()
     }
     print(f"  {method}, seed {seed}: {told} {asked.costs.get('cpu_seconds')} s", flush=True)
+
+
+def current_records(config: InductiveConfig, root: Path, folder: Path) -> list[RunRecord]:
+    """Records that the configuration, the data and the KEPLER runs as they are now would make.
+
+    The others stay in RUN/runs.jsonl and are counted on the screen alone: they are no more seeds.
+    """
+    found = {record.run: record for record in read_records(folder)}
+    begun, keys = {record.experiment for record in found.values()}, set()
+    for name in config.splits:
+        if f"{config.name}/{name}" not in begun:
+            continue
+        split = read_split(root, name, config)
+        text = text_vectors(split.graph, folder)
+        for method in config.methods:
+            for seed in config.seeds:
+                if runs_under(config, method, seed):
+                    with contextlib.suppress(NotThereError):
+                        told = settings_of(config, name, split, text, method, seed, folder)
+                        keys.add(run_hash(told))
+    if n_stale := len(found.keys() - keys):
+        print(f"left out, of other settings, data or weights: {n_stale} records", flush=True)
+    return [record for key, record in found.items() if key in keys]
 
 
 def read_records(folder: Path) -> Iterator[RunRecord]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +72,7 @@ def _section(
             f"| {np.mean([run.costs['cpu_seconds'] for run in runs]):.0f} |"
         )
     lines += ["", _conditions(first["filtered"]["conditions"], first["sampled"]["conditions"]), ""]
+    lines += _steps(by_method)
     for ours, theirs in config.pairs:
         if ours in by_method and theirs in by_method:
             lines.append(_pair(by_method[ours], by_method[theirs], part, folder))
@@ -86,6 +87,17 @@ def _conditions(full: dict[str, object], few: dict[str, object]) -> str:
         f"and ties, {few['n_short']} questions with fewer. Intervals: bootstrap over triples of "
         "the mean over seeds (and draws)."
     )
+
+
+def _steps(by_method: Mapping[str, Sequence[RunRecord]]) -> list[str]:
+    """How far the KEPLER runs were trained that methods read."""
+    told: dict[str, list[str]] = {}
+    for method, runs in by_method.items():
+        for state in (run.settings["kepler"] for run in runs[:1] if "kepler" in run.settings):
+            steps = f"after step {state['step']} of {state['n_steps']}"
+            told.setdefault(steps, []).append(method)
+    lines = [f"The KEPLER run was read {steps}: {', '.join(of)}." for steps, of in told.items()]
+    return [*lines, ""] if lines else []
 
 
 def _pair(ours: list[RunRecord], theirs: list[RunRecord], part: str, folder: Path) -> str:

@@ -11,11 +11,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import yaml
+from numpy.typing import NDArray
 
 from experiments.kg_completion.runs import (
     Benchmark,
@@ -24,6 +27,7 @@ from experiments.kg_completion.runs import (
     measure,
     read_json,
     train_scorer,
+    write_json,
 )
 from experiments.kg_completion.tables import page
 from kept.evaluation.leakage import (
@@ -44,24 +48,39 @@ def run(plan: dict[str, Any], names: list[str], benchmark: Benchmark, states: Pa
     results = {"degree": measure("degree", baseline(benchmark), benchmark)}
     for name in names:
         own = plan["scorers"][name]
-        place = states / f"{name}-{address(own, benchmark)}.json"
+        trained = address(own, benchmark)
+        place = states / f"{name}-{trained}-{asked_of(benchmark)}.json"
         found = read_json(place)
         if found is None:
             scorer, training = train_scorer(
-                name, own, benchmark, state_file=place.with_suffix(".pt"), deadline=deadline,
-                tell=tell,
+                name, own, benchmark, state_file=states / f"{name}-{trained}.pt",
+                deadline=deadline, tell=tell,
             )  # fmt: skip
             found = {"training": training, **measure(name, scorer, benchmark)}
-            place.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            write_json(place, found)
         tell(f"{name}: {found['metrics']}")
         results[name] = found
     return results
 
 
 def address(own: dict[str, Any], benchmark: Benchmark) -> str:
-    """A hash of all that a training depends on."""
+    """A hash of all that a training depends on; test triples filter the validation."""
     depends = [own, benchmark.seed, benchmark.splits.graph.content_hash]
-    return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:12]
+    found = hashlib.sha256(json.dumps(depends, sort_keys=True).encode())
+    found.update(_rows_hash(benchmark.splits.as_mapping()))
+    return found.hexdigest()[:12]
+
+
+def asked_of(benchmark: Benchmark) -> str:
+    """A hash of what a finished training is asked beside the splits: the false triples."""
+    return _rows_hash(benchmark.negatives).hex()[:6]
+
+
+def _rows_hash(parts: Mapping[str, NDArray[np.int32]]) -> bytes:
+    found = hashlib.sha256()
+    for name, rows in parts.items():
+        found.update(f"{name} {len(rows)}\n".encode() + rows.astype("<i4").tobytes())
+    return found.digest()
 
 
 def audit(splits: Splits) -> str:
@@ -116,7 +135,7 @@ def main() -> None:
     tell(text)
     if given.scorers is None:
         output = HERE / f"{given.dataset}.results"
-        output.with_suffix(".results.json").write_text(json.dumps(told, indent=2) + "\n")
+        write_json(output.with_suffix(".results.json"), told)
         output.with_suffix(".results.md").write_text(text, encoding="utf-8")
 
 

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from entity_linking.intervals import Interval
+from kept.errors import CheckpointError
 from kept.evaluation.ranking import Direction, Filter, RankingResult, ScoresFunction, rank
 from kept.evaluation.ranking_groups import (
     CATEGORIES,
@@ -201,8 +202,19 @@ def _save(state_file: Path | None, kept: dict[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A finished result, or None where there is none yet."""
+    """A finished result, or None where there is none yet; CheckpointError: it is cut."""
     if not path.is_file():
         return None
-    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{path} is no whole result ({error}); remove it") from error
     return told
+
+
+def write_json(path: Path, told: dict[str, Any]) -> None:
+    """Write beside and rename: a run that is killed leaves no half of a result."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    beside.replace(path)

@@ -21,7 +21,7 @@ from kept.kge.comparisons import Norm
 from kept.kge.reciprocal import make_reciprocal
 from kept.kge.scorers import Scorer, make_scorer
 from kept.kge.splits import SPLITS, Splits, read_negatives, read_splits
-from kept.kge.trained import load_scorer, read_description, save_scorer
+from kept.kge.trained import check_splits, load_scorer, read_description, save_scorer
 from kept.kge.training import TrainingHistory, train
 from kept.kge.training_config import RECIPES, TrainingConfig
 from kept.randomness import generator
@@ -45,6 +45,7 @@ def train_scorer(
     if name not in RECIPES:
         raise ConfigError(f"scorer {name!r} is unknown; take one of {', '.join(RECIPES)}")
     splits = read_splits(source, holdout=holdout, seed=seed)
+    _tell_shared(splits)
     recipe_width, config = RECIPES[name]
     config = replace(config, n_epochs=epochs or config.n_epochs)
     draws = torch.Generator().manual_seed(seed)
@@ -55,8 +56,9 @@ def train_scorer(
     )  # fmt: skip
     history = _train(scorer, splits, config, draws)
     training = {
-        "seed": seed, "holdout": holdout, "config": asdict(config), "losses": history.losses,
-        "validations": history.validations, "best_epoch": history.best_epoch,
+        "seed": seed, "holdout": holdout, "splits_hash": splits.splits_hash,
+        "config": asdict(config), "losses": history.losses, "validations": history.validations,
+        "best_epoch": history.best_epoch,
     }  # fmt: skip
     save_scorer(output, scorer, splits.graph, training)
     kind = f"{name} with inverse relations" if reciprocal else name
@@ -80,6 +82,7 @@ def evaluate(
     With a folder of `negatives`, triples of test are classified too, by thresholds fitted on valid.
     """
     splits, scorer = _load(source, model)
+    check_splits(model, splits)
     if split not in SPLITS:
         raise ConfigError(f"split {split!r} is unknown; take one of {', '.join(SPLITS)}")
     result = rank(scorer, splits.as_mapping()[split], filter=_filter(splits), ties=_ties(ties),
@@ -87,12 +90,14 @@ def evaluate(
     n_unseen = splits.n_unseen(split)
     found = None if negatives is None else _classify(splits, scorer, negatives)
     if as_json:
-        told = {"metrics": result.metrics(), **result.conditions(), "n_unseen": n_unseen}
+        told = {"metrics": result.metrics(), **result.conditions(), "n_unseen": n_unseen,
+                "shared": splits.shared()}  # fmt: skip
         told |= {} if found is None else {"classification": asdict(found)}
         typer.echo(json.dumps(told, indent=2))
         return
     _show(result, f"{model.name} on {source.name}, {split}")
     typer.echo(f"{n_unseen} triples hold an entity or relation unseen in training")
+    _tell_shared(splits)
     if found is not None:
         typer.echo(f"triple classification of test: {found}")
 
@@ -156,9 +161,18 @@ def _train(
 
 
 def _load(source: Path, model: Path) -> tuple[Splits, Scorer]:
+    """The source, cut as the training cut it, and the scorer; the source may hold other triples."""
     training = read_description(model)["training"]
-    splits = read_splits(source, holdout=training["holdout"], seed=training["seed"])
+    holdout, seed = training.get("holdout", 0.05), training.get("seed", 0)
+    splits = read_splits(source, holdout=holdout, seed=seed)
     return splits, load_scorer(model, splits.graph).scorer
+
+
+def _tell_shared(splits: Splits) -> None:
+    """A tested triple that was trained on is no question: its rank says nothing."""
+    for pair, n in splits.shared().items():
+        of, other = pair.split(" in ")
+        typer.echo(f"{n} of the {len(splits.as_mapping()[of])} triples of {of} are in {other} too")
 
 
 def _filter(splits: Splits) -> Filter:

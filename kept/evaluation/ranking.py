@@ -256,13 +256,13 @@ def rank(
     made in blocks of at most `byte_budget` bytes, one row at least; ranks do not depend on it.
     Beside them stand the known answers of a block and, in the scorers of `kept.kge`, about 3 MB;
     blocks that outgrow 32 MB also get fresh pages from the system each time, which costs as much
-    as the scores. Shapes: `triples [triple 3]`.
+    as the scores. Shapes: `triples [triple 3]`. EvaluationError: a candidate that is no entity.
     """
     rows = np.asarray(triples, np.int64).reshape(-1, 3)
     skipped: dict[str, int] = {}
     inside = _inside(rows, filter.n_entities, filter.n_relations)
     _skip(skipped, OUTSIDE, int((~inside).sum()) * len(directions))
-    columns = None if isinstance(candidates, str) else np.unique(np.asarray(candidates, np.int64))
+    columns = None if isinstance(candidates, str) else _columns(candidates, filter.n_entities)
     function = scorer.scores if isinstance(scorer, HasScores) else scorer
     asked, kept, greater, equal = [], [], [], []
     for direction in directions:
@@ -293,6 +293,18 @@ def rank(
         n_asked=len(rows) * len(directions),
         n_skipped=skipped,
     )
+
+
+def _columns(candidates: NDArray[np.integer], n_entities: int) -> NDArray[np.int64]:
+    """Sorted and distinct; -1 would be the last entity to whoever indexes with it."""
+    ids = np.asarray(candidates, np.int64).ravel()
+    outside = ids[(ids < 0) | (ids >= n_entities)]
+    if len(outside):
+        raise EvaluationError(
+            f"candidate {outside[0]} is no entity: ids are 0 to {n_entities - 1}; drop names that "
+            "the graph does not hold"
+        )
+    return np.unique(ids)
 
 
 def _rank_block(

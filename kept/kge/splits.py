@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 from kept.errors import ConfigError
 from kg_loaders import KnowledgeGraph, SourceError, Triple, graph_from_records, openke, tsv
 from kg_loaders.damage import DamageReport
+from kg_loaders.errors import UnknownNodeError
 
 SPLITS = ("train", "valid", "test")
 ENDINGS = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
@@ -19,7 +23,10 @@ OPENKE_ENDINGS = ("2id.txt", "2id.txt.gz")
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """A graph that holds all triples' ids, and the three splits `[triple 3]`, disjoint."""
+    """A graph that holds all triples' ids, and the three splits `[triple 3]`.
+
+    Those of a graph are disjoint; what a benchmark folder's share is kept, and `shared` counts it.
+    """
 
     graph: KnowledgeGraph
     train: NDArray[np.int32]
@@ -29,6 +36,32 @@ class Splits:
     def as_mapping(self) -> dict[str, NDArray[np.int32]]:
         """Split name -> triples, as `Filter` and the leak audit take them."""
         return {name: getattr(self, name) for name in SPLITS}
+
+    @property
+    def splits_hash(self) -> str:
+        """SHA-256 of which triples stand in which split; their order and repeats change nothing."""
+        found = hashlib.sha256()
+        for name, rows in self.as_mapping().items():
+            distinct = np.unique(rows, axis=0)
+            found.update(f"{name} {len(distinct)}\n".encode())
+            found.update(distinct.astype("<i4").tobytes())
+        return found.hexdigest()
+
+    def shared(self) -> dict[str, int]:
+        """`"test in train"` -> triples of the one that stand in the other too; no pair with none.
+
+        A tested triple that was trained on is no question: its answer was told.
+        """
+        sizes = (self.graph.n_entities, self.graph.n_relations, self.graph.n_entities)
+        keys = {
+            name: np.ravel_multi_index(tuple(rows.T), sizes)
+            for name, rows in self.as_mapping().items()
+        }
+        found = {
+            f"{later} in {earlier}": int(np.isin(keys[later], keys[earlier]).sum())
+            for earlier, later in combinations(SPLITS, 2)
+        }
+        return {pair: n for pair, n in found.items() if n}
 
     def n_unseen(self, name: str) -> int:
         """Triples of a split with an entity or a relation that no training triple has."""
@@ -43,11 +76,11 @@ def read_splits(path: Path, *, holdout: float, seed: int) -> Splits:
     A graph is cut by `seed`: the share `holdout` of its triples is tested, as much is for
     validation. A benchmark folder brings its own splits and `holdout` is not used; OpenKE's form
     (train2id.txt, valid2id.txt, test2id.txt) is one too. SourceError, DamageError, ConfigError say
-    what is missing or malformed.
+    what is missing, empty or malformed.
     """
     if (path / "manifest.json").is_file():
         return _cut(KnowledgeGraph.open(path), holdout, seed)
-    parts = [_read(path, name) for name in SPLITS]
+    parts = [[triple for _, triple in _read(path, name)] for name in SPLITS]
     graph = graph_from_records([triple for part in parts for triple in part], sources=[path.name])
     entities = {name: i for i, name in enumerate(graph.entities)}
     relations = {name: i for i, name in enumerate(graph.relations)}
@@ -73,29 +106,41 @@ def _cut(graph: KnowledgeGraph, holdout: float, seed: int) -> Splits:
 def read_negatives(folder: Path, splits: Splits) -> dict[str, NDArray[np.int32]]:
     """False triples of valid and test `[triple 3]`: `valid_negatives` and `test_negatives`.
 
-    The files end as those of `read_splits` do. UnknownNodeError: a name that no split holds;
-    SourceError: no file.
+    The files end as those of `read_splits` do. UnknownNodeError: a name that no split holds, with
+    its line; SourceError: no file, or an empty one.
     """
     graph = splits.graph
+    entities, relations = graph.entities, graph.relations
     negatives = {}
     for name in ("valid", "test"):
-        triples = _read(folder, f"{name}_negatives")
-        negatives[name] = np.array(
-            [(graph.entities.id(h), graph.relations.id(r), graph.entities.id(t))
-             for h, r, t in triples],
-            np.int32,
-        ).reshape(-1, 3)  # fmt: skip
+        rows = []
+        for place, (head, relation, tail) in _read(folder, f"{name}_negatives"):
+            try:
+                rows.append((entities.id(head), relations.id(relation), entities.id(tail)))
+            except UnknownNodeError as error:
+                raise UnknownNodeError(
+                    f"{place}: {error}; drop the line, or give the negatives of this benchmark"
+                ) from error
+        negatives[name] = np.array(rows, np.int32)
     return negatives
 
 
-def _read(folder: Path, name: str) -> list[Triple]:
-    for ending in ENDINGS:
+def _read(folder: Path, name: str) -> Iterator[tuple[str, Triple]]:
+    """Triples with their places; SourceError: no file, or no triple in it."""
+    path, report, n_read = _find(folder, name), DamageReport(), 0
+    read = openke.read if path.name.endswith(OPENKE_ENDINGS) else tsv.read
+    for record in read(path, report):
+        if isinstance(record, Triple):
+            n_read += 1
+            yield f"{path}, line {report.n_lines}", record
+    if not n_read:
+        raise SourceError(f"{path} holds no triple; every file of a benchmark needs one at least")
+
+
+def _find(folder: Path, name: str) -> Path:
+    for ending in (*ENDINGS, *OPENKE_ENDINGS):
         if (folder / f"{name}{ending}").is_file():
-            return list(tsv.read(folder / f"{name}{ending}", DamageReport()))
-    for ending in OPENKE_ENDINGS:
-        if (folder / f"{name}{ending}").is_file():
-            records = openke.read(folder / f"{name}{ending}", DamageReport())
-            return [record for record in records if isinstance(record, Triple)]
+            return folder / f"{name}{ending}"
     raise SourceError(
         f"{folder} is neither a graph folder (manifest.json) nor a benchmark folder: "
         f"{name}{{{','.join((*ENDINGS, *OPENKE_ENDINGS))}}} is missing"

@@ -16,6 +16,7 @@ from safetensors.torch import load, save
 from kept.errors import CheckpointError
 from kept.kge.reciprocal import Reciprocal, make_reciprocal
 from kept.kge.scorers import SCORERS, RotatE, Scorer, TransE, make_scorer
+from kept.kge.splits import Splits
 from kg_loaders import GraphMismatchError, KnowledgeGraph
 
 FORMAT_VERSION = 1
@@ -95,6 +96,26 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
     )
     scorer.load_state_dict(load(weights))
     return TrainedScorer(scorer, described["training"])
+
+
+def check_splits(folder: Path, splits: Splits) -> None:
+    """Refuse to test the scorer in `folder` on other splits than it was trained with.
+
+    A graph with one triple more is cut anew as a whole, so that most of its "test" was trained on.
+    GraphMismatchError: other splits. CheckpointError: `training` does not hold the `splits_hash`.
+    """
+    trained_with = read_description(folder)["training"].get("splits_hash")
+    if trained_with is None:
+        raise CheckpointError(
+            f"{folder / DESCRIPTION} does not say with which splits it was trained, so that test "
+            "triples may have been trained on; train again with `kept kgc train`"
+        )
+    if trained_with != splits.splits_hash:
+        raise GraphMismatchError(
+            f"{folder} was trained with splits {trained_with[:12]}, the given source has "
+            f"{splits.splits_hash[:12]}: what it tests may have been trained on; train again, or "
+            "give the source of the training"
+        )
 
 
 def read_description(folder: Path) -> dict[str, Any]:

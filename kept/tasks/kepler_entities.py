@@ -6,6 +6,8 @@ an entity that no training saw has one, too.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +31,13 @@ from kept.objectives.described_triples import Sequences, entity_text
 from kept.objectives.knowledge_embedding import word_pieces
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.tasks.description_links import description_scores, encode_sequences
-from kept.training.config import PretrainConfig, TrainConfig
+from kept.training.config import PretrainConfig, TrainConfig, binding
 from kept.training.log import Reporter
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.methods import assemble
 from kg_loaders import KnowledgeGraph
+
+TOLD = "kepler.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +94,15 @@ def train_kepler(
 ) -> TrainResult:
     """KEPLER's `ke` alone on `graph`, in `folder`; a run that was cut goes on where it stopped.
 
-    The graph goes to `folder/kg`. The loop reads texts beside the triples; they are the entities'
-    own descriptions, and no loss asks about them.
+    The graph goes to `folder/kg`, and how far it came to `folder/kepler.json`. The loop reads texts
+    beside the triples; they are the entities' own descriptions, and no loss asks about them.
+    ConfigError: the folder's run was trained on other triples.
     """
     kg, texts = folder / "kg", folder / "texts.jsonl"
     if not kg.is_dir():
         graph.save(kg)
+    elif KnowledgeGraph.open(kg).content_hash != graph.content_hash:
+        raise ConfigError(f"{kg} holds another graph; train in another folder, or remove this one")
     named = [(entity_text(graph, i, "both"), i) for i in range(graph.n_entities)]
     write_jsonl(
         (
@@ -111,7 +118,41 @@ def train_kepler(
     model, data = assemble(config)
     result = train(model, data, training, folder, reporter=reporter, resume=Resume.IF_ANY)
     load_tokenizer(host).save_pretrained(folder)
+    told = kepler_plan(graph, host=host, options=options, training=training)
+    told |= {"step": result.step, "n_steps": result.n_steps, "weights": _weights_hash(folder)}
+    beside = folder / f".{TOLD}"
+    beside.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    beside.replace(folder / TOLD)
     return result
+
+
+def kepler_plan(
+    graph: KnowledgeGraph, *, host: str, options: Mapping[str, Any], training: TrainConfig
+) -> dict[str, Any]:
+    """What decides the weights of `train_kepler`, as JSON values; budgets decide only how far."""
+    length = {"steps": training.steps, "epochs": training.epochs}
+    return {
+        "host": host, "options": dict(options), "training": binding(training) | length,
+        "triples": graph.content_hash,
+    }  # fmt: skip
+
+
+def read_kepler_state(folder: Path) -> dict[str, Any] | None:
+    """`kepler_plan` of the run in `folder`, its `step` of `n_steps`, and a hash of its `weights`.
+
+    None: no `train_kepler` ended there, or one was cut after it had begun to write its weights.
+    """
+    if not (folder / TOLD).is_file():
+        return None
+    told: dict[str, Any] = json.loads((folder / TOLD).read_text(encoding="utf-8"))
+    return told if told["weights"] == _weights_hash(folder) else None
+
+
+def _weights_hash(folder: Path) -> str:
+    found = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def encoded_texts(folder: str | Path, graph: KnowledgeGraph, *, n_tokens: int = 64) -> Tensor:

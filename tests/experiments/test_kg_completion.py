@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import yaml
 from experiments.kg_completion.__main__ import address, run
 from experiments.kg_completion.runs import Benchmark, OutOfTime, train_scorer
 from experiments.kg_completion.tables import page
+from kept.errors import CheckpointError
 from kept.kge import SCORERS, TrainingConfig
 from kept.kge.splits import read_negatives, read_splits
 
@@ -95,3 +97,43 @@ def test_a_budget_ends_a_training_and_a_changed_plan_starts_anew(toy: Benchmark,
     assert "epoch 1 of 50" in seen[0]
     assert np.isfinite(told["validations"][0][1])
     assert address(own, toy) != address({**own, "width": 8}, toy)
+
+
+def test_another_cut_of_the_same_triples_is_another_training(toy: Benchmark):
+    own, splits = small(FOLDER / "codex-s.yaml")["scorers"]["transe"], toy.splits
+    swapped = replace(splits, valid=splits.test, test=splits.valid)
+    other = Benchmark.of(swapped, toy.negatives, toy.seed)
+    assert swapped.graph.content_hash == splits.graph.content_hash
+    assert address(own, other) != address(own, toy)
+
+
+def test_negatives_given_later_are_asked_without_a_second_training(toy: Benchmark, tmp_path: Path):
+    plan = small(FOLDER / "codex-s.yaml")
+    without = run(plan, ["complex"], replace(toy, negatives={}), tmp_path, NEVER)["complex"]
+    states = [path.read_bytes() for path in tmp_path.glob("*.pt")]
+    later = run(plan, ["complex"], toy, tmp_path, NEVER)["complex"]
+    assert "classification" not in without
+    assert later.pop("classification")["n_true"] == 5
+    assert later == without
+    assert [path.read_bytes() for path in tmp_path.glob("*.pt")] == states
+    assert len(states) == 1
+
+
+def test_a_run_killed_at_its_result_goes_on_and_half_a_result_is_named(
+    toy: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    plan = small(FOLDER / "codex-s.yaml")
+
+    def cut(path: Path, text: str, **_: str) -> None:
+        path.write_bytes(text.encode()[:5])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", cut)
+        with pytest.raises(KeyboardInterrupt):
+            run(plan, ["transe"], toy, tmp_path, NEVER)
+    assert run(plan, ["transe"], toy, tmp_path, NEVER)["transe"]["metrics"]["mrr"] > 0
+    place = next(tmp_path.glob("transe-*.json"))
+    place.write_text('{"mrr"')
+    with pytest.raises(CheckpointError, match=r"transe-.*json is no whole result .* remove it"):
+        run(plan, ["transe"], toy, tmp_path, NEVER)

@@ -67,7 +67,7 @@ def test_inverse_relations_and_triple_classification(benchmark_folder: Path, tmp
     (tmp_path / "test_negatives.txt").write_text("e01\tnext\tnobody\n")
     refused = kept(*arguments)
     assert refused.exit_code == 1
-    assert "'nobody' is not among" in refused.stderr
+    assert "test_negatives.txt, line 1: 'nobody' is not among" in refused.stderr
 
 
 def test_a_norm_is_trained_and_kept_with_the_model(benchmark_folder: Path, tmp_path: Path):
@@ -109,6 +109,40 @@ def test_a_graph_folder_is_cut_the_same_way_each_time(tmp_path: Path, small_grap
     assert told["n_asked"] == 6
     labels = kept("predict", "Q90", "P17", "--kg", tmp_path / "kg", "-m", tmp_path / "m").stdout
     assert "France" in labels
+
+
+def test_tested_triples_that_were_trained_on_are_told(benchmark_folder: Path, tmp_path: Path):
+    for name in ("train", "valid", "test"):
+        lines = (benchmark_folder / f"{name}.txt").read_text()
+        told = "e00\tnext\te01\n" if name == "test" else ""
+        (tmp_path / f"{name}.txt").write_text(lines + told)
+    trained = kept("train", tmp_path, "-o", tmp_path / "m", "--epochs", 1, "--width", 4)
+    shown = kept("eval", tmp_path, "-m", tmp_path / "m")
+    for result in (trained, shown):
+        assert "1 of the 3 triples of test are in train too" in result.stdout
+    told = json.loads(kept("eval", tmp_path, "-m", tmp_path / "m", "--json").stdout)
+    assert told["shared"] == {"test in train": 1}
+
+
+def test_a_graph_with_a_triple_less_is_not_tested_but_asked(
+    tmp_path: Path, small_graph: KnowledgeGraph
+):
+    small_graph.save(tmp_path / "kg")
+    small_graph.with_triples(small_graph.triples[1:], note="less").save(tmp_path / "less")
+    trained = kept("train", tmp_path / "kg", "-o", tmp_path / "m", "--epochs", 1, "--holdout", 0.2)
+    assert trained.exit_code == 0, trained.output
+    refused = kept("eval", tmp_path / "less", "-m", tmp_path / "m")
+    assert refused.exit_code == 1
+    assert "was trained with splits" in refused.stderr
+    asked = kept("predict", "Q90", "P17", "--kg", tmp_path / "less", "-m", tmp_path / "m")
+    assert "France" in asked.stdout
+    described = json.loads((tmp_path / "m" / "model.json").read_text())
+    described["training"] = {}  # as another program may save a scorer
+    (tmp_path / "m" / "model.json").write_text(json.dumps(described))
+    refused = kept("eval", tmp_path / "kg", "-m", tmp_path / "m")
+    assert "does not say with which splits" in refused.stderr
+    asked = kept("predict", "Q90", "P17", "--kg", tmp_path / "kg", "-m", tmp_path / "m")
+    assert asked.exit_code == 0
 
 
 def test_refusals_are_one_line_and_exit_code_1(

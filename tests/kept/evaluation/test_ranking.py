@@ -153,3 +153,13 @@ def test_wrong_shapes_rules_and_empty_results_are_errors():
         _ = empty.with_ties("average").ranks
     with pytest.raises(EvaluationError, match="known triples"):
         Filter({"a": np.array([[0, 1, 0]])}, n_entities=3, n_relations=1)
+
+
+@pytest.mark.parametrize("bad", [-1, N_ENTITIES])
+def test_a_candidate_that_is_no_entity_is_an_error(bad: int):
+    """-1 means "not in the graph" to whoever looks names up, and the last entity to numpy."""
+    scorer = Table(np.zeros((N_ENTITIES, N_RELATIONS, N_ENTITIES)))
+    known = Filter({}, n_entities=N_ENTITIES, n_relations=N_RELATIONS)
+    with pytest.raises(EvaluationError, match=f"candidate {bad} is no entity: ids are 0 to 8"):
+        rank(scorer, np.zeros((1, 3), int), filter=known, ties="realistic", directions=["tail"],
+             candidates=np.array([0, bad, -7]))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Splits come back as written, disjoint, and damage is named."""
+"""Splits come back as written, what they share is counted, and damage is named."""
 
 from __future__ import annotations
 
@@ -58,13 +58,25 @@ def test_negatives_come_in_the_ids_of_the_splits(tmp_path: Path):
     (tmp_path / "valid_negatives.txt.gz").write_bytes(gzip.compress(b"b\tr\tb\n"))
     with pytest.raises(SourceError, match="test_negatives"):
         read_negatives(tmp_path, splits)
-    (tmp_path / "test_negatives.txt").write_text("a\tr\ta\nx\tr\ta\n")
-    with pytest.raises(UnknownNodeError, match="'x'"):
+    for line in ("x\tr\ta", "a\tr\tx", "a\tx\ta"):
+        (tmp_path / "test_negatives.txt").write_text(f"a\tr\ta\n\n{line}\n")
+        with pytest.raises(UnknownNodeError, match=r"test_negatives.txt, line 3: 'x' is not among"):
+            read_negatives(tmp_path, splits)
+    (tmp_path / "test_negatives.txt").write_text("\n")
+    with pytest.raises(SourceError, match=r"test_negatives.txt holds no triple"):
         read_negatives(tmp_path, splits)
-    (tmp_path / "test_negatives.txt").write_text("")
+    (tmp_path / "test_negatives.txt").write_text("a\tr\ta\na\tr\tb\n")
     negatives = read_negatives(tmp_path, splits)
     assert negatives["valid"].tolist() == [[1, 0, 1]]
-    assert negatives["test"].shape == (0, 3)
+    assert negatives["test"].tolist() == [[0, 0, 0], [0, 0, 1]]
+
+
+def test_triples_that_stand_in_two_splits_are_counted(tmp_path: Path):
+    lines = [f"e{i}\tr{i % 3}\te{i + 1}\n" for i in range(20)]
+    parts = {"train": lines[:12], "valid": lines[12:14], "test": [*lines[10:13], *lines[14:]]}
+    write(tmp_path, **{name: "".join(part) for name, part in parts.items()})
+    splits = read_splits(tmp_path, holdout=0.1, seed=0)
+    assert splits.shared() == {"test in train": 2, "test in valid": 1}
 
 
 def test_a_graph_is_cut_by_seed(tmp_path: Path, small_graph: KnowledgeGraph):
@@ -72,6 +84,7 @@ def test_a_graph_is_cut_by_seed(tmp_path: Path, small_graph: KnowledgeGraph):
     first, again, other = (read_splits(tmp_path / "kg", holdout=0.2, seed=s) for s in (1, 1, 2))
     assert [len(part) for part in first.as_mapping().values()] == [9, 3, 3]
     assert np.array_equal(first.test, again.test)
+    assert first.shared() == {}
     assert not np.array_equal(first.test, other.test)
     together = np.concatenate(list(first.as_mapping().values()))
     assert np.array_equal(np.unique(together, axis=0), small_graph.triples)
@@ -91,6 +104,9 @@ def test_damage_is_named_with_its_place(tmp_path: Path):
         read_splits(tmp_path, holdout=0.1, seed=0)
     with pytest.raises(DamageError, match=r"valid.txt, line 2 \(byte 6\): 2 fields"):
         read_splits(write(tmp_path, valid="a\tr\tb\na\tr\n"), holdout=0.1, seed=0)
+    for name in ("valid", "test"):
+        with pytest.raises(SourceError, match=f"{name}.txt holds no triple"):
+            read_splits(write(tmp_path, **{name: ""}), holdout=0.1, seed=0)
     (tmp_path / "train.txt").write_bytes(b"\xff\tr\tb\n")
     with pytest.raises(DamageError, match=r"train.txt, line 1 .*UTF-8"):
         read_splits(tmp_path, holdout=0.1, seed=0)
@@ -112,6 +128,7 @@ def test_public_benchmarks_have_their_known_sizes(
     assert (splits.graph.n_entities, splits.graph.n_relations) == (n_entities, n_relations)
     assert [len(part) for part in splits.as_mapping().values()] == sizes
     assert splits.n_unseen("test") == n_unseen
+    assert splits.shared() == {}
 
 
 @pytest.mark.data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import torch
 
 from kept.errors import CheckpointError
 from kept.kge import SCORERS, RotatE, Scorer, TransE, make_scorer
-from kept.kge.trained import load_scorer, save_scorer
+from kept.kge.splits import Splits
+from kept.kge.trained import check_splits, load_scorer, save_scorer
 from kg_loaders import GraphMismatchError, KnowledgeGraph, Triple, graph_from_records
 
 
@@ -42,6 +44,22 @@ def test_another_graph_is_refused_by_both_hashes(tmp_path: Path, small_graph: Kn
     assert other.id_space_hash[:12] in str(caught.value)
     with pytest.raises(CheckpointError, match="has others"):
         save_scorer(tmp_path / "n", make("complex", small_graph), other, {})
+
+
+def test_other_splits_are_refused_by_both_hashes(tmp_path: Path, small_graph: KnowledgeGraph):
+    rows = small_graph.triples
+    splits = Splits(small_graph, rows[:8], rows[8:10], rows[10:])
+    scorer = make("complex", small_graph)
+    save_scorer(tmp_path / "m", scorer, small_graph, {"splits_hash": splits.splits_hash})
+    check_splits(tmp_path / "m", replace(splits, test=splits.test[::-1]))
+    other = replace(splits, train=rows[:9], valid=rows[9:10])
+    with pytest.raises(GraphMismatchError, match="train again") as caught:
+        check_splits(tmp_path / "m", other)
+    for one in (splits, other):
+        assert one.splits_hash[:12] in str(caught.value)
+    save_scorer(tmp_path / "old", scorer, small_graph, {})
+    with pytest.raises(CheckpointError, match=r"with which splits .* train again"):
+        check_splits(tmp_path / "old", splits)
 
 
 def test_a_flipped_byte_a_missing_file_and_an_existing_folder_are_errors(
