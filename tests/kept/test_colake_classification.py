@@ -13,7 +13,7 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW, KnowledgeBatch
 from kept.encoders.colake import CoLAKEConfig
 from kept.errors import BatchError, ConfigError
-from kept.heads.classification import for_classification
+from kept.heads.colake import for_classification
 from kept.heads.model import KnowledgeForTask
 from kept.heads.samples import (
     GraphSample,

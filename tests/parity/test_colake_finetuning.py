@@ -29,7 +29,7 @@ from kept.evaluation.cloze import (
     word_forms,
 )
 from kept.graphs.graph import NodeKind
-from kept.heads.classification import for_classification
+from kept.heads.colake import for_classification
 from kept.heads.model import KnowledgeForTask
 from kept.heads.samples import (
     SPECIAL_ENTITIES,

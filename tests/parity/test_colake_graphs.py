@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.graphs.checks import check
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
-from kept.graphs.original import (
+from kept.graphs.original_colake import (
     OriginalConfig,
     OriginalNeighbours,
     build_original,

@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from kept.adapters.original import pair_sample, sub_sample, typed_sample
+from kept.adapters.original_kadapter import pair_sample, sub_sample, typed_sample
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.evaluation.classification import (
     loose_scores,
