@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from kept.errors import EvaluationError
-from kept.evaluation.statistics import Interval, bootstrap_interval
+from kept.evaluation.statistics import Interval, bootstrap_interval, macro_interval
 from kept.probing.items import ClozeItem
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking, RankingName
 from kg_loaders import KnowledgeGraph
@@ -96,21 +96,24 @@ def macro_row(
 ) -> ProbeRow:
     """The mean over relations of what each scores: LAMA's number (Petroni et al. 2019, table 2).
 
-    The interval draws facts, each with the weight that its relation's size gives it.
+    The interval draws facts, and averages each resample in the same way (`macro_interval`).
     """
     groups = _by_relation(result)
     rows = [_row(name, part, ranking, None, baseline) for name, part in groups.items()]
     rows = [row for row in rows if row.n_scored]
     scored = result.scored(ranking)
-    sizes = {row.name: row.n_scored for row in rows}
-    weights = np.array([len(scored) / len(rows) / sizes[a.relation] for a, _ in scored])
-    hits = np.array([found.hit(1) for _, found in scored]) * weights
+    relations = [answer.relation for answer, _ in scored]
+    clusters = [answer.group for answer, _ in scored]
+    interval = None
+    if len(frozenset(clusters)) > 1:
+        hits = [found.hit(1) for _, found in scored]
+        interval = macro_interval(hits, relations, generator=generator, clusters=clusters)
     return ProbeRow(
         f"mean of {len(rows)} relations",
         len(result.answers),
         len(scored),
         _mean([row.p_at_1 for row in rows]),
-        _interval(hits, [answer.group for answer, _ in scored], generator),
+        interval,
         _mean([row.p_at_10 for row in rows]),
         _mean([row.reciprocal for row in rows]),
         _mean([row.calibration_error for row in rows]),

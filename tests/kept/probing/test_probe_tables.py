@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,15 @@ def test_rows_of_relations_their_mean_and_the_whole() -> None:
     assert macro.interval.low < 1 / 3 < macro.interval.high
     nothing = total_row(RESULT, "objects", generator=draws())
     assert (nothing.n_scored, nothing.majority, nothing.p_at_10) == (0, None, None)
+
+
+def test_the_mean_of_relations_is_sure_where_all_is_right() -> None:
+    names = ["small"] * 10 + ["large"] * 990
+    answers = [answer(str(i), name, "a", 1) for i, name in enumerate(names)]
+    result = dataclasses.replace(RESULT, answers=tuple(answers))
+    found = macro_row(result, "restricted", generator=draws()).interval
+    assert found is not None
+    assert (found.estimate, found.low, found.high) == (1, 1, 1)
 
 
 def test_majority_from_a_training_list_and_its_ties() -> None:
