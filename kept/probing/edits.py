@@ -116,8 +116,8 @@ def draw_edits(
 ) -> list[FactEdit]:
     """Up to `n` facts of `items` that the graph holds, each with another answer of its relation.
 
-    New answers are drawn evenly from those of the relation's items that read otherwise and are not
-    true of the head.
+    New answers are drawn evenly from those of the relation's items that the graph knows, that read
+    otherwise and are not true of the head.
     """
     facts: dict[Fact, str] = {}
     answers: dict[str, dict[str, str]] = {}
@@ -134,12 +134,12 @@ def draw_edits(
         others = [
             (tail, answer)
             for tail, answer in sorted(answers[fact[1]].items())
-            if answer != facts[fact] and not _holds(graph, (*fact[:2], tail))
-        ]
+            if answer != facts[fact] and tail in graph.entities
+            and not _holds(graph, (*fact[:2], tail))
+        ]  # fmt: skip
         if others and _holds(graph, fact):
             tail, answer = others[int(generator(seed, "new answer", *fact).integers(len(others)))]
-            if graph.entities.find(tail) is not None:
-                found.append(FactEdit(fact, tail, facts[fact], answer))
+            found.append(FactEdit(fact, tail, facts[fact], answer))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -167,3 +168,15 @@ def test_a_network_that_reads_the_graph_moves_and_one_that_does_not_stays(
     assert rows["graph"]["edited"].n_shown == 1
     assert rows["graph"]["edited"].score_change != 0
     assert all(row.score_change == 0 for row in rows["weights"].values())
+
+
+def test_a_new_answer_is_known_to_the_graph(
+    small_graph: KnowledgeGraph, items: list[ClozeItem]
+) -> None:
+    (paris,) = (item for item in items if item.fact == ("Q142", "P36", "Q90"))
+    strangers = [
+        dataclasses.replace(paris, answer=f"X{i}", fact=("Q142", "P36", f"X{i}")) for i in range(50)
+    ]
+    edits = draw_edits([*items, *strangers], small_graph, 100, seed=3)
+    (edit,) = (edit for edit in edits if edit.fact == paris.fact)
+    assert edit.tail in small_graph.entities
