@@ -188,7 +188,10 @@ def _tell_edits(
     edits = draw_edits(asked.items, graph, n, seed=seed)
     if not edits:
         raise ConfigError("no asked fact of the graph can get another answer of its relation")
-    console.print(f"{len(edits)} of {n} edits, each alone; asked facts are shown\n")
+    console.print(
+        f"{len(edits)} of {n} edits, each alone; no fact is hidden, and shown counts the questions "
+        "where the fact that is true after the edit was among those read\n"
+    )
     rows = summarise(probe_edits(graph, edits, asked.items, ask, seed=seed), seed=seed)
     console.print(edit_table(rows))
     return [dataclasses.asdict(row) for row in rows]
