@@ -54,8 +54,8 @@ class Questions:
     """Everything that is asked, and what was left out on the way (`counts`).
 
     `items` are the probed facts in LAMA's words, `paraphrases` some of them in ParaRel's, `altered`
-    some of them negated and misprimed. `baseline` is the most frequent object of each relation
-    among all facts of T-REx that are not probed.
+    some of them negated and misprimed. `baseline` names the objects of each relation by
+    their frequency among all facts of T-REx that are not probed.
     """
 
     items: tuple[ClozeItem, ...]
@@ -103,7 +103,7 @@ def read_questions(folder: Path, study: Study, world: World) -> Questions:
         further,
         objects_of(questions(everything, lama_templates(folder), DamageReport(), known={})),
         tuple(word for word in whole_file(folder / VOCABULARY).decode().split("\n") if word),
-        majority([], others),
+        majority(items, others),
         tuple(subject_degrees(items, graph)),
         {
             name: f"{report} {report.skipped or ''}".strip() for name, report in reports.items()

@@ -62,7 +62,8 @@ def _about(study: Study) -> str:
         f"{study.training.batch_size} sentences. *objects*: among all objects of the relation, of "
         "any number of pieces; *restricted*: among the one-piece words of LAMA's common "
         "vocabulary. P@1 in per cent with 95 % intervals (facts drawn together); majority: the "
-        "relation's most frequent object among the facts that are not probed."
+        "relation's most frequent object among the facts that are not probed, other right answers "
+        "of the question left out, as they are for every row."
     )
 
 

@@ -272,7 +272,10 @@ def _tell(
         }
     for reason, n in result.left_out.items():
         console.print(f"no candidates, {reason}: {n}")
-    console.print(f"majority: the most frequent object of a relation among the {baseline.source}\n")
+    console.print(
+        f"majority: the most frequent object of a relation among the {baseline.source}, other "
+        "right answers left out\n"
+    )
     return told
 
 
