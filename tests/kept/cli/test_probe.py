@@ -123,6 +123,19 @@ def test_edits_are_told(run: Any, tmp_path: Path) -> None:
     assert edited["score_change"] != 0
 
 
+def test_edits_that_cannot_be_are_known_before_a_model_is_asked(
+    run: Any, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triples = [Triple("paris", "in", "france"), Triple("lyon", "in", "france")]
+    labels = [Text(n, TextKind.LABEL, n.title(), "en") for n in ("paris", "lyon", "france")]
+    graph_from_records([*triples, *labels]).save(tmp_path / "one")
+    monkeypatch.setattr("kept.cli.probe_run.probe", lambda *_, **__: pytest.fail("was asked"))
+    edits = ("--mode", "both", "--edits", "2", "-o", str(tmp_path / "out"))
+    done = run("--kg", str(tmp_path / "one"), *edits, kg=False)
+    assert done.exit_code == 1
+    assert "ask relations with several objects" in done.output.replace("\n", " ")
+
+
 def test_faults_are_explained(run: Any, world: Path, tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("\n")
     lama = ("--data", str(world / "lama"), "--collection")
