@@ -25,6 +25,7 @@ from kept.evaluation.leakage import (
     pairs_in_graph,
     triples_in_graph,
 )
+from kept.files import write_whole
 from kept.probing.candidates import whole_words
 from kept.probing.collections import Draw, collection_questions
 from kept.probing.edits import FactEdit, draw_edits, edit_table, probe_edits, summarise
@@ -53,7 +54,6 @@ from kept.probing.tables import (
 )
 from kept.probing.templates import read_templates
 from kept.randomness import generator
-from kept.tasks.answers import write_whole
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
