@@ -8,16 +8,20 @@ subject of one (linked) and its answer (in the string). So the settings differ i
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from entity_linking.annotations import to_json
 from entity_linking.mentions import LinkedText
 from entity_linking.relations import RelationExample
+from experiments.lama.stored import fingerprint
 from experiments.pretraining.data import Corpus, link_documents
 from experiments.wk_completion.data import read_world as read_examples
 from kept.evaluation.leakage import (
@@ -64,6 +68,15 @@ class World:
     def corpus(self, knowledge: Knowledge) -> Corpus:
         """The text with one of the graphs."""
         return Corpus(self.graphs[knowledge], self.documents)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of everything that a row is trained with or asked about."""
+        return fingerprint(
+            [dataclasses.astuple(fact) for fact in self.facts],
+            [self.graphs[knowledge].content_hash for knowledge in KNOWLEDGE],
+            [[to_json(text).decode() for text in document] for document in self.documents],
+        )
 
     @property
     def triples(self) -> NDArray[np.int32]:

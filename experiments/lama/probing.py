@@ -12,13 +12,14 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from entity_linking.annotations import whole_file
 from experiments.lama.data import World
-from experiments.lama.study import HOST, Row, Study
-from experiments.pretraining.study import write_json
+from experiments.lama.stored import fingerprint, read_stored, write_stored
+from experiments.lama.study import HOST, Row, Study, read_trained
 from kept.errors import EvaluationError
 from kept.probing.collections import Draw, lama_templates, pararel_templates, read_collection
 from kept.probing.engine import objects_of, probe
@@ -54,8 +55,8 @@ class Questions:
     """Everything that is asked, and what was left out on the way (`counts`).
 
     `items` are the probed facts in LAMA's words, `paraphrases` some of them in ParaRel's, `altered`
-    some of them negated and misprimed. `baseline` is the most frequent object of each relation
-    among all facts of T-REx that are not probed.
+    some of them negated and misprimed. `baseline` names the objects of each relation by
+    their frequency among all facts of T-REx that are not probed.
     """
 
     items: tuple[ClozeItem, ...]
@@ -67,6 +68,20 @@ class Questions:
     baseline: Majority
     degrees: tuple[int | None, ...]
     counts: Mapping[str, str]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of every question, candidate and object of the baseline."""
+        altered = [form for one in self.altered for form in (one.original, one.negated,
+                   one.misprimed) if form is not None]  # fmt: skip
+        groups = (self.items, self.paraphrases, altered, *self.further.values())
+        return fingerprint(
+            [[(i.id, i.linked.text, i.answer, i.also_right, i.fact) for i in g] for g in groups],
+            {name: list(found) for name, found in self.objects.items()},
+            self.vocabulary,
+            {name: list(found) for name, found in self.baseline.ranked.items()},
+            self.degrees,
+        )
 
 
 def read_questions(folder: Path, study: Study, world: World) -> Questions:
@@ -103,7 +118,7 @@ def read_questions(folder: Path, study: Study, world: World) -> Questions:
         further,
         objects_of(questions(everything, lama_templates(folder), DamageReport(), known={})),
         tuple(word for word in whole_file(folder / VOCABULARY).decode().split("\n") if word),
-        majority([], others),
+        majority(items, others),
         tuple(subject_degrees(items, graph)),
         {
             name: f"{report} {report.skipped or ''}".strip() for name, report in reports.items()
@@ -130,32 +145,41 @@ def modes(row: Row) -> tuple[Mode, ...]:
 def probe_row(
     row: Row, study: Study, world: World, asked: Questions, out: Path
 ) -> list[dict[str, Any]]:
-    """Ask a trained row everything; writes and returns `result.json`, a value for each mode."""
+    """Ask a trained row everything; writes and returns `result.json`, a value for each mode.
+
+    Raises `CheckpointError` where what is there came of other settings or data.
+    """
     done = out / row.name / RESULT
-    if done.exists():
-        told: list[dict[str, Any]] = json.loads(done.read_text(encoding="utf-8"))
-        return told
-    names = helpful_names(world, asked, out)
+    data = fingerprint(world.fingerprint, asked.fingerprint)
+    origin = {"settings": study.probe_settings_of(row), "data": data}
+    found: list[dict[str, Any]] | None = read_stored(done, origin)
+    if found is not None:
+        return found
+    names = helpful_names(study, world, asked, out)
     told = []
     for mode in modes(row):
-        model = open_row(row, mode, world, out)
+        model = open_row(row, mode, study, world, out)
         told.append(_probe_mode(model, row, study, asked, names, out))
-    write_json(done, told)
+    write_stored(done, origin, told)
     return told
 
 
-def open_row(row: Row, mode: Mode, world: World, out: Path) -> ClozeModel:
+def open_row(row: Row, mode: Mode, study: Study, world: World, out: Path) -> ClozeModel:
     """A trained row, ready to be asked; facts that are asked are shown where its graph has them."""
+    read_trained(row, study, world, out)
     shown = mode == "graph" and row.knowledge == "given"
     graph = world.graphs[row.graph_setting()]
     return open_model(out / row.name, mode, graph, show_asked=shown)
 
 
-def helpful_names(world: World, asked: Questions, out: Path) -> frozenset[str]:
+def helpful_names(study: Study, world: World, asked: Questions, out: Path) -> frozenset[str]:
     """Ids of the probed questions that LAMA-UHN keeps, as the row `host` guesses names."""
     path = out / NAMES
-    if not path.exists():
-        model = open_row(Row(HOST), "weights", world, out)
+    data = fingerprint(world.fingerprint, asked.fingerprint)
+    origin = {"settings": study.probe_settings_of(Row(HOST)), "data": data}
+    told = read_stored(path, origin)
+    if told is None:
+        model = open_row(Row(HOST), "weights", study, world, out)
 
         def ranks(items: Sequence[ClozeItem]) -> list[int | None]:
             result = probe(model, items, vocabulary=asked.vocabulary, objects=None)
@@ -165,8 +189,9 @@ def helpful_names(world: World, asked: Questions, out: Path) -> frozenset[str]:
         found: WithoutHelpfulNames = without_helpful_names(
             asked.items, ranks, model="the row host", candidates="LAMA's common vocabulary"
         )
-        write_json(path, {"told": str(found), "kept": [item.id for item in found.items]})
-    return frozenset(json.loads(path.read_text(encoding="utf-8"))["kept"])
+        told = {"told": str(found), "kept": [item.id for item in found.items]}
+        write_stored(path, origin, told)
+    return frozenset(told["kept"])
 
 
 def _probe_mode(

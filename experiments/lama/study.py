@@ -9,7 +9,6 @@ without the probed facts and on one with them.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from experiments.lama.data import KNOWLEDGE, Knowledge, World
+from experiments.lama.stored import Origin, fingerprint, read_stored, write_stored
 from experiments.pretraining.study import (
     Ledger,
     MethodPlan,
@@ -85,6 +85,19 @@ class Study(BaseModel):
         changes = self.plan(row).training | {"seed": self.seed}
         return TrainConfig.model_validate(self.training.model_dump() | changes)
 
+    def settings_of(self, row: Row) -> str:
+        """Fingerprint of what a trained row depends on, the first stage included."""
+        shared = {"host", "seed", "facts_per_relation", "n_texts", "builder", "head"}
+        first = self.model_dump(mode="json", include=shared)
+        if row.method == HOST:
+            return fingerprint(first)
+        own = self.training_of(row).model_dump(mode="json"), self.plan(row).model_dump(mode="json")
+        return fingerprint(first, row.name, *own)
+
+    def probe_settings_of(self, row: Row) -> str:
+        """Fingerprint of what the answers of a row depend on."""
+        return fingerprint(self.settings_of(row), self.paraphrased, self.altered)
+
     def plan(self, row: Row) -> MethodPlan:
         """What differs for a row's method."""
         return self.methods.get(row.method, MethodPlan())
@@ -122,12 +135,12 @@ def train_row(
 ) -> dict[str, Any]:
     """Train a row to its end, or go on where it was cut; writes and returns `trained.json`.
 
-    Raises `ConfigError` where the first stage has not been trained yet.
+    Raises `ConfigError` where the first stage has not been trained yet, `CheckpointError` where
+    it or the row was trained with other settings or data.
     """
     folder = out / row.name
-    done = folder / TRAINED
-    if done.exists():
-        found: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
+    found: dict[str, Any] | None = read_trained(row, study, world, out)
+    if found is not None:
         return found
     objectives = _objectives(row, study)
     model = new_model(row, study, world, out, objectives)
@@ -153,15 +166,25 @@ def train_row(
         "data": str(data),
         "graph": corpus.graph.content_hash,
     }
-    write_json(done, told)
+    write_stored(folder / TRAINED, _origin(row, study, world), told)
     return told
+
+
+def read_trained(row: Row, study: Study, world: World, out: Path) -> dict[str, Any] | None:
+    """What was told of a row's training, None before it; raises `CheckpointError` for another."""
+    found: dict[str, Any] | None = read_stored(out / row.name / TRAINED, _origin(row, study, world))
+    return found
+
+
+def _origin(row: Row, study: Study, world: World) -> Origin:
+    return {"settings": study.settings_of(row), "data": world.fingerprint}
 
 
 def new_model(
     row: Row, study: Study, world: World, out: Path, objectives: Mapping[str, Mapping[str, Any]]
 ) -> KnowledgeForPreTraining:
     """A row's model before its training, with the first stage's weights unless it is that."""
-    first = None if row.method == HOST else _first_stage(study, out)
+    first = None if row.method == HOST else _first_stage(study, world, out)
     host = hosts.load_host(study.host) if first is None else first.encoder.host
     graph, words = world.graphs[row.graph_setting()], hosts.load_tokenizer(study.host)
     with torch.random.fork_rng():
@@ -193,9 +216,9 @@ def copy_head(source: KnowledgeForPreTraining, target: KnowledgeForPreTraining) 
         raise ConfigError(f"{list(target.objectives)} have no head over words; add mlm")
 
 
-def _first_stage(study: Study, out: Path) -> KnowledgeForPreTraining:
+def _first_stage(study: Study, world: World, out: Path) -> KnowledgeForPreTraining:
     folder = out / HOST
-    if not (folder / TRAINED).exists():
+    if read_trained(Row(HOST), study, world, out) is None:
         raise ConfigError(f"{folder} holds no first stage of {study.host}; run row {HOST!r} first")
     return KnowledgeForPreTraining.from_pretrained(folder)
 

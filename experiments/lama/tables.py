@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments.lama.data import KNOWLEDGE
 from experiments.lama.probing import NAMES, RESULT
-from experiments.lama.study import TEXT_ONLY, TRAINED, Study
+from experiments.lama.stored import read_stored, require_same_data
+from experiments.lama.study import HOST, TEXT_ONLY, TRAINED, Study
 from experiments.pretraining.study import write_json
 from kept.evaluation.statistics import paired_bootstrap_interval, sign_flip_test, verdict
 from kept.probing.results import read_answers
@@ -22,10 +22,23 @@ HEADINGS = {
 
 
 def write_tables(study: Study, out: Path) -> str:
-    """Write `results.json` and `results.md` in `out`, and return the text."""
+    """Write `results.json` and `results.md` in `out`, and return the text.
+
+    Raises `CheckpointError` for a file that came of other settings, or of other data than the rest.
+    """
     rows = {row.name: row for row in study.rows}
-    told = [one for name in rows for one in _read(out / name / RESULT, [])]
-    trained = {name: _read(out / name / TRAINED, {}) for name in rows}
+    results = {name: out / name / RESULT for name in rows}
+    told = [
+        one
+        for name, path in results.items()
+        for one in read_stored(path, {"settings": study.probe_settings_of(rows[name])}) or []
+    ]
+    trained = {
+        name: read_stored(out / name / TRAINED, {"settings": study.settings_of(row)}) or {}
+        for name, row in rows.items()
+    }
+    require_same_data(results.values())
+    require_same_data(out / name / TRAINED for name in rows)
     missing = [name for name in rows if not (out / name / RESULT).exists()]
     found = {
         "trained": trained, "probed": told, "missing": missing,
@@ -43,8 +56,9 @@ def to_markdown(study: Study, found: Told, out: Path) -> str:
     parts = [_about(study), _main_table(study, told, found["differences"])]
     if found["missing"]:
         parts.append(f"Not run yet: {', '.join(found['missing'])}.")
-    if (out / NAMES).exists():
-        parts.append(f"LAMA-UHN: {_read(out / NAMES, {})['told']}.")
+    names = read_stored(out / NAMES, {"settings": study.probe_settings_of(study.row(HOST))})
+    if names is not None:
+        parts.append(f"LAMA-UHN: {names['told']}.")
     parts += [_training_table(found["trained"]), _robustness(told), _further(told)]
     parts += [_by_degree(told), _by_relation(told)]
     for knowledge in KNOWLEDGE:
@@ -62,7 +76,8 @@ def _about(study: Study) -> str:
         f"{study.training.batch_size} sentences. *objects*: among all objects of the relation, of "
         "any number of pieces; *restricted*: among the one-piece words of LAMA's common "
         "vocabulary. P@1 in per cent with 95 % intervals (facts drawn together); majority: the "
-        "relation's most frequent object among the facts that are not probed."
+        "relation's most frequent object among the facts that are not probed, other right answers "
+        "of the question left out, as they are for every row."
     )
 
 
@@ -189,10 +204,6 @@ def _differences(told: Iterable[Told], study: Study, out: Path) -> dict[str, Tol
             "n": len(pairs), "verdict": verdict(interval, p, ours=one["row"], theirs="text only"),
         }  # fmt: skip
     return differences
-
-
-def _read(path: Path, default: Any) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
 
 
 def _table(columns: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:

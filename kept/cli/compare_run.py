@@ -18,7 +18,7 @@ from transformers.utils.logging import disable_progress_bar
 from kept.cli.progress import TrainingProgress
 from kept.cli.training_run import asked_to_stop
 from kept.errors import ConfigError
-from kept.tasks.answers import write_whole
+from kept.files import write_whole
 from kept.tasks.controls import Knowledge
 from kept.tasks.experiment import Experiment
 from kept.tasks.experiment_comparison import compare

@@ -13,7 +13,8 @@ from transformers.utils.logging import disable_progress_bar
 
 from kept.cli.progress import TrainingProgress
 from kept.cli.training_run import asked_to_stop, read_run, tell
-from kept.tasks.answers import ANSWERS, write_answers, write_whole
+from kept.files import write_whole
+from kept.tasks.answers import ANSWERS, write_answers
 from kept.tasks.assembly import assemble
 from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_config import FinetuneConfig

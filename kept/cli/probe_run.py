@@ -25,9 +25,10 @@ from kept.evaluation.leakage import (
     pairs_in_graph,
     triples_in_graph,
 )
+from kept.files import write_whole
 from kept.probing.candidates import whole_words
 from kept.probing.collections import Draw, collection_questions
-from kept.probing.edits import draw_edits, edit_table, probe_edits, summarise
+from kept.probing.edits import FactEdit, draw_edits, edit_table, probe_edits, summarise
 from kept.probing.engine import probe
 from kept.probing.facts import QuestionSet
 from kept.probing.graph_items import graph_questions
@@ -65,6 +66,11 @@ MEANING = {
     "objects": "among all objects of the relation, by mean log-probability",
 }
 
+EDITS = (
+    "no fact is hidden, and shown counts the questions where the fact that is true after the edit "
+    "was among those read"
+)
+
 
 def run(
     model: str,
@@ -95,36 +101,27 @@ def run(
     if graph is not None and mode != "weights":
         _require_known(asked, graph)
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    _tell_questions(console, asked, graph)
-    checks = audit(asked.items, graph)
-    console.print(audit_table(checks) + "\n")
-    scores: dict[str, Any] = {
-        "seed": seed,
-        "collection": collection,
-        "templates": asked.texts,
-        "default_templates": asked.by_default,
-        "left_out": asked.left_out,
-        "audit": [dataclasses.asdict(check) for check in checks],
-    }
+    drawn = _drawn_edits(asked, graph, edits, seed)
+    words = None if vocabulary is None else _words(vocabulary)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    scores: dict[str, Any] = {"seed": seed, "collection": collection}
+    scores |= _tell_questions(console, asked, graph)
     likelihood: Likelihood = "one_by_one" if one_by_one else "at_once"
     for chosen in MODES[mode]:
         asking = open_model(model, chosen, graph, show_asked=show_asked and chosen == "graph")
+        found = words or whole_words(asking.tokenizer)
         result = probe(
-            asking,
-            asked.items,
-            vocabulary=whole_words(asking.tokenizer) if vocabulary is None else _words(vocabulary),
-            objects=asked.objects,
-            likelihood=likelihood,
+            asking, asked.items, vocabulary=found, objects=asked.objects, likelihood=likelihood
         )
         scores[chosen] = _tell(console, result, asked, graph, seed)
         if output is not None:
-            output.mkdir(parents=True, exist_ok=True)
             write_answers(result, output / f"answers-{chosen}.jsonl")
-    if edits and graph is not None:
-        scores["edits"] = _tell_edits(console, model, graph, asked, edits, likelihood, seed)
+    if drawn and graph is not None:
+        console.print(f"{len(drawn)} of {edits} edits, each alone; {EDITS}\n")
+        scores["edits"] = _tell_edits(console, model, graph, asked, drawn, likelihood, seed)
     if output is not None:
-        text = json.dumps(scores, indent=2, ensure_ascii=False)
-        (output / "scores.json").write_text(text + "\n", encoding="utf-8")
+        write_whole(output / "scores.json", json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
         typer.echo(f"scores in {output / 'scores.json'}, answers beside them")
 
 
@@ -170,12 +167,27 @@ def _require_known(asked: QuestionSet, graph: KnowledgeGraph) -> None:
         )
 
 
+def _drawn_edits(
+    asked: QuestionSet, graph: KnowledgeGraph | None, n: int, seed: int
+) -> list[FactEdit]:
+    """Drawn before a model is asked, so that nothing is asked in vain where there are none."""
+    if not n or graph is None:
+        return []
+    edits = draw_edits(asked.items, graph, n, seed=seed)
+    if not edits:
+        raise ConfigError(
+            "no asked fact of the graph can get another answer of its relation; ask relations with "
+            "several objects, or leave out --edits"
+        )
+    return edits
+
+
 def _tell_edits(
     console: Console,
     model: str,
     graph: KnowledgeGraph,
     asked: QuestionSet,
-    n: int,
+    edits: Sequence[FactEdit],
     likelihood: Likelihood,
     seed: int,
 ) -> list[dict[str, Any]]:
@@ -185,10 +197,6 @@ def _tell_edits(
         reader = open_model(model, "graph", changed, show_asked=True)
         return probe(reader, items, vocabulary=None, objects=asked.objects, likelihood=likelihood)
 
-    edits = draw_edits(asked.items, graph, n, seed=seed)
-    if not edits:
-        raise ConfigError("no asked fact of the graph can get another answer of its relation")
-    console.print(f"{len(edits)} of {n} edits, each alone; asked facts are shown\n")
     rows = summarise(probe_edits(graph, edits, asked.items, ask, seed=seed), seed=seed)
     console.print(edit_table(rows))
     return [dataclasses.asdict(row) for row in rows]
@@ -221,7 +229,10 @@ def _words(path: Path) -> list[str]:
     return words
 
 
-def _tell_questions(console: Console, asked: QuestionSet, graph: KnowledgeGraph | None) -> None:
+def _tell_questions(
+    console: Console, asked: QuestionSet, graph: KnowledgeGraph | None
+) -> dict[str, Any]:
+    """Print what is asked and what could give it away; the same as JSON."""
     n_facts = len(frozenset(item.group or item.id for item in asked.items))
     console.print(
         f"{len(asked.items)} questions about {n_facts} of {asked.n_drawn_from} facts of "
@@ -235,7 +246,14 @@ def _tell_questions(console: Console, asked: QuestionSet, graph: KnowledgeGraph 
     for relation, texts in asked.texts.items():
         note = " (default: the relation's label)" if relation in asked.by_default else ""
         console.print(f"{relation}: {' | '.join(texts)}{note}")
-    console.print()
+    checks = audit(asked.items, graph)
+    console.print("\n" + audit_table(checks) + "\n")
+    return {
+        "templates": asked.texts,
+        "default_templates": asked.by_default,
+        "left_out": asked.left_out,
+        "audit": [dataclasses.asdict(check) for check in checks],
+    }
 
 
 def _tell(
@@ -269,7 +287,10 @@ def _tell(
         }
     for reason, n in result.left_out.items():
         console.print(f"no candidates, {reason}: {n}")
-    console.print(f"majority: the most frequent object of a relation among the {baseline.source}\n")
+    console.print(
+        f"majority: the most frequent object of a relation among the {baseline.source}, other "
+        "right answers left out\n"
+    )
     return told
 
 

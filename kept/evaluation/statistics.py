@@ -6,7 +6,7 @@ Axis legend: item (a question, a sentence, a seed), resample.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ __all__ = [
     "Interval",
     "bootstrap_interval",
     "holm",
+    "macro_interval",
     "paired_bootstrap_interval",
     "seed_interval",
     "sign_flip_test",
@@ -48,6 +49,61 @@ def bootstrap_interval(
         sums, sizes, generator=generator, n_resamples=n_resamples, confidence=confidence
     )
     return interval if clusters is None else replace(interval, method="cluster bootstrap")
+
+
+def macro_interval(
+    values: ArrayLike,
+    strata: Sequence[object],
+    *,
+    generator: np.random.Generator,
+    clusters: Sequence[object] | None = None,
+    n_resamples: int = 2000,
+    confidence: float = 0.95,
+) -> Interval:
+    """Percentile interval of the mean over `strata` of the mean of their `values [item]`.
+
+    Each resample of the clusters is averaged stratum by stratum, so that how many items of one it
+    drew is no error; a stratum that it missed is left out of it. Errors as `bootstrap_interval`.
+
+    >>> draws = np.random.default_rng(0)
+    >>> print(macro_interval([1, 1, 1, 1], ["a", "b", "b", "b"], generator=draws))
+    1.0000 [1.0000, 1.0000]
+    """
+    keys = clusters if clusters is not None else range(np.size(values))
+    if not len(keys) == len(strata) == np.size(values):
+        raise EvaluationError(
+            f"{np.size(values)} values have {len(keys)} cluster keys and {len(strata)} strata"
+        )
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    columns = {name: number for number, name in enumerate(dict.fromkeys(strata))}
+    _check(len(numbers), confidence)
+    sums, sizes = np.zeros((2, len(numbers), len(columns)))
+    places = [numbers[key] for key in keys], [columns[name] for name in strata]
+    np.add.at(sums, places, np.asarray(values, np.float64).ravel())
+    np.add.at(sizes, places, 1.0)
+    means = [_macro(n @ sums, n @ sizes) for n in _counts(len(numbers), n_resamples, generator)]
+    low, high = np.quantile(np.concatenate(means), [(1 - confidence) / 2, (1 + confidence) / 2])
+    estimate = float(_macro(sums.sum(0), sizes.sum(0)))
+    method = "bootstrap" if clusters is None else "cluster bootstrap"
+    return Interval(estimate, float(low), float(high), confidence, len(numbers), method)
+
+
+def _macro(sums: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of the ratios along the last axis, without those of size 0."""
+    means = np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0)
+    return np.asarray(means.sum(-1) / (sizes > 0).sum(-1))
+
+
+def _counts(
+    n: int, n_resamples: int, generator: np.random.Generator
+) -> Iterator[NDArray[np.float64]]:
+    """How often each of `n` clusters is drawn, `[resample cluster]`, some resamples at a time."""
+    step = max(1, _BLOCK // n)
+    for start in range(0, n_resamples, step):
+        drawn = generator.integers(n, size=(min(step, n_resamples - start), n))
+        rows = np.arange(len(drawn))[:, None] * n
+        counts = np.bincount((drawn + rows).ravel(), minlength=drawn.size)
+        yield counts.reshape(-1, n).astype(np.float64)
 
 
 def paired_bootstrap_interval(

@@ -131,7 +131,7 @@ class Asker:
 
     def _question(self, item: ClozeItem, n_masks: int) -> Question:
         masks = " ".join([self.model.tokenizer.mask_token] * n_masks)
-        return Question(filled(item, masks), item.id, item.fact)
+        return Question(filled(item, masks), item.draw_key or item.id, item.fact)
 
     def _read(self, pairs: Sequence[tuple[Asked, Sample]], n_masks: int) -> None:
         """Everything that is asked of one batch with `n_masks` masks."""

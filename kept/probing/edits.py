@@ -58,7 +58,8 @@ class Moved:
     """One item before and after one edit; `None` where there is no rank, or no new answer.
 
     `before` and `after` rank the item's answer, `new_before` and `new_after` the edit's new one.
-    `is_shown`: whether the model was shown a fact that joins subject and old answer, or new.
+    `is_shown`: whether after the edit the model was shown a fact that joins the subject and what
+    is then true: the new answer where the edited fact is asked, elsewhere the item's own.
     """
 
     edit: int
@@ -116,8 +117,8 @@ def draw_edits(
 ) -> list[FactEdit]:
     """Up to `n` facts of `items` that the graph holds, each with another answer of its relation.
 
-    New answers are drawn evenly from those of the relation's items that read otherwise and are not
-    true of the head.
+    New answers are drawn evenly from those of the relation's items that the graph knows, that read
+    otherwise and are not true of the head.
     """
     facts: dict[Fact, str] = {}
     answers: dict[str, dict[str, str]] = {}
@@ -134,12 +135,12 @@ def draw_edits(
         others = [
             (tail, answer)
             for tail, answer in sorted(answers[fact[1]].items())
-            if answer != facts[fact] and not _holds(graph, (*fact[:2], tail))
-        ]
+            if answer != facts[fact] and tail in graph.entities
+            and not _holds(graph, (*fact[:2], tail))
+        ]  # fmt: skip
         if others and _holds(graph, fact):
             tail, answer = others[int(generator(seed, "new answer", *fact).integers(len(others)))]
-            if graph.entities.find(tail) is not None:
-                found.append(FactEdit(fact, tail, facts[fact], answer))
+            found.append(FactEdit(fact, tail, facts[fact], answer))
     return found
 
 
@@ -184,7 +185,8 @@ def probe_edits(
             keys = [_key(question) for question in _questions(scope, item, edit)]
             pairs = [(before[key].ranking(ranking), after[key].ranking(ranking)) for key in keys]
             new = pairs[1] if len(pairs) == 2 else (None, None)
-            shown = after[keys[-1]].asked_shown
+            true = keys[-1] if scope in ("edited", "paraphrase") else keys[0]
+            shown = after[true].asked_shown
             moved.append(Moved(n, scope, item.id, *pairs[0], *new, is_shown=shown))
     return moved
 
@@ -208,14 +210,18 @@ def _chosen(
 
 
 def _questions(scope: Scope, item: ClozeItem, edit: FactEdit) -> list[ClozeItem]:
-    """The item and, where the new answer matters, the same sentence with that for its answer."""
+    """The item and, where the new answer matters, the same sentence with that for its answer.
+
+    Both are shown the same facts, so that their scores are those of one input.
+    """
     if scope not in WITH_NEW:
         return [item]
     others = tuple(name for name in item.also_right if name != edit.new_answer)
     fact = item.fact and (*item.fact[:2], edit.tail)
     new = dataclasses.replace(
-        item, id=f"{item.id}{NEW}", answer=edit.new_answer, also_right=others, fact=fact
-    )
+        item, id=f"{item.id}{NEW}", answer=edit.new_answer, also_right=others, fact=fact,
+        draw_key=item.draw_key or item.id,
+    )  # fmt: skip
     return [dataclasses.replace(item, also_right=others), new]
 
 
@@ -236,8 +242,8 @@ class EditRow:
     `new_first_before`, `new_first_after`: share of items where the new answer scores above the old
     one (after: efficacy, paraphrase). For "same answer" the old one is right, and 1 minus it is the
     specificity. `changed`: share whose first answer is another one. `rank_change`: mean of rank
-    after minus before of the item's answer; `score_change` of its score. `n_shown`: items where a
-    fact between the two ends was shown after the edit.
+    after minus before of the item's answer; `score_change` of its score. `n_shown`: items with
+    `Moved.is_shown`.
     """
 
     scope: Scope

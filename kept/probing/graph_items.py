@@ -16,7 +16,7 @@ from kept.probing.facts import (
 )
 from kept.probing.items import HOLE
 from kept.probing.templates import SUBJECT, Template, Templates
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.damage import DamageReport
 
 UNLABELLED = "triple whose head or tail has no label"
@@ -34,16 +34,18 @@ def graph_questions(
 
     A relation without a template gets "[X] LABEL [Y] .". Other tails of the same head and relation
     are right, too. At most `max_items` triples a relation, drawn by the seed. Raises `ConfigError`
-    for a relation that the graph does not have, or one without a triple that has labels.
+    for a relation that the graph does not have, one without a triple that has labels, or a
+    graph without any.
     """
-    if relations is None:
-        every, _ = graph_facts(graph, list(graph.relations))
-        relations = list(dict.fromkeys(fact.relation for fact in every))
+    asks_all = relations is None
+    relations = list(graph.relations) if relations is None else relations
     unknown = [relation for relation in relations if graph.relations.find(relation) is None]
     if unknown:
         some = ", ".join(graph.relations.name(row) for row in range(min(10, graph.n_relations)))
         raise ConfigError(f"the graph has no relation {', '.join(unknown)}; it has {some} …")
     facts, n_unlabelled = graph_facts(graph, relations)
+    if asks_all:
+        relations = _labelled(facts, graph)
     by_default = [relation for relation in relations if not templates.get(relation)]
     used = {relation: list(templates.get(relation, ())) for relation in relations}
     for relation in by_default:
@@ -61,6 +63,16 @@ def graph_questions(
     objects = {name: sorted({f.answer for f in facts if f.relation == name}) for name in relations}
     left_out |= report.skipped
     return QuestionSet(items, objects, len(facts), left_out, used, by_default)
+
+
+def _labelled(facts: Sequence[ClozeFact], graph: KnowledgeGraph) -> list[str]:
+    """The relations of `facts`; raises `ConfigError` where there are none."""
+    if not facts:
+        raise ConfigError(
+            f"none of the graph's {graph.n_triples} triples has a label at both ends, so there is "
+            "nothing to ask; add labels to its entities, or ask a collection"
+        )
+    return list(dict.fromkeys(fact.relation for fact in facts))
 
 
 def graph_facts(graph: KnowledgeGraph, relations: Sequence[str]) -> tuple[list[ClozeFact], int]:
@@ -83,8 +95,8 @@ def graph_facts(graph: KnowledgeGraph, relations: Sequence[str]) -> tuple[list[C
 
 def _label(graph: KnowledgeGraph, entity: int) -> str:
     """The entity's own label, "" where it has none."""
-    label = graph.label(entity).strip()
-    return "" if label == graph.entities.name(entity) else label
+    found = graph.entity_texts.of(entity, TextKind.LABEL)
+    return found[0][0].strip() if found else ""
 
 
 def _default(graph: KnowledgeGraph, relation: str) -> Template:

@@ -18,7 +18,8 @@ class ClozeItem:
     subject, where its entity is known). `answer` is the gold string, `also_right` further strings
     that are right and never compete against it. `fact` is head, relation and tail as identifiers of
     a graph where all are known: what an audit looks up and a graph may be made without. `group`:
-    items of one group ask for the same fact (paraphrases), and are not independent.
+    items of one group ask for the same fact (paraphrases), and are not independent. `draw_key`
+    names the item's draws, by default its `id`: items that share it are shown the same facts.
     """
 
     id: str
@@ -30,3 +31,4 @@ class ClozeItem:
     also_right: tuple[str, ...] = ()
     fact: tuple[str, str, str] | None = None
     group: str = ""
+    draw_key: str = ""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kept.errors import EvaluationError
+from kept.files import write_whole
 
 Mode = Literal["weights", "graph"]
 """A model answers from its weights alone, or from a graph that it reads, too: never mixed."""
@@ -110,15 +111,17 @@ class ProbeResult:
 
 
 def write_answers(result: ProbeResult, path: Path) -> None:
-    """JSONL: the settings in the first line, then an answer a line."""
+    """JSONL: the settings in the first line, then an answer a line; it appears when it is whole."""
     lines = [result.settings(), *(dataclasses.asdict(answer) for answer in result.answers)]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text)
 
 
 def read_answers(path: Path) -> ProbeResult:
     """What `write_answers` wrote; raises `EvaluationError` naming the faulty line."""
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    *lines, rest = path.read_text(encoding="utf-8").split("\n")
+    if rest:
+        raise EvaluationError(f"{path}:{len(lines) + 1} was cut: it has no end; write it again")
     if not lines:
         raise EvaluationError(f"{path} is empty; write it with write_answers or kept probe")
     settings: dict[str, Any] = {}

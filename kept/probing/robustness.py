@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kept.errors import EvaluationError
-from kept.evaluation.statistics import Interval, bootstrap_interval
+from kept.evaluation.statistics import Interval, bootstrap_interval, macro_interval
 from kept.probing.masked_sentences import AlteredItem
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking, RankingName
 from kept.randomness import generator
@@ -63,14 +63,13 @@ def consistency(result: ProbeResult, ranking: RankingName, *, seed: int) -> Cons
         by_relation.setdefault(relation, []).append(paraphrases)
     same = [_agreement(found) for found in facts.values()]
     right = [float(all(one.rank == 1 for one in found)) for found in facts.values()]
-    # a fact weighs so that every relation weighs the same
-    weight = [len(facts) / len(by_relation) / len(by_relation[r]) for r, _ in facts]
+    relations = [relation for relation, _ in facts]
     draws = generator(seed, "consistency")
     return ConsistencyReport(
         tuple(_of_relation(name, found) for name, found in by_relation.items()),
         len(groups) - len(facts),
-        bootstrap_interval(np.multiply(same, weight), generator=draws),
-        bootstrap_interval(np.multiply(right, weight), generator=draws),
+        macro_interval(same, relations, generator=draws),
+        macro_interval(right, relations, generator=draws),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from kept.errors import EvaluationError
-from kept.evaluation.statistics import Interval, bootstrap_interval
+from kept.evaluation.statistics import Interval, bootstrap_interval, macro_interval
 from kept.probing.items import ClozeItem
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking, RankingName
 from kg_loaders import KnowledgeGraph
@@ -43,37 +43,53 @@ class ProbeRow:
 
 @dataclass(frozen=True)
 class Majority:
-    """The most frequent object of each relation, and where it was counted.
+    """Who knows no subject, and names the objects of each relation by how often they are right.
 
-    Counted in the items themselves it has seen the answers: an upper bound of what knowing no
-    subject can give. `answers`: relation to object; of equal counts the first by name.
+    `ranked`: relation to objects, most frequent first, of equal counts the first by name. Counted
+    in the items themselves (`source`) it has seen the answers. `also_right`: relation and id of
+    each item to its other right answers, which are out of this ranking as they are of a model's.
+    Objects of several pieces count in the restricted ranking, too.
     """
 
     source: Literal["items", "training"]
-    answers: Mapping[str, str]
+    ranked: Mapping[str, Sequence[str]]
+    also_right: Mapping[tuple[str, str], Sequence[str]]
+
+    def first(self, answer: ProbeAnswer) -> str | None:
+        """Its answer to the same item, None to a relation of which it knows no other object."""
+        key = answer.relation, answer.id
+        if key not in self.also_right:
+            raise EvaluationError(
+                f"{answer.id!r} of {answer.relation} is no item of the baseline; make it with "
+                "majority(items) of the items that were asked"
+            )
+        names = self.ranked.get(answer.relation, ())
+        return next((name for name in names if name not in self.also_right[key]), None)
 
     def score(self, answers: Iterable[ProbeAnswer]) -> float | None:
-        """Share of the answers that are their relation's most frequent object."""
-        hits = [self.answers.get(answer.relation) == answer.answer for answer in answers]
+        """P@1: share of the answers that are its first; raises `EvaluationError` for others."""
+        hits = [self.first(answer) == answer.answer for answer in answers]
         return float(np.mean(hits)) if hits else None
 
 
 def majority(
     items: Iterable[ClozeItem], training: Iterable[tuple[str, str]] | None = None
 ) -> Majority:
-    """The baseline from `training`, pairs (relation, object), or from the items themselves."""
+    """The baseline for `items`, from `training`, pairs (relation, object), or from themselves."""
+    asked = list(items)
     pairs = training
     if pairs is None:
-        pairs = [(item.relation, item.answer) for item in items]
+        pairs = [(item.relation, item.answer) for item in asked]
     counts: dict[str, dict[str, int]] = {}
     for relation, name in pairs:
         of_relation = counts.setdefault(relation, {})
         of_relation[name] = of_relation.get(name, 0) + 1
-    best = {
-        relation: min(found, key=lambda name: (-found[name], name))
+    ranked = {
+        relation: sorted(found, key=lambda name: (-found[name], name))
         for relation, found in counts.items()
     }
-    return Majority("items" if training is None else "training", best)
+    others = {(item.relation, item.id): item.also_right for item in asked}
+    return Majority("items" if training is None else "training", ranked, others)
 
 
 def total_row(
@@ -96,21 +112,24 @@ def macro_row(
 ) -> ProbeRow:
     """The mean over relations of what each scores: LAMA's number (Petroni et al. 2019, table 2).
 
-    The interval draws facts, each with the weight that its relation's size gives it.
+    The interval draws facts, and averages each resample in the same way (`macro_interval`).
     """
     groups = _by_relation(result)
     rows = [_row(name, part, ranking, None, baseline) for name, part in groups.items()]
     rows = [row for row in rows if row.n_scored]
     scored = result.scored(ranking)
-    sizes = {row.name: row.n_scored for row in rows}
-    weights = np.array([len(scored) / len(rows) / sizes[a.relation] for a, _ in scored])
-    hits = np.array([found.hit(1) for _, found in scored]) * weights
+    relations = [answer.relation for answer, _ in scored]
+    clusters = [answer.group for answer, _ in scored]
+    interval = None
+    if len(frozenset(clusters)) > 1:
+        hits = [found.hit(1) for _, found in scored]
+        interval = macro_interval(hits, relations, generator=generator, clusters=clusters)
     return ProbeRow(
         f"mean of {len(rows)} relations",
         len(result.answers),
         len(scored),
         _mean([row.p_at_1 for row in rows]),
-        _interval(hits, [answer.group for answer, _ in scored], generator),
+        interval,
         _mean([row.p_at_10 for row in rows]),
         _mean([row.reciprocal for row in rows]),
         _mean([row.calibration_error for row in rows]),

@@ -13,10 +13,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from kept import hosts
+from kept.files import write_whole
 from kept.graphs.draw import draw_svg
 from kept.graphs.graph import NodeKind
 from kept.report.page import Section, drawn, page, picture, prose, quoted, table, verdict
-from kept.tasks.answers import ANSWERS, read_answers, write_whole
+from kept.tasks.answers import ANSWERS, read_answers
 from kept.tasks.experiment_comparison import Compared, ComparedRow
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey
 from kept.tasks.experiment_tables import (

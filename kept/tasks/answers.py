@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kept.errors import CheckpointError
+from kept.files import write_whole
 from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_scores import Answers
 
@@ -57,10 +57,3 @@ def read_answers(path: Path, name: str) -> list[Answer]:
         if row["set"] == name:
             found.append(answer)
     return found
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Written beside, then renamed, so that a killed process leaves no half file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -14,10 +15,10 @@ from tiny_pretraining import write_host
 from entity_linking.relations import read_trex
 from experiments.lama.__main__ import chosen_rows
 from experiments.lama.data import World, make_world
-from experiments.lama.probing import modes, probe_row, read_questions
+from experiments.lama.probing import helpful_names, modes, probe_row, read_questions
 from experiments.lama.study import HOST, Row, Study, new_model, train_row
 from experiments.lama.tables import write_tables
-from kept.errors import ConfigError
+from kept.errors import CheckpointError, ConfigError
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.probing.collections import trex_facts
@@ -151,3 +152,33 @@ def test_the_study_in_small(study: Study, world: World, folder: Path, tmp_path: 
     assert "none weights" not in found["differences"]
     assert found["differences"]["kbert-given graph"]["n"] == 2
     assert (out / "results.md").read_text() == text
+    facts = dataclasses.replace(world, facts=world.facts[:1])
+    words = study.model_copy(update={"paraphrased": 2})
+    steps = study.model_copy(update={"training": study.training.model_copy(update={"steps": 3})})
+    assert train_row(Row(HOST), steps, world, out)["steps"] == 2  # it does not depend on them
+    assert train_row(Row("none"), words, world, out)["steps"] == 2
+    for wrong, told in (
+        (lambda: train_row(Row("none"), steps, world, out), r"none/trained\.json .* settings;"),
+        (lambda: train_row(Row(HOST), study, facts, out), r"host/trained\.json .* other data;"),
+        (
+            lambda: probe_row(Row("none"), words, world, asked, out),
+            r"none/result\.json .* settings",
+        ),
+        (lambda: helpful_names(study, facts, asked, out), r"names\.json .* other data; .* \(-o\)"),
+        (lambda: write_tables(steps, out), r"none/result\.json came of other settings"),
+        (lambda: write_tables(words, out), r"host/result\.json came of other settings"),
+        (lambda: new_model(Row("none"), study, facts, out, {"mlm": {}}), r"host/trained\.json"),
+    ):
+        with pytest.raises(CheckpointError, match=told):
+            wrong()
+    other = out / "none" / "result.json"
+    stored = json.loads(other.read_text())
+    stored["origin"]["data"] = "other"
+    other.write_text(json.dumps(stored))
+    with pytest.raises(CheckpointError, match="different data"):
+        write_tables(study, out)
+    other.write_text(json.dumps(stored["told"]))  # as it was stored before it had an origin
+    with pytest.raises(CheckpointError, match="settings and data"):
+        probe_row(Row("none"), study, world, asked, out)
+    with pytest.raises(CheckpointError, match="came of other settings;"):
+        write_tables(study, out)

@@ -123,6 +123,19 @@ def test_edits_are_told(run: Any, tmp_path: Path) -> None:
     assert edited["score_change"] != 0
 
 
+def test_edits_that_cannot_be_are_known_before_a_model_is_asked(
+    run: Any, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triples = [Triple("paris", "in", "france"), Triple("lyon", "in", "france")]
+    labels = [Text(n, TextKind.LABEL, n.title(), "en") for n in ("paris", "lyon", "france")]
+    graph_from_records([*triples, *labels]).save(tmp_path / "one")
+    monkeypatch.setattr("kept.cli.probe_run.probe", lambda *_, **__: pytest.fail("was asked"))
+    edits = ("--mode", "both", "--edits", "2", "-o", str(tmp_path / "out"))
+    done = run("--kg", str(tmp_path / "one"), *edits, kg=False)
+    assert done.exit_code == 1
+    assert "ask relations with several objects" in done.output.replace("\n", " ")
+
+
 def test_faults_are_explained(run: Any, world: Path, tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("\n")
     lama = ("--data", str(world / "lama"), "--collection")
@@ -171,3 +184,21 @@ def test_unlabelled_ends_and_further_tails() -> None:
     bare = graph_from_records([Triple("a", "r", "b")])
     with pytest.raises(ConfigError, match="add labels"):
         graph_questions(bare, ["r"], {}, max_items=None, seed=0)
+    with pytest.raises(ConfigError, match="none of the graph's 1 triples has a label at both ends"):
+        graph_questions(bare, None, {}, max_items=None, seed=0)
+
+
+def test_relations_without_labels_are_counted_where_all_are_asked() -> None:
+    triples = [Triple("a", "r", "b"), Triple("a", "s", "c"), Triple("c", "s", "c")]
+    labels = [Text(name, TextKind.LABEL, name.upper(), "en") for name in "ab"]
+    graph = graph_from_records([*triples, *labels])
+    found = graph_questions(graph, None, {}, max_items=None, seed=0)
+    assert list(found.objects) == ["r"]
+    assert (found.n_drawn_from, found.left_out) == (1, {UNLABELLED: 2})
+
+
+def test_a_label_may_be_the_identifier() -> None:
+    labels = [Text(name, TextKind.LABEL, name, "en") for name in ("Paris", "France")]
+    graph = graph_from_records([Triple("Paris", "in", "France"), *labels])
+    (item,) = graph_questions(graph, None, {}, max_items=None, seed=0).items
+    assert (item.subject, item.answer) == ("Paris", "France")

@@ -15,7 +15,7 @@ from kept.evaluation.leakage import (
     shared_triples,
     triples_in_graph,
 )
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 
 
 def ids(graph: KnowledgeGraph, *names: tuple[str, str, str]) -> np.ndarray:
@@ -40,6 +40,16 @@ def test_reversed_pairs_in_the_graph(small_graph: KnowledgeGraph):
 def test_pairs_under_another_relation(small_graph: KnowledgeGraph):
     tested = ids(small_graph, ("Q2", "P36", "Q183"), ("Q2", "P17", "Q142"))
     assert pairs_in_graph(tested, small_graph).n_found == 1
+
+
+def test_a_pair_may_stand_beside_its_own_triple():
+    graph = graph_from_records(
+        [Triple("a", "r", "b"), Triple("a", "s", "b"), Triple("a", "r", "c")]
+    )
+    tested = ids(graph, ("a", "r", "b"), ("a", "r", "c"), ("b", "r", "a"))
+    found = pairs_in_graph(np.concatenate([tested, [[-1, 0, 0]]]), graph)
+    assert (found.n_found, found.examples) == (1, ("a / r / b",))
+    assert pairs_in_graph(tested, graph.with_triples(graph.triples[:0], note="none")).n_found == 0
 
 
 def test_triples_shared_by_splits(small_graph: KnowledgeGraph):

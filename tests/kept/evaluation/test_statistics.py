@@ -10,6 +10,7 @@ import pytest
 from kept.errors import EvaluationError
 from kept.evaluation.statistics import (
     bootstrap_interval,
+    macro_interval,
     paired_bootstrap_interval,
     seed_interval,
     sign_flip_test,
@@ -58,6 +59,33 @@ def test_cluster_keys_may_be_rows_of_triples():
     triples = np.array([[0, 1, 2], [0, 1, 2], [3, 4, 5]])
     interval = bootstrap_interval([1.0, 0.0, 1.0], generator=rng(), clusters=triples)
     assert (interval.n, interval.method) == (2, "cluster bootstrap")
+
+
+def test_the_sizes_of_strata_are_no_error():
+    strata = ["small"] * 10 + ["large"] * 990
+    sure = macro_interval(np.ones(1000), strata, generator=rng())
+    assert (sure.estimate, sure.low, sure.high) == (1.0, 1.0, 1.0)
+    values = np.concatenate([np.arange(10) < 5, rng(2).random(990) < 0.1])
+    found = macro_interval(values, strata, generator=rng())
+    small = bootstrap_interval(values[:10], generator=rng())
+    assert found.estimate == pytest.approx((0.5 + values[10:].mean()) / 2)
+    assert found.high - found.low == pytest.approx((small.high - small.low) / 2, rel=0.2)
+
+
+def test_macro_intervals_equal_a_loop():
+    values, strata, keys = [1.0, 0, 1, 1, 0], "aabbb", "xxyzz"
+    drawn, means = rng().integers(3, size=(50, 3)), []
+    for resample in drawn:
+        items = [i for cluster in resample for i in range(5) if keys[i] == "xyz"[cluster]]
+        parts = ([values[i] for i in items if strata[i] == name] for name in "ab")
+        means.append(np.mean([np.mean(part) for part in parts if part]))
+    found = macro_interval(values, strata, generator=rng(), clusters=keys, n_resamples=50)
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])))
+    assert (found.n, found.method) == (3, "cluster bootstrap")
+    with pytest.raises(EvaluationError, match="5 values have 3 cluster keys and 5 strata"):
+        macro_interval(values, strata, generator=rng(), clusters="xyz")
+    with pytest.raises(EvaluationError, match="two independent items"):
+        macro_interval(values, strata, generator=rng(), clusters="xxxxx")
 
 
 def test_paired_interval_is_the_interval_of_the_differences():

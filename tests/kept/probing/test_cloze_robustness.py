@@ -141,6 +141,14 @@ def test_consistency_by_hand() -> None:
     assert found.consistent_and_right.estimate == pytest.approx(0.25)
 
 
+def test_consistency_is_sure_where_all_agree() -> None:
+    names = ["P1"] * 3 + ["P2"] * 60
+    rows = [(f"{i} {k}", name, str(i), 1, "x") for i, name in enumerate(names) for k in "ab"]
+    found = consistency(result(rows), "restricted", seed=0)
+    for one in (found.consistent, found.consistent_and_right):
+        assert (one.estimate, one.low, one.high) == (1, 1, 1)
+
+
 def test_consistency_needs_paraphrases() -> None:
     with pytest.raises(EvaluationError, match="two facts"):
         consistency(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from kept.errors import EvaluationError
 from kept.graphs.builder import BuilderConfig
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.probing.edits import (
+    NEW,
     SCOPES,
     FactEdit,
     Moved,
@@ -30,7 +32,7 @@ from kept.probing.items import ClozeItem
 from kept.probing.kept_models import KeptMaskedLM
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking
 from kept.probing.templates import Template
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 TEMPLATES = {"P17": [Template("P17", "the [X] of [Y] ."), Template("P17", "[X] near [Y] .")]}
 EDIT = FactEdit(("Q90", "P17", "Q142"), "Q183", "France", "Germany")
@@ -165,5 +167,45 @@ def test_a_network_that_reads_the_graph_moves_and_one_that_does_not_stays(
         moved[mode] = probe_edits(small_graph, [EDIT], items, ask)
     rows = {mode: {row.scope: row for row in summarise(found)} for mode, found in moved.items()}
     assert rows["graph"]["edited"].n_shown == 1
+    assert rows["graph"]["same answer"].n_shown == rows["graph"]["same answer"].n_items == 2
     assert rows["graph"]["edited"].score_change != 0
     assert all(row.score_change == 0 for row in rows["weights"].values())
+
+
+def test_both_answers_are_scored_on_the_same_facts(tokenizer: Any) -> None:
+    names = [f"city{i}" for i in range(30)]
+    triples = [Triple("paris", f"r{i % 3}", name) for i, name in enumerate(names)]
+    labels = [Text(name, TextKind.LABEL, name.title(), "en") for name in ("paris", *names)]
+    graph = graph_from_records([*triples, *labels])
+    items = graph_questions(graph, None, {}, max_items=None, seed=0).items
+    edits = [FactEdit(("paris", "r0", f"city{i}"), "city1", f"City{i}", "City1") for i in (0, 3)]
+    torch.manual_seed(5)
+    model = KnowledgeForPreTraining.of(method_encoder("kbert", graph, tokenizer), {"mlm": {}})
+    objects = {relation: sorted(names) for relation in graph.relations}
+    pairs: list[tuple[float, float]] = []
+
+    def ask(world: KnowledgeGraph, asked: Sequence[ClozeItem]) -> ProbeResult:
+        settings = BuilderConfig(max_neighbours=15)
+        reader = KeptMaskedLM(model, tokenizer, "graph", world, show_asked=True, builder=settings)
+        result = probe(reader, asked, vocabulary=None, objects=objects)
+        sure = {answer.id: answer.objects.probability for answer in result.answers
+                if answer.objects}  # fmt: skip
+        pairs.extend((sure[id], sure[id + NEW]) for id in sure if id + NEW in sure)
+        return result
+
+    probe_edits(graph, edits, items, ask, seed=0)
+    assert len(pairs) == 4
+    for old, new in pairs:
+        assert old == pytest.approx(new, rel=1e-6)
+
+
+def test_a_new_answer_is_known_to_the_graph(
+    small_graph: KnowledgeGraph, items: list[ClozeItem]
+) -> None:
+    (paris,) = (item for item in items if item.fact == ("Q142", "P36", "Q90"))
+    strangers = [
+        dataclasses.replace(paris, answer=f"X{i}", fact=("Q142", "P36", f"X{i}")) for i in range(50)
+    ]
+    edits = draw_edits([*items, *strangers], small_graph, 100, seed=3)
+    (edit,) = (edit for edit in edits if edit.fact == paris.fact)
+    assert edit.tail in small_graph.entities

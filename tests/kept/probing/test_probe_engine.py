@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -254,3 +255,19 @@ def test_answers_survive_a_file(model: PlainMaskedLM, tmp_path: Any) -> None:
         (tmp_path / "broken.jsonl").write_text(broken, encoding="utf-8")
         with pytest.raises(EvaluationError, match=r"broken\.jsonl"):
             read_answers(tmp_path / "broken.jsonl")
+
+
+def test_a_file_of_answers_is_whole_or_refused(model: PlainMaskedLM, tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    result = ask(model)
+    write_answers(result, path)
+    whole = path.read_bytes()
+    for cut in (whole[:-1], whole[:-30]):
+        path.write_bytes(cut)
+        with pytest.raises(EvaluationError, match=rf"answers\.jsonl:{len(ITEMS) + 1} was cut"):
+            read_answers(path)
+    linked = tmp_path / "linked.jsonl"
+    linked.hardlink_to(path)
+    write_answers(result, path)  # another file took its place, that one was not written into
+    assert (path.read_bytes(), linked.read_bytes()) == (whole, cut)
+    assert sorted(tmp_path.iterdir()) == [path, linked]

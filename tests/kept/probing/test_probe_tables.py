@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -44,14 +47,23 @@ def draws() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def item(relation: str, gold: str, head: str | None = None) -> ClozeItem:
+def item(
+    relation: str, gold: str, head: str | None = None, *, id: str = "i", others: Sequence[str] = ()
+) -> ClozeItem:
     fact = (head, relation, "Q") if head else None
-    return ClozeItem("i", relation, LinkedText("[Y]", ()), Mention(0, 3), "s", gold, fact=fact)
+    text = LinkedText("[Y]", ())
+    return ClozeItem(id, relation, text, Mention(0, 3), "s", gold, tuple(others), fact)
+
+
+ASKED = [
+    item("P1", "a", id="1"), item("P1", "b", id="2"), item("P1", "b", id="3"),
+    item("P1", "c", id="4"), item("P2", "z", id="5"), item("P3", "e", id="6"),
+]  # fmt: skip
 
 
 def test_rows_of_relations_their_mean_and_the_whole() -> None:
-    baseline = majority([item("P1", "b"), item("P1", "a"), item("P1", "b"), item("P2", "z")])
-    assert baseline.answers == {"P1": "b", "P2": "z"}
+    baseline = majority(ASKED)
+    assert baseline.ranked == {"P1": ["b", "a", "c"], "P2": ["z"], "P3": ["e"]}
     assert baseline.source == "items"
     one, two, three = relation_rows(RESULT, "restricted", generator=draws(), baseline=baseline)
     assert (one.name, one.n_asked, one.n_scored) == ("P1", 4, 3)
@@ -75,9 +87,34 @@ def test_rows_of_relations_their_mean_and_the_whole() -> None:
     assert (nothing.n_scored, nothing.majority, nothing.p_at_10) == (0, None, None)
 
 
+def test_the_mean_of_relations_is_sure_where_all_is_right() -> None:
+    names = ["small"] * 10 + ["large"] * 990
+    answers = [answer(str(i), name, "a", 1) for i, name in enumerate(names)]
+    result = dataclasses.replace(RESULT, answers=tuple(answers))
+    found = macro_row(result, "restricted", generator=draws()).interval
+    assert found is not None
+    assert (found.estimate, found.low, found.high) == (1, 1, 1)
+
+
 def test_majority_from_a_training_list_and_its_ties() -> None:
     found = majority([item("P1", "b")], [("P1", "z"), ("P1", "y")])
-    assert (found.source, found.answers) == ("training", {"P1": "y"})
+    assert (found.source, found.ranked) == ("training", {"P1": ["y", "z"]})
+
+
+def test_the_majority_is_judged_as_a_model_is() -> None:
+    right = {"f": "abcd", "g": "ab"}
+    items = [
+        item("P1", name, id=f"{head}{name}", others=[one for one in names if one != name])
+        for head, names in right.items()
+        for name in names
+    ]
+    answers = [answer(one.id, "P1", one.answer, 1) for one in items]
+    assert majority(items).score(answers) == 1
+    assert majority(items, [("P1", "c"), ("P1", "d")]).score(answers) == pytest.approx(2 / 6)
+    assert majority(items, [("P2", "a")]).score(answers) == 0
+    assert majority(items).score([]) is None
+    with pytest.raises(EvaluationError, match="'x' of P1 is no item of the baseline"):
+        majority(items).score([answer("x", "P1", "a", 1)])
 
 
 def test_bins_of_popularity(small_graph: KnowledgeGraph) -> None:
