@@ -315,6 +315,9 @@ def test_the_command_compares_and_writes_tables(
     )
     assert ended.exit_code == 0, ended.output
     assert "6 runs are not finished" in ended.output
+    again = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2], "-o", str(page_file)])
+    assert again.exit_code == 0, again.output
+    assert "Not finished: none, knowledge off, seed 1; " in page_file.read_text()
 
 
 def test_a_report_without_runs_says_what_to_do(data: Path, tmp_path: Path) -> None:
