@@ -264,6 +264,36 @@ def test_a_variant_is_a_row_of_its_own_under_its_own_name(
             Experiment.read(data / "tiny.yaml", {"methods": faulty})
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"methods": {"other-kg": {"method": "kbert", "kg": "nowhere"}}}, "other-kg.kg: the same"),
+        ({"methods": {"ernie": {"dev": "x", "test": "y"}}}, "ernie.dev: .*; ernie.test: .* task"),
+        ({"methods": {"ernie": {"knowledge": "off"}}}, "ernie.knowledge: .* --controls"),
+        ({"methods": {"ernie": {"training": {"seed": 3}}}}, "ernie.training.seed: .* --seeds"),
+        ({"methods": {"ernie": {"max_asked": 3}}}, "ernie.max_asked: the same for all rows"),
+        ({"task.knowledge": "off", "task.training.seed": 1}, "knowledge: .*; training.seed: "),
+        ({"task.method": "kbert"}, "method: give the rows"),
+        ({"asked": "test"}, "asked: the task has no test set; .*test_share"),
+        ({"asked": "tset"}, "asked: .*'dev' or 'test'"),
+        ({"metric": "macro"}, "metric: .*'accuracy', 'micro' or 'official'"),
+        ({"metric": "official"}, "metric: format wiki80 has no official score"),
+    ],
+)
+def test_what_would_be_overwritten_or_fail_late_is_refused_when_read(
+    changes: dict[str, Any], said: str, data: Path
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Experiment.read(data / "tiny.yaml", changes)
+
+
+def test_a_row_may_differ_in_how_it_is_trained(data: Path) -> None:
+    own = {"ernie": {"training": {"steps": 3}, "max_train": 9}, "kbert": {"knowledge": None}}
+    made = Experiment.read(data / "tiny.yaml", {"methods": own, "task.test_share": 0.2})
+    assert made.methods["ernie"]["max_train"] == 9
+    assert Experiment.read(data / "tiny.yaml", {"asked": "test", "task.test_share": 0.2})
+
+
 def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(
     experiment: Experiment, tmp_path: Path
 ) -> None:
