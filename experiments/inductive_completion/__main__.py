@@ -83,7 +83,7 @@ def kepler_run(config: InductiveConfig, split: InductiveSplit, folder: Path) -> 
         training_graph(split), folder, host=chosen.host, options=chosen.options,
         training=chosen.training,
     )  # fmt: skip
-    print(f"  KEPLER: step {result.step} of {result.n_steps}, {result.stopped}", flush=True)
+    print(f"  KEPLER: {result.step} steps", flush=True)
 
 
 def placed(method: Any, folder: Path) -> Any:

@@ -91,7 +91,8 @@ def train_kepler(
     """KEPLER's `ke` alone on `graph`, in `folder`; a run that was cut goes on where it stopped.
 
     The graph goes to `folder/kg`. The loop reads texts beside the triples; they are the entities'
-    own descriptions, and no loss asks about them.
+    own descriptions, and no loss asks about them. Raises `UnfinishedError` for a training that its
+    budget ended.
     """
     kg, texts = folder / "kg", folder / "texts.jsonl"
     if not kg.is_dir():
@@ -110,6 +111,7 @@ def train_kepler(
     )  # fmt: skip
     model, data = assemble(config)
     result = train(model, data, training, folder, reporter=reporter, resume=Resume.IF_ANY)
+    result.require_end()
     load_tokenizer(host).save_pretrained(folder)
     return result
 
