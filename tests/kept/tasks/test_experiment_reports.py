@@ -11,6 +11,7 @@ from tiny_task_files import wiki80_row
 
 from entity_linking import RelationExample
 from kept.errors import CheckpointError
+from kept.report.comparison import differences
 from kept.tasks.answers import ANSWERS
 from kept.tasks.controls import Knowledge
 from kept.tasks.experiment import Experiment, RunRecord
@@ -132,3 +133,47 @@ def test_a_row_may_go_with_some_kinds_of_knowledge_alone(data: Path, tmp_path: P
         write_run(runs, key, ["a"] * N)
     write_run(runs, RunKey("ernie", "true", 0), ["a"] * N)
     assert [row.method for row in finished(runs).rows] == ["none", "kbert", "kbert", "ernie"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "is_won"),
+    [
+        ("abc", "zza", None),  # one of three on both sides
+        ("aab", "zza", True),
+        ("abc", "zaa", False),
+        ("ab", "zz", None),  # half is not most
+        ("ab", "aa", False),
+    ],
+)
+def test_won_is_right_in_more_than_half_of_the_seeds(
+    ours: str, theirs: str, is_won: bool | None, data: Path, tmp_path: Path
+) -> None:
+    runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
+    for name, knowledge, answers in (("kbert", "true", ours), ("none", "off", theirs)):
+        for seed, answer in enumerate(answers):
+            key = RunKey(name, knowledge, seed)  # type: ignore[arg-type]
+            write_run(runs, key, [answer] + ["a"] * (N - 1))
+    found = differences(finished(runs), tmp_path, "kbert")
+    assert [(each.index, each.is_won) for each in found] == [(0, is_won)][: is_won is not None]
+    if ours == "aab":
+        told = {"knowledge true": "a (2 of 3), b (1 of 3)", "none": "z (2 of 3), a (1 of 3)"}
+        assert found[0].answers == told
+
+
+def test_tags_are_right_word_by_word(data: Path, tmp_path: Path) -> None:
+    lines = "a\tO\nb\tX\n\n" * 3
+    (tmp_path / "tags.txt").write_text(lines, encoding="utf-8")
+    file = str(tmp_path / "tags.txt")
+    task = experiment_of("x").task | {"task": "tagging", "format": "conll"}
+    tagging = Experiment(
+        name="tags", task=task | {"train": file, "dev": file}, methods={"kbert": {}}
+    )
+    runs = ExperimentRuns(tagging, data, tmp_path)
+    for key, tags in ((RunKey("none", "off", 0), "XO"), (RunKey("kbert", "true", 0), "OX")):
+        record = write_run(runs, key, ["a"] * 2)
+        row = {"set": "dev", "id": "", "gold": ["O", "X"]}
+        rows = [row | {"index": i, "group": str(i), "predicted": list(tags)} for i in range(2)]
+        text = "".join(json.dumps(each) + "\n" for each in rows)
+        (tmp_path / record.run / ANSWERS).write_text(text, encoding="utf-8")
+    found = differences(finished(runs), tmp_path, "kbert")
+    assert [each.is_won for each in found] == [True, True]
