@@ -220,7 +220,9 @@ def _said(each: Difference) -> str:
 def _published(compared: Compared) -> tuple[str, ...]:
     cells = published_cells(compared.experiment)
     blocks = [table(PUBLISHED, cells, "Published")] if cells else []
-    return (*blocks, prose(compared.experiment.differs))
+    differs, notes = compared.experiment.differs, compared.experiment.notes
+    said = [f"What differs: {differs}"] if differs else []
+    return (*blocks, *map(prose, (*said, *notes)))
 
 
 def _caution(compared: Compared) -> list[str]:

@@ -144,9 +144,10 @@ class RunRecord:
     """A finished run, one line of `runs.jsonl`; `run` is the hash of `settings`.
 
     `scores`: by set, what `kept.tasks.finetuning_scores.scores` gives, with counts. `costs`:
-    parameters added and trained, optimiser steps by stage, seconds, milliseconds a sentence, share
-    of mentions linked. The folder `run` beside the file holds `predictions.jsonl` (rows of set,
-    index, id, group, gold, predicted), and the log and curves of each stage.
+    parameters added and trained, optimiser steps, the first stage and how many texts it read,
+    seconds, milliseconds a sentence, mentions linked. The folder `run` beside the file holds
+    `predictions.jsonl` (rows of set, index, id, group, gold, predicted), and the log and curves of
+    each stage.
     """
 
     run: str

@@ -183,6 +183,7 @@ class ExperimentRuns:
             "steps": ended.step,
             "seconds": ended.seconds,
             "pretraining": None if pretrained is None else pretrained.name,
+            "n_texts": len(self.data.texts),
         }
         _leave(place)
         return self._keep(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,21 @@ from tiny_task_files import wiki80_row
 
 from entity_linking import RelationExample
 from kept.errors import CheckpointError
-from kept.report.comparison import differences
+from kept.report.comparison import _published, differences
 from kept.tasks.answers import ANSWERS
 from kept.tasks.controls import Knowledge
 from kept.tasks.experiment import Experiment, RunRecord
 from kept.tasks.experiment_asked import ASKED, AskedRow, read_asked, remember
 from kept.tasks.experiment_comparison import Compared, compare, finished
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey, planned
+from kept.tasks.experiment_tables import conditions, to_markdown
 from kg_loaders import KnowledgeGraph
 
 N = 40
+COSTS = {
+    "added": 0, "trained": 0, "steps": 1, "reads_graph": False, "milliseconds_a_sentence": 1.0,
+    "seconds": 1.0,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +55,11 @@ def experiment_of(name: str, **changes: Any) -> Experiment:
 def write_run(runs: ExperimentRuns, key: RunKey, answers: list[str]) -> RunRecord:
     """A finished run that gave these answers, the right one being "a"."""
     n_right = answers.count("a")
-    score = {"accuracy": {"estimate": n_right / len(answers)}, "n_scored": len(answers)}
+    shares = dict.fromkeys(("precision", "recall", "f1"), 0.0)
+    score = {
+        "accuracy": {"estimate": n_right / len(answers)}, "n_scored": len(answers),
+        "micro": shares, "macro": shares,
+    }  # fmt: skip
     record = RunRecord(
         runs.name(key), runs.experiment.name, key.method, key.knowledge, key.seed,
         {"dev": {**score, "baseline": score}}, {}, {},
@@ -177,3 +187,29 @@ def test_tags_are_right_word_by_word(data: Path, tmp_path: Path) -> None:
         (tmp_path / record.run / ANSWERS).write_text(text, encoding="utf-8")
     found = differences(finished(runs), tmp_path, "kbert")
     assert [each.is_won for each in found] == [True, True]
+
+
+def test_what_the_file_says_of_itself_is_shown(data: Path, tmp_path: Path) -> None:
+    own = {"differs": "Five <shots>.", "notes": ("<b>One</b> host.", "Two graphs.")}
+    stage = {"text": "trex", "n_texts": 100_000, "training": {"steps": 1, "batch_size": 2}}
+    plan = Experiment.read(None, experiment_of("tiny", **own).model_dump() | {"pretraining": stage})
+    runs = ExperimentRuns(plan, data, tmp_path)
+    for key in planned(["kbert"], [], 1):
+        record = write_run(runs, key, ["a"] * N)
+        runs._keep(dataclasses.replace(record, costs=COSTS | {"n_texts": 30}))
+    compared = finished(runs)
+    page = to_markdown(compared, "kept compare")
+    assert "same 30 linked sentences (trex; 100,000 were asked for), for" in page
+    assert page.endswith("What differs: Five <shots>.\n\n- <b>One</b> host.\n- Two graphs.\n")
+    html = "".join(_published(compared))
+    assert html == (
+        "<p>What differs: Five &lt;shots&gt;.</p><p>&lt;b&gt;One&lt;/b&gt; host.</p>"
+        "<p>Two graphs.</p>"
+    )
+    bare = dataclasses.replace(compared, experiment=experiment_of("tiny"))
+    assert _published(bare) == ()
+    assert "No first stage." in conditions(bare)
+    old = [dataclasses.replace(r, records=(dataclasses.replace(r.record, costs={}),))
+           for r in compared.rows]  # fmt: skip
+    told = conditions(dataclasses.replace(compared, rows=tuple(old)))
+    assert "the same linked sentences (trex; 100,000 were asked for)" in told

@@ -128,6 +128,7 @@ def test_a_run_is_recorded_once_and_shares_its_first_stage(
     assert runs.record(key) == made
     assert made.scores["dev"]["n_scored"] == 30
     assert made.costs["steps"] == 2
+    assert made.costs["n_texts"] == 16
     assert made.costs["mentions_in_graph"] == made.costs["mentions"] == 60
     left = sorted(path.name for path in (tmp_path / made.run).iterdir())
     assert left == ["curves.png", "log.jsonl", "predictions.jsonl"]
