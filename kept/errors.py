@@ -8,6 +8,7 @@ KeptError
 ├── CheckpointError  (ValueError)   a checkpoint that is missing, cut, altered or of another graph
 ├── EvaluationError  (ValueError)   a metric asked of data on which it means nothing
 ├── TrainingError    (ArithmeticError) a loss or gradient that is not finite; names the step
+│   └── UnfinishedError             a training that its budget or a request ended early
 └── MissingExtraError(ImportError)  an optional package; names the extra that installs it
 """
 
@@ -48,6 +49,10 @@ class EvaluationError(KeptError, ValueError):
 
 class TrainingError(KeptError, ArithmeticError):
     """Training that cannot go on: a loss or gradient is not finite."""
+
+
+class UnfinishedError(TrainingError):
+    """A model is asked whose training ended early, by its budget or as asked."""
 
 
 class MissingExtraError(KeptError, ImportError):

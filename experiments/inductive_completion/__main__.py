@@ -90,7 +90,7 @@ def kepler_run(config: InductiveConfig, split: InductiveSplit, folder: Path) -> 
         training_graph(split), folder, host=chosen.host, options=chosen.options,
         training=chosen.training,
     )  # fmt: skip
-    print(f"  KEPLER: step {result.step} of {result.n_steps}, {result.stopped}", flush=True)
+    print(f"  KEPLER: {result.step} steps", flush=True)
 
 
 def kepler_state(config: InductiveConfig, split: InductiveSplit, folder: Path) -> dict[str, Any]:

@@ -157,6 +157,7 @@ def run_one(
         reporter=reporter,
         resume=Resume.IF_ANY,
     )
+    outcome.require_end()
     correct, n_nodes = answer(model, data(world.test))
     return {
         "fingerprint": fingerprint(config),

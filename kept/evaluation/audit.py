@@ -66,10 +66,12 @@ def audit(
 ) -> list[LeakCheck]:
     """Every check that the given things allow, in a fixed order.
 
+    Parts of triples, or of a task, that have the same name are one set.
     `graph` is what the model reads or learns from; without one, training triples take its place.
     Texts of the set "train" are training text as well as `training_texts`. Raises `ConfigError`
     when there is nothing to check.
     """
+    parts = _sets(parts)
     if graph is None:
         graph = _graph_of(parts)
     tested = [part for part in parts if part.is_tested]
@@ -90,6 +92,25 @@ def audit(
             "text or a set 'train'"
         )
     return checks
+
+
+def _sets(parts: Sequence[AuditPart]) -> list[AuditPart]:
+    """Parts of one name and kind as one; files of cloze questions stay apart, as limits are."""
+    found: dict[tuple[object, ...], AuditPart] = {}
+    for number, part in enumerate(parts):
+        key = (part.kind, part.name, number if part.kind == "cloze" else None)
+        one = found.get(key)
+        found[key] = part if one is None else _joined(one, part)
+    return list(found.values())
+
+
+def _joined(one: AuditPart, other: AuditPart) -> AuditPart:
+    return dataclasses.replace(
+        one,
+        facts=[*one.facts, *other.facts],
+        texts=[*one.texts, *other.texts],
+        questions=[*one.questions, *other.questions],
+    )
 
 
 def _graph_of(parts: Sequence[AuditPart]) -> KnowledgeGraph | None:

@@ -16,8 +16,9 @@ from kept import hosts
 from kept.files import write_whole
 from kept.graphs.draw import draw_svg
 from kept.graphs.graph import NodeKind
+from kept.heads.model import TAGGING
 from kept.report.page import Section, drawn, page, picture, prose, quoted, table, verdict
-from kept.tasks.answers import ANSWERS, read_answers
+from kept.tasks.answers import ANSWERS, Answer, read_answers
 from kept.tasks.experiment_comparison import Compared, ComparedRow
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey
 from kept.tasks.experiment_tables import (
@@ -35,6 +36,7 @@ from kept.tasks.experiment_tables import (
     share_cells,
     verdict_cells,
 )
+from kept.tasks.finetuning_examples import TASKS
 from kept.tasks.method_runs import BASELINE
 from kept.training.log import COLOURS, read_log
 
@@ -44,12 +46,35 @@ STYLES = {"true": "-", "off": ":", "shuffled": "--"}
 
 @dataclass(frozen=True)
 class Difference:
-    """An item that a method and the baseline answered differently in most seeds."""
+    """An item that a method or the baseline, and not both, has right in most seeds.
+
+    `answers`: by arm, what its seeds say; where they disagree, with the number of seeds.
+    """
 
     index: int
     gold: tuple[str, ...]
-    answers: dict[str, tuple[str, ...]]
+    answers: dict[str, str]
     is_won: bool
+
+
+@dataclass(frozen=True)
+class _Item:
+    """What the seeds of an arm say; `is_right`: more than half of them."""
+
+    gold: tuple[str, ...]
+    answers: str
+    is_right: bool
+
+    @classmethod
+    def of(cls, answers: Sequence[Answer], is_tagging: bool) -> _Item:
+        as_asked = tuple if is_tagging else frozenset  # tags word by word, else a set of labels
+        n_right = sum(as_asked(a.predicted) == as_asked(a.gold) for a in answers)
+        counts = Counter(answer.predicted for answer in answers)
+        told = []
+        for each in sorted(counts, key=lambda each: (-counts[each], each)):
+            seeds = f" ({counts[each]} of {len(answers)})" if len(counts) > 1 else ""
+            told.append((", ".join(each) or "nothing") + seeds)
+        return cls(answers[0].gold, ", ".join(told), 2 * n_right > len(answers))
 
 
 def write_report(compared: Compared, runs: ExperimentRuns, path: Path) -> list[Path]:
@@ -109,32 +134,27 @@ def differences(compared: Compared, folder: Path, name: str) -> list[Difference]
     base = next((row for row in compared.rows if row.method == BASELINE), None)
     if base is None:
         return []
-    said = {f"knowledge {kind}": _votes(row, folder, compared) for kind, row in arms.items()}
-    said["none"] = _votes(base, folder, compared)
+    said = {f"knowledge {kind}": _asked(row, folder, compared) for kind, row in arms.items()}
+    said["none"] = _asked(base, folder, compared)
     ours, theirs = said["knowledge true"], said["none"]
     found = []
-    for index, (gold, answer) in ours.items():
-        right = [set(each) == set(gold) for each in (answer, theirs[index][1])]
-        if right[0] != right[1]:
-            answers = {arm: votes[index][1] for arm, votes in said.items()}
-            found.append(Difference(index, gold, answers, is_won=right[0]))
+    for index, item in ours.items():
+        if index not in theirs or item.is_right == theirs[index].is_right:
+            continue
+        answers = {arm: items[index].answers for arm, items in said.items() if index in items}
+        found.append(Difference(index, item.gold, answers, is_won=item.is_right))
     return found
 
 
-def _votes(
-    row: ComparedRow, folder: Path, compared: Compared
-) -> dict[int, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """By item: gold, and the answer that most seeds give."""
-    gold: dict[int, tuple[str, ...]] = {}
-    votes: dict[int, Counter[tuple[str, ...]]] = {}
+def _asked(row: ComparedRow, folder: Path, compared: Compared) -> dict[int, _Item]:
+    """What the seeds of a row say to each item."""
+    experiment = compared.experiment
+    is_tagging = TASKS[experiment.task["task"]].problem_type == TAGGING
+    by_item: dict[int, list[Answer]] = {}
     for record in row.records:
-        for answer in read_answers(folder / record.run / ANSWERS, compared.experiment.asked):
-            gold[answer.index] = answer.gold
-            votes.setdefault(answer.index, Counter())[answer.predicted] += 1
-    return {
-        index: (gold[index], min(counts, key=lambda each: (-counts[each], each)))
-        for index, counts in votes.items()
-    }
+        for answer in read_answers(folder / record.run / ANSWERS, experiment.asked):
+            by_item.setdefault(answer.index, []).append(answer)
+    return {index: _Item.of(answers, is_tagging) for index, answers in by_item.items()}
 
 
 def draw_all_curves(compared: Compared, folder: Path, png: Path) -> None:
@@ -169,9 +189,9 @@ def _examples(
     called = compared.experiment.title(name)
     blocks = [
         prose(
-            f"{len(won)} items right with {called} and wrong without, {len(lost)} the other "
-            f"way round, by the answer of most seeds. The first {N_SHOWN} of each that show an "
-            "entity, with the graph that the method was shown; all of them are in the CSV file."
+            f"{len(won)} items right in more than half of the seeds with {called} and not without, "
+            f"{len(lost)} the other way round. The first {N_SHOWN} of each that show an entity, "
+            "with the graph that the method was shown; all of them are in the CSV file."
         )
     ]
     data = runs.asked_data(name)
@@ -195,13 +215,15 @@ def _examples(
 
 
 def _said(each: Difference) -> str:
-    return "; ".join(f"{arm}: {', '.join(a) or 'nothing'}" for arm, a in each.answers.items())
+    return "; ".join(f"{arm}: {answers}" for arm, answers in each.answers.items())
 
 
 def _published(compared: Compared) -> tuple[str, ...]:
     cells = published_cells(compared.experiment)
     blocks = [table(PUBLISHED, cells, "Published")] if cells else []
-    return (*blocks, prose(compared.experiment.differs))
+    differs, notes = compared.experiment.differs, compared.experiment.notes
+    said = [f"What differs: {differs}"] if differs else []
+    return (*blocks, *map(prose, (*said, *notes)))
 
 
 def _caution(compared: Compared) -> list[str]:

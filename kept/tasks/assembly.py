@@ -112,6 +112,7 @@ def assemble(
         baseline=Baseline.of(sets["train"], task.problem_type),
         facts=facts | {"n_train_skipped": train.skipped, "labels": labels},
         asked_with=maker.spoilt(clean),
+        asked_like=maker.asked,
     )
     is_free = is_pretrained_control or (train.view.reads_graph and not config.model)
     if config.knowledge != "true" and not is_free:
@@ -159,6 +160,12 @@ class _Maker:
             problem_type=task.problem_type,
             labels=labels,
         )
+
+    def asked(self, examples: Sequence[TaskExample]) -> TaskData:
+        """Further examples as those of an asked set, the run's link errors among them."""
+        config, sets = self.config, {"asked": list(examples)}
+        sets, _ = spoilt_sets(sets, config.link_errors, self.whole, config.control_seed)
+        return self.data(sets["asked"], None)
 
     def spoilt(
         self, clean: Mapping[str, Sequence[TaskExample]]
@@ -250,9 +257,17 @@ def read_sets(
         if not sets[name]:
             raise ConfigError(f"nothing is left of the {name} set; give larger files or shares")
     if config.link:
-        linker = DictionaryLinker(graph)
-        sets = {name: _linked(found, linker, config.task in PAIRED) for name, found in sets.items()}
+        sets = linked(config, sets, graph)
     return sets, facts | {f"n_{name}": len(examples) for name, examples in sets.items()}
+
+
+def linked(
+    config: FinetuneConfig, sets: Mapping[str, Sequence[TaskExample]], graph: KnowledgeGraph
+) -> dict[str, list[TaskExample]]:
+    """The sets as `link` makes them: entities of `graph` found in texts that have no link."""
+    linker = DictionaryLinker(graph)
+    has_pairs = config.task in PAIRED
+    return {name: _linked(found, linker, has_pairs) for name, found in sets.items()}
 
 
 def _linked(
@@ -262,9 +277,9 @@ def _linked(
     bare = [i for i, example in enumerate(examples) if not example.linked.links]
     found = linker.link([examples[i].linked.text for i in bare])
     changed = list(examples)
-    for i, linked in zip(bare, found, strict=True):
+    for i, made in zip(bare, found, strict=True):
         text = examples[i].linked
-        links = tuple(link for link in linked.links if not _crosses(link, text.pair_start))
+        links = tuple(link for link in made.links if not _crosses(link, text.pair_start))
         changed[i] = dataclasses.replace(
             examples[i],
             linked=dataclasses.replace(text, links=links),

@@ -213,7 +213,10 @@ class CoLAKERun:
         folder: Path,
         reporter: Reporter | None,
     ) -> KnowledgeForPreTraining:
-        """A trained model; a run that was cut goes on from its last checkpoint."""
+        """A trained model; a run that was cut goes on from its last checkpoint.
+
+        Raises `UnfinishedError` for a training that its budget ended.
+        """
         seed = self.training.seed
         graph, _ = with_knowledge(split, knowledge, seed)
         tokenizer = load_tokenizer(self.host)
@@ -227,7 +230,9 @@ class CoLAKERun:
             n_negatives=self.n_negatives,
         )
         model = self.fresh_model(graph, tokenizer)
-        train_model(model, data, self.training, folder, reporter=reporter, resume=Resume.IF_ANY)
+        train_model(
+            model, data, self.training, folder, reporter=reporter, resume=Resume.IF_ANY
+        ).require_end()
         return model
 
     def ask(

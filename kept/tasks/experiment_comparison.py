@@ -5,9 +5,10 @@ Axis legend: item (an asked example), cluster (items of one group), seed.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.errors import EvaluationError, InUseError, NoControlError
+from kept.errors import ConfigError, EvaluationError, InUseError, NoControlError
 from kept.evaluation.paired import (
     difference_interval,
     score_interval,
@@ -26,6 +27,7 @@ from kept.methods import METHODS
 from kept.randomness import generator
 from kept.tasks.controls import KNOWLEDGE, Knowledge
 from kept.tasks.experiment import Experiment, RunRecord
+from kept.tasks.experiment_asked import AskedRow, read_asked, remember
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.judging import Judge
 from kept.tasks.method_runs import BASELINE
@@ -115,7 +117,7 @@ class Compared:
         equal = [knowledge for (_, knowledge), pair in pairs.items() if not pair.is_better]
         if equal:
             return f"better than none, not shown to be better than {' or '.join(equal)}"
-        if any(run.startswith(f"{name}, ") for run in self.missing):
+        if any(run.startswith((f"{name}, ", f"{BASELINE}, ")) for run in self.missing):
             return "better than none so far; not every run is finished"
         return "knowledge helps" if pairs else "better than none; no control was run"
 
@@ -139,9 +141,12 @@ def compare(
     """
     runs = ExperimentRuns(experiment, root, folder, reporter, should_stop)
     Judge(runs)  # a metric that the task has not, before anything is trained
+    asked = {name: AskedRow(tuple(controls), seeds) for name in (BASELINE, *methods)}
+    remember(folder, experiment.name, asked)
     keys = list(planned(methods, controls, seeds))
     done: dict[RunKey, RunRecord] = {}
-    missing, left_out = [], {}
+    missing: list[str] = []
+    left_out: dict[str, dict[Knowledge, str]] = {}
     clock, waiting, n_busy = _Clock(), deque(enumerate(keys, 1)), 0
     while waiting:
         number, key = waiting.popleft()
@@ -153,7 +158,7 @@ def compare(
             try:
                 found = runs.run(key)
             except NoControlError as error:
-                left_out[f"{key.method}, knowledge {key.knowledge}"] = str(error)
+                left_out.setdefault(key.method, {})[key.knowledge] = str(error)
                 continue
             except InUseError:
                 announce(f"{number}/{len(keys)} {key}: another process is at it; later")
@@ -168,28 +173,69 @@ def compare(
             missing.append(str(key))
         else:
             done[key] = found
+    asked |= {n: dataclasses.replace(asked[n], left_out=why) for n, why in left_out.items()}
+    remember(folder, experiment.name, asked)
     done = {key: done[key] for key in keys if key in done}
-    return summarise(runs, done, missing, left_out)
+    return summarise(runs, done, missing, _named(left_out))
 
 
 def finished(runs: ExperimentRuns) -> Compared:
-    """What is there of an experiment, whoever ran it; EvaluationError when nothing is."""
-    names = list(dict.fromkeys((BASELINE, *runs.experiment.methods, *METHODS)))
-    done = {}
-    for record in read_records(runs.folder).values():
-        if record.experiment == runs.experiment.name and record.method in names:
-            key = RunKey(record.method, record.knowledge, record.seed)
-            if record.run == runs.name(key):
-                done[key] = record
+    """What is there of an experiment, whoever ran it; EvaluationError when nothing is.
+
+    A run is known by its hash, under whatever name another experiment recorded it. `missing` are
+    the runs that `kept compare` was asked for and did not finish.
+    """
+    records = read_records(runs.folder)
+    asked = read_asked(runs.folder, runs.experiment.name)
+    rows = _rows_of(runs.experiment, asked, records.values())
+    kinds = [kind for kind in KNOWLEDGE if any(r.knowledge == kind for r in records.values())]
+    done = {
+        key: records[name]
+        for method in rows
+        for kind in (kinds if method != BASELINE else (OFF,))
+        for seed in sorted({record.seed for record in records.values()})
+        for key in (RunKey(method, kind, seed),)
+        if (name := _name(runs, key)) in records
+    }
     if not done:
         raise EvaluationError(
             f"{runs.folder} holds no finished run of {runs.experiment.name} as it is configured "
             "now; run kept compare"
         )
-    order = sorted(
-        done, key=lambda k: (names.index(k.method), KNOWLEDGE.index(k.knowledge), k.seed)
+    asked = {name: row for name, row in asked.items() if name in rows}  # a row may be gone
+    wanted = dict.fromkeys(
+        key
+        for name, row in asked.items()
+        for key in planned([name], row.controls, row.seeds)
+        if key not in done and key.knowledge not in row.left_out
     )
-    return summarise(runs, {key: done[key] for key in order})
+    left_out = {name: row.left_out for name, row in asked.items()}
+    return summarise(runs, done, list(map(str, wanted)), _named(left_out))
+
+
+def _name(runs: ExperimentRuns, key: RunKey) -> str | None:
+    """The hash of a run; None for one that cannot be, as a row may go with some kinds alone."""
+    try:
+        return runs.name(key)
+    except ConfigError:
+        return None
+
+
+def _rows_of(
+    experiment: Experiment, asked: Mapping[str, AskedRow], records: Iterable[RunRecord]
+) -> list[str]:
+    """The file's rows and the methods that were asked for beside them, the baseline first."""
+    own = {record.method for record in records if record.experiment == experiment.name}
+    others = [name for name in METHODS if name in asked or name in own]
+    return list(dict.fromkeys((BASELINE, *experiment.methods, *others)))
+
+
+def _named(left_out: Mapping[str, Mapping[Knowledge, str]]) -> dict[str, str]:
+    return {
+        f"{method}, knowledge {kind}": why
+        for method, kinds in left_out.items()
+        for kind, why in kinds.items()
+    }
 
 
 def summarise(

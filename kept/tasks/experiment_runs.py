@@ -193,6 +193,7 @@ class ExperimentRuns:
             "steps": ended.step,
             "seconds": ended.seconds,
             "pretraining": None if pretrained is None else pretrained.name,
+            "n_texts": len(self.data.texts),
         }
         found = self._keep(
             RunRecord(

@@ -141,19 +141,27 @@ def to_markdown(compared: Compared, command: str) -> str:
 def conditions(compared: Compared) -> str:
     """What a score here means, in one paragraph."""
     experiment = compared.experiment
-    stage = experiment.pretraining
-    first = (
-        "No first stage."
-        if stage is None
-        else f"Every method first reads the same {stage.n_texts:,} linked sentences "
-        f"({stage.text}), for the same steps; seeds of the task share that stage."
-    )
     return (
         f"Score: {experiment.metric} on {experiment.asked}. Intervals: bootstrap over groups of "
         "items (the two entities, else the text), answers of all seeds pooled; p: randomisation "
         "over groups; both hold for these seeds. The mean over seeds has Student's interval. "
         "No graph holds a triple between two entities that dev or test ask about. "
-        f"{first} A verdict needs interval and test at 5 %, p with Holm's correction."
+        f"{_first_stage(compared)} A verdict needs interval and test at 5 %, p with Holm's "
+        "correction."
+    )
+
+
+def _first_stage(compared: Compared) -> str:
+    """What every method read before the task: as many texts as there were, not as were asked."""
+    stage = compared.experiment.pretraining
+    if stage is None:
+        return "No first stage."
+    told = [n for row in compared.rows for r in row.records if (n := r.costs.get("n_texts"))]
+    n_read = f"{told[0]:,} " if told else ""
+    more = "" if told and told[0] == stage.n_texts else f"; {stage.n_texts:,} were asked for"
+    return (
+        f"Every method first reads the same {n_read}linked sentences ({stage.text}{more}), for "
+        "the same steps; seeds of the task share that stage."
     )
 
 
@@ -182,7 +190,9 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _published(experiment: Experiment) -> str:
     differs = f"What differs: {experiment.differs.strip()}\n" if experiment.differs else ""
     rows = published_cells(experiment)
-    return (markdown(PUBLISHED, rows) + "\n" if rows else "") + differs
+    notes = "".join(f"- {note.strip()}\n" for note in experiment.notes)
+    table = markdown(PUBLISHED, rows) if rows else ""
+    return "\n".join(part for part in (table, differs, notes) if part)
 
 
 def published_cells(experiment: Experiment) -> list[list[str]]:

@@ -26,15 +26,15 @@ from kept.evaluation.statistics import bootstrap_interval
 from kept.heads.base import target_states
 from kept.heads.model import KnowledgeForTask
 from kept.randomness import generator
-from kept.tasks.assembly import assemble
+from kept.tasks.assembly import assemble, linked
 from kept.tasks.experiment import Published
-from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_config import FinetuneConfig
-from kept.tasks.finetuning_data import TaskData, prepared
+from kept.tasks.finetuning_data import TaskData
 from kept.tasks.finetuning_examples import FORMATS, TaskExample, read_examples
 from kept.training.config import RunConfig
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
+from kg_loaders import KnowledgeGraph
 
 Floats = NDArray[np.float64]
 
@@ -77,19 +77,26 @@ def run_fewshot(
     """Train (or resume in `folder`), then ask; scores by setting, with what was left out.
 
     Facts between two entities of a novel example are in no graph, and no novel text is trained on.
+    Novel examples are linked, controlled and spoilt as those of an asked set. Raises
+    `EvaluationError` before training where they are too few, `UnfinishedError` where a budget ended
+    training.
     """
     novel = read_examples(config.novel, config.novel_format)
     task = FinetuneConfig.read(None, config.task)
+    if task.link:
+        novel = linked(task, {"novel": novel}, KnowledgeGraph.open(task.kg))["novel"]
     made = assemble(task, hidden=novel)
+    data = made.asked_like(_some(novel, config))
+    labels = [example.labels[0] for example in data.examples]
+    settings = [(way, shot) for way in config.ways for shot in config.shots]
+    for way, shot in settings:
+        _pools(labels, way, shot, config.n_queries)
     if config.trained:
         train(
             made.model, made.train, made.config.training, folder, reporter=reporter,
             resume=Resume.IF_ANY,
-        )  # fmt: skip
-    data = _novel_data(made, _some(novel, config))
-    labels = [example.labels[0] for example in data.examples]
+        ).require_end()  # fmt: skip
     vectors = representations(made.model, data)
-    settings = [(way, shot) for way in config.ways for shot in config.shots]
     found = {
         f"{way}-way {shot}-shot": _score(labels, vectors, way, shot, config)
         for way, shot in settings
@@ -132,15 +139,7 @@ def episode_accuracies(
 
     Raises `EvaluationError` where relations or examples are too few.
     """
-    items: dict[str, list[int]] = {}
-    for i, label in enumerate(labels):
-        items.setdefault(label, []).append(i)
-    pools = [np.array(items[label]) for label in sorted(items)]
-    if len(pools) < way or min(map(len, pools)) < shot + n_queries:
-        raise EvaluationError(
-            f"{way} classes of {shot} + {n_queries} examples are asked, there are {len(pools)} "
-            f"with {min(map(len, pools), default=0)} or more; ask for less or read more"
-        )
+    pools = _pools(labels, way, shot, n_queries)
     found = np.empty(n_episodes)
     for episode in range(n_episodes):
         draws = generator(seed, "episode", way, shot, episode)
@@ -155,6 +154,20 @@ def episode_accuracies(
         right = distances.argmin(axis=1) == np.repeat(np.arange(way), n_queries)
         found[episode] = right.mean()
     return found
+
+
+def _pools(labels: Sequence[str], way: int, shot: int, n_queries: int) -> list[NDArray[np.int64]]:
+    """Items of each class; EvaluationError where classes or items are too few."""
+    items: dict[str, list[int]] = {}
+    for i, label in enumerate(labels):
+        items.setdefault(label, []).append(i)
+    pools = [np.array(items[label]) for label in sorted(items)]
+    if len(pools) < way or min(map(len, pools)) < shot + n_queries:
+        raise EvaluationError(
+            f"{way} classes of {shot} + {n_queries} examples are asked, there are {len(pools)} "
+            f"with {min(map(len, pools), default=0)} or more; ask for less or read more"
+        )
+    return pools
 
 
 def _score(
@@ -175,17 +188,3 @@ def _some(novel: Sequence[TaskExample], config: FewshotConfig) -> list[TaskExamp
         return list(novel)
     order = generator(config.seed, "novel").permutation(len(novel))[: config.max_novel]
     return [novel[i] for i in sorted(order.tolist())]
-
-
-def _novel_data(made: FinetuneRun, novel: Sequence[TaskExample]) -> TaskData:
-    """The novel examples as training's were shown, without what only training drops."""
-    seen, config = made.train, made.config
-    return TaskData(
-        prepared(novel, markers=config.markers_name, knowledge=config.knowledge),
-        seen.graph,
-        made.tokenizer,
-        builder=dataclasses.replace(seen.builder, drop_probability=0.0),
-        view=seen.view,
-        problem_type=seen.problem_type,
-        labels=None,
-    )

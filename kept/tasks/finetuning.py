@@ -6,7 +6,7 @@ Axis legend: item (an example), class, node, word.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,9 +20,7 @@ from kept.heads.model import MULTI, TAGGING, KnowledgeForTask
 from kept.randomness import generator
 from kept.tasks.finetuning_config import FinetuneConfig
 from kept.tasks.finetuning_data import TaskData
-from kept.tasks.finetuning_examples import (
-    OUTSIDE,
-)
+from kept.tasks.finetuning_examples import OUTSIDE, TaskExample
 from kept.tasks.finetuning_scores import Answers, Baseline, scores
 from kept.tasks.link_errors import LinkErrors
 from kept.tasks.several_tasks import TaskMixture
@@ -37,7 +35,8 @@ class FinetuneRun:
     `train` are the run's own examples, `data` is what is trained on: with `further` tasks, whose
     runs share the model, all of theirs. `task` is this run's number among them. What is `asked` are
     its sets, and those of further tasks as `NAME/dev`. `asked_with` makes the data of an own set
-    once more, with other link errors than the run's.
+    once more, with other link errors than the run's; `asked_like` that of other examples, linked
+    before (`assembly.linked`), as an asked set is made.
     """
 
     config: FinetuneConfig
@@ -48,6 +47,7 @@ class FinetuneRun:
     baseline: Baseline
     facts: dict[str, Any]
     asked_with: Callable[[str, LinkErrors], tuple[TaskData, CorruptionReport]]
+    asked_like: Callable[[Sequence[TaskExample]], TaskData]
     task: int = 0
     further: dict[str, FinetuneRun] = dataclasses.field(default_factory=dict)
 

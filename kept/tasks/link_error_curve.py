@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from kept.errors import ConfigError
 from kept.evaluation.statistics import paired_bootstrap_interval
+from kept.heads.model import TAGGING
 from kept.randomness import generator
 from kept.tasks.finetuning import FinetuneRun, Set
 from kept.tasks.finetuning_examples import TaskExample
@@ -75,23 +76,26 @@ def link_error_curve(
     if run.config.knowledge == "off" or not report.n_links:
         raise ConfigError(f"no text of {name} has a link to spoil; give a run with links")
     answers, scores = run.score(name, clean)
-    right = _right(answers, clean.examples)
+    right = right_shares(answers, clean.examples, clean.problem_type)
     points = []
     for kind in kinds:
         for share in shares:
             data, report = run.asked_with(name, LinkErrors(kind=kind, share=share))
             answers, scores = run.score(name, data)
-            lost = _lost(right, _right(answers, data.examples), data.examples, run, kind, share)
+            spoilt = right_shares(answers, data.examples, data.problem_type)
+            lost = _lost(right, spoilt, data.examples, run, kind, share)
             n_spoilt = report.n_dropped + report.n_swapped
             points.append(_point(kind, share, report.n_links, n_spoilt, scores, lost))
     return points
 
 
-def _right(answers: Answers, examples: Sequence[TaskExample]) -> NDArray[np.float64]:
-    """`[item]`: share of right answers, one an example or one a word."""
+def right_shares(
+    answers: Answers, examples: Sequence[TaskExample], problem_type: str
+) -> NDArray[np.float64]:
+    """`[item]`: share of right answers, one an example (a set of labels) or, in tagging, a word."""
     found = []
     for answer, example in zip(answers, examples, strict=True):
-        if len(example.targets) > 1 and len(example.labels) == len(example.targets):  # words
+        if problem_type == TAGGING:
             found.append(fmean([a == b for a, b in zip(answer, example.labels, strict=True)]))
         else:
             found.append(float(set(answer) == set(example.labels)))

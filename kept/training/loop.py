@@ -18,7 +18,13 @@ from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
 from kept.batches import KnowledgeBatch
-from kept.errors import CheckpointError, ConfigError, InUseError, TrainingError
+from kept.errors import (
+    CheckpointError,
+    ConfigError,
+    InUseError,
+    TrainingError,
+    UnfinishedError,
+)
 from kept.randomness import torch_seed
 from kept.training.adaptation import Stages
 from kept.training.checkpoint import (
@@ -82,6 +88,15 @@ class TrainResult:
     log: Path
     curves: Path
     notices: tuple[str, ...]
+
+    def require_end(self) -> None:
+        """Raise `UnfinishedError` unless every step was done: such a model is not asked yet."""
+        if self.stopped != "finished":
+            how = "its budget" if self.stopped == "budget" else "a request"
+            raise UnfinishedError(
+                f"{self.log.parent}: {how} ended training at step {self.step} of {self.n_steps}; "
+                "the same call goes on from there (budget_minutes, budget_cpu_minutes may change)"
+            )
 
 
 def train(

@@ -100,6 +100,30 @@ def test_limits_by_code(folder: Path) -> None:
     assert kept(*flags, *granted, "--allow", f"repeated-triple={1 / 7}").exit_code == 0
 
 
+def test_two_files_of_one_set_are_one(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.tsv").write_text("q\tr\tw\n", encoding="utf-8")
+    out = tmp_path / "table.json"
+    names = [("train", folder / "a.tsv"), ("train", tmp_path / "other.tsv")]
+    for order in (names, names[::-1]):
+        flags = [
+            x for n, f in [*order, ("test", folder / "a.tsv")] for x in ("--triples", f"{n}={f}")
+        ]
+        codes = ("triple-in-graph", "inverse-in-graph", "pair-in-graph")
+        allowed = [flag for code in codes for flag in ("--allow", f"{code}=1")]
+        assert kept(*flags, *allowed, "-o", out).exit_code == 1
+        assert counts(out)["repeated-triple", ""] == (7, 3)
+    texts = [["one", "two"], ["three"]]
+    tasks = [AuditPart("train", "task", texts=t, facts=[(x, "r", "y") for x in t]) for t in texts]
+    asked = AuditPart("dev", "task", texts=["one", "three"], facts=[("one", "r", "y")])
+    found = {c.code: (c.n_checked, c.n_found) for c in audit([*tasks, asked])}
+    assert found == {
+        "text-in-training": (2, 2), "repeated-text": (2, 2), "repeated-pair": (1, 1),
+    }  # fmt: skip
+    assert len(audit([*tasks, asked, AuditPart("dev", "task", texts=["x"])])) == 3
+    questions = [AuditPart("lama.jsonl", "cloze", questions=[("a", b)]) for b in "ab"]
+    assert [c.n_found for c in audit(questions)] == [1, 0]
+
+
 def test_cloze_questions(folder: Path, tmp_path: Path) -> None:
     texts = ["--text", folder / "read.txt", "--text", folder / "read.jsonl"]
     out = tmp_path / "table.json"

@@ -13,7 +13,7 @@ import torch
 
 from entity_linking import RelationExample
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS
-from kept.errors import BatchError, CheckpointError
+from kept.errors import BatchError, CheckpointError, UnfinishedError
 from kept.evaluation.ranking import Filter
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.edit import add_relation
@@ -181,6 +181,16 @@ def test_controls(split: CompletionSplit) -> None:
     assert shuffled.contains(shuffled_train.triples).all()
     assert not split.context_graph.contains(shuffled.triples).all()
     assert with_knowledge(split, "true", 0) == (split.train_graph, split.context_graph)
+
+
+def test_a_training_that_its_budget_ended_is_not_asked(
+    split: CompletionSplit, config: CompletionConfig, tmp_path: Path
+) -> None:
+    short = config.training.model_copy(update={"budget_minutes": 1e-9})
+    run = dataclasses.replace(config.colake, training=short)
+    with pytest.raises(UnfinishedError, match="at step 1 of 3"):
+        run.train(split, "true", tmp_path, None)
+    assert config.colake.train(split, "true", tmp_path, None) is not None  # goes on to the end
 
 
 class Crash(Exception):

@@ -198,6 +198,7 @@ def test_a_run_is_recorded_once_and_shares_its_first_stage(
     assert runs.record(key) == made
     assert made.scores["dev"]["n_scored"] == 30
     assert made.costs["steps"] == 2
+    assert made.costs["n_texts"] == 16
     assert made.costs["mentions_in_graph"] == made.costs["mentions"] == 60
     left = sorted(path.name for path in (tmp_path / made.run).iterdir())
     assert left == ["curves.png", "log.jsonl", "predictions.jsonl"]
@@ -349,6 +350,36 @@ def test_a_variant_is_a_row_of_its_own_under_its_own_name(
             Experiment.read(data / "tiny.yaml", {"methods": faulty})
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"methods": {"other-kg": {"method": "kbert", "kg": "nowhere"}}}, "other-kg.kg: the same"),
+        ({"methods": {"ernie": {"dev": "x", "test": "y"}}}, "ernie.dev: .*; ernie.test: .* task"),
+        ({"methods": {"ernie": {"knowledge": "off"}}}, "ernie.knowledge: .* --controls"),
+        ({"methods": {"ernie": {"training": {"seed": 3}}}}, "ernie.training.seed: .* --seeds"),
+        ({"methods": {"ernie": {"max_asked": 3}}}, "ernie.max_asked: the same for all rows"),
+        ({"task.knowledge": "off", "task.training.seed": 1}, "knowledge: .*; training.seed: "),
+        ({"task.method": "kbert"}, "method: give the rows"),
+        ({"asked": "test"}, "asked: the task has no test set; .*test_share"),
+        ({"asked": "tset"}, "asked: .*'dev' or 'test'"),
+        ({"metric": "macro"}, "metric: .*'accuracy', 'micro' or 'official'"),
+        ({"metric": "official"}, "metric: format wiki80 has no official score"),
+    ],
+)
+def test_what_would_be_overwritten_or_fail_late_is_refused_when_read(
+    changes: dict[str, Any], said: str, data: Path
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Experiment.read(data / "tiny.yaml", changes)
+
+
+def test_a_row_may_differ_in_how_it_is_trained(data: Path) -> None:
+    own = {"ernie": {"training": {"steps": 3}, "max_train": 9}, "kbert": {"knowledge": None}}
+    made = Experiment.read(data / "tiny.yaml", {"methods": own, "task.test_share": 0.2})
+    assert made.methods["ernie"]["max_train"] == 9
+    assert Experiment.read(data / "tiny.yaml", {"asked": "test", "task.test_share": 0.2})
+
+
 def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(
     experiment: Experiment, tmp_path: Path
 ) -> None:
@@ -400,6 +431,9 @@ def test_the_command_compares_and_writes_tables(
     )
     assert ended.exit_code == 0, ended.output
     assert "6 runs are not finished" in ended.output
+    again = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2], "-o", str(page_file)])
+    assert again.exit_code == 0, again.output
+    assert "Not finished: none, knowledge off, seed 1; " in page_file.read_text()
 
 
 def test_a_report_without_runs_says_what_to_do(data: Path, tmp_path: Path) -> None:

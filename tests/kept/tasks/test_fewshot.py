@@ -10,9 +10,11 @@ import pytest
 from tiny_task_files import write_task_file
 
 from entity_linking.relations import RelationExample
-from kept.errors import ConfigError, EvaluationError
+from kept.errors import ConfigError, EvaluationError, UnfinishedError
 from kept.randomness import generator
+from kept.tasks import fewshot
 from kept.tasks.fewshot import FewshotConfig, episode_accuracies, run_fewshot
+from kept.tasks.finetuning_data import TaskData
 from kg_loaders import KnowledgeGraph
 
 LABELS = [label for label in "abcdef" for _ in range(9)]
@@ -58,6 +60,73 @@ def test_too_few() -> None:
             episode_accuracies(LABELS, vectors, **SIZES | change)
     with pytest.raises(ConfigError, match="novel_format: one of"):
         FewshotConfig.read(None, {"name": "x", "task": {}, "novel": "x", "novel_format": "tsv"})
+
+
+def configured(folder: Path, host: Path, task: dict[str, Any], **changes: Any) -> FewshotConfig:
+    """Two relations are trained, three asked; `folder` holds the files."""
+    training = {"steps": 2, "batch_size": 4, "device": "cpu", "threads": 1}
+    whole = {
+        "task": "relation", "format": "wiki80", "train": str(folder / "all.txt"),
+        "kg": str(folder / "kg"), "method": "kbert", "host": str(host), "leave_out": ["P20"],
+        **task, "training": training | task.get("training", {}),
+    }  # fmt: skip
+    values: dict[str, Any] = {
+        "name": "x", "task": whole, "novel": folder / "novel.txt", "novel_format": "wiki80",
+        "ways": (2,), "shots": (1,), "n_queries": 2, "n_episodes": 4, **changes,
+    }  # fmt: skip
+    return FewshotConfig(**values)
+
+
+@pytest.fixture
+def files(examples: list[RelationExample], world: KnowledgeGraph, tmp_path: Path) -> Path:
+    world.save(tmp_path / "kg")
+    write_task_file(tmp_path / "all.txt", "wiki80", examples)
+    write_task_file(tmp_path / "novel.txt", "wiki80", examples[:90])
+    return tmp_path
+
+
+def test_a_training_that_its_budget_ended_is_not_asked(files: Path, host: Path) -> None:
+    short = {"training": {"budget_minutes": 1e-9}}
+    with pytest.raises(UnfinishedError, match="at step 1 of 2"):
+        run_fewshot(configured(files, host, short), files / "run")
+    assert run_fewshot(configured(files, host, {}), files / "run")["n_asked"] == 90
+
+
+def test_too_few_are_told_before_training(files: Path, host: Path) -> None:
+    with pytest.raises(EvaluationError, match=r"9 classes of 1 \+ 2 examples are asked"):
+        run_fewshot(configured(files, host, {}, ways=(2, 9)), files / "run")
+    assert not (files / "run").exists()
+
+
+def test_novel_examples_are_shown_as_an_asked_set_is(
+    files: Path,
+    host: Path,
+    examples: list[RelationExample],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Controlled, spoilt, and linked where they have no link."""
+    seen: list[list[str | None]] = []
+
+    def entities(model: Any, data: TaskData, **_: Any) -> Any:
+        seen.append([link.entity for e in data.examples for link in e.linked.links])
+        return np.zeros((len(data), 2))
+
+    monkeypatch.setattr(fewshot, "representations", entities)
+
+    def asked(task: dict[str, Any], **changes: Any) -> list[str | None]:
+        run_fewshot(configured(files, host, task, trained=False, **changes), files / "run")
+        return seen.pop()
+
+    true, moved = asked({}), asked({"knowledge": "random-entity"})
+    assert len(true) == len(moved) == 180
+    assert all(one != other for one, other in zip(true, moved, strict=True))
+    assert asked({"link_errors": {"share": 1.0}}) == []
+    assert asked({"link_errors": {"share": 1.0, "sets": "train"}}) == true
+    for name, part in (("all", examples), ("novel", examples[:90])):
+        write_task_file(files / f"{name}.txt", "semeval", part)  # its texts have no link
+    bare = {"format": "semeval", "leave_out": []}
+    assert asked(bare, novel_format="semeval") == []
+    assert asked(bare | {"link": True}, novel_format="semeval") == true
 
 
 @pytest.mark.parametrize("trained", [True, False])

@@ -13,7 +13,10 @@ from tiny_pretraining import write_everything
 
 from entity_linking.annotations import gold_link
 from entity_linking.corruption import corrupt
-from entity_linking.mentions import LinkedText
+from entity_linking.mentions import LinkedText, Mention
+from kept.heads.model import MULTI, TAGGING
+from kept.tasks.finetuning_examples import TaskExample
+from kept.tasks.link_error_curve import right_shares
 from kept.tasks.link_errors import LinkErrors
 from kg_loaders import KnowledgeGraph
 
@@ -67,6 +70,17 @@ def test_a_point_is_what_the_same_errors_in_the_configuration_give(
         (point,) = csv.DictReader(file)
     assert float(point["accuracy"]) == found["dev"]["accuracy"]["estimate"]
     assert float(point["micro_f1"]) == found["dev"]["micro"]["f1"]
+
+
+def test_what_is_right_is_told_by_the_kind_of_problem() -> None:
+    text, targets = LinkedText("a b", ()), (Mention(0, 1), Mention(2, 3))
+    pair = TaskExample(text, ("P1", "P2"), targets)  # of a document: two targets, two relations
+    answers = [("P1",), ("P2", "P1"), ("P1", "P2", "P3")]
+    assert right_shares(answers, [pair] * 3, MULTI).tolist() == [0.0, 1.0, 0.0]
+    tagged = TaskExample(text, ("B", "O"), targets)
+    assert right_shares([("B", "B"), ("O", "B")], [tagged] * 2, TAGGING).tolist() == [0.5, 0.0]
+    word = TaskExample(text, ("B",), targets[:1])
+    assert right_shares([("B",), ("O",)], [word] * 2, TAGGING).tolist() == [1.0, 0.0]
 
 
 def test_trained_on_errors(world: Path, trained: Path, tmp_path: Path) -> None:

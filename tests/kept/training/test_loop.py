@@ -14,7 +14,7 @@ from filelock import FileLock
 from stream_toy import ToyData
 from training_toy import ToyModel, toy_config, toy_model, weights_hash
 
-from kept.errors import CheckpointError, ConfigError, TrainingError
+from kept.errors import CheckpointError, ConfigError, TrainingError, UnfinishedError
 from kept.training.checkpoint import list_checkpoints
 from kept.training.gradients import loss_norms, shared_parameters
 from kept.training.log import StepRecord, read_log
@@ -167,6 +167,8 @@ def test_a_budget_stops_cleanly_and_resumes(tmp_path: Path) -> None:
     model = toy_model()
     result = train(model, ToyData(), toy_config(budget_minutes=1e-9), tmp_path)
     assert (result.stopped, result.step, result.checkpoint.name) == ("budget", 1, "step-00000001")
+    with pytest.raises(UnfinishedError, match=r"its budget ended training at step 1 of \d+; the"):
+        result.require_end()
     assert run(tmp_path, resume=Resume.LATEST) == run(tmp_path.with_name("whole"))
 
 
