@@ -140,7 +140,6 @@ def compare(
     processes may share a folder: what another is at is asked for again later.
     """
     runs = ExperimentRuns(experiment, root, folder, reporter, should_stop)
-    Judge(runs)  # a metric that the task has not, before anything is trained
     asked = {name: AskedRow(tuple(controls), seeds) for name in (BASELINE, *methods)}
     remember(folder, experiment.name, asked)
     keys = list(planned(methods, controls, seeds))
@@ -244,8 +243,12 @@ def summarise(
     missing: Sequence[str] = (),
     left_out: Mapping[str, str] | None = None,
 ) -> Compared:
-    """Rows and pairs of finished runs; a pair has the seeds that both sides have."""
+    """Rows and pairs of finished runs; a pair has the seeds that both sides have.
+
+    Raises EvaluationError where two runs answered different items.
+    """
     judge, arms = Judge(runs), dict[Arm, dict[int, RunRecord]]()
+    judge.require_same_items(done.values())
     for key, record in done.items():
         arms.setdefault((key.method, key.knowledge), {})[key.seed] = record
     counts = {

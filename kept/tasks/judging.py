@@ -5,7 +5,7 @@ Axis legend: item, cluster (items of one group), count.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.errors import ConfigError
+from kept.errors import EvaluationError
 from kept.evaluation.paired import Value, by_cluster, f1_value
 from kept.evaluation.tagging import span_counts
 from kept.heads.model import TAGGING
@@ -26,24 +26,13 @@ from kept.tasks.method_runs import BASELINE
 from kept.tasks.official_scores import OFFICIAL
 
 Floats = NDArray[np.float64]
-METRICS = ("accuracy", "micro", "official")
 
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Reads an experiment's metric from answers; ConfigError for a metric that the task has not."""
+    """Reads an experiment's metric from answers."""
 
     runs: ExperimentRuns
-
-    def __post_init__(self) -> None:
-        metric, kind = self.runs.experiment.metric, self.runs.experiment.task["format"]
-        if metric not in METRICS:
-            raise ConfigError(f"metric {metric!r} cannot be compared; take one of {METRICS}")
-        if metric == "official" and kind not in OFFICIAL:
-            raise ConfigError(
-                f"format {kind} has no official score; take accuracy or micro, or one of "
-                f"{sorted(OFFICIAL)}"
-            )
 
     @property
     def value(self) -> Value:
@@ -54,10 +43,27 @@ class Judge:
         values = OFFICIAL[experiment.task["format"]].values
         return lambda sums: next(iter(values(sums).values()))
 
+    def require_same_items(self, records: Iterable[RunRecord]) -> None:
+        """Raise EvaluationError unless all runs answered the same items: differences are paired."""
+        first, items = None, set[int]()
+        for record in records:
+            found = {answer.index for answer in self._answers(record)}
+            if first is None:
+                first, items = record, found
+            elif found != items:
+                raise EvaluationError(
+                    f"run {record.run} ({record.method}) answered {len(found)} items, run "
+                    f"{first.run} ({first.method}) {len(items)}, {len(found ^ items)} of them only "
+                    "one of both; give every row the same host and graph.max_words"
+                )
+
+    def _answers(self, record: RunRecord) -> list[Answer]:
+        path = self.runs.folder / record.run / ANSWERS
+        return read_answers(path, self.runs.experiment.asked)
+
     def counts(self, record: RunRecord) -> Floats:
         """Sums `[cluster count]` of a run's answers."""
-        experiment = self.runs.experiment
-        answers = read_answers(self.runs.folder / record.run / ANSWERS, experiment.asked)
+        experiment, answers = self.runs.experiment, self._answers(record)
         counts = (
             self._official(answers)
             if experiment.metric == "official"

@@ -20,7 +20,7 @@ from entity_linking import RelationExample
 from entity_linking.annotations import write_jsonl
 from kept.cli import app
 from kept.cli.compare_run import control_names, find_experiment
-from kept.errors import CheckpointError, ConfigError
+from kept.errors import CheckpointError, ConfigError, EvaluationError
 from kept.tasks import experiment_comparison, experiment_runs
 from kept.tasks.assembly import read_sets
 from kept.tasks.experiment import Experiment, RunRecord
@@ -309,6 +309,17 @@ def test_what_another_process_is_at_is_asked_for_later(
         ("none", "off"), ("kbert", "true"),
     ]  # fmt: skip
     assert not compared.missing
+
+
+def test_rows_that_answered_other_items_are_not_paired(
+    experiment: Experiment, data: Path, tmp_path: Path
+) -> None:
+    short = {"graph": {"max_words": 8}}  # cuts the tail off the longer sentences
+    changed = {"methods": {"kbert": {"view": {"predicate": False}, **short}}}
+    given = {"experiment": experiment.model_copy(update=changed), "root": data}
+    asked = {"methods": ["none", "kbert"], "controls": [], "seeds": 1}
+    with pytest.raises(EvaluationError, match=r"\(kbert\) answered \d+ items, run \w+ \(none\) 30"):
+        compare(**given, **asked, folder=tmp_path)  # type: ignore[arg-type]
 
 
 def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
