@@ -2,73 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
-import shutil
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
-from tiny_task_files import wiki80_row
 from typer.testing import CliRunner
 
-from entity_linking import RelationExample
-from entity_linking.annotations import write_jsonl
 from kept.cli import app
 from kept.cli.compare_run import control_names, find_experiment
 from kept.errors import CheckpointError, ConfigError, EvaluationError
 from kept.tasks import experiment_comparison, experiment_runs
-from kept.tasks.assembly import read_sets
 from kept.tasks.experiment import Experiment, RunRecord
 from kept.tasks.experiment_comparison import compare, finished
-from kept.tasks.experiment_data import ExperimentData, _of_folder
 from kept.tasks.experiment_runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
 from kept.tasks.experiment_tables import to_json, to_markdown
 from kept.tasks.first_stage import claimed
-from kg_loaders import KnowledgeGraph
-
-
-@pytest.fixture(scope="module")
-def data(
-    tmp_path_factory: pytest.TempPathFactory,
-    examples: list[RelationExample],
-    world: KnowledgeGraph,
-    host: Path,
-) -> Path:
-    """Files of a task, a graph, texts and an experiment of two steps a stage."""
-    root = tmp_path_factory.mktemp("experiment")
-    for name, part in (("train", examples[:60]), ("dev", examples[60:100])):
-        lines = [json.dumps(wiki80_row(example)) for example in part]
-        (root / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
-    world.save(root / "kg")
-    texts = [dataclasses.replace(e.linked, text=e.linked.text) for e in examples[130:170]]
-    write_jsonl(texts, root / "texts.jsonl")
-    training = {"batch_size": 8, "learning_rate": 0.01, "checkpoint_seconds": None}
-    experiment = {
-        "name": "tiny",
-        "task": {
-            "task": "relation", "format": "wiki80", "train": "train.txt", "dev": "dev.txt",
-            "kg": "kg", "host": str(host), "markers": "none", "max_asked": 30,
-            "graph": {"max_words": 24, "max_nodes": 48}, "training": {**training, "steps": 2},
-        },
-        "pretraining": {
-            "text": "texts.jsonl", "n_texts": 16, "training": {**training, "steps": 2},
-        },
-        "methods": {"ernie": {"options": {"vector_epochs": 1, "entity_width": 8}}},
-        "published": [{"system": "X", "metric": "accuracy", "value": 0.5, "where": "nowhere"}],
-        "differs": "Everything.",
-    }  # fmt: skip
-    (root / "tiny.yaml").write_text(yaml.safe_dump(experiment), encoding="utf-8")
-    return root
-
-
-@pytest.fixture
-def experiment(data: Path) -> Experiment:
-    return Experiment.read(data / "tiny.yaml")
 
 
 def test_runs_are_planned_seed_by_seed_the_baseline_first() -> None:
@@ -80,117 +32,10 @@ def test_runs_are_planned_seed_by_seed_the_baseline_first() -> None:
     assert len(keys) == 8
 
 
-def test_a_hash_is_of_everything_that_matters(
-    experiment: Experiment, data: Path, tmp_path: Path
-) -> None:
-    def hashes(changed: Experiment, key: RunKey) -> dict[str, Any]:
-        return ExperimentRuns(changed, data, tmp_path).settings(key)
-
-    base = hashes(experiment, RunKey("kbert", "true", 0))
-    assert base == hashes(experiment, RunKey("kbert", "true", 0))
-    for key in (("kbert", "true", 1), ("kbert", "shuffled", 0), ("colake", "true", 0)):
-        assert base != hashes(experiment, RunKey(*key))  # type: ignore[arg-type]
-    other = experiment.task | {"graph": {"max_words": 23, "max_nodes": 48}}
-    changed = experiment.model_copy(update={"task": other})
-    assert base != hashes(changed, RunKey("kbert", "true", 0))
-    stage = experiment.model_copy(update={"pretraining": None})
-    assert base != hashes(stage, RunKey("kbert", "true", 0))
-    operational = experiment.task["training"] | {"log_every": 1}
-    same = experiment.model_copy(update={"task": experiment.task | {"training": operational}})
-    assert base == hashes(same, RunKey("kbert", "true", 0))
-    constant = experiment.task["training"] | {"schedule": "constant"}
-    shorter, longer = (
-        experiment.model_copy(
-            update={"task": experiment.task | {"training": constant | {"steps": n}}}
-        )
-        for n in (2, 3)
-    )
-    key = RunKey("kbert", "true", 0)
-    assert hashes(shorter, key) != hashes(longer, key)
-
-
-@pytest.mark.parametrize("changed", ["kg", "texts.jsonl", "further.txt", "host"])
-def test_a_hash_is_of_what_files_and_folders_hold(
-    experiment: Experiment,
-    data: Path,
-    tmp_path: Path,
-    host: Path,
-    world: KnowledgeGraph,
-    changed: str,
-) -> None:
-    shutil.copytree(data, tmp_path / "data")
-    shutil.copytree(host, tmp_path / "host")
-    shutil.copy(data / "train.txt", tmp_path / "data" / "further.txt")
-    also = {"name": "more", "task": "relation", "format": "wiki80", "train": "further.txt"}
-    task = experiment.task | {"host": str(tmp_path / "host"), "also": [also]}
-    experiment = experiment.model_copy(update={"task": task})
-
-    def name() -> str:
-        runs = ExperimentRuns(experiment, tmp_path / "data", tmp_path / "runs")
-        return runs.name(RunKey("kbert", "true", 0))
-
-    before = name()
-    assert before == name()
-    if changed == "kg":
-        half = world.with_triples(world.triples[::2], note="every other")
-        shutil.rmtree(tmp_path / "data" / "kg")
-        half.save(tmp_path / "data" / "kg")
-    elif changed == "host":
-        (tmp_path / "host" / "notes.txt").write_text("other weights", encoding="utf-8")
-        _of_folder.cache_clear()
-    else:
-        path = tmp_path / "data" / changed
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        path.write_text("".join(lines[:-8]), encoding="utf-8")
-    assert before != name()
-
-
-@pytest.mark.parametrize("how", ["split off", "linked"])
-def test_the_first_stage_knows_no_pair_that_only_a_run_would_find(
-    experiment: Experiment, data: Path, tmp_path: Path, how: str
-) -> None:
-    task = dict(experiment.task)
-    if how == "split off":
-        del task["dev"]
-        task["dev_share"] = 0.3
-    else:  # the format reads no identifiers
-        task |= {"format": "semeval", "link": True}
-    runs = ExperimentRuns(experiment.model_copy(update={"task": task}), data, tmp_path)
-    config, whole = runs.config(RunKey("none", "off", 0)), runs.data.whole
-    asked = {frozenset(e.pair) for e in read_sets(config, whole)[0]["dev"] if e.pair}
-    assert asked & _joined(whole)
-    assert not asked & _joined(runs.data.graph)
-    read = [{link.entity for link in text.links} for text in runs.data.texts]
-    assert read
-    assert not any(pair <= entities for pair in asked for entities in read)
-
-
-def _joined(graph: KnowledgeGraph) -> set[frozenset[str]]:
-    names = list(graph.entities)
-    return {frozenset((names[h], names[t])) for h, _, t in graph.triples.tolist()}
-
-
-def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
-    experiment: Experiment, data: Path, tmp_path: Path, examples: list[RelationExample]
-) -> None:
-    runs = ExperimentRuns(experiment, data, tmp_path).data
-    asked = {frozenset(e.pair) for e in runs.examples["dev"] if e.pair}
-    assert asked
-    assert not asked & _joined(runs.graph)
-    own = {e.linked.text for part in runs.examples.values() for e in part}
-    assert len(runs.texts) == 16
-    assert not own & {text.text for text in runs.texts}
-    lines = [json.dumps(wiki80_row(example)) for example in examples[130:140]]
-    (tmp_path / "asked.txt").write_text("\n".join(lines), encoding="utf-8")
-    task = experiment.task | {"dev": str(tmp_path / "asked.txt")}
-    other = ExperimentData(experiment.model_copy(update={"task": task}), data, tmp_path / "other")
-    assert runs.texts_digest != other.texts_digest  # the two do not share a first stage
-
-
 def test_a_run_is_recorded_once_and_shares_its_first_stage(
-    experiment: Experiment, data: Path, tmp_path: Path
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
-    runs = ExperimentRuns(experiment, data, tmp_path)
+    runs = ExperimentRuns(experiment, experiment_root, tmp_path)
     key = RunKey("kbert", "true", 0)
     assert runs.record(key) is None
     made = runs.run(key)
@@ -202,7 +47,7 @@ def test_a_run_is_recorded_once_and_shares_its_first_stage(
     assert made.costs["mentions_in_graph"] == made.costs["mentions"] == 60
     left = sorted(path.name for path in (tmp_path / made.run).iterdir())
     assert left == ["curves.png", "log.jsonl", "predictions.jsonl"]
-    other = ExperimentRuns(experiment, data, tmp_path).run(RunKey("kbert", "true", 1))
+    other = ExperimentRuns(experiment, experiment_root, tmp_path).run(RunKey("kbert", "true", 1))
     assert other is not None
     assert other.run != made.run
     assert other.costs["pretraining"] == made.costs["pretraining"]
@@ -210,14 +55,14 @@ def test_a_run_is_recorded_once_and_shares_its_first_stage(
 
 
 def test_a_kill_while_a_run_is_tidied_up_costs_no_run(
-    experiment: Experiment, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    experiment: Experiment, experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(place: Path) -> None:
         (place / "checkpoints" / next(iter(os.listdir(place / "checkpoints")))).rename(place / "x")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(experiment_runs, "_leave", killed)
-    runs, key = ExperimentRuns(experiment, data, tmp_path), RunKey("none", "off", 0)
+    runs, key = ExperimentRuns(experiment, experiment_root, tmp_path), RunKey("none", "off", 0)
     with pytest.raises(KeyboardInterrupt):
         runs.run(key)
     assert runs.record(key) is not None
@@ -225,28 +70,30 @@ def test_a_kill_while_a_run_is_tidied_up_costs_no_run(
 
 
 def test_a_stop_leaves_a_run_that_goes_on(
-    experiment: Experiment, data: Path, tmp_path: Path
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     key = RunKey("kbert", "true", 0)
     answers = iter([False, True, *[False] * 3, True])
-    stopped = ExperimentRuns(experiment, data, tmp_path / "a", None, lambda: next(answers))
+    stopped = ExperimentRuns(
+        experiment, experiment_root, tmp_path / "a", None, lambda: next(answers)
+    )
     assert stopped.run(key) is None
     assert read_records(tmp_path / "a") == {}
-    resumed = ExperimentRuns(experiment, data, tmp_path / "a").run(key)
-    whole = ExperimentRuns(experiment, data, tmp_path / "b").run(key)
+    resumed = ExperimentRuns(experiment, experiment_root, tmp_path / "a").run(key)
+    whole = ExperimentRuns(experiment, experiment_root, tmp_path / "b").run(key)
     assert resumed is not None
     assert whole is not None
     assert resumed.scores == whole.scores
 
 
 def test_methods_are_compared_with_their_controls(
-    experiment: Experiment, data: Path, tmp_path: Path
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     said: list[str] = []
 
     def again() -> Any:
         return compare(
-            experiment, root=data, folder=tmp_path, methods=["none", "kbert", "kepler"],
+            experiment, root=experiment_root, folder=tmp_path, methods=["none", "kbert", "kepler"],
             controls=["off", "shuffled"], seeds=2, announce=said.append,
         )  # fmt: skip
 
@@ -279,11 +126,11 @@ def test_methods_are_compared_with_their_controls(
 
 
 def test_what_another_process_is_at_is_asked_for_later(
-    experiment: Experiment, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    experiment: Experiment, experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first run, and the first stage of the second, are held until each was asked for twice."""
     monkeypatch.setattr(experiment_comparison, "POLL_SECONDS", 0.0)
-    runs = ExperimentRuns(experiment, data, tmp_path)
+    runs = ExperimentRuns(experiment, experiment_root, tmp_path)
     made = runs.run(RunKey("kbert", "true", 1))
     assert made is not None
     held = [
@@ -301,8 +148,8 @@ def test_what_another_process_is_at_is_asked_for_later(
                 locks.close()
 
         compared = compare(
-            experiment, root=data, folder=tmp_path, methods=["none", "kbert"], controls=[],
-            seeds=1, announce=announce,
+            experiment, root=experiment_root, folder=tmp_path, methods=["none", "kbert"],
+            controls=[], seeds=1, announce=announce,
         )  # fmt: skip
     assert sum("another process" in line for line in said) == 4
     assert [(row.method, row.knowledge) for row in compared.rows] == [
@@ -312,40 +159,45 @@ def test_what_another_process_is_at_is_asked_for_later(
 
 
 def test_rows_that_answered_other_items_are_not_paired(
-    experiment: Experiment, data: Path, tmp_path: Path
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     short = {"graph": {"max_words": 8}}  # cuts the tail off the longer sentences
     changed = {"methods": {"kbert": {"view": {"predicate": False}, **short}}}
-    given = {"experiment": experiment.model_copy(update=changed), "root": data}
+    given = {"experiment": experiment.model_copy(update=changed), "root": experiment_root}
     asked = {"methods": ["none", "kbert"], "controls": [], "seeds": 1}
     with pytest.raises(EvaluationError, match=r"\(kbert\) answered \d+ items, run \w+ \(none\) 30"):
         compare(**given, **asked, folder=tmp_path)  # type: ignore[arg-type]
 
 
 def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
-    experiment: Experiment, data: Path, tmp_path: Path
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     alone = experiment.model_copy(update={"pretraining": None})
     compared = compare(
-        alone, root=data, folder=tmp_path, methods=["kepler"], controls=["shuffled"], seeds=1
+        alone,
+        root=experiment_root,
+        folder=tmp_path,
+        methods=["kepler"],
+        controls=["shuffled"],
+        seeds=1,
     )
     assert list(compared.left_out) == ["kepler, knowledge shuffled"]
     assert "no control" in compared.left_out["kepler, knowledge shuffled"]
 
 
 def test_a_variant_is_a_row_of_its_own_under_its_own_name(
-    experiment: Experiment, data: Path, tmp_path: Path
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     variant = {"method": "kbert", "view": {"soft_positions": False, "visible_matrix": False}}
     alone = experiment.model_copy(
         update={"pretraining": None, "methods": {"kbert": {}, "in-line": variant}}
     )
-    runs = ExperimentRuns(alone, data, tmp_path)
+    runs = ExperimentRuns(alone, experiment_root, tmp_path)
     keys = [RunKey(name, "true", 0) for name in ("kbert", "in-line")]
     assert [runs.settings(key)["method"] for key in keys] == ["kbert", "kbert"]
     assert runs.name(keys[0]) != runs.name(keys[1])
     compared = compare(
-        alone, root=data, folder=tmp_path, methods=["in-line"], controls=["off"], seeds=1
+        alone, root=experiment_root, folder=tmp_path, methods=["in-line"], controls=["off"], seeds=1
     )
     assert [row.method for row in compared.rows] == ["none", "in-line", "in-line"]
     assert "same_as" in compared.rows[2].record.costs  # without facts it is the host itself
@@ -353,12 +205,12 @@ def test_a_variant_is_a_row_of_its_own_under_its_own_name(
     lines = (tmp_path / RECORDS).read_bytes().splitlines(keepends=True)
     (tmp_path / RECORDS).write_bytes(b"".join(lines[::-1]))  # as several processes may leave them
     assert [row.knowledge for row in finished(runs).rows] == ["off", "true", "off"]
-    without = ExperimentRuns(alone.model_copy(update={"methods": {}}), data, tmp_path)
+    without = ExperimentRuns(alone.model_copy(update={"methods": {}}), experiment_root, tmp_path)
     assert [row.method for row in finished(without).rows] == ["none"]
     assert [alone.title(name) for name in alone.methods] == ["K-BERT", "in-line"]
     for faulty, said in (({"a": {}}, "no method 'a'"), ({"a": {"method": "kbert"}}, "differs")):
         with pytest.raises(ConfigError, match=said):
-            Experiment.read(data / "tiny.yaml", {"methods": faulty})
+            Experiment.read(experiment_root / "tiny.yaml", {"methods": faulty})
 
 
 @pytest.mark.parametrize(
@@ -378,17 +230,17 @@ def test_a_variant_is_a_row_of_its_own_under_its_own_name(
     ],
 )
 def test_what_would_be_overwritten_or_fail_late_is_refused_when_read(
-    changes: dict[str, Any], said: str, data: Path
+    changes: dict[str, Any], said: str, experiment_root: Path
 ) -> None:
     with pytest.raises(ConfigError, match=said):
-        Experiment.read(data / "tiny.yaml", changes)
+        Experiment.read(experiment_root / "tiny.yaml", changes)
 
 
-def test_a_row_may_differ_in_how_it_is_trained(data: Path) -> None:
+def test_a_row_may_differ_in_how_it_is_trained(experiment_root: Path) -> None:
     own = {"ernie": {"training": {"steps": 3}, "max_train": 9}, "kbert": {"knowledge": None}}
-    made = Experiment.read(data / "tiny.yaml", {"methods": own, "task.test_share": 0.2})
+    made = Experiment.read(experiment_root / "tiny.yaml", {"methods": own, "task.test_share": 0.2})
     assert made.methods["ernie"]["max_train"] == 9
-    assert Experiment.read(data / "tiny.yaml", {"asked": "test", "task.test_share": 0.2})
+    assert Experiment.read(experiment_root / "tiny.yaml", {"asked": "test", "task.test_share": 0.2})
 
 
 def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(
@@ -405,10 +257,17 @@ def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(
 
 
 def test_the_command_compares_and_writes_tables(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KEPT_DATA", str(data))
-    flags = ["--task", str(data / "tiny.yaml"), "--methods", "kbert", "--controls", "shuffled"]
+    monkeypatch.setenv("KEPT_DATA", str(experiment_root))
+    flags = [
+        "--task",
+        str(experiment_root / "tiny.yaml"),
+        "--methods",
+        "kbert",
+        "--controls",
+        "shuffled",
+    ]
     done = CliRunner().invoke(app, ["compare", *flags, "--seeds", "1", "-o", str(tmp_path)])
     assert done.exit_code == 0, done.output
     written = (tmp_path / "tiny.md").read_text()
@@ -423,7 +282,7 @@ def test_the_command_compares_and_writes_tables(
     cells = [cell.strip() for cell in line.split("|")]
     assert [cells[i] for i in (3, 5, 9)] == [f"{value:.3f}" for value in told]
     assert json.loads((tmp_path / "tiny.json").read_text())["missing"] == []
-    own = [*flags[:2], "--kg", str(data / "kg")]
+    own = [*flags[:2], "--kg", str(experiment_root / "kg")]
     again = CliRunner().invoke(
         app, ["compare", *own, "--methods", "none", "-o", str(tmp_path / "b")]
     )
@@ -447,8 +306,8 @@ def test_the_command_compares_and_writes_tables(
     assert "Not finished: none, knowledge off, seed 1; " in page_file.read_text()
 
 
-def test_a_report_without_runs_says_what_to_do(data: Path, tmp_path: Path) -> None:
-    flags = ["--task", str(data / "tiny.yaml"), "--data", str(data)]
+def test_a_report_without_runs_says_what_to_do(experiment_root: Path, tmp_path: Path) -> None:
+    flags = ["--task", str(experiment_root / "tiny.yaml"), "--data", str(experiment_root)]
     done = CliRunner().invoke(app, ["report", str(tmp_path), *flags])
     assert done.exit_code == 1
     assert "run kept compare" in done.output
