@@ -27,7 +27,6 @@ from experiments.kg_completion.runs import (
     measure,
     read_json,
     train_scorer,
-    write_json,
 )
 from experiments.kg_completion.tables import page
 from kept.evaluation.leakage import (
@@ -37,6 +36,7 @@ from kept.evaluation.leakage import (
     shared_triples,
     triples_in_graph,
 )
+from kept.files import write_json
 from kept.kge.splits import Splits, read_negatives, read_splits
 
 HERE = Path(__file__).parent

@@ -210,11 +210,3 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except ValueError as error:
         raise CheckpointError(f"{path} is no whole result ({error}); remove it") from error
     return told
-
-
-def write_json(path: Path, told: dict[str, Any]) -> None:
-    """Write beside and rename: a run that is killed leaves no half of a result."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-    beside.replace(path)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.pretraining.study import write_json
 from kept.errors import CheckpointError
+from kept.files import write_json
 
 Origin = Mapping[str, str]
 """`settings` and `data`; a reader that has no data at hand gives the settings alone."""

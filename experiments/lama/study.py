@@ -24,10 +24,10 @@ from experiments.pretraining.study import (
     MethodPlan,
     count_parameters,
     n_sentences,
-    write_json,
 )
 from kept import hosts
 from kept.errors import ConfigError
+from kept.files import write_json
 from kept.graphs.builder import BuilderConfig
 from kept.methods import Method, method
 from kept.objectives.masked_nodes import MaskedNodes

@@ -10,8 +10,8 @@ from experiments.lama.data import KNOWLEDGE
 from experiments.lama.probing import NAMES, RESULT
 from experiments.lama.stored import read_stored, require_same_data
 from experiments.lama.study import HOST, TEXT_ONLY, TRAINED, Study
-from experiments.pretraining.study import write_json
 from kept.evaluation.statistics import paired_bootstrap_interval, sign_flip_test, verdict
+from kept.files import write_json
 from kept.probing.results import read_answers
 from kept.randomness import generator
 

@@ -20,7 +20,8 @@ import yaml
 from transformers.utils.logging import disable_progress_bar
 
 from experiments.pretraining.data import read_corpus
-from experiments.pretraining.study import RESULT, Study, run_method, to_markdown, write_json
+from experiments.pretraining.study import RESULT, Study, run_method, to_markdown
+from kept.files import write_json
 from kept.training.log import StepRecord
 
 

@@ -16,6 +16,7 @@ from torch import nn
 from experiments.pretraining.data import Corpus
 from kept import hosts
 from kept.batches import KnowledgeBatch
+from kept.files import write_json
 from kept.graphs.builder import BuilderConfig
 from kept.methods import METHODS, Method, method
 from kept.objectives.model import KnowledgeForPreTraining
@@ -235,13 +236,6 @@ def n_sentences(data: WordGraphData, config: TrainConfig, n_steps: int) -> int:
         total, epoch = total + len(data), epoch + 1
     first = sum(stream.n_batches(e) for e in range(epoch))
     return total + sum(len(stream.locate(first + i)[1]) for i in range(n_batches))
-
-
-def write_json(path: Path, values: Any) -> None:
-    """Write beside and rename, so that a killed process leaves no half file."""
-    beside = path.with_name(f".{path.name}.partial")
-    beside.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    beside.replace(path)
 
 
 def to_markdown(results: Sequence[Mapping[str, Any]], study: Study) -> str:

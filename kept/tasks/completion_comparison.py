@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +37,7 @@ from kept.evaluation.statistics import (
     sign_flip_test,
     verdict,
 )
+from kept.files import write_whole
 from kept.graphs.builder import BuilderConfig
 from kept.randomness import generator
 from kept.tasks.completion_batches import relation_result
@@ -344,9 +344,7 @@ def _write(path: Path, key: str, answers: Answers) -> None:
             for setting, result in answers.results.items()
         },
     }
-    beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(content), encoding="utf-8")
-    os.replace(beside, path)
+    write_whole(path, json.dumps(content))
 
 
 def _read(path: Path, key: str) -> Answers:

@@ -24,6 +24,7 @@ from entity_linking.mentions import LinkedText
 from kept.auto import saved_encoder, saved_tokenizer
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Direction
+from kept.files import write_json
 from kept.hosts import load_tokenizer
 from kept.kge.encoded import table_scorer
 from kept.kge.scorers import SCORERS, Scorer
@@ -120,9 +121,7 @@ def train_kepler(
     load_tokenizer(host).save_pretrained(folder)
     told = kepler_plan(graph, host=host, options=options, training=training)
     told |= {"step": result.step, "n_steps": result.n_steps, "weights": _weights_hash(folder)}
-    beside = folder / f".{TOLD}"
-    beside.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    beside.replace(folder / TOLD)
+    write_json(folder / TOLD, told)
     return result
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,6 +28,7 @@ from kept.evaluation.statistics import (
     sign_flip_test,
     verdict,
 )
+from kept.files import write_json, write_whole
 from kept.heads.model import SINGLE
 from kept.methods import METHODS, title
 from kept.objectives.relation_pairs import joined_pairs
@@ -262,7 +262,7 @@ def _claim(folder: Path, key: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / CLAIM
     if not path.exists():
-        _write(path, json.dumps({"run": key}).encode())
+        write_json(path, {"run": key})
     elif json.loads(path.read_text(encoding="utf-8"))["run"] != key:
         raise CheckpointError(
             f"{folder} belongs to another run (other data or configuration); "
@@ -281,11 +281,4 @@ def _stored(path: Path) -> Outcome | None:
 
 def _store(path: Path, outcome: Outcome) -> None:
     if not path.exists():
-        _write(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1))
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Beside, then renamed, so that a killed process leaves no half file."""
-    beside = path.with_suffix(".part")
-    beside.write_bytes(content)
-    os.replace(beside, path)
+        write_whole(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1).decode())

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from kept.files import write_whole
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
@@ -58,9 +60,7 @@ class RunLog:
 
     def __init__(self, path: Path, *, resume_step: int) -> None:
         kept = [row for row in read_log(path) if row["step"] <= resume_step]
-        beside = path.with_name(f".{path.name}.partial")
-        beside.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
-        beside.replace(path)
+        write_whole(path, "".join(json.dumps(row) + "\n" for row in kept))
         self._path = path
 
     def step(self, record: StepRecord) -> None:
