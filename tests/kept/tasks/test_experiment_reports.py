@@ -37,8 +37,8 @@ def data(
 ) -> Path:
     """The files that a hash is made of."""
     root = tmp_path_factory.mktemp("reports")
-    lines = [json.dumps(wiki80_row(example)) for example in examples[:N]]
-    for name in ("train", "dev"):
+    for name, part in (("train", examples[N : 2 * N]), ("dev", examples[:N])):
+        lines = [json.dumps(wiki80_row(example)) for example in part]
         (root / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
     world.save(root / "kg")
     return root
