@@ -21,6 +21,7 @@ from entity_linking.calibration.fitting import FittedDecision, save_decision
 from entity_linking.decision import Decision
 from entity_linking.explain import explain
 from entity_linking.names import NameIndex
+from entity_linking.scorers.features import PriorScorer
 from kept.cli import app
 from kept.link_graphs import by_identifiers
 from kept.link_index import LinkIndex, name_recall
@@ -197,7 +198,8 @@ def test_a_minimum_prior_drops_candidates(kg: Path, small_graph: KnowledgeGraph)
 
 
 def test_a_fitted_decision(kg: Path, small_graph: KnowledgeGraph, tmp_path: Path) -> None:
-    fitted = FittedDecision(Decision(nil_below=1.0), small_graph.content_hash, "prior", "x", 1)
+    scorer, decision = repr(PriorScorer()), Decision(nil_below=1.0)
+    fitted = FittedDecision(decision, small_graph.content_hash, scorer, "x", 1)
     save_decision(fitted, tmp_path / "decision.json")
     result = run("Paris", "--kg", kg, "--decision", tmp_path / "decision.json", "--explain")
     assert result.exit_code == 0, result.output
