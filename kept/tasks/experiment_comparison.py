@@ -119,7 +119,12 @@ class Compared:
             return f"better than none, not shown to be better than {' or '.join(equal)}"
         if any(run.startswith((f"{name}, ", f"{BASELINE}, ")) for run in self.missing):
             return "better than none so far; not every run is finished"
-        return "knowledge helps" if pairs else "better than none; no control was run"
+        if not pairs:
+            return "better than none; no control was run"
+        arms = (row for row in self.rows if row.method in (name, BASELINE))
+        return "knowledge helps" + (
+            "" if all(len(row.seeds) > 1 for row in arms) else ", by one seed"
+        )
 
 
 def compare(

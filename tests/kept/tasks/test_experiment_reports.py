@@ -105,18 +105,21 @@ def test_a_report_says_what_is_not_finished(data: Path, tmp_path: Path) -> None:
     runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
     for key, answer in zip(planned(["kbert"], ["off"], 1), "zaz", strict=True):
         write_run(runs, key, [answer] * N)
-    assert say(finished(runs))[1] == "knowledge helps"  # nobody asked for more
+    assert say(finished(runs))[1] == "knowledge helps, by one seed"  # nobody asked for more
     told = compare_again(runs, ["off", "shuffled"])
     assert told.missing == ("kbert, knowledge shuffled, seed 0",)
     assert told.conclusion("kbert") == "better than none so far; not every run is finished"
     shown = finished(runs)
     assert (say(shown), shown.missing) == (say(told), told.missing)
     compare_again(runs, ["off"])  # the last word on this row
-    assert say(finished(runs))[1] == "knowledge helps"
+    assert say(finished(runs))[1] == "knowledge helps, by one seed"
     assert finished(runs).missing == ()
     compare_again(runs, ["off"], seeds=2)
     assert [name.partition(",")[0] for name in finished(runs).missing] == ["none", "kbert", "kbert"]
     assert finished(runs).conclusion("kbert").startswith("better than none so far")
+    for key, answer in zip(list(planned(["kbert"], ["off"], 2))[3:], "zaz", strict=True):
+        write_run(runs, key, [answer] * N)
+    assert finished(runs).conclusion("kbert") == "knowledge helps"
 
 
 def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) -> None:
@@ -130,7 +133,7 @@ def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) ->
     shown = finished(runs)
     assert shown.left_out == {"kbert, knowledge shuffled": why}
     assert shown.missing == ("ernie, knowledge true, seed 0",)  # no word on a row that is gone
-    assert shown.conclusion("kbert") == "knowledge helps"
+    assert shown.conclusion("kbert") == "knowledge helps, by one seed"
     (tmp_path / ASKED).write_text("[]")
     with pytest.raises(CheckpointError, match="does not say what was asked"):
         read_asked(tmp_path, "tiny")
