@@ -216,7 +216,7 @@ def merged(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 def _paths(value: Any) -> Iterator[str]:
     if isinstance(value, str | Path):
-        if Path(value).exists():
+        if value and Path(value).exists():  # an empty string would be the working directory
             yield str(value)
     elif isinstance(value, Mapping):
         yield from _paths(tuple(value.values()))

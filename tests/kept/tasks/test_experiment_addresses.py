@@ -13,7 +13,7 @@ from tiny_task_files import wiki80_row
 from entity_linking import RelationExample
 from kept.tasks.assembly import read_sets
 from kept.tasks.experiment import Experiment
-from kept.tasks.experiment_data import ExperimentData, _of_folder
+from kept.tasks.experiment_data import ExperimentData, _of_folder, folder_digests
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey
 from kg_loaders import KnowledgeGraph
 
@@ -125,3 +125,11 @@ def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
         experiment.model_copy(update={"task": task}), experiment_root, tmp_path / "other"
     )
     assert runs.texts_digest != other.texts_digest  # the two do not share a first stage
+
+
+def test_only_what_is_named_is_digested(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path, host: Path
+) -> None:
+    config = ExperimentRuns(experiment, experiment_root, tmp_path).config(RunKey("none", "off", 0))
+    changed = config.model_copy(update={"options": {"prefix": "", "kars": [{"kg": str(tmp_path)}]}})
+    assert folder_digests(changed).keys() == {str(host), str(tmp_path)}
