@@ -22,6 +22,7 @@ from kg_loaders import KnowledgeGraph
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = [Path(str(package.__file__)).parent for package in (kept, entity_linking)]
+REFERENCE = ROOT / "tests/reference"
 PAPERS = {
     "ERNIE": "ernie", "KnowBERT": "knowbert", "K-BERT": "kbert", "KEPLER": "kepler",
     "CoLAKE": "colake", "K-Adapter": "kadapter",
@@ -44,7 +45,7 @@ OPTIONS = sorted({span for row in rows(QUIRKS) for span in re.findall(r"`([^`]+)
 def defined() -> dict[str, list[tuple[set[str], str]]]:
     """Parameters (or fields) and source of all that is defined, by `name` and `module.name`."""
     found: dict[str, list[tuple[set[str], str]]] = {}
-    for package in PACKAGES:
+    for package in (*PACKAGES, REFERENCE):
         for path in sorted(package.rglob("*.py")):
             source = path.read_text(encoding="utf-8")
             module = path.relative_to(package.parent).with_suffix("").parts

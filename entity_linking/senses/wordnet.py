@@ -3,7 +3,8 @@
 As KnowBERT reads WordNet (Peters et al. 2019, section 4.1): all spans, nested ones too, with the
 synsets of every part of speech. Where we differ from the released code: lemmas come from
 WordNet's own morphology (morphy(7)) instead of a look-up list, for the last word of a span and for
-the whole of it, and each synset stands once. `knowbert_candidates` keeps the released behaviour.
+the whole of it, and each synset stands once; tests/reference/original_knowbert_candidates.py keeps
+the released behaviour.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ every draw comes from a generator of the sample's own, nothing is remembered
 from one text to the next, facts are dropped one by one instead of all or none, every mention of
 an entity becomes an anchor (the first one carries its facts), a fact between two anchors is shown
 once, and a text that grows too large loses its lowest-ranked facts instead of being thrown away.
-`kept.graphs.original_colake` keeps the released behaviour.
+tests/reference/original_colake.py keeps the released behaviour.
 
 Axis legend: word (word pieces), link, anchor, fact, triple.
 """

@@ -4,7 +4,7 @@ Two rankings, each item in both where it can be:
 
 - *restricted* (Petroni et al. 2019, "Language Models as Knowledge Bases?", EMNLP, section 4.4): the
   logits at one mask, among the words of a list that are one piece each; an answer of more pieces is
-  not asked. Equal to `kept.evaluation.cloze.rank_cloze` without a window.
+  not asked. Equal to `rank_cloze` of tests/reference/original_cloze.py without a window.
 - *objects*: every object of the item's relation, of any number of pieces, by the mean
   log-probability of its pieces. "at_once" reads all candidates of k pieces from one pass with k
   masks (Kassner et al. 2021, "Multilingual LAMA", EACL, section 3): pieces of one answer are taken

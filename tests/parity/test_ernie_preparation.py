@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
-from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
-from kept.evaluation.classification import masked_accuracy, micro_scores, typing_scores
-from kept.graphs import original_ernie as original
-from kept.graphs.original_ernie import Annotation, OriginalTokenizer
-from kept.graphs.original_ernie_instances import (
+from reference import original_ernie as original
+from reference.original_ernie import Annotation, OriginalTokenizer
+from reference.original_ernie_instances import (
     CLS,
     MASK,
     N_RANDOM_WORDS,
@@ -25,6 +22,9 @@ from kept.graphs.original_ernie_instances import (
     entities_of,
     original_instances,
 )
+
+from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.evaluation.classification import masked_accuracy, micro_scores, typing_scores
 from kept.objectives.entity_denoising import EntityDenoisingOptions, corrupt_entities
 
 METHOD = "ernie"

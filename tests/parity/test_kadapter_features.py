@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reference.original_kadapter import pair_sample, sub_sample, typed_sample
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from kept.adapters.original_kadapter import pair_sample, sub_sample, typed_sample
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.evaluation.classification import (
     loose_scores,

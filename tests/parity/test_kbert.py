@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from reference import original_kbert as original
 from safetensors.torch import load_file, save
 from torch import Tensor
 from torch.nn import functional as F
@@ -22,7 +23,6 @@ from kept.batches import IGNORE, KnowledgeBatch
 from kept.convert import kbert as keys
 from kept.convert.tables import to_original
 from kept.encoders.base import KnowledgeModel
-from kept.graphs import original_kbert as original
 from kept.heads.model import KnowledgeForTask
 from kept.heads.uer import POOLINGS
 from kg_loaders import spo

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import models, normalizers, pre_tokenizers
-
-from entity_linking.knowbert_candidates import (
+from reference.original_knowbert_candidates import (
     AliasEntry,
     AliasTable,
     PairPieces,
@@ -25,6 +23,8 @@ from entity_linking.knowbert_candidates import (
     sense_candidates,
     unpack,
 )
+from tokenizers import models, normalizers, pre_tokenizers
+
 from kept.batches import MASK_ROW, KnowledgeBatch
 from kept.convert.knowbert import rows_of
 from kept.objectives.entity_linking import mask_span

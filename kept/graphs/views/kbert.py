@@ -5,7 +5,7 @@ predicate's and the object's, that starts at the soft position after the mention
 the trunk goes on as well. The trunk sees itself, a mention's pieces see their branches, a branch
 sees itself and its mention's pieces.
 
-Where we differ from the released code (`kept.graphs.original_kbert` keeps it): the trunk comes
+Where we differ from the released code (tests/reference/original_kbert.py keeps it): the trunk comes
 first in the batch and the branches after it, so that a word has the same index in every view; what
 a branch says is written in the host's own word pieces; branches that read the same are shown once;
 a branch that is too long loses its last pieces and a text that is too large whole branches, the

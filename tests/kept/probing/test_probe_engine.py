@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reference.original_cloze import rank_cloze
 from tiny_hosts import FAMILIES
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel
 
 from entity_linking.mentions import LinkedText, Mention
 from kept.errors import EvaluationError
-from kept.evaluation.cloze import rank_cloze
 from kept.probing.asking import CUT, MASKED
 from kept.probing.candidates import Candidates, spelled, whole_words
 from kept.probing.engine import LONG, NO_OBJECTS, NOT_ASKED, OUTSIDE, UNKNOWN, objects_of, probe

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from reference.original_kbert import SPECIAL_TAGS, longest_match
 
 from kept.errors import ConfigError
-from kept.graphs.original_kbert import SPECIAL_TAGS, longest_match
 from kept.tasks.chinese import character_tokenizer, subject_linker
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 

@@ -29,7 +29,7 @@ def for_classification(
     The head's transform is a copy of the pre-training head named by `transform_from`.
     `relation_rows` (rows of the relation table, one a label) start the class matrix; without them
     it is random. `entity_rows` keeps only these rows of the entity table, in this order; node ids
-    are then indices into them (see `kept.heads.samples.entity_vocabulary`), and the model no
+    are then indices into them (`original_colake_samples.entity_vocabulary`), and the model no
     longer follows the graph's id space. `n_new_words` marker words are added at the end of the
     vocabulary. Entity rows stay as pre-training left them.
     """
