@@ -3,6 +3,9 @@
 KgError
 ├── DamageError       (ValueError)  a line of a source is malformed; names file, line, byte, remedy
 ├── SourceError       (OSError)     a source cannot be read at all: missing, cut, unknown format
+├── WriteError        (OSError)     an output cannot be written: no room, no folder, no permission
+│   ├── ExistsError                 it is there already, or is one of the inputs
+│   └── InUseError                  another process is at work on it
 ├── StoreError        (ValueError)  a graph folder is missing, half-written, altered or too new
 ├── GraphMismatchError(ValueError)  something made with one graph's ids meets another graph
 └── UnknownNodeError  (KeyError)    an identifier that the graph does not hold
@@ -21,6 +24,18 @@ class DamageError(KgError, ValueError):
 
 class SourceError(KgError, OSError):
     """A source that cannot be read at all."""
+
+
+class WriteError(KgError, OSError):
+    """An output that cannot be written; what was there before is untouched."""
+
+
+class ExistsError(WriteError):
+    """An output that is there already and may not be replaced, or is an input."""
+
+
+class InUseError(WriteError):
+    """Another process is at work on the same output."""
 
 
 class StoreError(KgError, ValueError):

@@ -1,0 +1,324 @@
+"""The one writer of every output: a file or a folder appears whole, or what was there stays.
+
+    with whole_folder("kg", kind="knowledge graph", is_kind=is_graph) as part:
+        ...                                   # fill `part`, a hidden folder beside the target
+
+    .kg.lock        held while `kg` is written: a second writer is refused or waits
+    .kg.4711.part   what process 4711 has written so far; flushed to the disk, then renamed
+
+A process that dies leaves the target as it was. Its lock falls with it, so whoever holds the lock
+next knows that every part it finds is of a dead process, whatever its number is in use for by now,
+and sweeps them. Only outputs made through `claim`, `whole_file` and `whole_folder` are so guarded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from kg_loaders.errors import ExistsError, InUseError, KgError, WriteError
+
+GRACE_SECONDS = 0.5
+"""How long a writer waits for another unless it is told: enough for one small file."""
+
+_REMEDIES = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room in your quota",
+    errno.EFBIG: "raise the limit on the size of files",
+    errno.EACCES: "choose a folder that you may write to",
+    errno.EPERM: "choose a folder that you may write to",
+    errno.EROFS: "choose a folder that you may write to",
+}
+StrPath = str | os.PathLike[str]
+
+
+# ---- whole outputs -------------------------------------------------------------------------------
+@contextmanager
+def whole_file(
+    path: StrPath,
+    *,
+    force: bool = False,
+    inputs: Iterable[StrPath] = (),
+    wait: float = GRACE_SECONDS,
+) -> Iterator[Path]:
+    """Yield the path of a file to be written, which becomes `path` when the block ends well.
+
+    `force` replaces a file that is there and keeps its mode; a symbolic link stays one. `inputs`
+    are what the output is made of, none of which it may be. `wait` is for how many seconds another
+    writer of `path` is waited for. Raises `ExistsError`, `InUseError`, `WriteError`.
+    """
+    refuse_file(path, force=force, inputs=inputs)
+    with claim(path, wait=wait) as target, _told(target):
+        refuse_file(target, force=force)  # another writer may have been first
+        part = _part(target)
+        try:
+            yield part
+            if target.exists():
+                shutil.copymode(target, part)
+            sync(part)
+            part.replace(target)
+            sync(target.parent)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(
+    path: StrPath,
+    *,
+    kind: str,
+    is_kind: Callable[[Path], bool],
+    force: bool = False,
+    inputs: Iterable[StrPath] = (),
+    wait: float = GRACE_SECONDS,
+) -> Iterator[Path]:
+    """Yield an empty folder to be filled, which becomes `path` when the block ends well.
+
+    Missing folders above are made. An empty folder is filled; `force` replaces one for which
+    `is_kind` holds (`kind` names it in messages), and no other. `inputs`, `wait` and the errors are
+    those of `whole_file`; an input must not lie in a folder that is replaced either.
+    """
+    refuse_folder(path, kind=kind, is_kind=is_kind, force=force, inputs=inputs)
+    above = Path(os.path.realpath(path)).parent
+    with _parents(above), claim(path, wait=wait) as target, _told(target):
+        refuse_folder(target, kind=kind, is_kind=is_kind, force=force)
+        part = _part(target)
+        try:
+            part.mkdir()
+            yield part
+            _sync_all(part)
+            _publish(part, target)
+            sync(target.parent)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)  # the next writer tries again
+
+
+def write_bytes(
+    path: StrPath,
+    content: bytes,
+    *,
+    force: bool = False,
+    inputs: Iterable[StrPath] = (),
+    wait: float = GRACE_SECONDS,
+) -> None:
+    """Write `content` as `whole_file` does."""
+    with whole_file(path, force=force, inputs=inputs, wait=wait) as part:
+        part.write_bytes(content)
+
+
+def write_text(
+    path: StrPath,
+    text: str,
+    *,
+    force: bool = False,
+    inputs: Iterable[StrPath] = (),
+    wait: float = GRACE_SECONDS,
+) -> None:
+    """Write `text` in UTF-8, its line ends as they are, as `whole_file` does."""
+    write_bytes(path, text.encode(), force=force, inputs=inputs, wait=wait)
+
+
+def write_lines(
+    path: StrPath,
+    lines: Iterable[bytes],
+    *,
+    force: bool = False,
+    inputs: Iterable[StrPath] = (),
+    wait: float = GRACE_SECONDS,
+) -> int:
+    """Write `lines`, each with its end, as they come, as `whole_file` does; returns how many."""
+    n_lines = 0
+    with whole_file(path, force=force, inputs=inputs, wait=wait) as part, part.open("wb") as sink:
+        for line in lines:
+            sink.write(line)
+            n_lines += 1
+    return n_lines
+
+
+# ---- the lock ------------------------------------------------------------------------------------
+@contextmanager
+def claim(path: StrPath, *, wait: float = GRACE_SECONDS) -> Iterator[Path]:
+    """Be the only writer of `path`; yields its real path, links and `..` resolved.
+
+    What dead writers of it left is removed first. Raises `InUseError` when another writer, in this
+    process or another, still holds it after `wait` seconds, and `WriteError`.
+    """
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise WriteError(f"{target} cannot be written: there is no folder {target.parent}; make it")
+    lock = FileLock(target.with_name(f".{target.name}.lock"), timeout=wait)
+    with _told(target):
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise InUseError(
+                f"{target} is being written by another process; wait until it has ended, or choose "
+                "another name"
+            ) from error
+    try:
+        with _told(target):
+            _sweep(target)
+        yield target
+    finally:
+        with suppress(OSError):  # a lock file that stays is a name without a meaning
+            os.unlink(lock.lock_file)
+        lock.release()
+
+
+def _sweep(target: Path) -> None:
+    """Remove what dead writers of `target` left; to be called under its lock."""
+    ours = re.compile(rf"\.{re.escape(target.name)}\.\d+\.(part|old)")
+    with os.scandir(target.parent) as entries:
+        found = sorted(entry.name for entry in entries if ours.fullmatch(entry.name))
+    for left in (target.with_name(name) for name in found):
+        if left.suffix == ".old" and not target.exists():
+            left.rename(target)  # its writer died between two renames
+        else:
+            _remove(left)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+def refuse_file(path: StrPath, *, force: bool, inputs: Iterable[StrPath] = ()) -> None:
+    """Raise `ExistsError` where `whole_file` would; to be asked before long work, too."""
+    target = Path(path)
+    with _told(target):
+        if target.is_dir():
+            raise ExistsError(f"{target} is a folder, but a file is written; choose another name")
+        if not target.exists():
+            return
+        if not target.is_file():
+            raise ExistsError(f"{target} is no regular file; choose another name")
+        _refuse_inputs(target, inputs)
+    if not force:
+        raise ExistsError(f"{target} exists; choose another name, or replace it with --force")
+
+
+def refuse_folder(
+    path: StrPath,
+    *,
+    kind: str,
+    is_kind: Callable[[Path], bool],
+    force: bool,
+    inputs: Iterable[StrPath] = (),
+) -> None:
+    """Raise `ExistsError` where `whole_folder` would; to be asked before long work, too."""
+    target = Path(path)
+    with _told(target):
+        if not target.exists():
+            return
+        if not target.is_dir():
+            raise ExistsError(f"{target} is a file, but a folder is written; choose another name")
+        _refuse_inputs(target, inputs)
+        if not any(target.iterdir()):
+            return
+        if not is_kind(target):
+            raise ExistsError(f"{target} exists and is no {kind}; choose another folder")
+    if not force:
+        raise ExistsError(f"{target} exists; choose another folder, or replace it with --force")
+
+
+def _refuse_inputs(target: Path, inputs: Iterable[StrPath]) -> None:
+    """Raise when `target` is an input, however that is spelt or linked, or a folder around one."""
+    place = Path(os.path.realpath(target))
+    for given in inputs:
+        if not os.path.exists(given):
+            continue
+        if os.path.samefile(given, target):
+            raise ExistsError(f"{target} is the input {given} itself; choose another output")
+        if place in Path(os.path.realpath(given)).parents:
+            raise ExistsError(f"{target} holds the input {given}; choose another output")
+
+
+# ---- the disk ------------------------------------------------------------------------------------
+def sync(path: Path) -> None:
+    """Wait until the file or folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_all(folder: Path) -> None:
+    for path in sorted(folder.rglob("*")):
+        if not path.is_symlink():
+            sync(path)
+    sync(folder)
+
+
+def _part(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{os.getpid()}.part")
+
+
+def _publish(part: Path, target: Path) -> None:
+    """Give a folder its name; what had it is swapped out in one step where the system can."""
+    if not target.exists() or not any(target.iterdir()):
+        part.rename(target)
+        return
+    swap = getattr(ctypes.CDLL(None), "renameat2", None)
+    at_cwd, exchange = -100, 2
+    if swap and swap(at_cwd, os.fsencode(part), at_cwd, os.fsencode(target), exchange) == 0:
+        return
+    aside = part.with_suffix(".old")
+    target.rename(aside)
+    part.rename(target)
+    shutil.rmtree(aside, ignore_errors=True)  # the next writer tries again
+
+
+@contextmanager
+def _parents(folder: Path) -> Iterator[None]:
+    """Make `folder` and those above; take away again those that stay empty."""
+    made = []
+    while not folder.exists():
+        made.append(folder)
+        folder = folder.parent
+    with _told(made[0] if made else folder):
+        for path in reversed(made):
+            path.mkdir(exist_ok=True)
+    try:
+        yield
+    finally:
+        for path in made:
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
+
+
+@contextmanager
+def _told(target: Path) -> Iterator[None]:
+    """Turn what the file system says of writing `target` into `WriteError`.
+
+    An error about anything else, such as an input that cannot be read, stays what it is.
+    """
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, KgError) or not _is_of(error, target):
+            raise
+        remedy = _REMEDIES.get(error.errno or 0, "choose another place")
+        reason = error.strerror or error
+        raise WriteError(f"{target} cannot be written: {reason}; {remedy}") from error
+
+
+def _is_of(error: OSError, target: Path) -> bool:
+    if error.filename is None:  # of an open file; numpy gives no number when a disk is full
+        return error.errno is not None or "requested and" in str(error)
+    named = Path(os.fsdecode(error.filename))
+    beside = named.relative_to(target.parent).parts[:1] if target.parent in named.parents else ()
+    return named in (target, target.parent) or any(
+        part == target.name or part.startswith(f".{target.name}.") for part in beside
+    )
