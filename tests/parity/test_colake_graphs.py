@@ -32,15 +32,13 @@ from kept.objectives.masking import (
 )
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
+METHOD = "colake"
 MODES = ("random", "all", "none")
 
 
 @pytest.fixture(scope="module")
-def golden(golden_root: Path) -> dict[str, Any]:
-    path = golden_root / "colake" / "graph.json"
-    if not path.is_file():
-        pytest.skip(f"{golden_root} holds no CoLAKE vectors")
-    data: dict[str, Any] = json.loads(path.read_text())
+def golden(folder: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((folder / "graph.json").read_text())
     return data
 
 
@@ -274,10 +272,10 @@ def collate(golden: dict[str, Any], graph: KnowledgeGraph, compared: Any) -> Kno
 
 
 def test_collated_batch(
-    golden: dict[str, Any], golden_root: Path, graph: KnowledgeGraph, compared: Any
+    golden: dict[str, Any], folder: Path, graph: KnowledgeGraph, compared: Any
 ) -> None:
     wanted = golden["collated_batch"]
-    inputs = load_file(golden_root / "colake" / "inputs.safetensors")
+    inputs = load_file(folder / "inputs.safetensors")
     batch = collate(golden, graph, compared)
     labels = batch.node_labels
     assert labels is not None

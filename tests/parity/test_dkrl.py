@@ -17,6 +17,7 @@ from kept.evaluation.ranking import Filter, rank
 from kept.kge.dkrl import DKRL, ORIGINAL_KEYS, CnnEncoder
 from kept.kge.training import tail_chances
 
+METHOD = "dkrl"
 ATOL = 1e-12
 
 
@@ -52,10 +53,7 @@ class Golden:
 
 
 @pytest.fixture(scope="module")
-def golden(golden_root: Path) -> Golden:
-    folder = golden_root / "dkrl"
-    if not folder.is_dir():
-        pytest.skip(f"{golden_root} holds no golden vectors of DKRL")
+def golden(folder: Path) -> Golden:
     tensors = [load_file(folder / f"{n}.safetensors") for n in ("inputs", "outputs", "state_dict")]
     config, data = (json.loads((folder / f"{n}.json").read_text()) for n in ("config", "data"))
     return Golden(config, data, *tensors)

@@ -31,7 +31,7 @@ METHOD = "kadapter"
 ATOL = 1e-5
 NAMES = {"fac": "factual", "lin": "linguistic"}
 BATCHES = {"fac": "trex", "lin": "find_head", "et": "entity_typing"}
-N_CLASSES = {"et": 9, "tacred": 42}
+TASKS = ("et", "tacred")
 
 
 @pytest.fixture(scope="module", params=["eager", "sdpa"])
@@ -83,9 +83,13 @@ def config_of(
     )
 
 
+def n_blocks(folder: Path) -> int:
+    """How many modules an adapter has."""
+    return len(sizes(folder)["adapter"]["adapter_list"])
+
+
 def adapters_rules(folder: Path, names: Sequence[str]) -> dict[str, Rules]:
-    n_blocks = len(sizes(folder)["adapter"]["adapter_list"])
-    return {name: keys.adapter_rules(NAMES[name], n_blocks) for name in names}
+    return {name: keys.adapter_rules(NAMES[name], n_blocks(folder)) for name in names}
 
 
 def encoder_state(folder: Path, names: Sequence[str]) -> dict[str, Tensor]:
@@ -118,7 +122,7 @@ def pretraining(folder: Path, name: str, attention: str) -> KnowledgeForPreTrain
     objective = keys.OBJECTIVES_OF[NAMES[name]]
     model = KnowledgeForPreTraining.of(encoder, {objective: options})
     state = load(folder, "state_dict")
-    rules = keys.pretraining_rules(NAMES[name], len(read["adapter"]["adapter_list"]))
+    rules = keys.pretraining_rules(NAMES[name], n_blocks(folder))
     ours = to_ours(part(state, f"{name}."), rules) | to_ours(part(state, "host."), keys.HOST)
     load_strictly(model, ours)
     model.set_attn_implementation(attention)
@@ -131,17 +135,17 @@ def task_state(folder: Path, task: str) -> dict[str, Tensor]:
 
 
 def task_model(folder: Path, task: str, fusion: str, attention: str) -> KnowledgeForTask:
+    own = task_state(folder, task)
     encoder = KAdapter(config_of(folder, ["fac", "lin"], fusion=fusion))
     model = KnowledgeForTask.of(
         encoder,
         "targets",
-        [str(i) for i in range(N_CLASSES[task])],
+        [str(i) for i in range(len(own["head.classes.weight"]))],
         problem_type=("multi" if task == "et" else "single") + "_label_classification",
         n_targets=1 if task == "et" else 2,
     )
-    state = encoder_state(folder, ["fac", "lin"]) | task_state(folder, task)
-    own = model.state_dict().keys()
-    load_strictly(model, {k: v for k, v in state.items() if fusion == "concat" or k in own})
+    state, known = encoder_state(folder, ["fac", "lin"]) | own, model.state_dict().keys()
+    load_strictly(model, {k: v for k, v in state.items() if fusion == "concat" or k in known})
     model.set_attn_implementation(attention)
     return model.eval()
 
@@ -212,7 +216,7 @@ def test_pretraining_states_and_losses(
 def test_pretraining_gradients(folder: Path, attention: str, name: str, compared: Any) -> None:
     model, batch = pretraining(folder, name, attention), batch_of(folder, BATCHES[name])
     sum(model(batch).losses.values()).backward()
-    rules = keys.pretraining_rules(NAMES[name], 2)
+    rules = keys.pretraining_rules(NAMES[name], n_blocks(folder))
     expected = to_ours(part(load(folder, "grads"), f"{name}."), rules)
     ours = {k: v.grad for k, v in model.named_parameters() if v.grad is not None}
     assert ours.keys() == expected.keys()
@@ -231,7 +235,7 @@ def test_pretraining_gradients(folder: Path, attention: str, name: str, compared
 
 
 @pytest.mark.parametrize("fusion", ["concat", "sum"])
-@pytest.mark.parametrize("task", N_CLASSES)
+@pytest.mark.parametrize("task", TASKS)
 def test_tasks(folder: Path, attention: str, task: str, fusion: str, compared: Any) -> None:
     model = task_model(folder, task, fusion, attention)
     prefix = f"{task}.{'add' if fusion == 'sum' else fusion}."
@@ -265,7 +269,7 @@ def test_tasks(folder: Path, attention: str, task: str, fusion: str, compared: A
 
 
 @pytest.mark.parametrize("fusion", ["concat", "sum"])
-@pytest.mark.parametrize("task", N_CLASSES)
+@pytest.mark.parametrize("task", TASKS)
 def test_what_trains_in_tasks(folder: Path, task: str, fusion: str, compared: Any) -> None:
     """The released scripts' call, then every combination of their flags."""
     model = task_model(folder, task, fusion, "sdpa").train()
@@ -313,11 +317,10 @@ def test_flags_of_the_released_scripts(
 def test_other_lists_and_skips(folder: Path, attention: str, compared: Any) -> None:
     expected, batch = load(folder, "outputs"), batch_of(folder, "trex")
     variants = sizes(folder)["skip_variants"]
-    assert len(variants) == 5
     for variant in variants:
         layers, skip = variant["adapter_list"], variant["adapter_skip_layers"]
         if "error" in variant:
-            with pytest.raises(ConfigError, match="skip 1"):
+            with pytest.raises(ConfigError, match=f"skip {skip}"):
                 config_of(folder, ["fac"], layers=layers, skip=skip)
             continue
         encoder = bare(
@@ -332,7 +335,6 @@ def test_like_a_host(folder: Path, attention: str, compared: Any) -> None:
     """The released class that stands in for a RoBERTa, with both adapters or one."""
     expected, batch = load(folder, "outputs"), batch_of(folder, "entity_typing")
     cases = sizes(folder)["like_roberta"]
-    assert len(cases) == 5
     for case in cases:
         _, kind, *chosen = case["tensor"].split(".")
         names = [part[:-1] for part in chosen if part.endswith("1")]
@@ -349,7 +351,7 @@ def test_initialisation(folder: Path, compared: Any) -> None:
     model = KnowledgeForPreTraining.of(KAdapter(config_of(folder, ["fac"])), {"relation_pairs": {}})
     back = to_original(
         {k: v for k, v in model.state_dict().items() if not k.startswith("encoder.host.")},
-        keys.pretraining_rules("factual", 2),
+        keys.pretraining_rules("factual", n_blocks(folder)),
     )
     expected = sizes(folder)["initialisation_of_fac_adapter_model"]
     assert back.keys() == expected.keys()
@@ -368,7 +370,7 @@ def test_initialisation(folder: Path, compared: Any) -> None:
 def test_key_table_round_trip_of_a_file(folder: Path, name: str, compared: Any) -> None:
     original = load(folder, "state_dict")
     model = pretraining(folder, name, "sdpa")
-    rules = keys.pretraining_rules(NAMES[name], 2)
+    rules = keys.pretraining_rules(NAMES[name], n_blocks(folder))
     for prefix, table in ((f"{name}.", rules), ("host.", keys.HOST)):
         ours = [theirs for _, theirs in table]
         state = {k: v for k, v in model.state_dict().items() if k.startswith(tuple(ours))}
@@ -378,7 +380,7 @@ def test_key_table_round_trip_of_a_file(folder: Path, name: str, compared: Any) 
         assert save({k: v.clone() for k, v in back.items()}) == save(wanted)
 
 
-@pytest.mark.parametrize("task", N_CLASSES)
+@pytest.mark.parametrize("task", TASKS)
 def test_key_table_round_trip_of_a_task(folder: Path, task: str, compared: Any) -> None:
     model, wanted = (
         task_model(folder, task, "concat", "sdpa"),

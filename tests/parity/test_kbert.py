@@ -74,22 +74,19 @@ def test_injection(folder: Path, compared: Any) -> None:
         compared.equal(f"{name}: positions", tree.positions.tolist(), case["soft_position"])
         compared.equal(f"{name}: injected", tree.injected.tolist(), case["segment_tag"])
         compared.equal(f"{name}: visible", tree.visible.tolist(), case["visible_matrix"])
-    assert len(golden["cases"]) == 32
 
 
 def test_longest_match_gives_the_same_trees(folder: Path) -> None:
-    """Without pkuseg, all but the case where a subject was forced apart come out the same."""
+    """Without pkuseg, all but the cases where subjects were forced apart come out the same."""
     golden, facts = read_json(folder, "injection"), triples(folder)
-    different = []
     for case in golden["cases"]:
         texts = original.lookup(facts, predicate=case["predicate"])
         words = original.longest_match(case["sentence"], {*texts, *original.SPECIAL_TAGS})
         tree = original.sentence_tree(
             words, texts, max_branches=case["max_entities"], max_length=case["max_length"]
         )
-        if list(tree.tokens) != case["tokens"]:
-            different.append(case["name"])
-    assert different == ["overlap: inner word segmented out"] * 2
+        subjects, forced = ([w for w in split if w in texts] for split in (words, case["split"]))
+        assert subjects != forced or list(tree.tokens) == case["tokens"], case["name"]
 
 
 def batch_of(folder: Path, part: str) -> KnowledgeBatch:
@@ -212,9 +209,8 @@ def test_in_float64(folder: Path, attention: str, compared: Any) -> None:
     for pooling in POOLINGS:
         model = model_of(folder, attention=attention, pooling=pooling).double()
         output = model(batch)
-        compared.close(
-            "float64 states", output.node_states, expected["layer.2.hidden"], atol=FLOAT64
-        )
+        last = expected[f"layer.{len(output.hidden_states) - 2}.hidden"]
+        compared.close("float64 states", output.node_states, last, atol=FLOAT64)
         for name, value in (("logits", output.class_logits), ("loss", output.losses["class"])):
             name = f"{name}.{pooling}"
             compared.close(f"float64 {name}", value, expected[name], atol=FLOAT64)
@@ -289,7 +285,8 @@ def test_losses_from_logits(folder: Path, compared: Any) -> None:
 def test_key_table_round_trip(folder: Path, head: str, compared: Any) -> None:
     model = model_of(folder, head=head)
     rules = keys.TAGGER if head == "tagger" else keys.CLASSIFIER
-    back = to_original(model.state_dict(), keys.task_rules(3, rules))
+    n_layers = read_json(folder, "config")["layers_num"]
+    back = to_original(model.state_dict(), keys.task_rules(n_layers, rules))
     theirs = load(folder, "state_dict")
     if head == "tagger":
         theirs = {k: v for k, v in theirs.items() if not k.startswith("output_layer")}
