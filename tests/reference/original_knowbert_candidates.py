@@ -134,7 +134,7 @@ class Sense(NamedTuple):
 class SenseTable:
     """Senses by lemma, `_` and `-` turned to blanks, in the order given.
 
-    Of more than `max_candidates` the most frequent are kept.
+    Of more than `max_candidates` of a lemma, or of a span, the most frequent are kept.
     """
 
     def __init__(
@@ -145,22 +145,30 @@ class SenseTable:
         max_candidates: int = MAX_CANDIDATES,
     ) -> None:
         self.smoothing, self.max_candidates = smoothing, max_candidates
-        self._all: dict[str, list[Sense]] = {}
+        every: dict[str, list[Sense]] = {}
         for sense in senses:
             lemma = sense.id.split("%")[0].replace("_", " ").replace("-", " ")
-            self._all.setdefault(lemma, []).append(sense)
-        self.senses = {lemma: self._best(found) for lemma, found in self._all.items()}
+            every.setdefault(lemma, []).append(sense)
+        self.senses = {lemma: self._best(found) for lemma, found in every.items()}
 
-    def find(self, lemma: str) -> list[tuple[Sense, float]]:
-        """Senses of a lemma with their priors, (count + smoothing) over the sum of that."""
-        return self._with_priors(self.senses.get(lemma, []))
+    def find(self, *lemmas: str) -> list[tuple[Sense, float]]:
+        """The senses of all `lemmas` with their priors, (count + smoothing) over the sum of that.
+
+        The sum is over the senses of all lemmas together, so that a rare lemma's only sense does
+        not weigh as much as all senses of a frequent one.
+        """
+        found = [sense for lemma in lemmas for sense in self.senses.get(lemma, [])]
+        return self._with_priors(self._best(found))
 
     def find_part(self, lemma: str, tag: str) -> list[tuple[Sense, float]]:
-        """As `find`, of one part of speech (a universal tag); satellites are adjectives."""
+        """As `find`, of one part of speech (a universal tag); satellites are adjectives.
+
+        What the other parts of speech pushed out of the lemma's `max_candidates` stays out.
+        """
         key = lemma.replace("_", " ").replace("-", " ")
         part = _PARTS[tag]
-        chosen = [s for s in self._all.get(key, []) if s.part.replace("s", "a") == part]
-        return self._with_priors(self._best(chosen))
+        chosen = [s for s in self.senses.get(key, []) if s.part.replace("s", "a") == part]
+        return self._with_priors(chosen)
 
     def _best(self, senses: list[Sense]) -> list[Sense]:
         if len(senses) <= self.max_candidates:
@@ -184,7 +192,8 @@ def sense_candidates(
 
     Hyphens count as words; a run neither starts nor ends with one, and they are left out of the
     key. Lemmas are lower-cased and lose their dots. With `surfaces` the words themselves are looked
-    up too, where they differ, and theirs stand after the others; nothing is made to stand once.
+    up too, where they differ; theirs stand after the others, priors are over both, and nothing is
+    made to stand once.
     """
     found = []
     for start, end in _runs(len(words), max_length - 1):
@@ -195,7 +204,7 @@ def sense_candidates(
         keys = [_key(map(lemmatise, kept))]
         if surfaces and _key(kept) != keys[0]:
             keys.append(_key(kept))
-        senses = [pair for key in keys for pair in table.find(key)]
+        senses = table.find(*keys)
         if senses:
             found.append(_of_senses(start, end, senses))
     return found
