@@ -1,6 +1,12 @@
-"""Knowledge graphs: read any format, store memory-mapped, hand out neighbours."""
+"""Knowledge graphs: read any format, store memory-mapped, hand out neighbours.
 
-from kg_loaders.build import FORMATS, Source, graph_from_records, load
+What needs pyarrow and parsers is imported when it is first used, so that damage policies and
+errors cost nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from kg_loaders.damage import DamagePolicy, DamageReport, Rejection
 from kg_loaders.errors import (
     DamageError,
@@ -11,7 +17,10 @@ from kg_loaders.errors import (
     UnknownNodeError,
 )
 from kg_loaders.records import Record, Text, TextKind, Triple
-from kg_loaders.store import KnowledgeGraph, Manifest, Texts, Vocabulary, assemble
+
+if TYPE_CHECKING:
+    from kg_loaders.build import FORMATS, Source, graph_from_records, load
+    from kg_loaders.store import KnowledgeGraph, Manifest, Texts, Vocabulary, assemble
 
 __all__ = [
     "FORMATS",
@@ -37,3 +46,13 @@ __all__ = [
     "graph_from_records",
     "load",
 ]
+
+_BUILD = ("FORMATS", "Source", "graph_from_records", "load")
+_STORE = ("KnowledgeGraph", "Manifest", "Texts", "Vocabulary", "assemble")
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in (("kg_loaders.build", _BUILD), ("kg_loaders.store", _STORE)):
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'kg_loaders' has no attribute {name!r}")

@@ -1,4 +1,10 @@
-"""The command line `kept`. Each sub-command is one module of this package."""
+"""The command line `kept`. Each sub-command is one module of this package.
+
+A module that declares a command imports typer and what is as light; what the command does, it
+imports when it is called: inside the function or, where it is long, from a module `*_run`. Names of
+a table in a help text are `{module:TABLE}` (`kept.cli.options.ListsNames`). So `kept --help` and
+every mistyped command or option answer at once (`tests/kept/cli/test_startup.py`).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from entity_linking.errors import LinkingError
 from kept.cli import kg, kgc, link
 from kept.cli.audit import audit
 from kept.cli.compare import compare
@@ -15,12 +20,14 @@ from kept.cli.convert import convert
 from kept.cli.curve import curve
 from kept.cli.demo import demo
 from kept.cli.finetune import finetune
-from kept.cli.pretrain import ListsNames, pretrain
+from kept.cli.options import ListsNames
+from kept.cli.pretrain import pretrain
 from kept.cli.probe import probe
 from kept.cli.report import report
 from kept.cli.show import show
-from kept.errors import KeptError
-from kg_loaders.errors import KgError
+
+OURS = ("kept", "entity_linking", "kg_loaders")
+"""Packages whose exceptions are errors of the user; asked by name, which loads none of them."""
 
 
 class _TellsErrors(TyperGroup):
@@ -29,7 +36,9 @@ class _TellsErrors(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (KgError, LinkingError, KeptError, OSError) as error:
+        except Exception as error:
+            if not (isinstance(error, OSError) or type(error).__module__.split(".")[0] in OURS):
+                raise
             typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
             raise typer.Exit(1) from error
 

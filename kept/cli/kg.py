@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from kg_loaders import KnowledgeGraph, Source, load
-from kg_loaders.build import FORMATS
-from kg_loaders.checks import check as check_graph
-from kg_loaders.checks import to_json
+from kept.cli.options import ListsNames
 from kg_loaders.damage import DamagePolicy, DamageReport
-from kg_loaders.export import BASE, export
-from kg_loaders.records import TextKind
+
+if TYPE_CHECKING:
+    from kg_loaders import KnowledgeGraph
 
 app = typer.Typer(no_args_is_help=True, help="Build, look at, check and export knowledge graphs.")
 
@@ -29,7 +26,7 @@ def _text_option(help: str) -> typer.models.OptionInfo:
     return option
 
 
-@app.command()
+@app.command(cls=ListsNames)
 def build(
     sources: Annotated[list[Path], typer.Argument(help="Files of triples, or WordNet's folder.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.")],
@@ -39,7 +36,7 @@ def build(
     types: Annotated[TextFiles, _text_option("id, type; an id may repeat")] = None,
     relation_labels: Annotated[TextFiles, _text_option("relation, label[, description]")] = None,
     format: Annotated[
-        str | None, typer.Option(help=f"Of all SOURCES, one of: {', '.join(FORMATS)}.")
+        str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders:FORMATS}.")
     ] = None,
     order: Annotated[
         str, typer.Option(help="Columns of TSV triples: h(ead), r(elation), t(ail).")
@@ -61,6 +58,8 @@ def build(
 
     Example: kept kg build triples.tsv --labels labels.tsv --aliases aliases.tsv -o kg/
     """
+    from kg_loaders import Source, load
+
     given = [
         Source(path, format, {"order": order} if _is_tsv(path, format, order) else {})
         for path in sources
@@ -93,6 +92,8 @@ def build(
 
 
 def _is_tsv(path: Path, format: str | None, order: str) -> bool:
+    from kg_loaders import Source
+
     if format is None and order != "hrt":
         return Source(path).format_name == "tsv"
     return format == "tsv"
@@ -113,6 +114,8 @@ def info(kg: GraphFolder, as_json: AsJson = False) -> None:
 
     Example: kept kg info kg/
     """
+    from kg_loaders import KnowledgeGraph
+
     facts = _facts(KnowledgeGraph.open(kg))
     if as_json:
         typer.echo(_json(facts))
@@ -123,6 +126,8 @@ def info(kg: GraphFolder, as_json: AsJson = False) -> None:
 
 
 def _facts(graph: KnowledgeGraph) -> dict[str, object]:
+    from kg_loaders import TextKind
+
     manifest = graph.manifest
     n_texts = {
         f"n_{kind.name.lower()}": int((graph.entity_texts.kinds == kind).sum()) for kind in TextKind
@@ -157,6 +162,10 @@ def check(
 
     Example: kept kg check train/ --split test/
     """
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.checks import check as check_graph
+    from kg_loaders.checks import to_json
+
     graph = KnowledgeGraph.open(kg, verify=True)
     splits = {str(path): KnowledgeGraph.open(path, verify=True) for path in split or ()}
     findings = check_graph(graph, splits=splits)
@@ -175,8 +184,8 @@ def export_(
     kg: GraphFolder,
     out: Annotated[Path, typer.Option("--out", "-o", help=".tsv, .jsonl or .nt")],
     base: Annotated[
-        str, typer.Option(help="N-Triples: comes before names that are no IRIs.")
-    ] = BASE,
+        str | None, typer.Option(help="N-Triples: comes before names that are no IRIs.")
+    ] = None,
 ) -> None:
     """Write triples (.tsv), texts (.jsonl) or both (.nt); the suffix decides.
 
@@ -184,9 +193,14 @@ def export_(
 
     Example: kept kg export kg/ -o triples.tsv
     """
-    n_written = export(KnowledgeGraph.open(kg), out, base=base)
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.export import BASE, export
+
+    n_written = export(KnowledgeGraph.open(kg), out, base=base or BASE)
     typer.echo(f"{n_written} written to {out}")
 
 
 def _json(value: object) -> str:
+    import msgspec
+
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,48 +1,25 @@
 """`kept link`: find the entities of a knowledge graph in text, and what goes with it.
 
-`kept link FILE|TEXT` links; the other commands of the group are modules `link_*` of this package.
-Nothing here loads torch before a command needs it.
+`kept link FILE|TEXT` links (`kept.cli.link_run`); the other commands of the group are modules
+`link_*` of this package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from typer.core import TyperGroup
 
-from entity_linking.annotations import to_json
-from entity_linking.dictionary import CASES, Case
-from entity_linking.errors import LinkingError
-from entity_linking.mentions import LinkedText
 from kept.cli.link_calibrate import calibrate
 from kept.cli.link_corrupt import corrupt
 from kept.cli.link_index import index as index_command
-from kept.cli.link_inputs import FOLDERS, FORMATS, Item, count_lines, format_of, read_items
 from kept.cli.link_score import score
-from kept.cli.link_stream import PartialOutput, Work, link_stream
-from kept.cli.link_table import print_links
 from kept.cli.link_train import train
-from kept.link_graphs import IDENTIFIERS
-from kept.linkers import METHODS, LinkerSettings, Method, linker_key, open_graph
-from kg_loaders import KnowledgeGraph
-from kg_loaders.damage import DamagePolicy, DamageReport
+from kept.cli.options import ListsNames
 
 DEFAULT = "text"
-N_SHOWN = 20
 
 
 class LinksByDefault(TyperGroup):
@@ -62,9 +39,9 @@ class LinksByDefault(TyperGroup):
 
 
 app = typer.Typer(cls=LinksByDefault, no_args_is_help=True)
-app.command("index")(index_command)
+app.command("index", cls=ListsNames)(index_command)
 app.command("train")(train)
-app.command("calibrate")(calibrate)
+app.command("calibrate", cls=ListsNames)(calibrate)
 app.command("score")(score)
 app.command("corrupt")(corrupt)
 
@@ -80,7 +57,7 @@ def _group() -> None:
 TextFiles = list[Path] | None
 
 
-@app.command(DEFAULT)
+@app.command(DEFAULT, cls=ListsNames)
 def link(
     source: Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file, or text itself.")],
     kg: Annotated[
@@ -95,12 +72,13 @@ def link(
     index: Annotated[
         Path | None, typer.Option(help="Folder made by `kept link index`; else in memory.")
     ] = None,
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "prior",
+    method: Annotated[str, typer.Option(help="One of {kept.linkers:METHODS}.")] = "prior",
     model: Annotated[
         Path | None, typer.Option(help="Folder made by `kept link train`, for method trained.")
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help=f"Of FILE, one of {', '.join(FORMATS)}; else by its name.")
+        str | None,
+        typer.Option(help="Of FILE, one of {kept.cli.link_inputs:FORMATS}; else by its name."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write JSON lines to this file.")
@@ -116,14 +94,13 @@ def link(
     cache: Annotated[
         Path | None, typer.Option(help="Folder that remembers what was linked.")
     ] = None,
-    damage: Annotated[
-        str, typer.Option(help="At an unreadable line: stop or skip.")
-    ] = DamagePolicy.STOP.value,
+    damage: Annotated[str, typer.Option(help="At an unreadable line: stop or skip.")] = "stop",
     decision: Annotated[
         Path | None, typer.Option(help="File with a decision that was fitted on annotated text.")
     ] = None,
     case: Annotated[
-        str | None, typer.Option(help=f"{', '.join(CASES)}; else that of the index, or smart.")
+        str | None,
+        typer.Option(help="{entity_linking.dictionary:CASES}; else that of the index, or smart."),
     ] = None,
     min_prior: Annotated[float, typer.Option(help="Drop candidates with a lower prior.")] = 0.0,
     nil_below: Annotated[float, typer.Option(help="NIL when the confidence is lower.")] = 0.0,
@@ -139,6 +116,13 @@ def link(
 
     Example: kept link "Paris lies on the Seine." --kg kg/ --explain
     """
+    from entity_linking.dictionary import Case
+    from entity_linking.errors import LinkingError
+    from kept.cli.link_run import LinkRun, items_of, tell_damage
+    from kept.cli.link_stream import Work
+    from kept.linkers import LinkerSettings, Method
+    from kg_loaders.damage import DamagePolicy, DamageReport
+
     if damage not in ("stop", "skip"):
         raise LinkingError(f"--damage is {damage!r}; choose stop or skip")
     if resume and output is None:
@@ -158,93 +142,12 @@ def link(
         languages=None if language is None else tuple(language),
     )
     report = DamageReport(policy=DamagePolicy(damage))
-    items, n_expected = _items(source, format, report)
-    run = _Run(Work(settings, None if cache is None else str(cache)), workers, n_expected)
+    items, n_expected = items_of(source, format, report)
+    run = LinkRun(Work(settings, None if cache is None else str(cache)), workers, n_expected)
     if output is not None:
         run.write(items, output, resume=resume)
     elif as_json:
         run.print_json(items)
     else:
         run.print_table(items, explain=explain)
-    _tell_damage(report)
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One call of the command: the linker, the processes, how many texts are expected."""
-
-    work: Work
-    n_workers: int
-    n_expected: int | None
-
-    @cached_property
-    def graph(self) -> KnowledgeGraph:
-        graph = open_graph(self.work.settings)
-        if IDENTIFIERS in graph.manifest.sources:
-            typer.echo(
-                f"{self.work.settings.kg} has no names: its identifiers are taken; "
-                "`kept kg build --labels` gives it some",
-                err=True,
-            )
-        return graph
-
-    def write(self, items: Iterator[Item], target: Path, *, resume: bool) -> None:
-        key = linker_key(self.work.settings, self.graph)
-        part = PartialOutput(target, key, resume=resume)
-        n_done, rest = part.rest(items)
-        n_texts = n_done + part.write(self._linked(rest, n_done))
-        typer.echo(f"{n_texts} texts in {target}")
-
-    def print_json(self, items: Iterator[Item]) -> None:
-        for step in self._linked(items):
-            for text in step:
-                typer.echo(to_json(text).decode())
-
-    def print_table(self, items: Iterator[Item], *, explain: bool) -> None:
-        texts = [text for step in self._linked(items) for text in step]
-        linker = self.work.linker(self.graph) if explain else None
-        n_links = print_links(texts, self.graph, linker)
-        typer.echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings)}")
-
-    def _linked(self, items: Iterator[Item], n_done: int = 0) -> Iterator[list[LinkedText]]:
-        """Steps of linked texts behind a progress bar."""
-        with _progress(Console(stderr=True)) as progress:
-            task = progress.add_task("linking", total=self.n_expected, completed=n_done)
-            for step in link_stream(items, self.work, self.graph, self.n_workers):
-                yield step
-                progress.update(task, advance=len(step))
-
-
-def _items(
-    source: str, format: str | None, report: DamageReport
-) -> tuple[Iterator[Item], int | None]:
-    """The items, and how many there may be."""
-    path = Path(source)
-    if len(source) <= 255 and (path.is_file() or (path.is_dir() and format in FOLDERS)):
-        known = format_of(path, format)
-        return read_items(path, known, report), count_lines(path, known)
-    if format is not None or (path.suffix and " " not in source):
-        raise LinkingError(f"{source} is not a file; text with spaces is taken as text")
-    return iter([Item(LinkedText(source, ()), given=False)]), 1
-
-
-def _progress(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    return Progress(*columns, *times, console=console, transient=True)
-
-
-def _meaning(settings: LinkerSettings) -> str:
-    if settings.decision is not None:
-        return "confidence is calibrated"
-    of = "the prior" if settings.method == "prior" else f"of method {settings.method}"
-    return f"confidence is {of}, uncalibrated"
-
-
-def _tell_damage(report: DamageReport) -> None:
-    for rejection in report.rejections[:N_SHOWN]:
-        typer.secho(f"left out: {rejection}", fg=typer.colors.YELLOW, err=True)
-    if report.n_rejected > N_SHOWN:
-        typer.secho(f"... and {report.n_rejected - N_SHOWN} more: {report.reasons}", err=True)
-    for reason, n in report.skipped.items():
-        typer.secho(f"left out: {n} {report.units}: {reason}", err=True)
+    tell_damage(report)

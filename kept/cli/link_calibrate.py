@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from entity_linking.annotations import read_jsonl
-from entity_linking.calibration.fitting import (
-    CrossValidated,
-    FittedDecision,
-    answers,
-    cross_validated,
-    fit,
-    save_decision,
-)
-from entity_linking.calibration.reliability import draw_reliability, reliability
-from entity_linking.decision import Decision
-from entity_linking.errors import LinkingError, ScoreError
-from kept.linkers import METHODS, LinkerSettings, Method, open_graph, open_linker
-from kg_loaders.damage import DamageReport
+if TYPE_CHECKING:
+    from entity_linking.calibration.fitting import CrossValidated
+    from entity_linking.decision import Decision
+    from kept.linkers import Method
 
 
 def calibrate(
@@ -32,7 +22,7 @@ def calibrate(
     index: Annotated[
         Path | None, typer.Option(help="Index; give it when linking too.", metavar="FOLDER")
     ] = None,
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "prior",
+    method: Annotated[str, typer.Option(help="One of {kept.linkers:METHODS}.")] = "prior",
     model: Annotated[
         Path | None, typer.Option(help="Folder made by `kept link train`, for method trained.")
     ] = None,
@@ -53,13 +43,26 @@ def calibrate(
 
     Example: kept link calibrate gold.jsonl --kg kg/ -o decision.json
     """
+    from entity_linking.annotations import read_jsonl
+    from entity_linking.calibration.fitting import (
+        FittedDecision,
+        answers,
+        cross_validated,
+        fit,
+        save_decision,
+    )
+    from entity_linking.calibration.reliability import draw_reliability, reliability
+    from entity_linking.errors import LinkingError, ScoreError
+    from kept.linkers import LinkerSettings, open_graph, open_linker
+    from kg_loaders.damage import DamageReport
+
     if output.exists() and not force:
         raise LinkingError(f"{output} exists; choose another file, or replace it with --force")
     settings = LinkerSettings(
         kg=str(kg),
         index=None if index is None else str(index),
         model=None if model is None else str(model),
-        method=cast(Method, method),
+        method=cast("Method", method),
     )
     texts = list(read_jsonl(gold, DamageReport()))
     graph = open_graph(settings)

@@ -7,11 +7,6 @@ from typing import Annotated
 
 import typer
 
-from entity_linking.annotations import read_jsonl, write_jsonl
-from entity_linking.corruption import corrupt as corrupt_links
-from kg_loaders import KnowledgeGraph
-from kg_loaders.damage import DamageReport
-
 
 def corrupt(
     source: Annotated[Path, typer.Argument(metavar="IN", help="JSON lines of linked texts.")],
@@ -27,6 +22,11 @@ def corrupt(
 
     Example: kept link corrupt links.jsonl -o worse.jsonl --drop .1 --swap .2 --kg kg/
     """
+    from entity_linking.annotations import read_jsonl, write_jsonl
+    from entity_linking.corruption import corrupt as corrupt_links
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.damage import DamageReport
+
     graph = None if kg is None else KnowledgeGraph.open(kg)
     texts = list(read_jsonl(source, DamageReport()))
     made, report = corrupt_links(texts, drop=drop, swap=swap, seed=seed, graph=graph)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
-from entity_linking.annotations import read_jsonl
-from entity_linking.dictionary import CASES
-from entity_linking.errors import LinkingError
-from entity_linking.names import count_links
-from kept.link_graphs import read_graph
-from kept.link_index import LinkIndex, bytes_of, name_recall
-from kg_loaders import KnowledgeGraph
-from kg_loaders.damage import DamageReport
+if TYPE_CHECKING:
+    from kept.link_index import LinkIndex
+    from kg_loaders import KnowledgeGraph
 
 
 def index(
@@ -37,7 +30,9 @@ def index(
         list[Path] | None,
         typer.Option(help="JSON lines with right links, for priors; may be repeated."),
     ] = None,
-    case: Annotated[str | None, typer.Option(help=f"{', '.join(CASES)}; else smart.")] = None,
+    case: Annotated[
+        str | None, typer.Option(help="{entity_linking.dictionary:CASES}; else smart.")
+    ] = None,
     language: Annotated[
         list[str] | None, typer.Option(help="Take names in this language; may be repeated.")
     ] = None,
@@ -47,6 +42,17 @@ def index(
 
     Example: kept link index kg/ -o index/ --dense minilm --fuzzy
     """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from entity_linking.annotations import read_jsonl
+    from entity_linking.dictionary import CASES
+    from entity_linking.errors import LinkingError
+    from entity_linking.names import count_links
+    from kept.link_graphs import read_graph
+    from kept.link_index import LinkIndex
+    from kg_loaders.damage import DamageReport
+
     if (output is None) == (add_to is None):
         raise LinkingError("give -o INDEX to make an index, or --add-to INDEX to add to one")
     if case not in (None, *CASES):
@@ -82,6 +88,8 @@ def index(
 
 
 def _tell(made: LinkIndex, graph: KnowledgeGraph) -> None:
+    from kept.link_index import name_recall
+
     n_names, recall = name_recall(made.names, graph)
     shares = ", ".join(f"@{k} {share:.3f}" for k, share in recall.items())
     typer.echo(f"{made.names}: recall of {n_names} names {shares}; {_size(made, 'names')}")
@@ -89,8 +97,14 @@ def _tell(made: LinkIndex, graph: KnowledgeGraph) -> None:
         typer.echo(f"{made.fuzzy}: {_size(made, 'fuzzy')}")
     if made.dense is not None:
         typer.echo(f"{made.dense.report()}; {_size(made, 'dense')}")
-    typer.echo(f"{bytes_of(made.folder) / 2**20:.1f} MiB in {made.folder}, read as it is needed")
+    typer.echo(f"{_mib(made.folder)} in {made.folder}, read as it is needed")
 
 
 def _size(made: LinkIndex, part: str) -> str:
-    return f"{bytes_of(made.folder / part) / 2**20:.1f} MiB on disk"
+    return f"{_mib(made.folder / part)} on disk"
+
+
+def _mib(folder: Path) -> str:
+    from kept.link_index import bytes_of
+
+    return f"{bytes_of(folder) / 2**20:.1f} MiB"

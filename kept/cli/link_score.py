@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from entity_linking.annotations import read_elevant_typed, read_jsonl
-from entity_linking.mentions import LinkedText
-from entity_linking.scoring import SpanScore, binned, outcomes, popularity_bins, report
-from kg_loaders import KnowledgeGraph
-from kg_loaders.damage import DamageReport
+if TYPE_CHECKING:
+    from entity_linking.mentions import LinkedText
+    from entity_linking.scoring import SpanScore
+    from kg_loaders import KnowledgeGraph
 
 
 def score(
@@ -36,6 +35,11 @@ def score(
 
     Example: kept link score gold.jsonl links.jsonl --kg kg/
     """
+    from entity_linking.annotations import read_jsonl
+    from entity_linking.scoring import binned, outcomes, popularity_bins, report
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.damage import DamageReport
+
     right, types = _gold(gold, elevant)
     found = list(read_jsonl(predicted, DamageReport()))
     graph = None if kg is None else KnowledgeGraph.open(kg)
@@ -56,6 +60,9 @@ def score(
 
 
 def _gold(path: Path, elevant: bool) -> tuple[list[LinkedText], list[tuple[str, ...]] | None]:
+    from entity_linking.annotations import read_elevant_typed, read_jsonl
+    from kg_loaders.damage import DamageReport
+
     if not elevant:
         return list(read_jsonl(path, DamageReport())), None
     typed = list(read_elevant_typed(path, DamageReport()))

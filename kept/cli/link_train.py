@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from entity_linking.annotations import read_jsonl
-from entity_linking.errors import LinkingError
-from entity_linking.mentions import LinkedText
-from entity_linking.scorers.mix import default_scorers
-from entity_linking.scorers.rerank_table import tabulate
-from entity_linking.scorers.reranker import (
-    Reranker,
-    RerankSettings,
-    split_by_text,
-    table_accuracy,
-    with_gold,
-)
-from kept.linkers import LinkerSettings, open_graph, open_linker
-from kg_loaders.damage import DamageReport
+if TYPE_CHECKING:
+    from entity_linking.mentions import LinkedText
 
 
 def train(
@@ -35,16 +23,19 @@ def train(
         Path | None, typer.Option(help="Candidates from this index; give it when linking too.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the split and of the training.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, help="At most.")] = RerankSettings().epochs,
-    hidden: Annotated[
-        int, typer.Option(min=0, help="Hidden units; 0: a log-linear model.")
-    ] = RerankSettings().hidden,
+    epochs: Annotated[int, typer.Option(min=1, help="At most.")] = 40,
+    hidden: Annotated[int, typer.Option(min=0, help="Hidden units; 0: a log-linear model.")] = 0,
     absent: Annotated[
         str, typer.Option(help="Gold that is no candidate: nil (train NIL) or skip.")
     ] = "nil",
     force: Annotated[bool, typer.Option("--force", help="Replace a re-ranker there.")] = False,
 ) -> None:
     """Train a re-ranker of the linker's candidates, with NIL, on annotated texts."""
+    from entity_linking.errors import LinkingError
+    from entity_linking.scorers.mix import default_scorers
+    from entity_linking.scorers.reranker import Reranker, RerankSettings, with_gold
+    from kept.linkers import LinkerSettings, open_graph, open_linker
+
     if absent not in ("nil", "skip"):
         raise LinkingError(f"--absent is {absent!r}; choose nil or skip")
     settings = RerankSettings(
@@ -74,6 +65,11 @@ def train(
 
 
 def _texts(gold: Path, held_out: str, seed: int) -> tuple[list[LinkedText], list[LinkedText]]:
+    from entity_linking.annotations import read_jsonl
+    from entity_linking.errors import LinkingError
+    from entity_linking.scorers.reranker import split_by_text
+    from kg_loaders.damage import DamageReport
+
     texts = list(read_jsonl(gold, DamageReport()))
     if Path(held_out).is_file():
         return texts, list(read_jsonl(held_out, DamageReport()))
@@ -86,5 +82,8 @@ def _texts(gold: Path, held_out: str, seed: int) -> tuple[list[LinkedText], list
 
 def _prior_accuracy(texts: list[LinkedText], absent: str) -> float:
     """Priors from 1 on: no candidate loses to NIL, which stands at 0."""
+    from entity_linking.scorers.rerank_table import tabulate
+    from entity_linking.scorers.reranker import table_accuracy
+
     table = tabulate({}, texts)
     return table_accuracy(table, 1.0 + table.rows.priors, absent)

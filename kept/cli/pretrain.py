@@ -1,7 +1,6 @@
 """`kept pretrain`: train a method on a host with your graph and your linked text.
 
-The work is in `kept.cli.pretrain_run`, imported when the command runs: `kept --help` loads no
-torch. Its own `--help` does, to name every method and objective there is.
+The work is in `kept.cli.pretrain_run`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from kept.cli.options import (
     ConfigFile,
@@ -21,22 +19,6 @@ from kept.cli.options import (
     Skipping,
     Threads,
 )
-
-
-class ListsNames(TyperCommand):
-    """Help that names the lines of the tables of methods and objectives."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        from kept.methods import METHODS
-        from kept.objectives.model import OBJECTIVES
-
-        tables = {"method": sorted(METHODS), "objective": sorted(OBJECTIVES)}
-        for parameter in self.params:
-            if parameter.name in tables:
-                told = getattr(parameter, "help", "")
-                names = ", ".join(tables[parameter.name])
-                parameter.help = f"{told} Names: {names}."  # type: ignore[attr-defined]
-        super().format_help(ctx, formatter)
 
 
 def pretrain(
@@ -57,12 +39,15 @@ def pretrain(
     host: Annotated[
         str | None, typer.Option(help="minilm (default), a folder or a hub name.")
     ] = None,
-    method: Annotated[str | None, typer.Option(help="colake (default), or another.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="colake (default), or one of {kept.methods:METHODS}.")
+    ] = None,
     objective: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Train these, with default options, instead of the method's own; may be repeated.",
+            help="Train these, with default options, instead of the method's own; may be repeated. "
+            "One of {kept.objectives.model:OBJECTIVES}.",
         ),
     ] = None,
     start_from: Annotated[

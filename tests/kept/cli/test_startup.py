@@ -1,0 +1,82 @@
+"""What a command loads before it has anything to do: nothing that takes seconds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import typer
+
+from kept.cli import app
+
+HEAVY = ("torch", "sklearn", "scipy", "transformers", "pyarrow", "matplotlib")
+CODE = """
+import atexit, sys
+from kept.cli import main
+heavy = sys.argv.pop(1).split(",")
+atexit.register(lambda: print("loaded:", *(name for name in heavy if name in sys.modules)))
+main()
+"""
+
+
+def loaded(*line: str) -> tuple[int, str, str]:
+    """The exit code of `kept LINE`, the heavy modules that it imported, and what it said."""
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, ",".join(HEAVY), *line],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    said, _, modules = done.stdout.rpartition("loaded:")
+    return done.returncode, modules.strip(), said + done.stderr
+
+
+def commands(
+    group: object = None, names: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Every command of the tree, with the words that call it."""
+    group = typer.main.get_command(app) if group is None else group
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        if hasattr(command, "commands"):
+            yield from commands(command, (*names, name))
+        else:
+            yield (*names, name), command
+
+
+COMMANDS = [names for names, _ in commands()]
+
+
+def test_every_command_was_found() -> None:
+    assert len(COMMANDS) >= 22, COMMANDS
+
+
+def test_what_loads_them_is_seen() -> None:
+    """The measurement itself: a command that does load pyarrow is caught."""
+    code, modules, _ = loaded("kg", "build", "--help")
+    assert code == 0
+    assert "pyarrow" in modules
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (["--help"], 0),
+        ([], 2),
+        (["kg", "--help"], 0),
+        (["kgc", "--help"], 0),
+        (["finetunne"], 2),
+        (["--no-such-option"], 2),
+        (["kgc", "trian"], 2),
+    ],
+)
+def test_help_and_mistyped_commands_load_nothing_heavy(line: list[str], code: int) -> None:
+    assert loaded(*line)[:2] == (code, "")
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
+def test_a_mistyped_option_loads_nothing_heavy(names: tuple[str, ...]) -> None:
+    code, modules, said = loaded(*names, "--no-such-option")
+    assert (code, modules) == (2, "")
+    assert "no-such-option" in said
