@@ -25,6 +25,7 @@ from kept.cli.pretrain import pretrain
 from kept.cli.probe import probe
 from kept.cli.report import report
 from kept.cli.show import show
+from kept.cli.terminal import echo
 
 OURS = ("kept", "entity_linking", "kg_loaders")
 """Packages whose exceptions are errors of the user; asked by name, which loads none of them."""
@@ -39,7 +40,7 @@ class _TellsErrors(TyperGroup):
         except Exception as error:
             if not (isinstance(error, OSError) or type(error).__module__.split(".")[0] in OURS):
                 raise
-            typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
+            echo(f"error: {error}", fg="red", err=True)
             raise typer.Exit(1) from error
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kept.cli.terminal import echo
 from kept.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def audit(
         graph=None if kg is None else KnowledgeGraph.open(kg),
         training_texts=(line for path in text or () for line in read_training_text(path)),
     )
-    typer.echo(as_markdown(found, limits), nl=False)
+    echo(as_markdown(found, limits), nl=False)
     for path in output or ():
         path.write_text(WRITERS[path.suffix](found, limits), encoding="utf-8")
     raise typer.Exit(exit_code(found, allowed=limits))

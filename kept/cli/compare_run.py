@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import get_args
 
 import torch
-import typer
-from rich.console import Console
 from rich.table import Table
 from transformers.utils.logging import disable_progress_bar
 
+from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
+from kept.cli.terminal import echo
 from kept.cli.training_run import asked_to_stop
 from kept.errors import ConfigError
 from kept.files import write_whole
@@ -54,7 +54,7 @@ def run(
     disable_progress_bar()
     if threads is not None:
         torch.set_num_threads(threads)
-    console = Console()
+    console = TerminalConsole()
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
         compared = compare(
             experiment,
@@ -80,11 +80,11 @@ def run(
             for line in cells:
                 table.add_row(*line)
             console.print(table)
-        typer.echo(f"tables in {output / experiment.name}.md, values in .json beside it")
+        echo(f"tables in {output / experiment.name}.md, values in .json beside it")
     for name, why in compared.left_out.items():
-        typer.echo(f"left out: {name}: {why}")
+        echo(f"left out: {name}: {why}")
     if compared.missing:
-        typer.echo(f"{len(compared.missing)} runs are not finished; the same command goes on")
+        echo(f"{len(compared.missing)} runs are not finished; the same command goes on")
 
 
 def stopping(stop: Sequence[object], budget: float | None) -> Callable[[], bool]:

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from kept.cli.terminal import echo
+
 
 def convert(
     method: Annotated[
@@ -40,12 +42,12 @@ def convert(
     from kept.convert import describe
 
     if options:
-        typer.echo(describe(method))
+        echo(describe(method))
         return
     if file is None or output is None:
         lacking = "FILE" if file is None else "--output DIR"
         raise typer.BadParameter("missing; or ask for --options", param_hint=lacking)
     done = run(method, file, output, dict(map(read_setting, settings or [])))
-    typer.echo(f"{done.model}: {done.n_parameters:,} parameters in {done.folder}")
+    echo(f"{done.model}: {done.n_parameters:,} parameters in {done.folder}")
     for name, digest in done.sha256.items():
-        typer.echo(f"{name} SHA-256 {digest}")
+        echo(f"{name} SHA-256 {digest}")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kept.cli.terminal import echo
 from kept.errors import ConfigError
 
 
@@ -54,8 +55,8 @@ def curve(
     write_csv(points, output / "curve.csv")
     shown = f"{made.config.task}, {name}, knowledge {made.config.knowledge}"
     draw_curve(points, shown).savefig(output / "curve.png", dpi=120)
-    typer.echo(table, nl=False)
-    typer.echo(f"curve in {output}")
+    echo(table, nl=False)
+    echo(f"curve in {output}")
 
 
 def _shares(text: str) -> list[float]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from kept.cli.terminal import echo
 
+if TYPE_CHECKING:
+    from kept.cli.console import TerminalConsole
     from kept.tasks.method_comparison import MethodComparison
 
 
@@ -51,9 +52,9 @@ def demo(
     command is given again.
     """
     begun = time.monotonic()
-    from rich.console import Console
     from transformers.utils.logging import disable_progress_bar
 
+    from kept.cli.console import TerminalConsole
     from kept.cli.progress import TrainingProgress
     from kept.demo import demo_config, run_demo
     from kept.demo import methods_config as read_methods
@@ -66,7 +67,7 @@ def demo(
         raise typer.BadParameter("give --methods too: these options are about them")
     output.mkdir(parents=True, exist_ok=True)
     disable_progress_bar()
-    console = Console()
+    console = TerminalConsole()
     with TrainingProgress(console) as reporter:
         result = run_demo(
             output,
@@ -80,12 +81,12 @@ def demo(
         )
     if result.methods is not None:
         _print_methods(console, result.methods)
-    typer.echo(f"report:  {result.report}\nresults: {result.results}")
+    echo(f"report:  {result.report}\nresults: {result.results}")
     if open_page:
         webbrowser.open(result.report.resolve().as_uri())
 
 
-def _print_methods(console: Console, comparison: MethodComparison) -> None:
+def _print_methods(console: TerminalConsole, comparison: MethodComparison) -> None:
     from rich.table import Table
 
     from kept.tasks.method_tables import DIFFERENCES, SCORES, difference_cells, score_cells

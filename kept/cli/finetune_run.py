@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import typer
-from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
+from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
+from kept.cli.terminal import echo
 from kept.cli.training_run import asked_to_stop, read_run, tell
 from kept.files import write_whole
 from kept.tasks.answers import ANSWERS, write_answers
@@ -44,16 +44,16 @@ def run(
         skip_damaged=skip_damaged,
     )
     disable_progress_bar()
-    console = Console(stderr=True)
+    console = TerminalConsole(stderr=True)
     made = assemble(config.with_absolute_paths())
-    console.print(str(made.data), markup=False, highlight=False)
+    console.print(str(made.data))
     result = _train(made, output, how, console)
     if result.stopped == "finished":
         _score(made, output)
     tell(result, output)
 
 
-def _train(made: FinetuneRun, output: Path, how: Resume, console: Console) -> TrainResult:
+def _train(made: FinetuneRun, output: Path, how: Resume, console: TerminalConsole) -> TrainResult:
     output.mkdir(parents=True, exist_ok=True)
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
         if not list_checkpoints(output / "checkpoints"):
@@ -77,8 +77,8 @@ def _score(made: FinetuneRun, output: Path) -> None:
     write_answers(output / ANSWERS, made, predictions)
     write_whole(output / METRICS_FILE, json.dumps(metrics, indent=2, ensure_ascii=False) + "\n")
     for name in made.asked:
-        typer.echo(_line(name, metrics[name], made.config.knowledge))
-    typer.echo(f"scores in {output / METRICS_FILE}, answers in {output / ANSWERS}")
+        echo(_line(name, metrics[name], made.config.knowledge))
+    echo(f"scores in {output / METRICS_FILE}, answers in {output / ANSWERS}")
 
 
 def _line(name: str, found: dict[str, Any], knowledge: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kept.cli.options import ListsNames
+from kept.cli.terminal import echo
 from kg_loaders.damage import DamagePolicy, DamageReport
 
 if TYPE_CHECKING:
@@ -84,11 +85,11 @@ def build(
         force=force,
     )
     if as_json:
-        typer.echo(_json({"graph": _facts(graph), "load": report.counts()}))
+        echo(_json({"graph": _facts(graph), "load": report.counts()}))
         return
     _show_damage(report)
-    typer.echo(str(report))
-    typer.echo(f"{graph} in {out}")
+    echo(str(report))
+    echo(f"{graph} in {out}")
 
 
 def _is_tsv(path: Path, format: str | None, order: str) -> bool:
@@ -101,11 +102,11 @@ def _is_tsv(path: Path, format: str | None, order: str) -> bool:
 
 def _show_damage(report: DamageReport) -> None:
     for rejection in report.rejections[:N_SHOWN]:
-        typer.secho(f"rejected: {rejection}", fg=typer.colors.YELLOW, err=True)
+        echo(f"rejected: {rejection}", fg="yellow", err=True)
     if report.n_rejected > N_SHOWN:
-        typer.secho(f"... and {report.n_rejected - N_SHOWN} more: {report.reasons}", err=True)
+        echo(f"... and {report.n_rejected - N_SHOWN} more: {report.reasons}", err=True)
     for reason, n in report.skipped.items():
-        typer.secho(f"skipped: {reason}: {n}", err=True)
+        echo(f"skipped: {reason}: {n}", err=True)
 
 
 @app.command()
@@ -118,11 +119,11 @@ def info(kg: GraphFolder, as_json: AsJson = False) -> None:
 
     facts = _facts(KnowledgeGraph.open(kg))
     if as_json:
-        typer.echo(_json(facts))
+        echo(_json(facts))
         return
     for name, value in facts.items():
         shown = ", ".join(value) if isinstance(value, list | tuple) else value
-        typer.echo(f"{name:<18}{shown}")
+        echo(f"{name:<18}{shown}")
 
 
 def _facts(graph: KnowledgeGraph) -> dict[str, object]:
@@ -170,11 +171,11 @@ def check(
     splits = {str(path): KnowledgeGraph.open(path, verify=True) for path in split or ()}
     findings = check_graph(graph, splits=splits)
     if as_json:
-        typer.echo(to_json(findings).decode())
+        echo(to_json(findings).decode())
     else:
-        typer.echo(f"{graph}: {len(findings)} findings")
+        echo(f"{graph}: {len(findings)} findings")
         for finding in findings:
-            typer.secho(str(finding), fg=typer.colors.RED if finding.is_error else None)
+            echo(str(finding), fg="red" if finding.is_error else None)
     if any(finding.is_error for finding in findings):
         raise typer.Exit(1)
 
@@ -197,7 +198,7 @@ def export_(
     from kg_loaders.export import BASE, export
 
     n_written = export(KnowledgeGraph.open(kg), out, base=base or BASE)
-    typer.echo(f"{n_written} written to {out}")
+    echo(f"{n_written} written to {out}")
 
 
 def _json(value: object) -> str:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import cast, get_args
 
 import torch
-import typer
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from kept.cli.console import TerminalConsole
+from kept.cli.terminal import echo
 from kept.errors import CheckpointError, ConfigError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, RankingResult, Ties, rank
 from kept.evaluation.triple_classification import TripleClassification, classify_triples
@@ -62,9 +62,9 @@ def train_scorer(
     }  # fmt: skip
     save_scorer(output, scorer, splits.graph, training)
     kind = f"{name} with inverse relations" if reciprocal else name
-    typer.echo(f"{output}: {kind}, {len(history.losses)} epochs in {history.seconds:.0f} s")
+    echo(f"{output}: {kind}, {len(history.losses)} epochs in {history.seconds:.0f} s")
     for epoch, value in history.validations:
-        typer.echo(f"  epoch {epoch}: validation MRR {value:.4f}")
+        echo(f"  epoch {epoch}: validation MRR {value:.4f}")
 
 
 def evaluate(
@@ -93,13 +93,13 @@ def evaluate(
         told = {"metrics": result.metrics(), **result.conditions(), "n_unseen": n_unseen,
                 "shared": splits.shared()}  # fmt: skip
         told |= {} if found is None else {"classification": asdict(found)}
-        typer.echo(json.dumps(told, indent=2))
+        echo(json.dumps(told, indent=2))
         return
     _show(result, f"{model.name} on {source.name}, {split}")
-    typer.echo(f"{n_unseen} triples hold an entity or relation unseen in training")
+    echo(f"{n_unseen} triples hold an entity or relation unseen in training")
     _tell_shared(splits)
     if found is not None:
-        typer.echo(f"triple classification of test: {found}")
+        echo(f"triple classification of test: {found}")
 
 
 def predict(
@@ -126,12 +126,12 @@ def predict(
     ]  # fmt: skip
     if as_json:
         told = [dict(zip(("id", "label", "score", "known"), row, strict=True)) for row in rows]
-        typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        echo(json.dumps(told, indent=2, ensure_ascii=False))
         return
     table = Table("rank", "id", "label", "score", "known")
     for place, (name, text, score, is_known) in enumerate(rows, 1):
         table.add_row(str(place), name, text, f"{score:.3f}", "yes" if is_known else "")
-    Console().print(table)
+    TerminalConsole().print(table)
 
 
 def _classify(splits: Splits, scorer: Scorer, folder: Path) -> TripleClassification:
@@ -150,7 +150,7 @@ def _train(
         return rank(current, splits.valid, filter=known, ties="realistic",
                     directions=("head", "tail"), candidates="all").mrr  # fmt: skip
 
-    with Progress(console=Console(stderr=True)) as progress:
+    with Progress(console=TerminalConsole(stderr=True)) as progress:
         task = progress.add_task("training", total=config.n_epochs)
 
         def on_epoch(epoch: int, loss: float) -> None:
@@ -172,7 +172,7 @@ def _tell_shared(splits: Splits) -> None:
     """A tested triple that was trained on is no question: its rank says nothing."""
     for pair, n in splits.shared().items():
         of, other = pair.split(" in ")
-        typer.echo(f"{n} of the {len(splits.as_mapping()[of])} triples of {of} are in {other} too")
+        echo(f"{n} of the {len(splits.as_mapping()[of])} triples of {of} are in {other} too")
 
 
 def _filter(splits: Splits) -> Filter:
@@ -204,5 +204,5 @@ def _show(result: RankingResult, title: str) -> None:
     for name, part in parts.items():
         metrics = part.metrics()
         table.add_row(name, f"{metrics.pop('mr'):.1f}", *(f"{v:.4f}" for v in metrics.values()))
-    Console().print(table)
-    typer.echo(str(result).split("\n")[1])
+    TerminalConsole().print(table)
+    echo(str(result).split("\n")[1])

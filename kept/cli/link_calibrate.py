@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from kept.cli.terminal import echo
+
 if TYPE_CHECKING:
     from entity_linking.calibration.fitting import CrossValidated
     from entity_linking.decision import Decision
@@ -85,14 +87,14 @@ def calibrate(
             reliability(sure, checked.correct) for sure in (checked.raw, checked.calibrated)
         )
         draw_reliability(before, after, plot, title=f"{method}, cross-validated")
-    typer.echo(f"{len(seen)} mentions with candidates in {n_texts} texts; in {output}")
+    echo(f"{len(seen)} mentions with candidates in {n_texts} texts; in {output}")
 
 
 def _tell(checked: CrossValidated, made: Decision) -> None:
-    typer.echo(f"before: {checked.before}")
-    typer.echo(f"after:  {checked.after}")
+    echo(f"before: {checked.before}")
+    echo(f"after:  {checked.after}")
     nil = "no share" if made.nil_score is None else f"score {made.nil_score:.3f}"
-    typer.echo(
+    echo(
         f"temperature {made.temperature:.3f}, NIL with {nil}, a curve of {len(made.curve)} points, "
         f"NIL below {made.nil_below:.3f}"
     )

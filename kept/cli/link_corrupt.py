@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from kept.cli.terminal import echo
+
 
 def corrupt(
     source: Annotated[Path, typer.Argument(metavar="IN", help="JSON lines of linked texts.")],
@@ -31,4 +33,4 @@ def corrupt(
     texts = list(read_jsonl(source, DamageReport()))
     made, report = corrupt_links(texts, drop=drop, swap=swap, seed=seed, graph=graph)
     write_jsonl(made, output)
-    typer.echo(f"{report}; {len(made)} texts in {output}")
+    echo(f"{report}; {len(made)} texts in {output}")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kept.cli.terminal import echo
+
 if TYPE_CHECKING:
     from kept.link_index import LinkIndex
     from kg_loaders import KnowledgeGraph
@@ -42,13 +44,13 @@ def index(
 
     Example: kept link index kg/ -o index/ --dense minilm --fuzzy
     """
-    from rich.console import Console
     from rich.progress import Progress
 
     from entity_linking.annotations import read_jsonl
     from entity_linking.dictionary import CASES
     from entity_linking.errors import LinkingError
     from entity_linking.names import count_links
+    from kept.cli.console import TerminalConsole
     from kept.link_graphs import read_graph
     from kept.link_index import LinkIndex
     from kg_loaders.damage import DamageReport
@@ -63,7 +65,7 @@ def index(
     counted = [
         count for path in counts or () for count in count_links(read_jsonl(path, DamageReport()))
     ]
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=TerminalConsole(stderr=True), transient=True) as progress:
         task = progress.add_task("vectors", total=None, visible=False)
 
         def advance(n_done: int, n_all: int) -> None:
@@ -92,12 +94,12 @@ def _tell(made: LinkIndex, graph: KnowledgeGraph) -> None:
 
     n_names, recall = name_recall(made.names, graph)
     shares = ", ".join(f"@{k} {share:.3f}" for k, share in recall.items())
-    typer.echo(f"{made.names}: recall of {n_names} names {shares}; {_size(made, 'names')}")
+    echo(f"{made.names}: recall of {n_names} names {shares}; {_size(made, 'names')}")
     if made.fuzzy is not None:
-        typer.echo(f"{made.fuzzy}: {_size(made, 'fuzzy')}")
+        echo(f"{made.fuzzy}: {_size(made, 'fuzzy')}")
     if made.dense is not None:
-        typer.echo(f"{made.dense.report()}; {_size(made, 'dense')}")
-    typer.echo(f"{_mib(made.folder)} in {made.folder}, read as it is needed")
+        echo(f"{made.dense.report()}; {_size(made, 'dense')}")
+    echo(f"{_mib(made.folder)} in {made.folder}, read as it is needed")
 
 
 def _size(made: LinkIndex, part: str) -> str:

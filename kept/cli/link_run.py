@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import typer
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -21,9 +19,11 @@ from rich.progress import (
 from entity_linking.annotations import to_json
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
+from kept.cli.console import TerminalConsole
 from kept.cli.link_inputs import FOLDERS, Item, count_lines, format_of, read_items
 from kept.cli.link_stream import PartialOutput, Work, link_stream
 from kept.cli.link_table import print_links
+from kept.cli.terminal import echo
 from kept.link_graphs import IDENTIFIERS
 from kept.linkers import LinkerSettings, linker_key, open_graph
 from kg_loaders import KnowledgeGraph
@@ -44,7 +44,7 @@ class LinkRun:
     def graph(self) -> KnowledgeGraph:
         graph = open_graph(self.work.settings)
         if IDENTIFIERS in graph.manifest.sources:
-            typer.echo(
+            echo(
                 f"{self.work.settings.kg} has no names: its identifiers are taken; "
                 "`kept kg build --labels` gives it some",
                 err=True,
@@ -56,22 +56,22 @@ class LinkRun:
         part = PartialOutput(target, key, resume=resume)
         n_done, rest = part.rest(items)
         n_texts = n_done + part.write(self._linked(rest, n_done))
-        typer.echo(f"{n_texts} texts in {target}")
+        echo(f"{n_texts} texts in {target}")
 
     def print_json(self, items: Iterator[Item]) -> None:
         for step in self._linked(items):
             for text in step:
-                typer.echo(to_json(text).decode())
+                echo(to_json(text).decode())
 
     def print_table(self, items: Iterator[Item], *, explain: bool) -> None:
         texts = [text for step in self._linked(items) for text in step]
         linker = self.work.linker(self.graph) if explain else None
         n_links = print_links(texts, self.graph, linker)
-        typer.echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings)}")
+        echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings)}")
 
     def _linked(self, items: Iterator[Item], n_done: int = 0) -> Iterator[list[LinkedText]]:
         """Steps of linked texts behind a progress bar."""
-        with _progress(Console(stderr=True)) as progress:
+        with _progress(TerminalConsole(stderr=True)) as progress:
             task = progress.add_task("linking", total=self.n_expected, completed=n_done)
             for step in link_stream(items, self.work, self.graph, self.n_workers):
                 yield step
@@ -91,7 +91,7 @@ def items_of(
     return iter([Item(LinkedText(source, ()), given=False)]), 1
 
 
-def _progress(console: Console) -> Progress:
+def _progress(console: TerminalConsole) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     return Progress(*columns, *times, console=console, transient=True)
@@ -106,8 +106,8 @@ def _meaning(settings: LinkerSettings) -> str:
 
 def tell_damage(report: DamageReport) -> None:
     for rejection in report.rejections[:N_SHOWN]:
-        typer.secho(f"left out: {rejection}", fg=typer.colors.YELLOW, err=True)
+        echo(f"left out: {rejection}", fg="yellow", err=True)
     if report.n_rejected > N_SHOWN:
-        typer.secho(f"... and {report.n_rejected - N_SHOWN} more: {report.reasons}", err=True)
+        echo(f"... and {report.n_rejected - N_SHOWN} more: {report.reasons}", err=True)
     for reason, n in report.skipped.items():
-        typer.secho(f"left out: {n} {report.units}: {reason}", err=True)
+        echo(f"left out: {n} {report.units}: {reason}", err=True)

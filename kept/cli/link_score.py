@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kept.cli.terminal import echo
+
 if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
     from entity_linking.scoring import SpanScore
@@ -53,10 +55,10 @@ def score(
         bins["degree in the graph"] = popularity_bins(asked, _degrees(graph))
     made = report(right, found, known=known, gold_spans_only=gold_spans, bins=bins, seed=seed)
     if as_json:
-        typer.echo(made.to_json())
+        echo(made.to_json())
         return
     marked = ", only links on gold mentions are judged" if gold_spans else ""
-    typer.echo(f"{made.n_texts} texts{marked}\n\n{made.to_markdown()}", nl=False)
+    echo(f"{made.n_texts} texts{marked}\n\n{made.to_markdown()}", nl=False)
 
 
 def _gold(path: Path, elevant: bool) -> tuple[list[LinkedText], list[tuple[str, ...]] | None]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from entity_linking.explain import Explanation, explain
 from entity_linking.mentions import Link, LinkedText
 from entity_linking.parts import Disambiguator
+from kept.cli.console import TerminalConsole
 from kg_loaders import KnowledgeGraph
 
 COLUMNS = ("line", "start", "end", "mention", "entity", "label", "confidence")
@@ -28,8 +28,8 @@ def print_links(
             table.add_column(name, overflow="fold")
         for text in texts:
             for link in text.links:
-                table.add_row(*map(escape, _row(text, link, graph)))
-        Console().print(table)
+                table.add_row(*_row(text, link, graph))
+        TerminalConsole().print(table)
     return sum(len(text.links) for text in texts)
 
 
@@ -37,15 +37,16 @@ def _print_explained(
     texts: Sequence[LinkedText], graph: KnowledgeGraph, told: list[list[tuple[Explanation, ...]]]
 ) -> None:
     """Three lines a link: what was chosen, why, and what else it might be."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = TerminalConsole(soft_wrap=True)
     for text, of_text in zip(texts, told, strict=True):
         for link, reasons in zip(text.links, of_text, strict=True):
-            line, start, end, surface, entity, label, confidence = map(
-                escape, _row(text, link, graph)
-            )
-            runner_up, sure, why = map(escape, _explained(link, reasons, graph))
+            line, start, end, surface, entity, label, confidence = _row(text, link, graph)
+            runner_up, sure, why = _explained(link, reasons, graph)
             chosen = " ".join(filter(None, (entity, label)))
-            console.print(f"{line}:{start}-{end}  [bold]{surface}[/]  {chosen}  {confidence}")
+            bold = (surface, "bold")
+            console.print(
+                Text.assemble(f"{line}:{start}-{end}  ", bold, f"  {chosen}  {confidence}")
+            )
             console.print(f"    why: {why}")
             if runner_up:
                 console.print(f"    runner-up: {runner_up}  {sure}")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kept.cli.terminal import echo
+
 if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
 
@@ -53,12 +55,12 @@ def train(
     )
     model.save(output, force=force)
     record = model.record
-    typer.echo(
+    echo(
         f"{record.n_mentions} mentions with candidates ({record.n_nil} NIL) in {len(texts)} texts, "
         f"{record.n_held_out} held out; best epoch {record.best_epoch}, held-out loss "
         f"{record.held_out_loss:.4f}, {time.perf_counter() - began:.1f} s"
     )
-    typer.echo(
+    echo(
         f"held-out accuracy, NIL an answer: {model.accuracy(stop):.4f}; "
         f"the best prior, never NIL: {_prior_accuracy(stop, settings.absent):.4f}; in {output}"
     )

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
+from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.training_run import asked_to_stop, read_run, tell
 from kept.hosts import load_tokenizer
@@ -39,14 +39,16 @@ def run(
         resume=resume,
         skip_damaged=skip_damaged,
     )
-    result = _train(config.with_absolute_paths(), output, how, Console(stderr=True))
+    result = _train(config.with_absolute_paths(), output, how, TerminalConsole(stderr=True))
     tell(result, output)
 
 
-def _train(config: PretrainConfig, output: Path, how: Resume, console: Console) -> TrainResult:
+def _train(
+    config: PretrainConfig, output: Path, how: Resume, console: TerminalConsole
+) -> TrainResult:
     disable_progress_bar()
     model, data = assemble(config)
-    console.print(str(data), markup=False, highlight=False)
+    console.print(str(data))
     output.mkdir(parents=True, exist_ok=True)
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
         if not list_checkpoints(output / "checkpoints"):

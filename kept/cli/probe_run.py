@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import typer
-from rich.console import Console
 from rich.table import Table
 from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.annotations import whole_file
+from kept.cli.console import TerminalConsole
+from kept.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.evaluation.leakage import (
     LeakCheck,
@@ -100,7 +100,7 @@ def run(
     asked = _questions(graph, collection, data, templates, draw)
     if graph is not None and mode != "weights":
         _require_known(asked, graph)
-    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console = TerminalConsole(soft_wrap=True)
     drawn = _drawn_edits(asked, graph, edits, seed)
     words = None if vocabulary is None else _words(vocabulary)
     if output is not None:
@@ -122,7 +122,7 @@ def run(
         scores["edits"] = _tell_edits(console, model, graph, asked, drawn, likelihood, seed)
     if output is not None:
         write_whole(output / "scores.json", json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
-        typer.echo(f"scores in {output / 'scores.json'}, answers beside them")
+        echo(f"scores in {output / 'scores.json'}, answers beside them")
 
 
 def _require_mode(mode: str, show_asked: bool, edits: int) -> None:
@@ -183,7 +183,7 @@ def _drawn_edits(
 
 
 def _tell_edits(
-    console: Console,
+    console: TerminalConsole,
     model: str,
     graph: KnowledgeGraph,
     asked: QuestionSet,
@@ -230,7 +230,7 @@ def _words(path: Path) -> list[str]:
 
 
 def _tell_questions(
-    console: Console, asked: QuestionSet, graph: KnowledgeGraph | None
+    console: TerminalConsole, asked: QuestionSet, graph: KnowledgeGraph | None
 ) -> dict[str, Any]:
     """Print what is asked and what could give it away; the same as JSON."""
     n_facts = len(frozenset(item.group or item.id for item in asked.items))
@@ -257,7 +257,7 @@ def _tell_questions(
 
 
 def _tell(
-    console: Console,
+    console: TerminalConsole,
     result: ProbeResult,
     asked: QuestionSet,
     graph: KnowledgeGraph | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -13,13 +12,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from kept.cli.console import TerminalConsole
 from kept.training.log import StepRecord
 
 
 class TrainingProgress:
     """A `Reporter`: a bar a training with its loss and the time left, notices above it."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: TerminalConsole) -> None:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -51,4 +51,4 @@ class TrainingProgress:
 
     def notice(self, message: str) -> None:
         """Print above the bar."""
-        self._progress.console.print(message, markup=False, highlight=False)
+        self._progress.console.print(message)

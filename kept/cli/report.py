@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from kept.cli.terminal import echo
+
 
 def report(
     runs: Annotated[Path, typer.Argument(help="The folder of runs that kept compare wrote.")],
@@ -34,6 +36,6 @@ def report(
     made = ExperimentRuns(experiment, data_root(data), runs)
     path = output or runs / f"{experiment.name}.html"
     for written in write_report(finished(made), made, path):
-        typer.echo(str(written))
+        echo(str(written))
     if open_page:
         webbrowser.open(path.resolve().as_uri())

@@ -8,6 +8,8 @@ from typing import Annotated, Literal, cast
 
 import typer
 
+from kept.cli.terminal import echo
+
 
 def show(
     text: Annotated[str, typer.Argument(help="The text to link and to draw.")],
@@ -54,7 +56,7 @@ def show(
     draw = draw_svg if output.suffix == ".svg" else draw_html
     output.write_text(draw(built, graph, pieces), encoding="utf-8")
     if not is_anchor(built).any():
-        typer.secho("no entity of this graph was found in the text", fg="yellow", err=True)
-    typer.echo(f"{built} in {output}")
+        echo("no entity of this graph was found in the text", fg="yellow", err=True)
+    echo(f"{built} in {output}")
     if open_page:
         webbrowser.open(output.resolve().as_uri())

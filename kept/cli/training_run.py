@@ -9,9 +9,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-import typer
-
 from kept.cli.settings import read_setting
+from kept.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.training.config import RunConfig
 from kept.training.loop import Resume, TrainResult
@@ -66,8 +65,8 @@ def tell(result: TrainResult, output: Path) -> None:
         "budget": "stopped at the time budget; go on with --resume",
         "request": "stopped as asked; go on with --resume",
     }
-    typer.echo(f"step {result.step} of {result.n_steps}: {endings[result.stopped]}")
+    echo(f"step {result.step} of {result.n_steps}: {endings[result.stopped]}")
     if result.last is not None:
         losses = ", ".join(f"{name} {value:.4f}" for name, value in result.last.losses.items())
-        typer.echo(f"losses of the last step: {losses}")
-    typer.echo(f"model in {output}, log in {result.log}, curves in {result.curves}")
+        echo(f"losses of the last step: {losses}")
+    echo(f"model in {output}, log in {result.log}, curves in {result.curves}")

@@ -1,0 +1,30 @@
+"""Rich consoles for tables and progress, on which nothing that a file holds is obeyed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.segment import Segment
+
+from kept.cli.terminal import visible
+
+
+class TerminalConsole(Console):
+    """A console that shows control characters, and reads no markup in what it prints."""
+
+    def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
+        super().__init__(stderr=stderr, soft_wrap=soft_wrap, markup=False, highlight=False)
+
+    def render_str(self, text: str, **options: Any) -> Any:  # type: ignore[override]
+        """As rich does; here, so that widths are those of what is shown."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
+        """As rich does; also of texts that are styled already."""
+        for segment in super().render(*arguments, **options):
+            if segment.control:
+                yield segment
+            else:
+                yield segment._replace(text=visible(segment.text))

@@ -1,0 +1,28 @@
+"""What commands print: characters that a terminal would obey are shown, not sent.
+
+A label, a text or a file's name may hold them. Commands print with `echo`, or with a console of
+`kept.cli.console`, and with nothing else (`tests/kept/cli/test_terminal.py`).
+"""
+
+from __future__ import annotations
+
+import re
+
+import typer
+
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Controls but line feed and tab, marks that turn the direction of text, halves of pairs."""
+
+
+def visible(text: str) -> str:
+    r"""`text` with every character that a terminal obeys as `\uXXXX`, as JSON writes it.
+
+    >>> visible("a\x1b[2Jb")
+    'a\\u001b[2Jb'
+    """
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def echo(message: object, *, err: bool = False, fg: str | None = None, nl: bool = True) -> None:
+    """Print a line: on standard error with `err`, in the colour `fg` where there are colours."""
+    typer.secho(visible(str(message)), err=err, fg=fg, nl=nl)
