@@ -35,7 +35,9 @@ Reads = Literal["links", "pairs", "texts"]
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One published method. `builder` holds the fields of `BuilderConfig` that its view needs.
+    """One published method. `builder` holds the fields of `BuilderConfig` that its view needs,
+    `in_pretraining` those that the paper sets while it pre-trains, unless the configuration has a
+    `drop_probability` of its own.
 
     `on_trees` are options of an encoder that learns from a treebank, where none are given.
     `needs_training` is False where a host with the method around it is of use as it is. `reads`
@@ -47,6 +49,7 @@ class Method:
     encoder: type[KnowledgeEncoder]
     view: type[View]
     builder: Mapping[str, Any] = field(default_factory=dict)
+    in_pretraining: Mapping[str, Any] = field(default_factory=dict)
     objectives: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     on_trees: Mapping[str, Any] = field(default_factory=dict)
     needs_training: bool = True
@@ -96,6 +99,7 @@ METHODS: dict[str, Method] = {
         paper="CoLAKE (Sun et al., COLING 2020)",
         encoder=CoLAKE,
         view=CoLAKEView,
+        in_pretraining={"drop_probability": 0.5, "drop": "anchor"},
         objectives={"masked_nodes": {}},
     ),
     "kadapter": Method(

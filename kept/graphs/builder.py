@@ -3,9 +3,9 @@
 Follows CoLAKE (Sun et al., COLING 2020, section 3.1): mentions become anchors, anchors bring facts,
 and a fact stands at soft positions just after its anchor. Where we differ from the released code:
 every draw comes from a generator of the sample's own, nothing is remembered
-from one text to the next, facts are dropped one by one instead of all or none, every mention of
-an entity becomes an anchor (the first one carries its facts), a fact between two anchors is shown
-once, and a text that grows too large loses its lowest-ranked facts instead of being thrown away.
+from one text to the next, every mention of an entity becomes an anchor (the first one carries its
+facts), a fact between two anchors is shown once, and a text that grows too large loses its
+lowest-ranked facts instead of being thrown away.
 tests/reference/original_colake.py keeps the released behaviour.
 
 Axis legend: word (word pieces), link, anchor, fact, triple.
@@ -39,7 +39,8 @@ class BuilderConfig:
     facts whose head is the anchor (as CoLAKE), "both" also those whose tail it is. With
     `replace_mentions` an anchor takes the place of its words, otherwise it stands beside them at
     the position of the first. `repeats` says which mentions of one entity become anchors.
-    `drop_probability` drops facts, one by one or all facts of an anchor at once (`drop`).
+    `drop_probability` drops facts, one by one or all facts of an anchor at once (`drop`); None is
+    what the method's paper does while it pre-trains (`Method.in_pretraining`), and 0 elsewhere.
     `max_words` counts word pieces, special tokens included; `max_nodes` everything.
     """
 
@@ -48,7 +49,7 @@ class BuilderConfig:
     directions: Literal["head", "both"] = "head"
     replace_mentions: bool = True
     repeats: Literal["all", "first"] = "all"
-    drop_probability: float = 0.0
+    drop_probability: float | None = None
     drop: Literal["triple", "anchor"] = "triple"
     max_words: int = 128
     max_nodes: int = 256
@@ -66,7 +67,7 @@ class BuilderConfig:
             faults.append(f"repeats {self.repeats!r}: 'all' or 'first'")
         if self.drop not in ("triple", "anchor"):
             faults.append(f"drop {self.drop!r}: 'triple' or 'anchor'")
-        if not 0 <= self.drop_probability <= 1:
+        if self.drop_probability is not None and not 0 <= self.drop_probability <= 1:
             faults.append(f"drop_probability {self.drop_probability}: from 0 to 1")
         most_words = self.max_nodes if self.replace_mentions else self.max_nodes // 2
         if not 3 <= self.max_words <= most_words:
@@ -300,7 +301,7 @@ def _candidate_rows(
 
 def _kept(n: int, generator: np.random.Generator, config: BuilderConfig) -> NDArray[np.int64]:
     """Indices of the facts that survive dropping."""
-    if config.drop_probability == 0:
+    if not config.drop_probability:
         return np.arange(n)
     if config.drop == "anchor":
         return np.arange(n if generator.random() >= config.drop_probability else 0)

@@ -51,7 +51,7 @@ from kept.tasks.method_runs import BASELINE, n_trained, objectives_of, sentence_
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
-from kept.training.methods import builder_for, view_for
+from kept.training.methods import builder_for, drawn_in_pretraining, view_for
 from kept.training.wordgraphs import linked_entities
 
 RECORDS = "runs.jsonl"
@@ -125,6 +125,10 @@ class ExperimentRuns:
             fixed["also"] = self._fields(key)["also"]
         if folders := folder_digests(config):
             fixed["folders"] = folders
+        if drawn := self._drawn(key, config):
+            fixed["in_pretraining"] = drawn
+        if fixed.get("graph", {}).get("drop_probability") == 0:
+            del fixed["graph"]["drop_probability"]  # 0 is what was done before it could be open
         return {
             "version": VERSION,
             **{name: fixed.get(name) for name in OF_THE_FIRST_STAGE if name != "folders"},
@@ -303,11 +307,19 @@ class ExperimentRuns:
             plan,
             lambda: self.data.texts,
             {name: settings.get(name) for name in OF_THE_FIRST_STAGE}
+            | {name: settings[name] for name in ("in_pretraining",) if name in settings}
             | {"texts": self.data.texts_digest},
             self.folder / "pretrained",
             reporter=self.reporter,
             should_stop=self.should_stop,
         )
+
+    def _drawn(self, key: RunKey, config: FinetuneConfig) -> dict[str, Any]:
+        """What the method's line says of graphs in the first stage, where the task does not."""
+        if self.experiment.pretraining is None:
+            return {}
+        chosen = method(self.experiment.variant_of(key.method))
+        return drawn_in_pretraining(chosen, config.graph or BuilderConfig())
 
     def _stage(self, name: str, knowledge: Knowledge) -> FirstStage:
         config = self.config(RunKey(name, knowledge, 0))

@@ -48,7 +48,7 @@ from kept.training.config import RunConfig, TrainConfig, binding
 from kept.training.device import process_settings
 from kept.training.log import Reporter, read_log
 from kept.training.loop import Resume, train
-from kept.training.methods import builder_for
+from kept.training.methods import builder_for, drawn_in_pretraining
 from kept.training.wordgraphs import WordGraphData, linked_entities
 from kg_loaders import KnowledgeGraph
 
@@ -95,7 +95,10 @@ class MethodsConfig(RunConfig):
         """All that the outcome of one method's runs depends on, as JSON values."""
         shared = self.model_dump(mode="json", include={"host", "seed", "builder", "markers"})
         stages = {stage: binding(self.training(stage)) for stage in STAGES}
-        return shared | stages | {"options": self.options.get(name, {})}
+        own: dict[str, Any] = {"options": self.options.get(name, {})}
+        if drawn := drawn_in_pretraining(method(name), BuilderConfig(**self.builder)):
+            own["in_pretraining"] = drawn
+        return shared | stages | own
 
 
 @dataclass(frozen=True)
@@ -260,7 +263,7 @@ class MethodRuns:
             [controlled_text(text, knowledge) for text in self.texts],
             graph,
             self.tokenizer,
-            builder=self._builder(chosen),
+            builder=self._builder(chosen, in_pretraining=True),
             view=chosen.view.of(graph, self.tokenizer),
             objectives=objectives_of(name, knowledge),
             require_links=knowledge != "off",
@@ -289,8 +292,10 @@ class MethodRuns:
             )
         return data
 
-    def _builder(self, chosen: Method) -> BuilderConfig:
-        return builder_for(chosen, BuilderConfig(**self.config.builder))
+    def _builder(self, chosen: Method, *, in_pretraining: bool = False) -> BuilderConfig:
+        return builder_for(
+            chosen, BuilderConfig(**self.config.builder), in_pretraining=in_pretraining
+        )
 
     def _linked(self, name: str, asked: Mapping[str, TaskData]) -> tuple[int, int]:
         n_linked = 0

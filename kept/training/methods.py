@@ -66,7 +66,7 @@ def _texts(
         texts,
         graph,
         tokenizer,
-        builder=builder_for(chosen, config.graph),
+        builder=builder_for(chosen, config.graph, in_pretraining=True),
         view=view_for(chosen, graph, tokenizer, config.view),
         objectives=objectives,
         documents=documents,
@@ -83,10 +83,24 @@ def _trees(
     return DependencyData(sentences, tokenizer, max_words=longest)
 
 
-def builder_for(chosen: Method, config: BuilderConfig) -> BuilderConfig:
-    """`config` with the fields that the method's view needs."""
-    needed: Mapping[str, Any] = chosen.builder
+def builder_for(
+    chosen: Method, config: BuilderConfig, *, in_pretraining: bool = False
+) -> BuilderConfig:
+    """`config` with the fields that the method's view needs, and no `drop_probability` left open.
+
+    Open (None), it is the method's own in pre-training, and 0 in a task.
+    """
+    needed: dict[str, Any] = dict(chosen.builder)
+    if config.drop_probability is None:
+        needed["drop_probability"] = 0.0
+    if in_pretraining:
+        needed |= drawn_in_pretraining(chosen, config)
     return dataclasses.replace(config, **needed)
+
+
+def drawn_in_pretraining(chosen: Method, config: BuilderConfig) -> dict[str, Any]:
+    """The fields that the method's line sets in pre-training, as `config` leaves them open."""
+    return dict(chosen.in_pretraining) if config.drop_probability is None else {}
 
 
 def view_for(

@@ -110,9 +110,9 @@ def _facts(
         rank = config.ranker(graph, np.array(list(anchors.values()), np.int32))
         order = rank(graph, graph.triples[rows], generator)
         chosen = [(rank, rows[i]) for rank, i in enumerate(order[: config.max_neighbours])]
-        if config.drop_probability > 0 and config.drop == "anchor":
+        if config.drop_probability and config.drop == "anchor":
             chosen = chosen if generator.random() >= config.drop_probability else []
-        elif config.drop_probability > 0:
+        elif config.drop_probability:
             draws = generator.random(len(chosen))
             chosen = [c for c, u in zip(chosen, draws, strict=True) if u >= config.drop_probability]
         for rank, row in chosen:

@@ -56,7 +56,7 @@ CONFIGS = st.fixed_dictionaries(
         "directions": st.sampled_from(["head", "both"]),
         "replace_mentions": st.booleans(),
         "repeats": st.sampled_from(["all", "first"]),
-        "drop_probability": st.sampled_from([0.0, 0.5]),
+        "drop_probability": st.sampled_from([None, 0.0, 0.5]),
         "drop": st.sampled_from(["triple", "anchor"]),
         "max_words": st.sampled_from([8, 20, 60]),
         "max_nodes": st.sampled_from([120, 126, 140]),

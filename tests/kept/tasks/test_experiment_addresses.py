@@ -47,6 +47,25 @@ def test_a_hash_is_of_everything_that_matters(
     assert hashes(shorter, key) != hashes(longer, key)
 
 
+def test_what_a_method_does_in_pre_training_is_part_of_its_address(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    def settings(name: str, **graph: Any) -> dict[str, Any]:
+        own = {"graph": experiment.task["graph"] | graph}
+        changed = experiment.model_copy(update={"task": experiment.task | own})
+        return ExperimentRuns(changed, experiment_root, tmp_path).settings(RunKey(name, "true", 0))
+
+    assert settings("colake")["in_pretraining"] == {"drop_probability": 0.5, "drop": "anchor"}
+    old = settings("colake", drop_probability=0.0)
+    assert "in_pretraining" not in old
+    assert old["graph"] == settings("kbert")["graph"] == experiment.task["graph"]
+    assert settings("kbert") == settings("kbert", drop_probability=0.0)
+    assert settings("colake", drop_probability=0.5) not in (settings("colake"), old)
+    without = experiment.model_copy(update={"pretraining": None})
+    runs = ExperimentRuns(without, experiment_root, tmp_path)
+    assert "in_pretraining" not in runs.settings(RunKey("colake", "true", 0))
+
+
 @pytest.mark.parametrize("changed", ["kg", "texts.jsonl", "further.txt", "host"])
 def test_a_hash_is_of_what_files_and_folders_hold(
     experiment: Experiment,

@@ -1,0 +1,65 @@
+"""CoLAKE hides the facts of half of its anchors while it pre-trains, and of none in a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiny_pretraining import write_everything
+
+from kept.graphs.builder import BuilderConfig, join_words
+from kept.graphs.graph import NodeKind
+from kept.methods import METHODS, method
+from kept.randomness import generator
+from kept.training.config import PretrainConfig
+from kept.training.methods import assemble, builder_for
+from kept.training.wordgraphs import WordGraphData
+from kg_loaders import KnowledgeGraph
+
+
+def test_half_of_the_anchors_lose_their_facts_in_pre_training() -> None:
+    found = builder_for(method("colake"), BuilderConfig(), in_pretraining=True)
+    assert (found.drop_probability, found.drop) == (0.5, "anchor")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_task_sees_every_fact(name: str) -> None:
+    assert builder_for(method(name), BuilderConfig()).drop_probability == 0
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.2])
+def test_a_probability_of_ones_own_stands(probability: float) -> None:
+    given = BuilderConfig(drop_probability=probability)
+    for in_pretraining in (True, False):
+        found = builder_for(method("colake"), given, in_pretraining=in_pretraining)
+        assert (found.drop_probability, found.drop) == (probability, "triple")
+
+
+def test_no_other_method_drops() -> None:
+    drops = {n: builder_for(m, BuilderConfig(), in_pretraining=True) for n, m in METHODS.items()}
+    assert [n for n, found in drops.items() if found.drop_probability] == ["colake"]
+
+
+def test_a_run_pre_trains_with_half_of_the_anchors_bare(
+    tmp_path: Path, small_graph: KnowledgeGraph
+) -> None:
+    given = write_everything(tmp_path, small_graph) | {"graph": {"max_neighbours": 3}}
+    _, data = assemble(PretrainConfig.read(None, given))
+    assert isinstance(data, WordGraphData)
+    n_bare, n_anchors = 0, 0
+    for epoch in range(20):
+        for i in range(len(data)):
+            drawn = join_words(
+                data._texts[i], data._words_of(i), small_graph,
+                generator=generator(4, "graph", epoch, i), config=data.builder,
+            )  # fmt: skip
+            owners = set(drawn.origins[drawn.kinds == NodeKind.RELATION, 0].tolist())
+            links = drawn.origins[: drawn.n_nodes, 0]
+            for link in set(links[drawn.kinds == NodeKind.ENTITY].tolist()):
+                name = data._texts[i].links[link].entity
+                assert name is not None
+                if len(small_graph.outgoing(small_graph.entities.id(name))):
+                    n_anchors += 1
+                    n_bare += link not in owners
+    assert n_anchors > 200
+    assert n_bare / n_anchors == pytest.approx(0.5, abs=0.08)
