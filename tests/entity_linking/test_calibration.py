@@ -141,14 +141,18 @@ def test_a_curve_has_few_points_and_calibrates() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(
-    st.lists(st.tuples(st.integers(0, 6), st.booleans(), st.booleans()), min_size=1, max_size=20)
+    st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), min_size=1, max_size=20),
+    st.sampled_from([0, 1, 5]),
 )
-def test_a_threshold_has_the_best_f1_of_all(rows: list[tuple[int, bool, bool]]) -> None:
+def test_a_threshold_has_the_best_f1_of_all(
+    rows: list[tuple[int, bool, bool]], n_missed: int
+) -> None:
+    """Few levels of confidence, so that right, wrong and unreachable mentions share them."""
     seen = [
         Answer(np.array([float(s), 0.0]), 0 if ok else None, ok or has, i)
         for i, (s, ok, has) in enumerate(rows)
     ]
-    found = fit_threshold(seen, Decision())
+    found = fit_threshold(seen, Decision(), n_missed=n_missed)
 
     def f1(below: float) -> float:
         kept = [
@@ -156,7 +160,7 @@ def test_a_threshold_has_the_best_f1_of_all(rows: list[tuple[int, bool, bool]]) 
             if replace(found, nil_below=below).confidence(each.scores) >= below
         ]  # fmt: skip
         right = sum(each.best_is_right for each in kept)
-        whole = len(kept) + sum(each.has_entity for each in seen)
+        whole = len(kept) + sum(each.has_entity for each in seen) + n_missed
         return 2 * right / whole if whole else 0.0
 
     everything = [0.0, 1.0, *confidences(seen, Decision())[0].tolist()]
@@ -178,6 +182,21 @@ def test_steps_can_be_fitted_alone() -> None:
     for alone in ("curve", "threshold"):
         with pytest.raises(ScoreError, match="no mention with candidates"):
             fit([], steps=(alone,))  # type: ignore[arg-type]
+
+
+def test_entities_that_are_no_candidates_are_to_be_found_too() -> None:
+    """Two sure links, of three doubtful ones one right: worth taking where much is lost anyway.
+
+    Without the doubtful ones F1 is 2·2/(2+n), with them 2·3/(5+n): better for n above 4. Three
+    links are right; ten more mentions have an entity that no candidate is.
+    """
+    sure = [Answer(np.array([5.0, 0.0]), 0, True, 0)] * 2
+    doubtful = [Answer(np.array([0.2, 0.0]), right, right == 0, 0) for right in (0, None, None)]
+    unreachable = [Answer(np.array([0.1, 0.0]), None, True, 0)] * 10
+    assert fit_threshold([*sure, *doubtful], Decision()).nil_below > 0.6
+    fitted = fit_threshold([*sure, *doubtful, *unreachable], Decision())
+    kept = [fitted.confidence(each.scores) >= fitted.nil_below for each in (sure[0], doubtful[0])]
+    assert kept == [True, True]
 
 
 def test_lost_mentions_make_doubtful_links_pay() -> None:

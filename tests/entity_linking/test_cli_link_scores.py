@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from entity_linking import LinkedText, gold_link, read_jsonl, write_jsonl
+from entity_linking.corruption import corrupt as corrupt_links
 from kept.cli.link_corrupt import corrupt
 from kept.cli.link_score import score
 from kg_loaders import KnowledgeGraph
@@ -62,6 +63,21 @@ def test_elevant_gold_is_scored_by_type(files: Path) -> None:
     result = run("score", files / "e.jsonl", files / "one.jsonl", "--elevant")
     assert result.exit_code == 0, result.output
     assert "| Q43229 | 1 | 1.000 | 1.000 |" in result.output
+
+
+def test_the_seed_chooses_the_links(files: Path) -> None:
+    """Those of the function with that seed; over a few seeds not always the same."""
+    texts = [LinkedText("Paris", (gold_link(0, 5, "Q90"),), id=str(i)) for i in range(12)]
+    write_jsonl(texts, files / "many.jsonl")
+    found = []
+    for seed in range(3):
+        out = files / f"seed{seed}.jsonl"
+        given = ("corrupt", files / "many.jsonl", "-o", out, "--drop", ".5", "--seed", str(seed))
+        assert run(*given).exit_code == 0
+        expected, _ = corrupt_links(texts, drop=0.5, seed=seed)
+        found.append(list(read_jsonl(out, DamageReport())))
+        assert found[-1] == expected
+    assert found[0] != found[1] != found[2]
 
 
 def test_links_are_corrupted_in_a_file(files: Path) -> None:

@@ -120,6 +120,21 @@ def test_priors_are_smoothed_counts_and_ties_go_to_degree_then_identifier() -> N
     assert [c.entity for c in berlin.candidates] == ["Q4", "Q6", "Q5"]
 
 
+def test_counts_of_one_surface_add_up_over_label_and_aliases() -> None:
+    graph = graph_from_records(
+        [
+            Text("Q1", TextKind.LABEL, "Paris", "en", 3),
+            Text("Q1", TextKind.ALIAS, "Paris", "fr", 5),
+            Text("Q2", TextKind.ALIAS, "Paris", "en", 4),
+            Text("Q2", TextKind.ALIAS, "Paris", "fr", 7),
+        ]
+    )
+    (paris,) = DictionaryLinker(graph).link(["Paris"])[0].links
+    assert [(c.entity, c.prior) for c in paris.candidates] == [
+        ("Q1", (10 + 3 + 5) / 30), ("Q2", (1 + 4 + 7) / 30),
+    ]  # fmt: skip
+
+
 def test_thresholds_and_languages() -> None:
     graph = priors_graph()
     (paris,) = DictionaryLinker(graph, min_prior=0.5).link(["Paris Berlin"])[0].links

@@ -41,10 +41,10 @@ ENTITY = st.sampled_from([None, "Q1", "Q2", "Q3", "X"])
 
 @st.composite
 def links(draw: st.DrawFn) -> tuple[Link, ...]:
+    """Of few spans, so that two links often share one, a sure one and a doubtful one."""
     made = []
     for _ in range(draw(st.integers(0, 4))):
-        start = draw(st.integers(0, 9))
-        mention = Mention(start, draw(st.integers(start + 1, min(10, start + 3))))
+        mention = Mention(*draw(st.sampled_from([(0, 2), (0, 3), (1, 3), (4, 5), (6, 9)])))
         names = draw(st.lists(st.sampled_from(["Q1", "Q2", "Q3", "X"]), unique=True, max_size=3))
         candidates = tuple(Candidate(name, 0.5, 0.0) for name in names)
         made.append(Link(mention, candidates, draw(ENTITY), draw(st.sampled_from([0.2, 0.7]))))
@@ -157,6 +157,20 @@ def test_laws(pairs: list[tuple[tuple[Link, ...], tuple[Link, ...]]], random: ob
         assert again.tolist() == count_links(gold, found, match=match, known=KNOWN)[order].tolist()
     flipped = count_links(found, gold, match="weak")
     assert flipped[:, [1, 0, 2]].tolist() == weak.tolist()
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize(("entity", "is_correct"), [("Q1", True), ("Q2", False)])
+def test_the_surest_of_two_links_on_a_span_is_the_answer(
+    order: tuple[int, int], entity: str, is_correct: bool
+) -> None:
+    sure, doubtful = (
+        Link(Mention(0, 2), (), name, confidence) for name, confidence in (("Q1", 0.7), ("Q2", 0.2))
+    )
+    gold = [LinkedText(TEXT, (gold_link(0, 2, entity),))]
+    given_ = [LinkedText(TEXT, tuple((sure, doubtful)[i] for i in order))]
+    (outcome,) = outcomes(gold, given_)
+    assert (outcome.answer, outcome.is_correct) == ("Q1", is_correct)
 
 
 def test_weak_matching_is_not_greedy() -> None:

@@ -16,6 +16,7 @@ from entity_linking import LinkedText, LinkingError, gold_link
 from entity_linking.errors import LinkIndexError
 from entity_linking.mentions import Candidate
 from entity_linking.names import NameCandidates, NameIndex, PriorFormula, count_links
+from entity_linking.names.variants import KIND_WEIGHTS, Kind
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 WORLD = {
@@ -131,6 +132,34 @@ def test_popularity_and_counts_move_the_prior() -> None:
     assert (best.entity, best.prior) == ("Q1", pytest.approx((45 + 10 * guess) / 55))
     assert proposed(counted, "Rom")[0].reason == "seen linked as 'Rom'"
     assert counted.manifest.parts[0].n_counts_skipped == 1
+
+
+def test_counts_of_names_add_up_and_a_name_counts_once() -> None:
+    """n(s, e) sums over the names that a surface leads to; of two languages the higher count."""
+    graph = graph_from_records(
+        [
+            Text("Q1", TextKind.ALIAS, "JK Rowling", "en", 6),
+            Text("Q1", TextKind.ALIAS, "J.K. Rowling", "en", 8),
+            Text("Q1", TextKind.ALIAS, "JK Rowling", "fr", 9),
+            Text("Q2", TextKind.ALIAS, "JK Rowling", "en", 5),
+        ]
+    )
+    found = {c.entity: c.prior for c in proposed(NameIndex.build(graph), "JK Rowling")}
+    of_first = 9 + 8 * KIND_WEIGHTS[Kind.SPELLING]
+    assert found["Q1"] == pytest.approx((of_first + 10 / 2) / (of_first + 5 + 10))
+    twice = NameIndex.build(graph).add(graph_of({"Q1": ["Joanne"]}))
+    assert {c.entity: c.prior for c in proposed(twice, "JK Rowling")} == pytest.approx(found)
+
+
+def test_a_counted_surface_has_spellings_and_no_other_variant() -> None:
+    """Unlike a label, it is what texts said: a spelling of it is it, a part of it is not."""
+    graph = graph_of({"Q1": ["Nobody"]})
+    counts = [("J. K. Rowling", "Q1", 5), ("Mercury (planet)", "Q1", 5)]
+    index = NameIndex.build(graph, counts=counts)
+    assert proposed(index, "J. K. Rowling")[0].reason == "seen linked as 'J. K. Rowling'"
+    assert proposed(index, "JK Rowling")[0].reason == "spelling of seen linked as 'J. K. Rowling'"
+    assert proposed(index, "Mercury") == ()
+    assert proposed(NameIndex.build(graph_of({"Q1": ["Mercury (planet)"]})), "Mercury")
 
 
 def test_languages_are_chosen() -> None:

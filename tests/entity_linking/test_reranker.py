@@ -78,6 +78,26 @@ def test_overfits_one_batch() -> None:
     assert model.accuracy(texts) == 1.0
 
 
+def test_the_best_epoch_is_that_of_the_held_out_texts() -> None:
+    """Held-out texts that say the contrary are the worse met the more is learned from training."""
+    texts = toy_world(120, 1)
+    contrary = [
+        replace(t, links=(replace(t.links[0], entity=t.links[0].candidates[-1].entity),))
+        for t in toy_world(60, 2)
+    ]
+    train, against = tabulate(SCORERS, texts), tabulate(SCORERS, contrary)
+    settings = replace(QUICK, epochs=12, patience=12)
+    weights, record = fit_tables(train, against, settings)
+    last, same = fit_tables(train, train, settings)
+    assert same.best_epoch == 12
+    assert same.train_loss < record.train_loss
+    first, early = fit_tables(train, against, replace(settings, epochs=record.best_epoch))
+    assert record.best_epoch < 6
+    assert (early.best_epoch, early.held_out_loss) == (record.best_epoch, record.held_out_loss)
+    assert all(np.array_equal(weights[name], first[name]) for name in weights)
+    assert not all(np.array_equal(weights[name], last[name]) for name in weights)
+
+
 @pytest.mark.parametrize("hidden", [0, 4])
 def test_logits_against_torch(hidden: int) -> None:
     """Inference by numpy gives the loss that training saw."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import DamageError, SourceError
-from kg_loaders.lines import COMPRESSED, read_lines
+from kg_loaders.lines import BLOCK_BYTES, COMPRESSED, read_lines
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
@@ -105,6 +105,24 @@ def test_overlong_line_in_bounded_memory(tmp_path: Path, tail: bytes) -> None:
     assert peak < 6_000_000
     _, report = read(path, "quarantine", max_line_bytes=1_000_000)
     assert (tmp_path / "bad").read_bytes() == b"y" * 40_000_000 + b"\n"
+
+
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("n_long", [20, BLOCK_BYTES, 3 * BLOCK_BYTES + 7])
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_offsets_after_an_overlong_line(
+    tmp_path: Path, suffix: str, n_long: int, bom: bytes
+) -> None:
+    """Whether it ends in its block, with it, or blocks later."""
+    data = bom + b"a\n" + b"y" * n_long + b"\nnext\r\n" + b"z" * n_long + b"\nlast"
+    path, report = write(tmp_path, data, suffix), DamageReport(policy=DamagePolicy("skip"))
+    found = list(read_lines(path, report, max_line_bytes=9))
+    assert found == [
+        (1, len(bom), b"a"), (3, data.index(b"next"), b"next"), (5, data.index(b"last"), b"last"),
+    ]  # fmt: skip
+    assert [rejected.byte_offset for rejected in report.rejections] == [
+        data.index(b"y"), data.index(b"z"),
+    ]  # fmt: skip
 
 
 def test_long_lines_within_the_limit(tmp_path: Path) -> None:

@@ -122,9 +122,18 @@ def test_wrong_arguments(small_graph: KnowledgeGraph) -> None:
         neighbours(small_graph, np.array([1]), 1, policy=policy, generator=generator)
 
 
+def with_isolated(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """The graph without the triples of three of its entities, 3 among them."""
+    apart = np.isin(graph.triples[:, [0, 2]], [3, 4, graph.n_entities - 1]).any(1)
+    return graph.with_triples(graph.triples[~apart], note="three entities stand alone")
+
+
+@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_page_rank_against_networkx(seed: int) -> None:
+def test_page_rank_against_networkx(seed: int, alone: bool) -> None:
+    """A walker that restarts at an entity without triples is sent back to the start."""
     graph = random_graph(seed, 12, 14)
+    graph = with_isolated(graph) if alone else graph
     other = nx.MultiDiGraph()
     other.add_nodes_from(range(graph.n_entities))
     for head, _, tail in graph.triples.tolist():

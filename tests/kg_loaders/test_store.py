@@ -221,10 +221,19 @@ def test_contains_against_a_set(
         ]
 
 
-def test_sorting_beyond_64_bits() -> None:
+@pytest.mark.parametrize("size", [3, 2**21, 2**21 + 1, 2**22, 2**31 - 1])
+@settings(deadline=None, max_examples=30)
+@given(rows=st.lists(st.tuples(*[st.integers(-2, 2)] * 3), max_size=12))
+def test_sorting_within_and_beyond_64_bits(size: int, rows: list[tuple[int, int, int]]) -> None:
+    """Keys of three ids outgrow 64 bits from 2**21 on; ids are of both ends, and repeated."""
+    ids = np.array(rows * 2, np.int64).reshape(-1, 3) % size
+    found = _sorted_distinct(ids.astype(np.int32), size, size)
+    assert [tuple(row) for row in found.tolist()] == sorted(set(map(tuple, ids.tolist())))
+    assert found.dtype == np.int32
+
+
+def test_ids_outside_the_vocabularies() -> None:
     rows = np.random.default_rng(0).integers(0, 3, (50, 3)).astype(np.int32)
-    small = _sorted_distinct(rows, 3, 3)
-    np.testing.assert_array_equal(small, _sorted_distinct(rows, 2**31 - 1, 2**31 - 1))
     with pytest.raises(StoreError, match="outside"):
         _sorted_distinct(rows, 2, 3)
 

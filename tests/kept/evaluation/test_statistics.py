@@ -6,15 +6,20 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kept.errors import EvaluationError
 from kept.evaluation.statistics import (
+    Interval,
     bootstrap_interval,
+    holm,
     macro_interval,
     paired_bootstrap_interval,
     seed_interval,
     sign_flip_test,
     t_quantile,
+    verdict,
 )
 
 
@@ -114,6 +119,61 @@ def test_sampled_sign_flips_agree_with_the_exact_ones():
     exact = sign_flip_test(ours, np.zeros(12), generator=rng(), n_flips=4096)
     sampled = sign_flip_test(ours, np.zeros(12), generator=rng(), n_flips=4095)
     assert sampled == pytest.approx(exact, abs=0.03)
+
+
+def test_sampled_p_values_are_never_0():
+    assert sign_flip_test(np.ones(40), np.zeros(40), generator=rng(), n_flips=99) == 1 / 100
+
+
+def test_clusters_flip_as_one():
+    """Four items of two clusters have four sign patterns, of which two are as far from 0."""
+    p = sign_flip_test(np.ones(4), np.zeros(4), generator=rng(), clusters="aabb")
+    assert p == pytest.approx(2 / 4)
+
+
+def test_a_bootstrap_draws_an_item_as_often_as_it_comes():
+    """Of two values the mean of a resample is one, the other, or the middle, 1 : 1 : 2."""
+    interval = bootstrap_interval([0.0, 1.0], generator=rng(), confidence=0.4)
+    assert (interval.low, interval.high) == (0.5, 0.5)
+    macro = macro_interval([0.0, 1.0], "aa", generator=rng(), confidence=0.4)
+    assert (macro.low, macro.high) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("ps", "corrected"),
+    [
+        ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),  # 1 x 0.04 is not below 2 x 0.03
+        ([0.01, 0.02, 0.03], [0.03, 0.04, 0.04]),
+        ([0.03, 0.03, 0.001], [0.06, 0.06, 0.003]),
+        ([0.4, 0.9], [0.8, 0.9]),
+        ([0.6, 0.7], [1.0, 1.0]),
+        ([], []),
+    ],
+)
+def test_holm_by_hand(ps: list[float], corrected: list[float]):
+    assert holm(ps) == pytest.approx(corrected)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.01, 0.02, 0.03, 0.3, 1.0]), max_size=6))
+def test_holm_equals_a_loop_over_the_smaller_ones(ps: list[float]):
+    """Equal p are common here; each is the worst of what it and the smaller ones are given."""
+    expected = []
+    for p in ps:
+        rejected = sorted(other for other in ps if other <= p)
+        steps = [(len(ps) - place) * other for place, other in enumerate(rejected)]
+        expected.append(min(1.0, max(steps)))
+    assert holm(ps) == pytest.approx(expected)
+
+
+def test_a_verdict_needs_interval_and_test():
+    def said(low: float, high: float, p: float) -> str:
+        interval = Interval((low + high) / 2, low, high, 0.95, 9, "bootstrap")
+        return verdict(interval, p, ours="A", theirs="B")
+
+    assert said(0.1, 0.3, 0.049) == "A is better"
+    assert said(-0.3, -0.1, 0.049) == "B is better"
+    for low, high, p in ((0.1, 0.3, 0.05), (-0.3, -0.1, 0.05), (-0.1, 0.3, 0.01), (0, 0.3, 0.01)):
+        assert said(low, high, p) == "no difference is shown"
 
 
 def test_seed_interval_by_hand():

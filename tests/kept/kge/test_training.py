@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,6 +109,21 @@ def test_one_state_resumes_twice_alike():
         train(scorer, TRIPLES, config=config, generator=generator, state=state)
         weights.append(scorer.entities.detach().clone())
     assert torch.equal(*weights)
+
+
+@pytest.mark.parametrize("loss", ["log_sigmoid", "margin"])
+def test_no_gradient_goes_through_adversarial_weights(loss: Any):
+    """The gradient of each negative is its weight, a constant, times its own slope."""
+    positive = torch.tensor([0.5, -1.0], dtype=torch.float64)
+    negative = torch.tensor([[1.0, -0.5, 2.0], [0.0, 0.3, -2.0]], dtype=torch.float64)
+    negative.requires_grad_()
+    contrast(positive, negative, loss=loss, margin=1.0, temperature=0.7).sum().backward()
+    weights = (0.7 * negative.detach()).softmax(1)
+    slopes = {
+        "log_sigmoid": torch.sigmoid(1.0 + negative.detach()),
+        "margin": (1.0 - positive[:, None] + negative.detach() > 0).double(),
+    }
+    torch.testing.assert_close(negative.grad, weights * slopes[loss])
 
 
 def test_early_stop_returns_the_best_weights():

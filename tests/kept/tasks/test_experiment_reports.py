@@ -12,6 +12,7 @@ from tiny_task_files import wiki80_row
 
 from entity_linking import RelationExample
 from kept.errors import CheckpointError
+from kept.evaluation.statistics import holm
 from kept.report.comparison import _published, differences
 from kept.tasks.answers import ANSWERS
 from kept.tasks.controls import Knowledge
@@ -99,6 +100,23 @@ def test_a_run_counts_whoever_recorded_it(data: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert say(finished(second)) == told
     assert [row.method for row in finished(first).rows] == ["none", "kbert", "ernie"]
+
+
+def test_p_is_corrected_over_the_whole_table(data: Path, tmp_path: Path) -> None:
+    """By itself the shuffled control would be beaten; among four questions it is not."""
+    runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
+    n_right: dict[Knowledge, int] = {
+        "true": 20, "off": 10, "shuffled": 14, "random-entity": 20, "random-tokens": 20,
+    }  # fmt: skip
+    for knowledge, n in n_right.items():
+        key = RunKey("none" if knowledge == "off" else "kbert", knowledge, 0)
+        write_run(runs, key, ["a"] * n + ["z"] * (N - n))
+    pairs = finished(runs).pairs
+    assert len(pairs) == 4
+    assert [pair.holm for pair in pairs] == holm([pair.p for pair in pairs])
+    (shuffled,) = (pair for pair in pairs if pair.p < 0.05 < pair.holm)
+    assert shuffled.difference.low > 0
+    assert (shuffled.theirs[1], shuffled.is_better) == ("shuffled", False)
 
 
 def test_a_report_says_what_is_not_finished(data: Path, tmp_path: Path) -> None:

@@ -121,6 +121,28 @@ def test_other_seeds_and_dropout_change_the_weights(tmp_path: Path) -> None:
     assert len(dict.fromkeys(hashes)) == 3
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_dropout_is_drawn_anew_for_every_part_of_every_step(
+    tmp_path: Path, accumulate: int
+) -> None:
+    """And the same for the same step of a run that was stopped and resumed."""
+
+    def drawn(folder: Path, stop_at: int) -> list[float]:
+        found: list[float] = []
+        model, watcher = toy_model(), Watcher()
+        model.dropout.register_forward_hook(lambda *_: found.append(torch.rand(()).item()))
+        train(
+            model, ToyData(), toy_config(steps=8, accumulate=accumulate), folder,
+            reporter=watcher, resume=Resume.LATEST,
+            should_stop=lambda: watcher.records[-1].step >= stop_at,
+        )  # fmt: skip
+        return found
+
+    whole = drawn(tmp_path / "whole", 99)
+    assert len(set(whole)) == len(whole) == 8 * accumulate
+    assert drawn(tmp_path / "cut", 3) + drawn(tmp_path / "cut", 99) == whole
+
+
 def test_the_callers_random_state_and_threads_are_left_alone(tmp_path: Path) -> None:
     threads, before = torch.get_num_threads(), torch.get_rng_state()
     torch.manual_seed(1)
