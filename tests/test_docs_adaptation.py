@@ -52,4 +52,17 @@ def test_every_command_is_read(command: str) -> None:
 
 
 def test_the_page_has_them() -> None:
-    assert (len(OPTIONS), len(COMMANDS)) == (8, 6)
+    assert (len(OPTIONS), len(COMMANDS)) == (9, 7)
+
+
+def test_each_unfreezing_bears_the_name_of_its_paper() -> None:
+    rows = {
+        option.split("order: ")[1].split(",")[0]: line.split(" | ")[:2]
+        for line in PAGE.splitlines()
+        for option in re.findall(r"`(training: {unfreezing[^`]+)`", line)
+    }
+    assert {order: [cell.lstrip("| ") for cell in cells] for order, cells in rows.items()} == {
+        "gradual": ["gradual unfreezing", "Howard and Ruder 2018, section 3.3"],
+        "chain": ["chain-thaw", "Felbo et al. 2017, section 3.3"],
+        "sequential": ["sequential unfreezing", "Chronopoulou et al. 2019, section 3"],
+    }

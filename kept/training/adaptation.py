@@ -10,7 +10,7 @@ from typing import Self
 
 from torch import nn
 
-from kept.encoders.base import HEAD, KnowledgeEncoder
+from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.training.config import TrainConfig, Unfreezing
 
@@ -56,9 +56,14 @@ def stages(groups: tuple[str, ...], order: str) -> list[tuple[str, ...]]:
     [('head',), ('layer.0', 'head'), ('embeddings', 'layer.0', 'head')]
     >>> stages(("embeddings", "layer.0", "head"), "chain")[:3]
     [('head',), ('embeddings',), ('layer.0',)]
+    >>> stages(("embeddings", "layer.0", "layer.1", "head"), "sequential")[1:]
+    [('layer.0', 'layer.1', 'head'), ('embeddings', 'layer.0', 'layer.1', 'head')]
     """
     if order == "gradual":
         return [groups[start:] for start in reversed(range(len(groups)))]
+    if order == "sequential":
+        without = tuple(name for name in groups if name != EMBEDDINGS)
+        return list(dict.fromkeys([groups[-1:], without, groups]))
     top, *rest = (groups[-1], *groups[:-1])
     return [*((name,) for name in (top, *rest)), groups]
 

@@ -43,15 +43,17 @@ class Unfreezing(BaseModel):
     """Which groups of layers (`KnowledgeEncoder.group_of`) move when; a stage is `every` steps.
 
     "gradual": the head, then one group more a stage, from the last layer down (Howard and Ruder
-    2018, section 3.3). "chain": the head, then each group alone from the embeddings up, then all
-    (Felbo et al. 2017, section 3.3). Without `every` a stage is an epoch. Groups in which nothing
-    is trained have no stage. Felbo et al. go on when a stage has converged on held-out data; here
-    stages are of equal length, so that a resumed run is the same.
+    2018, section 3.3). "chain": chain-thaw, the head, then each group alone from the embeddings up,
+    then all (Felbo et al. 2017, section 3.3). "sequential": the head, then the hidden layers too,
+    then the embeddings too (Chronopoulou et al. 2019, section 3). Without `every` a stage is an
+    epoch. Groups in which nothing is trained have no stage. Felbo et al. go on when a stage has
+    converged on held-out data, Chronopoulou et al. choose the length of each by hand; here stages
+    are of equal length, so that a resumed run is the same.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    order: Literal["gradual", "chain"]
+    order: Literal["gradual", "chain", "sequential"]
     every: PositiveInt | None = None
 
 

@@ -184,7 +184,8 @@ def test_features_of_a_frozen_encoder_and_a_mixture_of_its_layers(
 
 
 @pytest.mark.parametrize(
-    ("order", "method"), [*(("gradual", method) for method in METHODS), ("chain", "colake")]
+    ("order", "method"),
+    [*(("gradual", method) for method in METHODS), ("chain", "colake"), ("sequential", "colake")],
 )
 def test_each_stage_moves_its_groups_and_no_other(
     order: str,
@@ -211,6 +212,21 @@ def test_each_stage_moves_its_groups_and_no_other(
     assert {name for name, p in model.named_parameters() if p.requires_grad} == trainable
 
 
+@pytest.mark.parametrize(
+    ("groups", "wanted"),
+    [
+        (GROUPS, [("head",), ("layer.0", "layer.1", "head"), GROUPS]),
+        (("layer.1", "head"), [("head",), ("layer.1", "head")]),
+        (("embeddings", "head"), [("head",), ("embeddings", "head")]),
+        (("head",), [("head",)]),
+    ],
+)
+def test_sequential_unfreezing_is_head_then_hidden_layers_then_embeddings(
+    groups: tuple[str, ...], wanted: list[tuple[str, ...]]
+) -> None:
+    assert stages(groups, "sequential") == wanted
+
+
 class Stopper:
     """Ends a run after a step."""
 
@@ -233,9 +249,13 @@ STRATEGIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"unfreezing": {"order": "gradual", "every": 2}, "rate_decay": 2.6},
     ),
     "chain": ({}, {"unfreezing": {"order": "chain"}}),
+    "sequential": ({}, {"unfreezing": {"order": "sequential", "every": 2}}),
     "houlsby": ({"inside": "houlsby"}, {}),
 }
-RESUMED = [*((method, "lora") for method in METHODS), ("colake", "chain"), ("ernie", "houlsby")]
+RESUMED = [
+    *((method, "lora") for method in METHODS), ("colake", "chain"), ("kbert", "sequential"),
+    ("ernie", "houlsby"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("method", "strategy"), RESUMED)
@@ -267,6 +287,8 @@ def test_cut_and_resumed_it_ends_the_same(
         assert logged == [None] * 7
     elif strategy == "chain":
         assert logged == [*stages(GROUPS, "chain"), GROUPS, GROUPS]
+    elif strategy == "sequential":
+        assert logged == [("head",)] * 2 + [GROUPS[1:]] * 2 + [GROUPS] * 3
     else:
         assert logged[0] == logged[1] == ("head",)
         assert logged[2] == logged[3] == ("layer.1", "head")
