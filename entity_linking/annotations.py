@@ -2,7 +2,7 @@
 
 Every reader is lazy and takes a `DamageReport`: the caller decides whether a faulty row stops the
 reading or is skipped and counted; every row ends as a text, a blank or a rejection.
-Files may be compressed (.gz, .bz2, .zst).
+Files may be compressed (.gz, .bz2, .zst). An object that names a key twice is a faulty row.
 
 Our own format is a JSON object a line:
 
@@ -28,6 +28,7 @@ from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.lines import read_lines
+from kg_loaders.repeated_keys import repeats_fault
 
 WHOLE_FILE_BYTES = 1 << 32
 
@@ -250,7 +251,10 @@ def _convert(
     place: tuple[str, int, int],
 ) -> Iterator[Example]:
     try:
-        example = convert(decoder.decode(raw))
+        row = decoder.decode(raw)
+        if fault := repeats_fault(raw):
+            raise LinkingError(fault)
+        example = convert(row)
     except (msgspec.DecodeError, LinkingError) as error:
         report.reject(*place, str(error), raw)
         return

@@ -4,7 +4,8 @@
      "description": "capital of France", "types": ["Q515"], "language": "en"}
 
 All but `id` may be missing; `"relation": true` says that the node is a relation; an alias may come
-with its count. An unknown key rejects the line, so that no text is lost to a misspelling.
+with its count. An unknown key, or one that comes twice, rejects the line, so that no text is lost
+to a misspelling.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from kg_loaders.damage import DamageReport
 from kg_loaders.lines import MAX_LINE_BYTES, read_lines
 from kg_loaders.records import Record, Text, TextKind
+from kg_loaders.repeated_keys import repeats_fault
 from kg_loaders.store import KnowledgeGraph
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary
@@ -64,7 +66,7 @@ def read(
             continue
         try:
             texts = list(decoder.decode(line).texts())
-            fault = _fault(texts)
+            fault = _fault(texts) or (repeats_fault(line) if _may_repeat(line) else "")
         except msgspec.ValidationError as error:
             fault = str(error)
         except msgspec.DecodeError as error:
@@ -76,6 +78,14 @@ def read(
         else:
             report.n_further += len(texts) - 1
             yield from texts
+
+
+_KEYS = tuple(f'"{name}"'.encode() for name in Node.__struct_fields__)
+
+
+def _may_repeat(line: bytes) -> bool:
+    """Whether a key may stand twice: cheaper than to look at every line."""
+    return b"\\u" in line or any(line.count(key) > 1 for key in _KEYS)
 
 
 def _fault(texts: list[Text]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kg_loaders.damage import DamageReport
+from kg_loaders.digits import whole_number
 from kg_loaders.errors import SourceError
 from kg_loaders.lines import COMPRESSED, MAX_LINE_BYTES, read_lines
 from kg_loaders.records import Record, Triple
@@ -36,7 +37,7 @@ def read(
             continue
         n_read += 1
         try:
-            head, tail, relation = map(int, fields)
+            head, tail, relation = map(whole_number, fields)
             triple = Triple(entities[head], relations[relation], entities[tail])
         except ValueError:
             report.reject(file, line_no, offset, "not three numbers", line)
@@ -56,16 +57,34 @@ def _read_names(folder: Path, kind: str) -> dict[int, str]:
     if path is None:
         raise SourceError(f"{found[0]} is missing: it names the numbers of the triples beside it")
     names: dict[int, str] = {}
+    numbers: dict[str, int] = {}
     count: bytes | None = None
     strict = DamageReport()
     for line_no, offset, line in read_lines(path, strict):
         if count is None:
             count = line.strip()
             continue
-        name, _, number = line.rpartition(b"\t")
-        if not name or not number.strip().isdigit() or int(number) in names:
-            strict.reject(str(path), line_no, offset, "not a name, TAB and a new number", line)
-        names[int(number)] = name.decode()
+        try:
+            name, number = _named_number(line)
+            if number in names:
+                raise ValueError(f"the number {number} belongs to {names[number]!r} already")
+            if name in numbers:
+                raise ValueError(f"{name!r} has the number {numbers[name]} already")
+        except ValueError as error:
+            strict.reject(str(path), line_no, offset, str(error), line)
+        else:
+            names[number], numbers[name] = name, number
     if count != str(len(names)).encode():
         raise SourceError(f"{path}: its first line is {count!r}, but it names {len(names)}")
     return names
+
+
+def _named_number(line: bytes) -> tuple[str, int]:
+    name, _, text = line.rpartition(b"\t")
+    try:
+        number = whole_number(text.strip())
+    except ValueError:
+        name = b""
+    if not name:
+        raise ValueError("not a name, TAB and a number")
+    return name.decode(), number

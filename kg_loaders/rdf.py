@@ -26,6 +26,7 @@ from kg_loaders.lines import (
     _StreamDamageError,
     read_lines,
 )
+from kg_loaders.rdf_bases import BaseWatch, require_no_dot_segments
 from kg_loaders.rdf_records import TEXT_PREDICATES, LiteralTerm, Statement, Types, to_records
 from kg_loaders.rdflib_graph import read_by_rdflib
 from kg_loaders.records import Record, TextKind
@@ -48,6 +49,8 @@ STREAM_FORMATS = {
 RDFLIB_FORMATS = {"n3": "n3", "trix": "trix"}
 SUFFIXES = (*LINE_FORMATS, *STREAM_FORMATS, *RDFLIB_FORMATS)
 
+_BASES_OF = {ox.RdfFormat.JSON_LD: "json", ox.RdfFormat.RDF_XML: "xml"}
+"""What shows a base in the bytes alone; of other formats the parser knows its base."""
 CHUNK_LINES = 1024
 CHUNK_BYTES = 1024 * 1024
 EXCERPT = 4096
@@ -81,11 +84,13 @@ def read(
         types: whether an rdf:type statement is a triple, a `TYPE` text, or both.
         languages: keep texts of these languages (`en` takes `en-gb` too) and those without one.
         relation_prefixes: IRIs that start so are relations; the file is then read once.
-        base_iri: what relative IRIs are relative to; without it they are malformed.
+        base_iri: what relative IRIs are relative to; without it they are malformed. As a base
+            in the file it may not have the segments `.` or `..` (`kg_loaders.rdf_bases`).
         max_line_bytes: limit of a line of N-Triples or N-Quads.
     """
     path = Path(path)
     name = format or format_of(path)
+    require_no_dot_segments(path, base_iri or "", "the option base_iri")
 
     def statements(to: DamageReport) -> Iterator[Statement]:
         if name in LINE_FORMATS:
@@ -218,8 +223,8 @@ def _reason(error: Exception) -> str:
 class _Stream:
     """What pyoxigraph reads from; keeps the reason when the compressed data break off."""
 
-    def __init__(self, path: Path) -> None:
-        self._blocks = _blocks(path)
+    def __init__(self, path: Path, bases: BaseWatch) -> None:
+        self._blocks, self._bases = _blocks(path), bases
         self._left = b""
         self._at_start = True
         self.damage = ""
@@ -242,16 +247,21 @@ class _Stream:
         if self._at_start:
             self._at_start = False
             block = block.removeprefix(BOM) or self._next()
+        self._bases.see(block)
         return block
 
 
 def _read_stream(
     path: Path, report: DamageReport, format: ox.RdfFormat, base_iri: str | None
 ) -> Iterator[Statement]:
-    stream = _Stream(path)
+    bases = BaseWatch(_BASES_OF.get(format, "turtle"))
+    stream = _Stream(path, bases)
     reason, line_no = "", 0
     try:
-        for quad in ox.parse(stream, format, base_iri=base_iri):  # type: ignore[arg-type]
+        parser = ox.parse(stream, format, base_iri=base_iri)  # type: ignore[arg-type]
+        for quad in parser:
+            if bases.found:
+                _require_bases(path, bases.found, format, parser)
             report.n_lines += 1
             yield _statement(quad)
     except (SyntaxError, MemoryError) as error:
@@ -267,6 +277,13 @@ def _read_stream(
         line_no = line_no or stream.n_line_ends + 1
         report.n_lines += 1
         report.reject(str(path), line_no, *_locate(path, line_no, reason + LOST))
+
+
+def _require_bases(path: Path, base: str, format: ox.RdfFormat, parser: ox.QuadParser) -> None:
+    """Raise `SourceError` for a base that is resolved wrongly; what only looks like one is none."""
+    if format not in _BASES_OF:
+        base = parser.base_iri or ""
+    require_no_dot_segments(path, base, "the base")
 
 
 def _locate(path: Path, line_no: int, reason: str) -> tuple[int, str, bytes]:

@@ -15,6 +15,7 @@ from kg_loaders import KnowledgeGraph, Texts, Vocabulary, graph_from_records
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.lines import BOM, _blocks, _StreamDamageError
+from kg_loaders.rdf_bases import BaseWatch, require_no_dot_segments
 from kg_loaders.rdf_records import (
     RDF_TYPE,
     RDFS,
@@ -139,6 +140,9 @@ def read_by_rdflib(
     data, reason = b"", ""
     try:
         data = b"".join(_blocks(path)).removeprefix(BOM)
+        bases = BaseWatch("turtle" if format == "n3" else "xml")
+        bases.see(data)
+        require_no_dot_segments(path, bases.found, "the base")
         graph.parse(data=data, format=format, publicID=base_iri)
     except SourceError:
         raise

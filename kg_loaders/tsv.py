@@ -7,6 +7,7 @@ number of fields, none of them empty, or it is rejected.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -104,7 +105,7 @@ def _texts_of(
             continue
         if column != "count":
             texts.append(Text(node, COLUMNS[column], value, language, 0, is_relation))
-        elif not (value.isascii() and value.isdecimal() and int(value) < 2**31):
+        elif not (re.fullmatch("0*[0-9]{1,10}", value) and int(value) < 2**31):
             return [], "count is not a number from 0 to 2147483647"
         elif texts:
             texts[-1] = texts[-1]._replace(frequency=int(value))

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kg_loaders.damage import DamageReport
+from kg_loaders.digits import hexadecimal_number, whole_number
 from kg_loaders.errors import SourceError
 from kg_loaders.lines import read_lines
 from kg_loaders.records import Record, Text, TextKind, Triple
@@ -184,19 +185,20 @@ def parse_synset(line: str, part: str) -> Synset:
         raise ValueError("no gloss: the line has no ' | '")
     fields = head.split(" ")
     try:
-        lex_file, kind, n_words = int(fields[1]), fields[2], int(fields[3], 16)
+        lex_file, kind = whole_number(fields[1]), fields[2]
+        n_words = hexadecimal_number(fields[3])
         at = 4 + 2 * n_words
-        words = tuple(Word(fields[i], int(fields[i + 1], 16)) for i in range(4, at, 2))
-        n_pointers = int(fields[at])
+        words = tuple(Word(fields[i], hexadecimal_number(fields[i + 1])) for i in range(4, at, 2))
+        n_pointers = whole_number(fields[at])
         end = at + 1 + 4 * n_pointers
         pointers = tuple(_pointer(*fields[i : i + 4]) for i in range(at + 1, end, 4))
-        n_frames = int(fields[end]) if part == "v" else 0
+        n_frames = whole_number(fields[end]) if part == "v" else 0
     except (ValueError, IndexError, TypeError) as error:
         raise ValueError("the fields do not fit the counts of words and pointers") from error
     expected = end + 1 + 3 * n_frames if part == "v" else end
     if len(fields) != expected:
         raise ValueError(f"{expected} fields announced by the counts, {len(fields)} found")
-    if len(fields[0]) != 8 or not fields[0].isdecimal():
+    if not re.fullmatch("[0-9]{8}", fields[0]):
         raise ValueError("the synset offset is not eight digits")
     if kind not in {"a": "as"}.get(part, part):
         raise ValueError(f"synset type {kind!r} in a file of {part!r}")
@@ -245,7 +247,9 @@ def synset_id(offset: str, kind: str) -> str:
 def _pointer(symbol: str, offset: str, kind: str, words: str) -> Pointer:
     if len(words) != 4:
         raise ValueError("word numbers are four hexadecimal digits")
-    return Pointer(symbol, synset_id(offset, kind), int(words[:2], 16), int(words[2:], 16))
+    return Pointer(
+        symbol, synset_id(offset, kind), *map(hexadecimal_number, (words[:2], words[2:]))
+    )
 
 
 def _pointer_fault(pointer: Pointer, source: Synset, synsets: dict[str, Synset]) -> str:
@@ -294,11 +298,13 @@ def _tag_counts(file: Path, synsets: dict[str, Synset], report: DamageReport) ->
     counts: dict[str, int] = {}
     for line_no, offset, line in read_lines(file, report):
         fields = line.decode().split()
-        if len(fields) != 3 or not fields[2].isdecimal():
+        try:
+            key, _, count = fields
+            counts[key] = whole_number(count)
+        except ValueError:
             report.reject(str(file), line_no, offset, "not `sense_key sense_number count`", line)
             continue
         report.n_lines -= 1
-        counts[fields[0]] = int(fields[2])
     known = {
         sense_key(synset, word, synsets)
         for synset in synsets.values()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kg_loaders.damage import DamageReport
+from kg_loaders.digits import whole_number
 from kg_loaders.errors import SourceError
 from kg_loaders.lines import read_lines
 from kg_loaders.store import KnowledgeGraph
@@ -111,7 +112,7 @@ def _read_index(file: Path, part: str) -> Iterator[tuple[str, tuple[str, ...]]]:
             continue  # the licence
         fields = line.decode().split()
         try:
-            n_senses, n_symbols = int(fields[2]), int(fields[3])
+            n_senses, n_symbols = whole_number(fields[2]), whole_number(fields[3])
         except (ValueError, IndexError):
             n_senses, n_symbols = 0, 0
         offsets = fields[6 + n_symbols :]

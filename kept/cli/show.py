@@ -34,8 +34,12 @@ def show(
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the policy `random`.")] = 0,
 ) -> None:
-    """Draw the word-knowledge graph of a text: links, the facts they bring, and why."""
+    """Draw the word-knowledge graph of a text: links, the facts they bring, and why.
+
+    Example: kept show "Paris lies on the Seine." --kg kg/ -o graph.svg
+    """
     from entity_linking.dictionary import DictionaryLinker
+    from kept.errors import ConfigError
     from kept.graphs.builder import BuilderConfig, build
     from kept.graphs.draw import draw_html, draw_svg
     from kept.graphs.views import is_anchor
@@ -43,6 +47,13 @@ def show(
     from kept.randomness import generator
     from kg_loaders import KnowledgeGraph
 
+    drawings = {".html": draw_html, ".htm": draw_html, ".svg": draw_svg}
+    draw = drawings.get(output.suffix.lower())
+    if draw is None:
+        raise ConfigError(
+            f"{output}: kept draws a page (.html, .htm) or a picture (.svg); choose such a name, "
+            "or turn the .svg into another format with a tool of yours"
+        )
     config = BuilderConfig(
         policy=policy,
         max_neighbours=max_neighbours,
@@ -53,7 +64,6 @@ def show(
     pieces = load_tokenizer(tokenizer)
     (linked,) = DictionaryLinker(graph).link([text])
     built = build(linked, pieces, graph, generator=generator(seed, "show"), config=config)
-    draw = draw_svg if output.suffix == ".svg" else draw_html
     output.write_text(draw(built, graph, pieces), encoding="utf-8")
     if not is_anchor(built).any():
         echo("no entity of this graph was found in the text", fg="yellow", err=True)

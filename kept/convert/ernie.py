@@ -7,6 +7,7 @@ The layout: `ernie_config.json` and `pytorch_model.bin`; beside them, for the en
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from kept.encoders.ernie import LAYER_TYPES, SIM, ERNIEConfig
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
+from kg_loaders.digits import whole_number
 
 VECTORS = "encoder.entity_vectors.weight"
 WEIGHTS, CONFIG = "pytorch_model.bin", "ernie_config.json"
@@ -167,9 +169,11 @@ def read_names(path: Path) -> dict[str, int]:
     names: dict[str, int] = {}
     for number, line in enumerate(lines[1:], 2):
         parts = line.split()
-        if len(parts) != 2 or not parts[1].isdecimal():
-            raise CheckpointError(f"{path}, line {number}: not a name and an index")
-        names[parts[0]] = int(parts[1])
+        try:
+            name, index = parts
+            names[name] = whole_number(index)
+        except ValueError as error:
+            raise CheckpointError(f"{path}, line {number}: not a name and an index") from error
     return names
 
 
@@ -195,6 +199,8 @@ def read_vectors(path: Path, *, only: Mapping[int, int] | None = None) -> NDArra
 
 def _numbers(line: str, place: str) -> NDArray[np.float64]:
     try:
+        if "_" in line or not line.isascii():  # float() takes 1_0, and digits of every script
+            raise ValueError("numbers are written in ASCII digits")
         vector = np.array([float(part) for part in line.split()])
     except ValueError as error:
         raise CheckpointError(f"{place}: {error}") from error
@@ -208,7 +214,7 @@ def _read_lines(path: Path) -> list[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
-    if not lines or not lines[0].strip().isdecimal():
+    if not lines or not re.fullmatch("[0-9]+", lines[0].strip()):
         raise CheckpointError(f"{path}, line 1: not a count of entities")
     return lines
 

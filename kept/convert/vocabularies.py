@@ -12,6 +12,7 @@ import pickletools
 from pathlib import Path
 
 from kept.errors import CheckpointError
+from kg_loaders.digits import whole_number
 
 _STRINGS = frozenset({"BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"})
 _INTEGERS = frozenset({"BININT", "BININT1", "BININT2", "LONG1"})
@@ -51,7 +52,7 @@ def _read_lines(text: str) -> list[tuple[str, int]]:
     pairs = []
     for number, line in enumerate(text.removesuffix("\n").split("\n")):
         name, separator, value = line.rstrip("\r").partition("\t")
-        pairs.append((name, int(value) if separator else number))
+        pairs.append((name, whole_number(value) if separator else number))
     return pairs
 
 

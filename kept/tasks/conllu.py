@@ -15,6 +15,8 @@ from kg_loaders.lines import read_lines
 
 N_COLUMNS = 10
 _BLANK = re.compile(r"\s")
+_DIGITS = re.compile(r"[0-9]{1,6}")
+_NUMBER = re.compile(r"[0-9]{1,6}(?:[-.][0-9]{1,6})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def _sentence(lines: list[str]) -> Sentence:
     comments = dict(_comments(lines))
     rows = [(at, _columns(line, at)) for at, line in enumerate(lines) if not line.startswith("#")]
     text, spans = _spell([(at, r) for at, r in rows if "." not in r[0]])
-    words = [(at, row) for at, row in rows if row[0].isdecimal()]
+    words = [(at, row) for at, row in rows if _DIGITS.fullmatch(row[0])]
     if not words:
         raise _FaultError("a sentence without words", 0)
     if [row[0] for _, row in words] != [str(i) for i in range(1, len(words) + 1)]:
@@ -119,7 +121,7 @@ def _columns(line: str, at: int) -> list[str]:
     row = line.split("\t")
     if len(row) != N_COLUMNS:
         raise _FaultError(f"{len(row)} columns instead of {N_COLUMNS}", at)
-    if not all(part.isdecimal() for part in row[0].replace("-", ".").split(".")):
+    if not _NUMBER.fullmatch(row[0]):
         raise _FaultError(f"{row[0]!r} is no word number", at)
     return row
 
@@ -131,7 +133,7 @@ def _spell(rows: list[tuple[int, list[str]]]) -> tuple[str, dict[str, tuple[int,
     by_number = {row[0]: row for _, row in rows}
     for at, row in rows:
         number, form = row[0], row[1]
-        if number.isdecimal() and int(number) <= inside:
+        if _DIGITS.fullmatch(number) and int(number) <= inside:
             continue
         start, end = len(text), len(text) + len(form)
         first, _, last = number.partition("-")
@@ -157,7 +159,7 @@ def _split(
 
 
 def _head(row: list[str], at: int, n_words: int) -> int:
-    if not row[6].isdecimal() or int(row[6]) > n_words:
+    if not _DIGITS.fullmatch(row[6]) or int(row[6]) > n_words:
         raise _FaultError(f"head {row[6]!r} is no number from 0 to {n_words}", at)
     return int(row[6])
 

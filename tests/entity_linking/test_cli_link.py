@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,42 @@ def test_no_graph_names_the_remedy(tmp_path: Path) -> None:
     result = run("Paris", "--kg", tmp_path / "none")
     assert result.exit_code == 1
     assert "kept kg build" in result.output
+
+
+RECORDS = '[{"text": "In Bonn.", "id": "x"},\n "Paris \\u2014 Berlin",\n {"text": "The Seine"}]\n'
+
+
+@pytest.mark.parametrize("name", ["arr.json", "arr.JSON", "arr.json.gz"])
+def test_a_json_array_is_its_records(kg: Path, tmp_path: Path, name: str) -> None:
+    path, out = tmp_path / name, tmp_path / "out.jsonl"
+    data = RECORDS.encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    result = run(path, "--kg", kg, "-o", out)
+    assert result.exit_code == 0, result.output
+    texts = list(read_jsonl(out, DamageReport()))
+    assert [(text.id, text.text, [link.entity for link in text.links]) for text in texts] == [
+        ("x", "In Bonn.", ["Q2"]),
+        ("2", "Paris \u2014 Berlin", ["Q90", "Q64"]),
+        ("3", "The Seine", ["Q1471"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("Paris\nBonn\n", "begins neither an array of texts nor an object; name it .jsonl"),
+        ("", "begins neither an array"),
+        ('[{"text": "a"}, {"title": "b"}]', "missing required field `text`"),
+        ('{"title": "b"}', "missing required field `text`"),
+        ('[{"text": "a", "text": "b"}]', "the key 'text' stands twice in one object"),
+    ],
+)
+def test_json_that_holds_no_texts_is_refused(
+    kg: Path, tmp_path: Path, data: str, message: str
+) -> None:
+    path = tmp_path / "arr.json"
+    path.write_text(data, encoding="utf-8")
+    result = run(path, "--kg", kg)
+    assert result.exit_code == 1
+    assert message in result.output.replace("\n", "")
+    assert "arr.json" in result.output.replace("\n", "")

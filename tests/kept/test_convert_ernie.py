@@ -93,6 +93,7 @@ def test_missing_and_unexpected_weights_are_named(release: Path) -> None:
     [
         ("entity2vec.vec", "1.0\tx\n", "entity2vec.vec, line 1: could not convert"),
         ("entity2vec.vec", "1.0\tnan\n", "line 1: a number that is not finite"),
+        ("entity2vec.vec", "1_0\t2.0\n", "line 1: numbers are written in ASCII digits"),
         ("entity2vec.vec", "1.0\t2.0\n1.0\n", r"widths \[1, 2\]"),
         ("entity2vec.vec", "", "has 0 vectors"),
         ("ernie_config.json", "{", "ernie_config.json cannot be read"),
@@ -109,6 +110,8 @@ def test_damaged_files_are_named(release: Path, name: str, text: str, message: s
     [
         ("Q90\t0\n", "line 1: not a count"),
         ("1\nQ90\n", "line 2: not a name and an index"),
+        ("1\nQ90\t0_0\n", "line 2: not a name and an index"),
+        ("1\nQ90\t+0\n", "line 2: not a name and an index"),
         ("1\nQ90\t7\n", "fewer than it should"),
     ],
 )

@@ -58,3 +58,17 @@ def test_faults_are_explained(run: Any, tmp_path: Path) -> None:
     done = run("Paris", "--kg", str(tmp_path / "none"), "-o", str(tmp_path / "a.html"))
     assert done.exit_code == 1
     assert "not a knowledge graph" in done.output.replace("\n", "")
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.pdf", "a", "a.svg.gz"])
+def test_an_ending_that_cannot_be_drawn_is_refused(run: Any, tmp_path: Path, name: str) -> None:
+    done = run("Paris", "-o", str(tmp_path / name))
+    assert done.exit_code == 1
+    told = done.output.replace("\n", "")
+    assert f"{name}: kept draws a page (.html, .htm) or a picture (.svg)" in told
+    assert not (tmp_path / name).exists()
+
+
+def test_case_of_an_ending_does_not_matter(run: Any, tmp_path: Path) -> None:
+    assert run("Paris", "-o", str(tmp_path / "a.SVG")).exit_code == 0
+    assert (tmp_path / "a.SVG").read_text(encoding="utf-8").startswith("<svg")

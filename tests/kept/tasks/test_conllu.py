@@ -67,6 +67,9 @@ def test_another_kind_of_blank_is_taken_from_the_text(tmp_path: Path) -> None:
     [
         ([line("1", "a", "0"), "2\tb"], 2, "2 columns instead of 10"),
         ([line("x", "a", "0")], 1, "'x' is no word number"),
+        ([line("\u0661", "a", "0")], 1, "'\u0661' is no word number"),
+        ([line("1-2-3", "a", "0")], 1, "'1-2-3' is no word number"),
+        ([line("1", "a", "\u0660")], 1, "head '\u0660' is no number from 0 to 1"),
         ([line("1", "a", "0"), line("3", "b", "1")], 2, "do not run from 1"),
         ([line("1", "a", "0"), line("2", "b", "9")], 2, "head '9' is no number from 0 to 2"),
         ([line("1", "a", "_")], 1, "head '_'"),
