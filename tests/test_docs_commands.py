@@ -45,5 +45,5 @@ def test_the_configuration_is_whole(
 ) -> None:
     for module in (pretrain_run, finetune_run):
         monkeypatch.setattr(module, "assemble", stop)
-    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    result = CliRunner().invoke(app, ["--debug", *shlex.split(command)[1:]])
     assert isinstance(result.exception, ReadError), f"{page}: {command}\n{result.output}"

@@ -8,10 +8,10 @@ every mistyped command or option answer at once (`tests/kept/cli/test_startup.py
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from kept.cli import kg, kgc, link
 from kept.cli.audit import audit
@@ -19,34 +19,17 @@ from kept.cli.compare import compare
 from kept.cli.convert import convert
 from kept.cli.curve import curve
 from kept.cli.demo import demo
+from kept.cli.errors import TellsErrors
 from kept.cli.finetune import finetune
 from kept.cli.options import ListsNames
 from kept.cli.pretrain import pretrain
 from kept.cli.probe import probe
 from kept.cli.report import report
 from kept.cli.show import show
-from kept.cli.terminal import echo
-
-OURS = ("kept", "entity_linking", "kg_loaders")
-"""Packages whose exceptions are errors of the user; asked by name, which loads none of them."""
-
-
-class _TellsErrors(TyperGroup):
-    """An error of ours, or of the file system, is one message and exit code 1."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except Exception as error:
-            if not (isinstance(error, OSError) or type(error).__module__.split(".")[0] in OURS):
-                raise
-            echo(f"error: {error}", fg="red", err=True)
-            raise typer.Exit(1) from error
-
 
 app = typer.Typer(
     name="kept",
-    cls=_TellsErrors,
+    cls=TellsErrors,
     help="Put your knowledge graph into your language model, and see honestly whether it helped.",
     no_args_is_help=True,
     add_completion=False,
@@ -55,8 +38,20 @@ app = typer.Typer(
 
 
 @app.callback()
-def _root() -> None:
+def _root(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error instead of a message.")
+    ] = False,
+    offline: Annotated[
+        bool,
+        typer.Option(
+            "--offline", help="Ask no network for models; HF_HUB_OFFLINE=1 says the same."
+        ),
+    ] = False,
+) -> None:
     """Put your knowledge graph into your language model, and see honestly whether it helped."""
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"  # read when the library of the hub is imported
 
 
 app.command("demo")(demo)

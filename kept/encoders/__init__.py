@@ -57,6 +57,11 @@ def read_config(folder: str | Path) -> KnowledgeConfig:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(
+            f"{path} holds a {type(values).__name__}, not the fields of a model; give the folder "
+            "of a saved model"
+        )
     config: KnowledgeConfig = _load(
         values.get("model_type"), str(path)
     ).config_class.from_pretrained(folder)

@@ -124,7 +124,7 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         """
         options["output_loading_info"] = True
         with hosts.only_errors():  # the check below is stricter than what is remarked on
-            model, info = super().from_pretrained(name_or_path, *args, **options)
+            model, info = super().from_pretrained(name_or_path, *args, **options | hosts.SAFELY)
         missing = sorted(info["missing_keys"])
         bare = not hasattr(model, cls.base_model_prefix)
         unexpected = [] if bare else sorted(info["unexpected_keys"])

@@ -118,7 +118,7 @@ def _is_ours(name: str | Path) -> bool:
     if not path.is_file():
         return False
     values = json.loads(path.read_text(encoding="utf-8"))
-    return values.get("model_type") in ENCODERS
+    return isinstance(values, dict) and values.get("model_type") in ENCODERS
 
 
 def mask_places(ids: Int[Tensor, " node"], tokenizer: Any) -> tuple[int, ...]:

@@ -52,9 +52,13 @@ class PlainMaskedLM(ClozeModel):
         """Raises `HostError` where the head over words was never trained."""
         with hosts.only_errors():
             try:
-                model, info = AutoModelForMaskedLM.from_pretrained(name, output_loading_info=True)
-            except ValueError as error:
-                raise HostError(f"{name} is no masked LM: {error}; {REMEDY}") from error
+                model, info = hosts.open_pretrained(
+                    AutoModelForMaskedLM, name, output_loading_info=True
+                )
+            except HostError as error:
+                if isinstance(error.__cause__, ValueError):
+                    raise HostError(f"{name} is no masked LM: {error}; {REMEDY}") from error
+                raise
         missing = sorted(info["missing_keys"])
         if missing:
             raise HostError(

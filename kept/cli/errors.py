@@ -1,0 +1,109 @@
+"""What a user is told when a command fails: one message, one exit code, no traceback.
+
+docs/decisions/0005-one-command-line-error.md lists the codes.
+"""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from kept.cli.terminal import echo
+from kept.suggestions import is_there, not_there
+
+OURS = ("kept", "entity_linking", "kg_loaders")
+"""Packages whose exceptions are errors of the user; asked by name, which loads none of them."""
+FAILED, FAULT = 1, 70
+TYPERS = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
+"""What typer raises to end a command, or for a faulty command line, which it tells itself."""
+NO_SPACE = "no space is left on the disk"
+NO_MEMORY = (
+    "there is not enough memory for this; take smaller sizes (of batches, widths, graphs), or a "
+    "larger machine"
+)
+TOO_DEEP = "it is nested too deeply to be read; no file of kept is: give another, or flatten it"
+
+
+class TellsErrors(TyperGroup):
+    """The group of all commands: any exception is one message; with --debug it is a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, tell what stopped it."""
+        try:
+            return super().invoke(ctx)
+        except (*TYPERS, BrokenPipeError):
+            raise
+        except Exception as error:
+            if ctx.params.get("debug"):
+                raise
+            message, code = explain(error)
+            echo(f"error: {message}", fg="red", err=True)
+            raise typer.Exit(code) from error
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """The message for any exception, and the exit code."""
+    if type(error).__module__.split(".")[0] in OURS:
+        return str(error) or type(error).__name__, FAILED
+    told = _told(error)
+    if told is not None:
+        return told, FAILED
+    return _fault(error), FAULT
+
+
+def _told(error: Exception) -> str | None:
+    """The message where the cause is outside kept: the disk, the memory, a file that is missing."""
+    said = str(error)
+    if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in said:
+        return f"{_at_work_on(error)}{NO_SPACE}; free some, then give the same command again"
+    if isinstance(error, MemoryError) or "not enough memory" in said or "out of memory" in said:
+        return f"{_at_work_on(error)}{NO_MEMORY}"
+    if isinstance(error, RecursionError):
+        return f"{_at_work_on(error)}{TOO_DEEP}"
+    if isinstance(error, FileNotFoundError) and error.filename and not is_there(error.filename):
+        return not_there(str(error.filename))
+    if isinstance(error, OSError):
+        named = error.filename if isinstance(error.filename, (str, Path)) else None
+        reason = error.strerror or said or type(error).__name__
+        return f"{named}: {reason}" if named else f"{_at_work_on(error)}{reason}"
+    return None
+
+
+def _fault(error: Exception) -> str:
+    """What happened, where, and what to do, of an exception that nothing here foresaw."""
+    frame = traceback.extract_tb(_ours(error) or error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
+    said = str(error).strip() or "no message"
+    return (
+        f"{_at_work_on(error)}{type(error).__name__}: {said} ({place}). "
+        "kept did not foresee this: a file may be damaged or made for something else. "
+        "Run again with --debug (kept --debug COMMAND ...) for the whole traceback."
+    )
+
+
+def _at_work_on(error: Exception) -> str:
+    """`FILE: `, the path that the innermost function of ours held, if it held one."""
+    last = _ours(error)
+    paths = [] if last is None else [v for v in last.tb_frame.f_locals.values() if _is_path(v)]
+    return f"{paths[0]}: " if paths else ""
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, Path) and value != Path()
+
+
+def _ours(error: Exception) -> TracebackType | None:
+    """The innermost entry of the traceback that is in one of our packages, below this one."""
+    found, entry = None, error.__traceback__
+    while entry is not None:
+        name = entry.tb_frame.f_globals.get("__name__", "")
+        if name.split(".")[0] in OURS and name != __name__:
+            found = entry
+        entry = entry.tb_next
+    return found

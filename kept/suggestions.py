@@ -1,0 +1,71 @@
+"""What a mistyped name may have meant."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from kept.errors import HostError
+
+N_NEAR, LEAST_ALIKE = 3, 60.0
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+def near(name: str, known: Iterable[str]) -> list[str]:
+    """Those of `known` that are spelled most like `name`, the nearest first; at most three.
+
+    >>> near("finetunne", ["compare", "finetune", "pretrain"])
+    ['finetune']
+    """
+    from rapidfuzz import fuzz, process
+
+    found = process.extract(
+        name, list(known), scorer=fuzz.ratio, limit=N_NEAR, score_cutoff=LEAST_ALIKE
+    )
+    return [each for each, _, _ in found]
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether a file or a folder of that name can be seen; a name that none can have is not."""
+    return os.path.exists(path)
+
+
+def not_there(path: str | Path) -> str:
+    """What to say of a path that does not exist: where it ends, and which names are near.
+
+    >>> not_there("no/such/folder")
+    'no/such/folder does not exist: there is no no here'
+    """
+    path = Path(path)
+    folder = Path(path.anchor)
+    for part in path.parts[1 if path.anchor else 0 :]:
+        if not is_there(folder / part):
+            break
+        folder = folder / part
+    where = "here" if folder == Path() else f"in {folder}"
+    if not folder.is_dir():
+        return f"{path} does not exist: {folder} is no folder"
+    names = [str(folder / name) for name in near(part, _names_in(folder))]
+    told = f"; did you mean {' or '.join(names)}?" if names else ""
+    return f"{path} does not exist: there is no {part} {where}{told}"
+
+
+def require_local(name: str | Path) -> None:
+    """Raise `HostError` for a model's name that can only be a folder, and is none.
+
+    A hub is asked for NAME and OWNER/NAME alone; `runs/mine` is a folder where `runs` is one.
+    """
+    told = str(name)
+    first = told.partition("/")[0]
+    of_a_hub = _HUB_NAME.fullmatch(told) and not (first != told and os.path.isdir(first))
+    if not is_there(told) and not of_a_hub:
+        raise HostError(f"{not_there(told)}; a hub's models are called NAME or OWNER/NAME")
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:  # a folder that may not be listed has no names to offer
+        return []
