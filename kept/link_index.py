@@ -1,12 +1,13 @@
 """`LinkIndex`: the folder that `kept link index` makes, names and what may stand beside them.
 
-    manifest.json    format version; the host of the sentence encoder, if there are vectors
+    manifest.json    what is in it; the host of the sentence encoder, if there are vectors
     names/           `entity_linking.names.NameIndex`
     fuzzy/           `entity_linking.fuzzy.FuzzyIndex`, if asked for
     dense/           `entity_linking.dense.index.DenseIndex`, if asked for
 
-Each part has its own manifest with the hashes of its graphs. Adding a graph adds to one part after
-the other and passes over those that have it, so an addition that died is repeated, not mended.
+Each part is sealed by its own manifest, which holds the hashes of its graphs. Adding a graph adds
+to one part after the other and passes over those that have it, so an addition that died is
+repeated, not mended.
 """
 
 from __future__ import annotations
@@ -26,13 +27,21 @@ from entity_linking.errors import LinkIndexError
 from entity_linking.fuzzy.index import FuzzyIndex, names_of
 from entity_linking.names import NameCandidates, NameIndex
 from kg_loaders import KnowledgeGraph, TextKind
+from kg_loaders.seals import FolderFormat, open_sealed, read_manifest, seal
 
 if TYPE_CHECKING:
     from entity_linking.dense.index import DenseIndex
     from entity_linking.parts import SentenceEncoder
 
-KIND, FORMAT_VERSION = "kept link index", 1
-MANIFEST = "manifest.json"
+LINKS = FolderFormat(
+    kind="kept link index",
+    version=2,
+    what="a link index",
+    remedy="make the index again: kept link index KG -o INDEX --force",
+    make="`kept link index KG -o INDEX` makes one",
+    mark="names/manifest.json",
+    error=LinkIndexError,
+)
 RECALLS = (1, 5, 30)
 
 Counts = Iterable[tuple[str, str, int]]
@@ -42,8 +51,6 @@ Progress = Callable[[int, int], None]
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in `manifest.json`."""
 
-    kind: str
-    format_version: int
     has_fuzzy: bool = False
     host: str | None = None
 
@@ -62,19 +69,24 @@ class LinkIndex:
     def open(cls, folder: str | Path) -> LinkIndex:
         """Map every part; `LinkIndexError` when one cannot be trusted."""
         place = Path(folder)
-        manifest = _read_manifest(place)
+        manifest = open_sealed(place, LINKS).about(Manifest)
         dense = None
         if manifest.host is not None:
             from entity_linking.dense.index import DenseIndex
 
             dense = DenseIndex.open(place / "dense")
-        return cls(
-            place,
-            manifest,
-            NameIndex.open(place / "names"),
-            FuzzyIndex.open(place / "fuzzy") if manifest.has_fuzzy else None,
-            dense,
-        )
+        names = NameIndex.open(place / "names")
+        fuzzy = FuzzyIndex.open(place / "fuzzy") if manifest.has_fuzzy else None
+        for part, graphs in (
+            ("fuzzy", fuzzy.graph_hashes if fuzzy else ()),
+            ("dense", dense.manifest.graphs if dense else ()),
+        ):
+            if not {*graphs} <= {*names.graph_hashes}:
+                raise LinkIndexError(
+                    f"{place / part} was made from other graphs than {place / 'names'}; "
+                    f"{LINKS.remedy}"
+                )
+        return cls(place, manifest, names, fuzzy, dense)
 
     @classmethod
     def build(
@@ -108,10 +120,7 @@ class LinkIndex:
                 FuzzyIndex.of_graph(graph, languages).save(beside / "fuzzy")
             if host is not None:
                 _build_dense(graph, host, languages, target, beside / "dense", progress)
-            manifest = Manifest(
-                kind=KIND, format_version=FORMAT_VERSION, has_fuzzy=fuzzy, host=host
-            )
-            (beside / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+            seal(beside, LINKS, msgspec.to_builtins(Manifest(has_fuzzy=fuzzy, host=host)), ())
             if target.exists():
                 shutil.rmtree(target)
             beside.rename(target)
@@ -205,27 +214,9 @@ def _build_dense(
     shutil.rmtree(shards)
 
 
-def _read_manifest(folder: Path) -> Manifest:
-    path = folder / MANIFEST
-    if not path.is_file():
-        raise LinkIndexError(
-            f"{folder} is no link index; `kept link index KG -o {folder}` makes it"
-        )
-    try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-    except msgspec.DecodeError as error:
-        raise LinkIndexError(f"{path} is damaged ({error}); make the index again") from error
-    if manifest.kind != KIND or manifest.format_version != FORMAT_VERSION:
-        raise LinkIndexError(
-            f"{path} is of {manifest.kind!r}, format {manifest.format_version}; this program reads "
-            f"{KIND!r}, format {FORMAT_VERSION}: make the index again"
-        )
-    return manifest
-
-
 def _refuse(target: Path, *, force: bool) -> None:
     if not target.exists():
         return
     if not force:
         raise LinkIndexError(f"{target} is there already; name another folder, or use --force")
-    _read_manifest(target)
+    read_manifest(target, LINKS)

@@ -18,14 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kg_loaders.columns import replaced
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import DamageError, SourceError
-from kg_loaders.folder import refuse_existing
+from kg_loaders.folder import GRAPH
 from kg_loaders.lines import COMPRESSED
 from kg_loaders.records import Record, Triple
 from kg_loaders.store import KnowledgeGraph, assemble, offsets_of
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, strings
+from kg_loaders.writing import refuse_folder
 
 DEFAULT_LANGUAGES = ("en",)
 MAX_NODES = MAX_TRIPLES = 2**31 - 1
@@ -132,7 +134,7 @@ def load(
     """
     named = [s if isinstance(s, Source) else Source(Path(s)) for s in sources]
     if out is not None:
-        refuse_existing(Path(out), force=force)
+        refuse_folder(out, **replaced(GRAPH), force=force)
     report = DamageReport(
         policy=DamagePolicy(policy), quarantine=None if quarantine is None else Path(quarantine)
     )

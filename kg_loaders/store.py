@@ -177,10 +177,11 @@ class KnowledgeGraph:
     def open(cls, path: str | Path, *, verify: bool = False) -> KnowledgeGraph:
         """Open a folder written by `save`, memory-mapped; `StoreError` when it cannot be trusted.
 
-        `verify` reads every file against its checksum, which takes as long as reading them.
+        The first opening reads and checks every byte, and makes both hashes anew; it is remembered
+        (`kg_loaders.seals`) until a file changes. `verify` does it in any case.
         """
         folder = Path(path).absolute()
-        manifest, columns = disk.read(folder, verify=verify)
+        sealed, manifest, columns = disk.read(folder, verify=verify)
         texts = [
             Texts(
                 **{name: columns[f"{kind}/{name}"] for name in _TEXT_COLUMNS},
@@ -188,7 +189,7 @@ class KnowledgeGraph:
             )
             for kind in ("entity_texts", "relation_texts")
         ]
-        return cls(
+        graph = cls(
             **{name: columns[name] for name in _ARRAYS},
             entities=Vocabulary(columns["entities"]),
             relations=Vocabulary(columns["relations"]),
@@ -197,6 +198,30 @@ class KnowledgeGraph:
             manifest=manifest,
             folder=folder,
         )
+        if not sealed.is_known:
+            graph.require_own_hashes()
+            sealed.remember()
+        return graph
+
+    def require_own_hashes(self) -> None:
+        """Raise `StoreError` unless both hashes of the manifest are those of what the graph holds.
+
+        Models are bound to these hashes: a forged one would pass another graph's ids for its own.
+        """
+        found = _hashes(
+            self.triples,
+            self.entities,
+            self.relations,
+            (self.entity_texts, self.relation_texts),
+            self.manifest.languages,
+        )
+        for name, value in found.items():
+            if value != getattr(self.manifest, name):
+                raise StoreError(
+                    f"{self.folder or self!r} says that its {name} is "
+                    f"{getattr(self.manifest, name)}, but what it holds has {value}; "
+                    f"{disk.GRAPH.remedy}"
+                )
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder, all or nothing; `force` replaces a graph that is there already."""
@@ -205,7 +230,7 @@ class KnowledgeGraph:
         for kind in ("entity_texts", "relation_texts"):
             texts = getattr(self, kind)
             columns |= {f"{kind}/{name}": getattr(texts, name) for name in _TEXT_COLUMNS}
-        disk.write(Path(path), self.manifest, columns, force=force)
+        disk.save(Path(path), self.manifest, columns, force=force)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Graphs from a folder travel to other processes as its path, others by value."""
@@ -242,14 +267,8 @@ def assemble(
     """Sort, deduplicate and index `triples [triple 3]` and compute both hashes."""
     triples = _sorted_distinct(triples, len(entities), len(relations))
     by_tail = triples[:, 2].astype(np.int64) * len(relations) + triples[:, 1]
-    id_space = hashlib.sha256()
-    for vocabulary in (entities, relations):
-        update_with_strings(id_space, vocabulary.array)
-    content = hashlib.sha256(id_space.digest())
-    content.update(np.ascontiguousarray(triples, dtype="<i4").data)
-    content.update(json.dumps(list(languages)).encode())
-    for texts in (entity_texts, relation_texts):
-        texts.update(content)
+    texts = (entity_texts, relation_texts)
+    hashes = _hashes(triples, entities, relations, texts, languages)
     return KnowledgeGraph(
         triples=triples,
         entities=entities,
@@ -265,13 +284,32 @@ def assemble(
             n_triples=len(triples),
             n_entity_texts=len(entity_texts),
             n_relation_texts=len(relation_texts),
-            content_hash=content.hexdigest(),
-            id_space_hash=id_space.hexdigest(),
             languages=tuple(languages),
             sources=tuple(sources),
             licence=licence,
+            content_hash=hashes["content_hash"],
+            id_space_hash=hashes["id_space_hash"],
         ),
     )
+
+
+def _hashes(
+    triples: NDArray[np.int32],
+    entities: Vocabulary,
+    relations: Vocabulary,
+    texts: Sequence[Texts],
+    languages: Sequence[str],
+) -> dict[str, str]:
+    """`id_space_hash` of both vocabularies, `content_hash` of everything that a graph says."""
+    id_space = hashlib.sha256()
+    for vocabulary in (entities, relations):
+        update_with_strings(id_space, vocabulary.array)
+    content = hashlib.sha256(id_space.digest())
+    content.update(np.ascontiguousarray(triples, dtype="<i4").data)
+    content.update(json.dumps(list(languages)).encode())
+    for each in texts:
+        each.update(content)
+    return {"id_space_hash": id_space.hexdigest(), "content_hash": content.hexdigest()}
 
 
 def _sorted_distinct(

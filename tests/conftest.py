@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,14 @@ install_import_hook(
     "beartype.beartype",
 )
 
-from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records  # noqa: E402
+from kg_loaders import (  # noqa: E402
+    KnowledgeGraph,
+    Text,
+    TextKind,
+    Triple,
+    graph_from_records,
+    seals,
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,6 +35,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=Path(__file__).parent / "golden",
         help="folder of golden vectors, one sub-folder a method (default: tests/golden)",
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What was verified is remembered for this run alone, not in the home of whoever runs it."""
+    place = tmp_path_factory.mktemp("verified")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seals, "memory", lambda: place)
+        yield
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """The vectors of all cards, made in shards so that a build that dies goes on where it was.
 
 A checkpoint folder holds `plan.json`, which says what the vectors are, and `shard-00000.npy` and so
-on, each renamed into place when whole.
+on, each renamed into place when whole, with its checksum beside it.
 
 Axis legend: entity, row, width.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -20,14 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.dense.cards import CardOptions, cards
-from entity_linking.dense.folder import Dtype, map_array
+from entity_linking.dense.folder import DENSE, Dtype
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.parts import SentenceEncoder
 from kg_loaders import KnowledgeGraph
-from kg_loaders.folder import sync
+from kg_loaders.columns import map_array
+from kg_loaders.seals import faults, sha256_of
+from kg_loaders.writing import whole_file, write_text
 
 CARDS_PER_SHARD = 2048
 ROWS_PER_STEP = 1 << 16
+SECONDS_FOR_ANOTHER = 60.0
 
 Progress = Callable[[int, int], None]
 
@@ -113,30 +115,31 @@ class Shards:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise LinkIndexError(f"{folder} holds other things; give an empty folder")
         folder.mkdir(parents=True, exist_ok=True)
-        self._put(path, lambda part: part.write_text(text, encoding="utf-8"))
+        write_text(path, text, wait=SECONDS_FOR_ANOTHER, force=True)
 
     def load(self, number: int, shape: tuple[int, int], dtype: str) -> NDArray[Any] | None:
-        """The shard, or None if it is yet to be made."""
-        path = self._path(number)
-        return map_array(path, dtype, shape) if path.is_file() else None
+        """The shard, or None if it is yet to be made; `LinkIndexError` when it was altered."""
+        path, sums = self._paths(number)
+        if not (path.is_file() and sums.is_file()):
+            return None
+        with faults(DENSE, path):
+            if sums.read_text(encoding="ascii", errors="replace").strip() != sha256_of(path):
+                raise ValueError(f"its checksum is not that in {sums.name}; delete both files")
+            found = map_array(path, dtype)
+            if found.shape != shape:
+                raise ValueError(f"it has shape {found.shape}, not {shape}")
+        return found
 
     def store(self, number: int, vectors: NDArray[Any]) -> None:
-        """Write a shard; it appears when it is whole."""
+        """Write a shard, and then its checksum; each appears when it is whole."""
+        path, sums = self._paths(number)
+        with (
+            whole_file(path, wait=SECONDS_FOR_ANOTHER, force=True) as part,
+            part.open("wb") as sink,
+        ):
+            np.save(sink, vectors)
+        write_text(sums, sha256_of(path) + "\n", wait=SECONDS_FOR_ANOTHER, force=True)
 
-        def save(part: Path) -> None:
-            with part.open("wb") as sink:
-                np.save(sink, vectors)
-
-        self._put(self._path(number), save)
-
-    def _path(self, number: int) -> Path:
-        return self._folder / f"shard-{number:05d}.npy"
-
-    def _put(self, path: Path, fill: Callable[[Path], object]) -> None:
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            fill(part)
-            sync(part)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+    def _paths(self, number: int) -> tuple[Path, Path]:
+        path = self._folder / f"shard-{number:05d}.npy"
+        return path, path.with_suffix(".sha256")

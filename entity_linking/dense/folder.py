@@ -1,47 +1,58 @@
-"""The folder of a dense index on disk.
+"""The folder of a dense index on disk (`kg_loaders.columns` writes and maps it).
 
-    manifest.json   what it is, format version, encoder, card options, graphs, counts; of every
-                    other file its size and SHA-256
-    entities.arrow  identifiers, sorted by code point
-    rows.npy        int32 [entity]: the row of each identifier
-    vectors.npy     float16 or float32 [row width]
-    mean.npy        float32 [width]: the mean of all rows
-    index.faiss     the approximate index; absent for kind "flat"
-
-`write` fills a folder beside the target and renames it.
+manifest.json   encoder, card options, graphs, counts, and the seal of every file
+entities.arrow  identifiers, sorted by code point
+rows.npy        int32 [entity]: the row of each identifier
+vectors.npy     float16 or float32 [row width]
+mean.npy        float32 [width]: the mean of all rows
+index.faiss     the approximate index; absent for kind "flat"
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from entity_linking.dense.cards import CardOptions
 from entity_linking.errors import LinkIndexError
-from kg_loaders.folder import sync
+from kg_loaders.columns import (
+    STRINGS,
+    checking,
+    map_columns,
+    part_files,
+    require_ascending,
+    require_finite,
+    require_permutation,
+    require_shapes,
+)
+from kg_loaders.columns import write as write_columns
+from kg_loaders.seals import FolderFormat, Sealed, open_sealed
 
-FORMAT_VERSION = 1
-AGAIN = "build it again with `DenseIndex.build`"
+FORMAT_VERSION = 2
+AGAIN = "build it again: kept link index KG -o INDEX --dense --force, or `DenseIndex.build`"
+DENSE = FolderFormat(
+    kind="dense index",
+    version=FORMAT_VERSION,
+    what="a dense index",
+    remedy=AGAIN,
+    make=AGAIN,
+    mark="vectors.npy",
+    error=LinkIndexError,
+)
 
 Kind = Literal["flat", "hnsw", "ivf"]
 Dtype = Literal["float16", "float32"]
-Columns = dict[str, Any]
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a dense index says of itself; `graphs` are content hashes, the first one built from."""
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename={"kind": "search"}):
+    """What a dense index says of itself; `graphs` are content hashes, the first one built from.
 
-    what: Literal["dense index"] = "dense index"
+    `kind` is the kind of search; on disk it is called `search`.
+    """
+
     format_version: int = FORMAT_VERSION
     encoder: str
     width: int
@@ -50,149 +61,41 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     cards: CardOptions
     graphs: tuple[str, ...]
     n_entities: int
-    sizes: dict[str, int] = {}
-    checksums: dict[str, str] = {}
 
     @property
-    def files(self) -> list[str]:
-        """The files that an index of this kind consists of, beside the manifest."""
-        names = ["entities.arrow", "mean.npy", "rows.npy", "vectors.npy"]
-        return names if self.kind == "flat" else ["entities.arrow", "index.faiss", *names[1:]]
+    def layout(self) -> dict[str, str]:
+        """The columns that an index of this kind consists of."""
+        layout = {"entities": STRINGS, "rows": "<i4", "vectors": self.dtype, "mean": "<f4"}
+        return layout if self.kind == "flat" else {**layout, "index": ".faiss"}
 
 
-# ---- reading -------------------------------------------------------------------------------------
-def read(folder: Path, *, verify: bool) -> tuple[Manifest, Columns]:
+def read(folder: Path, *, verify: bool) -> tuple[Sealed, Manifest, dict[str, Any]]:
     """Map the columns of `folder`; `LinkIndexError` when anything does not fit its manifest."""
-    manifest = _read_manifest(folder)
-    for name in manifest.files:
-        file = folder / name
-        size = file.stat().st_size if file.is_file() else None
-        if size is None or size != manifest.sizes.get(name):
-            found = "is missing" if size is None else f"has {size} bytes"
-            raise LinkIndexError(
-                f"{file} {found}, {manifest.sizes.get(name)} were written; {AGAIN}"
-            )
-        if verify and _checksum(file) != manifest.checksums.get(name):
-            raise LinkIndexError(f"{file} was altered after it was written (checksum); {AGAIN}")
+    sealed = open_sealed(folder, DENSE, verify=verify)
+    manifest = sealed.about(Manifest)
+    sealed.require_files(part_files(manifest.layout))
+    columns = map_columns(sealed, manifest.layout)
     n, width = manifest.n_entities, manifest.width
-    columns: Columns = {
-        "vectors": map_array(folder / "vectors.npy", manifest.dtype, (n, width)),
-        "rows": map_array(folder / "rows.npy", "int32", (n,)),
-        "mean": map_array(folder / "mean.npy", "float32", (width,)),
-        "entities": _map_strings(folder / "entities.arrow", n),
-    }
-    if not np.array_equal(np.sort(columns["rows"]), np.arange(n)):
-        raise LinkIndexError(f"{folder / 'rows.npy'} does not number {n} rows; {AGAIN}")
-    return manifest, columns
+    shapes = {"vectors": (n, width), "rows": (n,), "mean": (width,), "entities": (n,)}
+    with checking(sealed):
+        require_shapes(columns, shapes)
+        if not sealed.is_known:
+            require_ascending(columns, "entities")
+            require_permutation(columns, "rows", n)
+            require_finite(columns, "vectors")
+            require_finite(columns, "mean")
+    return sealed, manifest, columns
 
 
-def _read_manifest(folder: Path) -> Manifest:
-    path = folder / "manifest.json"
-    if not path.is_file():
-        raise LinkIndexError(f"{folder} is no dense index: it has no manifest.json; {AGAIN}")
-    try:
-        told = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        if told.get("what") != "dense index":
-            raise LinkIndexError(f"{folder} is no dense index but something else; {AGAIN}")
-        if told.get("format_version") != FORMAT_VERSION:
-            raise LinkIndexError(
-                f"{folder} has format version {told.get('format_version')}, "
-                f"this kept reads {FORMAT_VERSION}; {AGAIN}"
-            )
-        return msgspec.convert(told, Manifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise LinkIndexError(f"{path} is damaged ({error}); {AGAIN}") from error
-
-
-def map_array(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    try:
-        found = np.load(path, mmap_mode="r" if 0 not in shape else None)
-    except (ValueError, OSError, EOFError, SyntaxError, KeyError) as error:
-        raise LinkIndexError(f"{path} cannot be read ({error}); {AGAIN}") from error
-    if found.dtype != np.dtype(dtype) or found.shape != shape:
-        raise LinkIndexError(
-            f"{path} holds {found.dtype} of shape {found.shape}, not {dtype} of {shape}; {AGAIN}"
-        )
-    return np.asarray(found)
-
-
-def _map_strings(path: Path, n: int) -> pa.LargeStringArray:
-    try:
-        column = pa.ipc.open_file(pa.memory_map(str(path))).read_all().column("value")
-        values = column.combine_chunks()
-        values = values.chunk(0) if isinstance(values, pa.ChunkedArray) else values
-        values.validate()
-    except (OSError, KeyError, pa.ArrowException) as error:
-        raise LinkIndexError(f"{path} cannot be read ({error}); {AGAIN}") from error
-    if values.type != pa.large_string() or len(values) != n or values.null_count:
-        raise LinkIndexError(f"{path} does not hold {n} identifiers; {AGAIN}")
-    return values
-
-
-# ---- writing -------------------------------------------------------------------------------------
 def write(
     folder: Path,
     manifest: Manifest,
-    columns: Columns,
+    columns: dict[str, Any],
     write_faiss: Callable[[Path], None],
     *,
     force: bool,
 ) -> None:
     """Write a folder, all or nothing; `force` replaces a dense index that is already there."""
-    _refuse_existing(folder, force=force)
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        partial.mkdir(parents=True)
-        for name in ("vectors", "rows", "mean"):
-            np.save(partial / f"{name}.npy", columns[name])
-        batch = pa.record_batch({"value": columns["entities"]})
-        with (
-            pa.OSFile(str(partial / "entities.arrow"), "wb") as sink,
-            pa.ipc.new_file(sink, batch.schema) as writer,
-        ):
-            writer.write_batch(batch)
-        if manifest.kind != "flat":
-            write_faiss(partial / "index.faiss")
-        files = [partial / name for name in manifest.files]
-        whole = msgspec.structs.replace(
-            manifest,
-            sizes={file.name: file.stat().st_size for file in files},
-            checksums={file.name: _checksum(file) for file in files},
-        )
-        text = json.dumps(msgspec.to_builtins(whole), indent=2, ensure_ascii=False)
-        (partial / "manifest.json").write_text(text + "\n", encoding="utf-8")
-        for file in (*files, partial / "manifest.json", partial):
-            sync(file)
-        _move(partial, folder)
-        sync(folder.parent)
-    except OSError as error:
-        raise LinkIndexError(
-            f"{folder} cannot be written: {error}; free or choose a place"
-        ) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _refuse_existing(folder: Path, *, force: bool) -> None:
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return
-    try:
-        _read_manifest(folder)
-    except LinkIndexError as error:
-        raise LinkIndexError(f"will not replace {folder}: {error}") from error
-    if not force:
-        raise LinkIndexError(f"{folder} exists; choose another folder, or replace it with force")
-
-
-def _move(partial: Path, folder: Path) -> None:
-    aside = partial.with_suffix(".old")
-    if folder.exists():
-        folder.rename(aside)
-    partial.rename(folder)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _checksum(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    about = msgspec.to_builtins(manifest)
+    every = {**columns, "index": write_faiss}
+    write_columns(folder, DENSE, manifest.layout, about, every, force=force)

@@ -107,7 +107,7 @@ class DenseIndex:
 
     @property
     def manifest(self) -> Manifest:
-        """Encoder, card options, graphs, kind; sizes and checksums only once on disk."""
+        """Encoder, card options, graphs and kind."""
         return self._manifest
 
     @property
@@ -209,8 +209,6 @@ class DenseIndex:
             m,
             graphs=(*m.graphs, graph.content_hash),
             n_entities=len(names),
-            sizes={},
-            checksums={},
         )
         searcher = None if m.kind == "flat" else self._writable_searcher()
         if searcher is not None:
@@ -226,16 +224,18 @@ class DenseIndex:
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> Self:
-        """Map a folder that `save` wrote; `verify` reads every file against its checksum.
+        """Map a folder that `save` wrote; `LinkIndexError` when it is damaged or something else.
 
-        Raises `LinkIndexError` for a folder that is damaged or something else.
+        The first opening reads and checks every byte and is remembered (`kg_loaders.seals`);
+        `verify` does it in any case. No file is parsed before its checksum has matched.
         """
         folder = Path(path).absolute()
-        manifest, columns = disk.read(folder, verify=verify)
+        sealed, manifest, columns = disk.read(folder, verify=verify)
         searcher = None
         if manifest.kind != "flat":
             shape = (manifest.n_entities, manifest.width)
-            searcher = read_searcher(folder / "index.faiss", shape, mapped=True)
+            searcher = read_searcher(columns["index"], shape, mapped=True)
+        sealed.remember()
         return cls(
             manifest,
             names=Vocabulary(columns["entities"]),

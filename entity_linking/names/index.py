@@ -184,7 +184,8 @@ class NameIndex:
     def open(cls, folder: str | Path, *, verify: bool = False) -> NameIndex:
         """Map the index in `folder`; `LinkIndexError` when it cannot be trusted.
 
-        `verify` reads every file against its checksum, which takes as long as reading them.
+        The first opening reads and checks every byte and is remembered (`kg_loaders.seals`);
+        `verify` does it in any case.
         """
         place = Path(folder).absolute()
         manifest, segments = disk.read(place, verify=verify)

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
 
 import marisa_trie
 import numpy as np
@@ -29,13 +28,15 @@ from numpy.typing import NDArray
 
 from entity_linking.names.variants import Kind, name_variants, name_words
 from entity_linking.surfaces import marked_keys, normalise
+from kg_loaders.columns import STRINGS
 from kg_loaders.vocabulary import Vocabulary, strings
 
 NAMES_PER_CHUNK = 32_768
 MOST_WORDS = 8
 FEW = 8
 
-ARRAYS = {
+TRIES = ("keys", "words")
+LAYOUT = {
     "popularity": "<f4",
     "raised": "<i4",
     "raised_popularity": "<f4",
@@ -48,9 +49,9 @@ ARRAYS = {
     "key_kinds": "|u1",
     "word_offsets": "<i8",
     "word_names": "<i4",
+    **dict.fromkeys(("entities", "names"), STRINGS),
+    **dict.fromkeys(TRIES, ".marisa"),
 }
-STRINGS = ("entities", "names")
-TRIES = ("keys", "words")
 
 
 class Source(IntEnum):
@@ -212,75 +213,3 @@ def _group(keys: list[str]) -> tuple[marisa_trie.Trie, NDArray[np.int64], NDArra
     counts = np.bincount(numbers, minlength=len(trie))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return trie, offsets, np.argsort(numbers, kind="stable")
-
-
-# ---- disk ------------------------------------------------------------------
-def file_names() -> list[str]:
-    """The files of a saved segment, sorted."""
-    return sorted(
-        [
-            *(f"{name}.npy" for name in ARRAYS),
-            *(f"{name}.arrow" for name in STRINGS),
-            *(f"{name}.marisa" for name in TRIES),
-        ]
-    )
-
-
-def write_segment(segment: Segment, folder: Path) -> None:
-    """Write the files of a segment into a folder that is there."""
-    for name, dtype in ARRAYS.items():
-        np.save(folder / f"{name}.npy", np.ascontiguousarray(getattr(segment, name), dtype))
-    for name, values in (("entities", segment.entities.array), ("names", segment.names)):
-        compact = pa.concat_arrays([values])
-        batch = pa.record_batch({"value": compact})
-        target = pa.OSFile(str(folder / f"{name}.arrow"), "wb")
-        with target as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-    for name in TRIES:
-        getattr(segment, name).save(str(folder / f"{name}.marisa"))
-
-
-def map_segment(folder: Path) -> Segment:
-    """Memory-map a segment.
-
-    Raises `ValueError`, `OSError`, `RuntimeError` or Arrow's errors when a file does not hold
-    what it should.
-    """
-    columns: dict[str, object] = {}
-    for name, dtype in ARRAYS.items():
-        array = np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
-        if array.dtype != np.dtype(dtype) or array.ndim != 1:
-            raise ValueError(f"{name}.npy holds {array.dtype} {array.shape}")
-        columns[name] = array
-    for name in STRINGS:
-        column = pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow"))).read_all()
-        values = column.column("value").combine_chunks()
-        if values.type != pa.large_string():
-            raise ValueError(f"{name}.arrow holds {values.type}")
-        columns[name] = Vocabulary(values) if name == "entities" else values
-    for name in TRIES:
-        columns[name] = marisa_trie.Trie().mmap(str(folder / f"{name}.marisa"))
-    segment = Segment(**columns)  # type: ignore[arg-type]
-    _check(segment)
-    return segment
-
-
-def _check(segment: Segment) -> None:
-    n_names = len(segment.names)
-    expected = {
-        "popularity": len(segment.entities),
-        "raised_popularity": len(segment.raised),
-        "name_entities": n_names,
-        "name_sources": n_names,
-        "name_counts": n_names,
-        "name_words": n_names,
-        "key_offsets": len(segment.keys) + 1,
-        "word_offsets": len(segment.words) + 1,
-        "key_kinds": len(segment.key_names),
-    }
-    for name, length in expected.items():
-        if len(getattr(segment, name)) != length:
-            raise ValueError(f"{name} has {len(getattr(segment, name))} rows, not {length}")
-    for offsets, column in (("key_offsets", "key_names"), ("word_offsets", "word_names")):
-        if getattr(segment, offsets)[-1] != len(getattr(segment, column)):
-            raise ValueError(f"{offsets} does not end at the last row of {column}")

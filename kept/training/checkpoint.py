@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from kept.errors import CheckpointError
-from kg_loaders.folder import sync
+from kg_loaders.writing import sync
 
 FORMAT_VERSION = 1
 STATE, OPTIMISER, CHECKSUMS = "state.json", "optimiser.safetensors", "checksums.json"

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dense_parts import TrigramEncoder
+from flips import forge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,8 @@ from entity_linking.dense import index as dense_index
 from entity_linking.dense.cards import CardOptions, cards
 from entity_linking.dense.index import DenseIndex
 from entity_linking.errors import LinkIndexError, LinkingError
-from kg_loaders import KnowledgeGraph, Text, TextKind, atlas, graph_from_records
+from kg_loaders import KnowledgeGraph, Text, TextKind, atlas, graph_from_records, seals
+from kg_loaders.errors import ExistsError
 
 KINDS = ("flat", "hnsw", "ivf")
 
@@ -56,7 +58,7 @@ def test_cards_find_themselves_before_and_after_saving(kind: str, tmp_path: Path
     np.testing.assert_allclose(found[known], own[rows], atol=1e-6)
     assert not found[1].any()
     np.testing.assert_allclose(opened.mean, own.mean(axis=0), atol=1e-5)
-    with pytest.raises(LinkIndexError, match="exists"):
+    with pytest.raises(ExistsError, match="exists"):
         made.save(tmp_path / "index")
     made.save(tmp_path / "index", force=True)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["index"]
@@ -145,7 +147,9 @@ def test_a_killed_build_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert sorted(p.name for p in folder.iterdir()) == [
         "plan.json",
         "shard-00000.npy",
+        "shard-00000.sha256",
         "shard-00001.npy",
+        "shard-00001.sha256",
     ]
     encoder, told = TrigramEncoder(), []
     resumed = DenseIndex.build(
@@ -171,6 +175,9 @@ def test_shards_of_another_build_are_refused(tmp_path: Path) -> None:
         with pytest.raises(LinkIndexError, match="another build"):
             DenseIndex.build(**asked)  # type: ignore[arg-type]
     np.save(folder / "shard-00000.npy", np.zeros((3, 64), np.float16))
+    with pytest.raises(LinkIndexError, match=r"shard-00000.npy.*checksum"):
+        DenseIndex.build(graph, TrigramEncoder(), checkpoint=folder)
+    (folder / "shard-00000.sha256").write_text(seals.sha256_of(folder / "shard-00000.npy"))
     with pytest.raises(LinkIndexError, match=r"shard-00000.*\(3, 64\)"):
         DenseIndex.build(graph, TrigramEncoder(), checkpoint=folder)
     (tmp_path / "notes.txt").write_text("mine")
@@ -180,11 +187,10 @@ def test_shards_of_another_build_are_refused(tmp_path: Path) -> None:
 
 def _spoil(folder: Path, how: str) -> None:
     manifest = folder / "manifest.json"
-    told = json.loads(manifest.read_text())
     if how == "version":
-        manifest.write_text(json.dumps(told | {"format_version": 9}))
+        forge(folder, {"format_version": 9})
     elif how == "foreign":
-        manifest.write_text(json.dumps({"format_version": 1, "n_entities": 3}))
+        manifest.write_text(json.dumps({"format_version": 2, "n_entities": 3}))
     elif how == "not json":
         manifest.write_text("{")
     elif how == "no manifest":
@@ -194,7 +200,13 @@ def _spoil(folder: Path, how: str) -> None:
     elif how == "cut":
         (folder / "index.faiss").write_bytes((folder / "index.faiss").read_bytes()[:-9])
     elif how == "options":
-        manifest.write_text(json.dumps(told | {"cards": told["cards"] | {"max_words": 0}}))
+        forge(folder, {"cards.max_words": 0})
+    elif how in ("NaN", "rows"):
+        file = folder / ("vectors.npy" if how == "NaN" else "rows.npy")
+        column = np.load(file)
+        column[0] = np.nan if how == "NaN" else 1
+        np.save(file, column)
+        forge(folder, {})
     else:
         content = bytearray((folder / how).read_bytes())
         content[: len(content) // 2] = b"\x07" * (len(content) // 2)
@@ -205,36 +217,33 @@ def _spoil(folder: Path, how: str) -> None:
     ("how", "says"),
     [
         ("version", "format version 9"),
-        ("foreign", "no dense index"),
+        ("foreign", "not a dense index"),
         ("not json", "damaged"),
         ("no manifest", "no manifest"),
         ("no file", "rows.npy is missing"),
         ("cut", "index.faiss has"),
         ("options", "max_words"),
-        ("vectors.npy", "vectors.npy cannot be read"),
-        ("rows.npy", "rows.npy"),
-        ("entities.arrow", "entities.arrow"),
-        ("index.faiss", "index.faiss cannot be read"),
+        ("NaN", "vectors holds numbers that are not finite"),
+        ("rows", "rows does not number 90 rows"),
+        ("vectors.npy", "vectors.npy was altered"),
+        ("rows.npy", "rows.npy was altered"),
+        ("entities.arrow", "entities.arrow was altered"),
+        ("index.faiss", "index.faiss was altered"),
     ],
 )
 def test_damaged_and_foreign_folders_are_refused(how: str, says: str, tmp_path: Path) -> None:
     DenseIndex.build(_many(90), TrigramEncoder(), kind="hnsw").save(tmp_path / "index")
+    DenseIndex.open(tmp_path / "index")
     _spoil(tmp_path / "index", how)
     with pytest.raises(LinkIndexError, match=says) as caught:
         DenseIndex.open(tmp_path / "index")
     assert "DenseIndex.build" in str(caught.value) or "max_words" in str(caught.value)
 
 
-def test_altered_vectors_show_when_verified(tmp_path: Path) -> None:
+def test_what_is_no_index_is_not_replaced(tmp_path: Path) -> None:
     index = DenseIndex.build(_many(90), TrigramEncoder())
-    index.save(tmp_path / "index")
-    file = tmp_path / "index/vectors.npy"
-    file.write_bytes(file.read_bytes()[:-2] + b"\x01\x02")
-    DenseIndex.open(tmp_path / "index")
-    with pytest.raises(LinkIndexError, match="altered"):
-        DenseIndex.open(tmp_path / "index", verify=True)
     (tmp_path / "mine.txt").write_text("keep me")
-    with pytest.raises(LinkIndexError, match="will not replace"):
+    with pytest.raises(ExistsError, match="no dense index"):
         index.save(tmp_path, force=True)
     assert (tmp_path / "mine.txt").read_text() == "keep me"
 

@@ -22,13 +22,13 @@ from kg_loaders import (
     Record,
     Source,
     SourceError,
-    StoreError,
     Text,
     TextKind,
     Triple,
     load,
 )
 from kg_loaders.build import guess_format
+from kg_loaders.errors import ExistsError
 
 GOOD = b"a\tr\tb\nb\tr\tc\n"
 N_GOOD_LINES = 200_000
@@ -142,7 +142,7 @@ def test_all_or_nothing(tmp_path: Path) -> None:
     load([tmp_path / "a.tsv"], out=tmp_path / "kg")
     before = KnowledgeGraph.open(tmp_path / "kg").content_hash
     (tmp_path / "b.tsv").write_bytes(b"x\ty\tz\nbad\n")
-    with pytest.raises(StoreError, match="--force"):
+    with pytest.raises(ExistsError, match="--force"):
         load([tmp_path / "b.tsv"], out=tmp_path / "kg", policy="skip")
     with pytest.raises(DamageError, match=r"b\.tsv, line 2"):
         load([tmp_path / "a.tsv", tmp_path / "b.tsv"], out=tmp_path / "kg", force=True)

@@ -29,6 +29,7 @@ from kg_loaders import (
     assemble,
     graph_from_records,
 )
+from kg_loaders.errors import ExistsError, WriteError
 from kg_loaders.store import _sorted_distinct
 
 FILES = sorted(
@@ -94,24 +95,26 @@ def test_damaged_folder(saved: Path, name: str, how: str) -> None:
             KnowledgeGraph.open(saved)
 
 
-def test_swapped_columns_are_found_without_checksums(saved: Path) -> None:
+def test_the_manifest_covers_itself(saved: Path) -> None:
     manifest = saved / "manifest.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"n_triples": 15', '"n_triples": 14'))
-    with pytest.raises(StoreError, match="has shape"):
+    manifest.write_text(text.replace("CC0-1.0", "CC0-1.1"))
+    with pytest.raises(StoreError, match=r"manifest.json is damaged.*kept kg build"):
         KnowledgeGraph.open(saved)
-    manifest.write_text(text.replace('"format_version": 1', '"format_version": 99'))
+    manifest.write_text(text.replace('"format_version": 2', '"format_version": 99'))
     with pytest.raises(StoreError, match="version 99"):
         KnowledgeGraph.open(saved)
-    np.save(saved / "in_order.npy", np.load(saved / "in_order.npy").astype(np.float32))
-    manifest.write_text(text)
-    with pytest.raises(StoreError, match="in_order"):
+
+
+def test_a_graph_of_the_first_format_is_refused_by_name(saved: Path) -> None:
+    (saved / "manifest.json").write_text('{"format_version": 1, "n_entities": 3}')
+    with pytest.raises(StoreError, match=r"version 1, this kept reads 2; .*kept kg build --force"):
         KnowledgeGraph.open(saved)
 
 
 def test_save_refuses_and_forces(small_graph: KnowledgeGraph, saved: Path) -> None:
     other = small_graph.with_triples(small_graph.triples[:3], note="three")
-    with pytest.raises(StoreError, match="--force"):
+    with pytest.raises(ExistsError, match="--force"):
         other.save(saved)
     old = KnowledgeGraph.open(saved)
     other.save(saved, force=True)
@@ -119,14 +122,14 @@ def test_save_refuses_and_forces(small_graph: KnowledgeGraph, saved: Path) -> No
     assert old.triples[-1].tolist() == small_graph.triples[-1].tolist()
     (saved.parent / "mine").mkdir()
     (saved.parent / "mine" / "thesis.txt").touch()
-    with pytest.raises(StoreError, match="no knowledge graph"):
+    with pytest.raises(ExistsError, match="no knowledge graph"):
         other.save(saved.parent / "mine", force=True)
     assert sorted(os.listdir(saved.parent)) == ["kg", "mine"]
 
 
 def test_save_where_one_may_not(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(WriteError, match="cannot be written"):
         small_graph.save(tmp_path / "file" / "kg")
 
 
@@ -134,15 +137,15 @@ SAVER = """
 import os, signal, sys
 from multiprocessing import get_context
 from pathlib import Path
-import kg_loaders.folder as folder
+import kg_loaders.columns as columns
 from kg_loaders import Triple, graph_from_records
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
-real = folder._checksum
+real = columns.sha256_of
 def dying(file):
     if file.name == "triples.npy":
         os.kill(os.getpid(), int(sys.argv[2]))
     return real(file)
-folder._checksum = dying
+columns.sha256_of = dying
 graph_from_records([Triple("a", "r", "b")]).save(Path(sys.argv[1]), force=True)
 """
 
@@ -155,7 +158,7 @@ def test_killed_in_mid_write(saved: Path, how: signal.Signals) -> None:
     assert run.returncode != 0
     assert KnowledgeGraph.open(saved, verify=True).content_hash == before
     left = [name for name in os.listdir(saved.parent) if name != "kg"]
-    assert all(name.endswith(".partial") for name in left)
+    assert all(name.endswith((".part", ".lock")) for name in left)
     assert bool(left) == (how == signal.SIGKILL)
     graph_from_records([Triple("a", "r", "b")]).save(saved, force=True)
     assert os.listdir(saved.parent) == ["kg"]

@@ -1,0 +1,253 @@
+"""Damage done to a folder, one at a time, and what comes of opening it.
+
+`outcomes` copies a whole folder for each damage and asks the copy in a fork of a child process:
+
+    same         the answers of the whole folder
+    refused      an error of ours that names the folder
+    DIFFERENT    other answers, with nothing said
+    crashed      a signal, a hang, or an error that is none of ours
+
+What is asked stands in `ASKED`; it must tell everything that the folder holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from entity_linking.errors import LinkingError
+from kept.errors import KeptError
+from kg_loaders import seals
+from kg_loaders.errors import KgError
+
+SECONDS = 60
+
+
+class Damage(NamedTuple):
+    """What is done to a file; `at` is the byte that is flipped, or the bytes that are left."""
+
+    file: str
+    how: str
+    at: int = 0
+    other: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.how} {self.file}" + (f" at {self.at}" if self.how == "flip" else "")
+
+    def do(self, folder: Path) -> None:
+        path = folder / self.file
+        content = bytearray(path.read_bytes())
+        match self.how:
+            case "delete":
+                path.unlink()
+            case "flip":
+                content[self.at] ^= 1 << (self.at % 8)
+                path.write_bytes(content)
+            case "cut":
+                path.write_bytes(content[: self.at])
+            case "lengthen":
+                path.write_bytes(content + b"\x01")
+            case "swap":
+                path.write_bytes((folder / self.other).read_bytes())
+                (folder / self.other).write_bytes(content)
+            case _:
+                raise AssertionError(self.how)
+
+
+def damages(folder: Path, *, n_flips: int = 6, seed: int = 0) -> list[Damage]:
+    """For every file flips at its start, middle, end and drawn places, cuts, and so on."""
+    generator = random.Random(seed)
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    names = [path.relative_to(folder).as_posix() for path in files]
+    found: list[Damage] = []
+    for name, path in zip(names, files, strict=True):
+        size = path.stat().st_size
+        if not size:
+            continue
+        places = dict.fromkeys([0, size // 2, size - 1])
+        while len(places) < min(n_flips, size):
+            places[generator.randrange(size)] = None
+        found += [Damage(name, "flip", at) for at in places]
+        found += [Damage(name, "cut", at) for at in {0, size // 2, size - 1}]
+        found += [Damage(name, "lengthen"), Damage(name, "delete")]
+    by_suffix: dict[str, list[str]] = {}
+    for name, path in zip(names, files, strict=True):
+        by_suffix.setdefault(path.suffix, []).append(name)
+    for alike in by_suffix.values():
+        found += [Damage(first, "swap", 0, second) for first, second in pairwise(alike)]
+    return found
+
+
+def forge(folder: Path, changes: Mapping[str, Any], manifest: str = "manifest.json") -> None:
+    """Change what a manifest says (`{"parts.0.n_names": 9}`) and seal all anew, as it stands."""
+    path = folder / manifest
+    values = json.loads(path.read_text(encoding="utf-8"))
+    for keys, value in changes.items():
+        *outer, last = [int(key) if key.isdecimal() else key for key in keys.split(".")]
+        place = values
+        for key in outer:
+            place = place[key]
+        place[last] = value
+    for name, told in values["files"].items():
+        if (file := folder / name).is_file():
+            content = file.read_bytes()
+            told |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    values["seal"] = seals._seal_of(values)
+    path.write_text(json.dumps(values), encoding="utf-8")
+
+
+class Outcome(NamedTuple):
+    """What came of a damage, and the error's words."""
+
+    damage: Damage
+    verdict: str
+    told: str
+
+
+def outcomes(folder: Path, asked: str, found: list[Damage]) -> list[Outcome]:
+    """The outcome of each damage to `folder`; raises when the whole folder does not answer."""
+    with tempfile.TemporaryDirectory() as place:
+        given = {"folder": str(folder), "asked": asked, "damages": found, "place": place}
+        environment = {**os.environ, "XDG_CACHE_HOME": f"{place}/cache"}
+        run = subprocess.run(
+            [sys.executable, __file__],
+            input=json.dumps(given), capture_output=True, text=True, env=environment,
+        )  # fmt: skip
+    if run.returncode:
+        raise AssertionError(run.stderr[-3000:])
+    rows = json.loads(run.stdout.splitlines()[-1])
+    return [Outcome(damage, *row) for damage, row in zip(found, rows, strict=True)]
+
+
+def table(found: list[Outcome]) -> str:
+    """Counts by what was done and what came of it."""
+    counts = Counter((each.damage.how, each.verdict) for each in found)
+    kinds = dict.fromkeys(each.damage.how for each in found)
+    verdicts = ("refused", "same", "DIFFERENT", "crashed")
+    rows = [f"{'':10}" + "".join(f"{verdict:>11}" for verdict in verdicts)]
+    rows += [f"{how:10}" + "".join(f"{counts[how, v]:11}" for v in verdicts) for how in kinds]
+    total = Counter(each.verdict for each in found)
+    return "\n".join([*rows, f"{'all':10}" + "".join(f"{total[v]:11}" for v in verdicts)])
+
+
+# ---- in the child --------------------------------------------------------------------------------
+def _graph(folder: Path) -> Iterator[Any]:
+    from kg_loaders import KnowledgeGraph, TextKind
+
+    graph = KnowledgeGraph.open(folder)
+    yield graph.content_hash, graph.id_space_hash, graph.manifest.languages, graph.manifest.licence
+    yield list(graph.entities), list(graph.relations)
+    for entity, name in enumerate(graph.entities):
+        yield name, graph.entities.id(name), graph.label(entity), graph.description(entity)
+        yield graph.outgoing(entity).tolist(), graph.incoming(entity).tolist()
+        yield [graph.entity_texts.of(entity, kind) for kind in TextKind]
+        yield [graph.entity_texts.of(entity, kind, "en") for kind in TextKind]
+    yield [graph.relation_label(i) for i in range(graph.n_relations)]
+
+
+def _index(folder: Path) -> Iterator[Any]:
+    """Names and what is spelled like them; the vectors where there are some."""
+    import numpy as np
+
+    from entity_linking.names import NameCandidates
+    from kept.link_index import LinkIndex
+
+    index = LinkIndex.open(folder)
+    names = index.names.names(range(index.names.n_names))
+    yield names, [index.names.entity(i) for i in range(index.names.n_entities)]
+    yield index.names.graph_hashes, index.names.popularity.tolist(), index.names.case
+    source = NameCandidates(index.names)
+    for name in names:
+        yield [repr(each) for each in source.of_surface(name)]
+        yield [repr(entry) for entry in index.names.find(name)]
+        words = [word.lower() for word in name.split()]
+        yield [found.tolist() for found in index.names.holders(words)]
+    if index.fuzzy is not None:
+        asked = [name + "x" for name in names] + [name[1:] for name in names]
+        yield repr(index.fuzzy.search(asked, min_similarity=0.1)), index.fuzzy.graph_hashes
+    if index.dense is not None:
+        entities = [index.names.entity(i) for i in range(index.names.n_entities)]
+        vectors, found = index.dense.vectors(entities)
+        yield vectors.tolist(), found.tolist(), index.dense.mean.tolist()
+        queries = np.random.default_rng(0).standard_normal((4, vectors.shape[1]))
+        yield repr(index.dense.search(queries.astype(np.float32), 3))
+
+
+ASKED: dict[str, Callable[[Path], Iterator[Any]]] = {"graph": _graph, "index": _index}
+
+MODULES = {
+    "graph": ["kg_loaders"],
+    "index": ["kept.link_index", "entity_linking.dense.index"],
+}
+
+
+def _digest(asked: str, folder: Path) -> str:
+    digest = hashlib.sha256()
+    for answer in ASKED[asked](folder):
+        digest.update(repr(answer).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _forked(work: Callable[[], str]) -> tuple[str, str]:
+    """`("said", what work returned)`, `("refused", ...)` or `("crashed", ...)`."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.alarm(SECONDS)
+        try:
+            said = ["said", work()]
+        except (LinkingError, KeptError, KgError) as error:
+            said = ["refused", str(error)]
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
+            said = ["crashed", f"{type(error).__name__}: {error}"]
+        with os.fdopen(writes, "w") as sink:
+            json.dump(said, sink)
+        os._exit(0)
+    os.close(writes)
+    with os.fdopen(reads) as source:
+        told = source.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return "crashed", signal.Signals(os.WTERMSIG(status)).name
+    verdict, words = json.loads(told)
+    return verdict, words
+
+
+def _main() -> None:
+    given = json.load(sys.stdin)
+    for module in MODULES[given["asked"]]:
+        import_module(module)  # once, not in every fork
+    whole, asked, place = Path(given["folder"]), given["asked"], Path(given["place"])
+    verdict, right = _forked(lambda: _digest(asked, whole))
+    if verdict != "said":
+        raise SystemExit(f"the whole folder is {verdict}: {right}")
+    rows = []
+    for number, values in enumerate(given["damages"]):
+        copy = place / str(number)
+        shutil.copytree(whole, copy)
+        Damage(*values).do(copy)
+        verdict, told = _forked(lambda copy=copy: _digest(asked, copy))  # type: ignore[misc]
+        if verdict == "said":
+            verdict, told = ("same" if told == right else "DIFFERENT"), ""
+        elif verdict == "refused" and str(copy) not in told:
+            verdict, told = "crashed", f"names no file: {told}"
+        rows.append((verdict, told))
+        shutil.rmtree(copy)
+    sys.stdout.write(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    _main()
