@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: venv demo demo-methods test check bench wheel-test clean
+.PHONY: venv demo demo-methods test test-long check bench wheel-test clean
 
 venv: .venv/installed
 
@@ -21,6 +21,10 @@ demo-methods: venv
 
 test: venv
 	$(BIN)/pytest -q
+
+# The property tests alone, with examples of their own each time, and twenty times as many.
+test-long: venv
+	$(BIN)/pytest -q -m hypothesis --hypothesis-profile=long
 
 check: venv
 	$(BIN)/ruff check .

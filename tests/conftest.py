@@ -1,8 +1,13 @@
-"""Shared fixtures: a world of ten entities, paths to real data, and shape checking of `kept`."""
+"""Shared fixtures: a world of ten entities, paths to real data, and shape checking of `kept`.
+
+Nothing here is random from run to run: torch is seeded before every test, hypothesis tries the same
+examples. `make test-long` tries others, and `LONGER` times as many.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 install_import_hook(
@@ -26,6 +32,42 @@ from kg_loaders import (  # noqa: E402
     graph_from_records,
     seals,
 )
+
+LONGER = 20
+settings.register_profile("same", derandomize=True)
+settings.register_profile("long", deadline=None, print_blob=True)
+settings.load_profile("same")
+
+
+def seed_torch() -> None:
+    """Where torch is loaded; a torch that is not yet begins with a seed of its own, always it."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """The draws of a test depend on no other test."""
+    seed_torch()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> None:
+    """Nor do those of what several tests share, whichever of them is the first."""
+    if fixturedef.scope != "function":
+        seed_torch()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In the profile `long`, more examples also where a test says how many it tries."""
+    if config.getoption("--hypothesis-profile") != "long":
+        return
+    tests = {item.obj for item in items if isinstance(item, pytest.Function)}
+    for test in tests:  # there is no public way to a test's settings
+        if getattr(test, "is_hypothesis_test", False):
+            own = test._hypothesis_internal_use_settings
+            longer = settings(own, max_examples=LONGER * own.max_examples)
+            test._hypothesis_internal_use_settings = longer
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

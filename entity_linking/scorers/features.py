@@ -120,7 +120,7 @@ def name_likeness(surface: str, name: str) -> float:
     ends marked (Dice, which falls with every edit as an edit distance does and is cheaper).
 
     >>> name_likeness("PARIS", "Paris"), round(name_likeness("Turing", "Alan Turing"), 2)
-    (0.95, 0.63)
+    (0.95, 0.66)
     """
     surface, name = normalise(surface, fold=False)[0], normalise(name, fold=False)[0]
     if surface == name:
