@@ -12,13 +12,18 @@ from kept.errors import CheckpointError
 from kept.files import write_whole
 from kept.tasks.finetuning import FinetuneRun
 from kept.tasks.finetuning_scores import Answers
+from kept.tasks.task_example import clusters
 
 ANSWERS = "predictions.jsonl"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One item of a set: `index` counts the items of the file that were asked."""
+    """One item of a set: `index` counts the items of the set, those cut off with their text too.
+
+    `group`: items of one are not independent. Where the file was written before marks around
+    targets were left out of it, one text asked twice is two.
+    """
 
     index: int
     id: str
@@ -32,10 +37,11 @@ def write_answers(path: Path, run: FinetuneRun, predictions: Mapping[str, Answer
     rows = []
     for name, answers in predictions.items():
         data = run.asked[name]
+        groups = clusters(data.examples)
         for place, (example, answer) in enumerate(zip(data.examples, answers, strict=True)):
             row: dict[str, Any] = {
                 "set": name, "index": int(data.asked[place]), "id": example.linked.id,
-                "group": example.group, "gold": example.labels, "predicted": answer,
+                "group": groups[place], "gold": example.labels, "predicted": answer,
             }  # fmt: skip
             rows.append(json.dumps(row, ensure_ascii=False) + "\n")
     write_whole(path, "".join(rows))

@@ -45,7 +45,8 @@ class ComparedRow:
     """A method with one kind of knowledge: its score over all seeds.
 
     `pooled`: of the answers of all seeds together, groups of items drawn. `over_seeds`: the mean
-    of the seeds' scores with Student's interval, None for one seed. `n` items, asked once a seed.
+    of the seeds' scores with Student's interval, None for one seed. `n` items, asked once a seed;
+    of `n_asked` the others were cut off with their texts.
     """
 
     method: str
@@ -54,6 +55,7 @@ class ComparedRow:
     seeds: tuple[float, ...]
     over_seeds: Interval | None
     n: int
+    n_asked: int
     records: tuple[RunRecord, ...]
 
     @property
@@ -96,7 +98,7 @@ class Compared:
     """Everything that tables and reports read.
 
     `missing`: runs there was no time for. `left_out`: runs that would be no control, with why.
-    `baseline`: the majority's score.
+    `baseline`: the majority's score. `n_regrouped`: runs that were stored with other groups.
     """
 
     experiment: Experiment
@@ -105,6 +107,7 @@ class Compared:
     missing: tuple[str, ...]
     left_out: Mapping[str, str]
     baseline: float | None
+    n_regrouped: int = 0
 
     def conclusion(self, name: str) -> str:
         """What the pairs of a method say together: is it better, and is it what the facts say?"""
@@ -260,15 +263,14 @@ def summarise(
         arm: {seed: judge.counts(record) for seed, record in records.items()}
         for arm, records in arms.items()
     }
-    asked = runs.experiment.asked
-    bases = [judge.score(record.scores[asked]["baseline"]) for record in done.values()][:1]
     return Compared(
         experiment=runs.experiment,
         rows=tuple(_row(judge, arm, records, counts[arm]) for arm, records in arms.items()),
         pairs=tuple(_pairs(judge, arms, counts)),
         missing=tuple(missing),
         left_out=dict(left_out or {}),
-        baseline=bases[0] if bases else None,
+        baseline=next(map(judge.majority, done.values()), None),
+        n_regrouped=judge.n_regrouped(done.values()),
     )
 
 
@@ -278,7 +280,7 @@ def _row(
     experiment = judge.runs.experiment
     draws = generator(0, "compare", experiment.name)
     found = [record.scores[experiment.asked] for record in records.values()]
-    scores = [judge.score(each) for each in found]
+    scores = [judge.score(each) for each in counts.values()]
     return ComparedRow(
         method=arm[0],
         knowledge=arm[1],
@@ -286,6 +288,7 @@ def _row(
         seeds=tuple(scores),
         over_seeds=seed_interval(scores) if len(scores) > 1 else None,
         n=int(found[0]["n_scored"]),
+        n_asked=int(found[0]["n_asked"]),
         records=tuple(records.values()),
     )
 

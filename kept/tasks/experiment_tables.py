@@ -40,7 +40,7 @@ def score_cells(compared: Compared) -> list[list[str]]:
             ""
             if row.over_seeds is None
             else f"{row.over_seeds.estimate:.3f} ({_interval(row.over_seeds)})",
-            str(row.n),
+            str(row.n) if row.n == row.n_asked else f"{row.n} of {row.n_asked}",
         ]
         for row in compared.rows
     ]
@@ -142,12 +142,31 @@ def conditions(compared: Compared) -> str:
     """What a score here means, in one paragraph."""
     experiment = compared.experiment
     return (
-        f"Score: {experiment.metric} on {experiment.asked}. Intervals: bootstrap over groups of "
-        "items (the two entities, else the text), answers of all seeds pooled; p: randomisation "
-        "over groups; both hold for these seeds. The mean over seeds has Student's interval. "
+        f"Score: {experiment.metric} on {experiment.asked}.{_cut_off(compared)} Intervals: "
+        "bootstrap over groups of items (one text, or the same two entities), answers of all seeds "
+        "pooled; p: randomisation over groups; both hold for these seeds. The mean over seeds has "
+        f"Student's interval. {_regrouped(compared)}"
         "No graph holds a triple between two entities that dev or test ask about. "
         f"{_first_stage(compared)} A verdict needs interval and test at 5 %, p with Holm's "
         "correction."
+    )
+
+
+def _cut_off(compared: Compared) -> str:
+    n = max((row.n_asked - row.n for row in compared.rows), default=0)
+    if not n:
+        return ""
+    counts = "count as wrong" if compared.experiment.metric == "official" else "are not counted"
+    return f" {n} items whose targets were cut off with their texts {counts}."
+
+
+def _regrouped(compared: Compared) -> str:
+    if not compared.n_regrouped:
+        return ""
+    return (
+        f"{compared.n_regrouped} of the runs were stored with other groups, in which one text "
+        "asked twice could be two: they are grouped anew here, intervals in their own files are "
+        "not. "
     )
 
 

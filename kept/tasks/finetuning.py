@@ -92,8 +92,15 @@ class FinetuneRun:
                 generator=generator(config.training.seed, "bootstrap", name),
                 format=config.format,
                 train=self.train.examples,
+                cut_off=list(zip(data.cut_off, answers_cut_off, strict=True)),
             )
-            for answers in (predicted, self.baseline.answers(data.examples, kind))
+            for answers, answers_cut_off in (
+                (predicted, [()] * len(data.cut_off)),
+                (
+                    self.baseline.answers(data.examples, kind),
+                    self.baseline.answers(data.cut_off, kind),
+                ),
+            )
         ]
         known = set(question.labels)
         n_unknown = sum(not known.issuperset(example.labels) for example in data.examples)

@@ -54,13 +54,15 @@ def prepared(
 ) -> list[TaskExample]:
     """Examples with marked targets and the links that `knowledge` leaves (see `controlled_text`).
 
-    A pair stays: it also says which examples are not independent.
+    Pair and unmarked text stay: they also say which examples are not independent.
     """
     changed = []
     for example in examples:
         linked = controlled_text(example.linked, knowledge, entities)
         linked, targets = mark_targets(linked, example.targets, MARKERS[markers])
-        changed.append(dataclasses.replace(example, linked=linked, targets=targets))
+        changed.append(
+            dataclasses.replace(example, linked=linked, targets=targets, source=example.unmarked)
+        )
     return changed
 
 
@@ -69,8 +71,9 @@ class TaskData:
 
     Facts between the two entities of an example's pair are never shown. A batch has
     `target_spans` and, unless `labels` (class to number) is None, what the task's loss reads.
-    An example whose target is cut off by `max_words` is left out and counted in `skipped`; where
-    the *view* then cuts a target, it is read at the first node. A word without a node is not asked.
+    An example whose target is cut off by `max_words` is left out, counted in `skipped` and put into
+    `cut_off`; where the *view* then cuts a target, it is read at the first node. A word without a
+    node is not asked.
     """
 
     def __init__(
@@ -95,7 +98,9 @@ class TaskData:
             for found, example in zip(words, examples, strict=True)
         ]
         self.asked = np.flatnonzero(is_asked)
-        self.skipped = {CUT: n} if (n := len(examples) - len(self.asked)) else {}
+        cut_off = np.flatnonzero(~np.array(is_asked, np.bool_)).tolist()
+        self.cut_off = [_slim(examples[i], view) for i in cut_off]
+        self.skipped = {CUT: len(cut_off)} if cut_off else {}
         self.examples = [_slim(examples[i], view) for i in self.asked.tolist()]
         self._words = [words[i] for i in self.asked.tolist()]
         self._hidden = [_exclusion(example, graph) for example in self.examples]

@@ -19,6 +19,7 @@ from kept.evaluation.tagging import span_counts
 from kept.heads.model import MULTI, TAGGING
 from kept.tasks.finetuning_examples import OUTSIDE, TaskExample
 from kept.tasks.official_scores import official_score
+from kept.tasks.task_example import clusters
 
 Answers = Sequence[tuple[str, ...]]
 """Labels of every item: one, any number, or one a word."""
@@ -58,6 +59,7 @@ def scores(
     generator: np.random.Generator,
     format: str = "",
     train: Sequence[TaskExample] = (),
+    cut_off: Sequence[tuple[TaskExample, tuple[str, ...]]] = (),
 ) -> dict[str, Any]:
     """All scores of a task as plain values.
 
@@ -65,12 +67,13 @@ def scores(
     "strict"), of words for tagging. `micro`, `macro`: precision, recall and F1: over items and the
     mean over classes; for typing over labels and the mean over items (loose); for tagging over
     spans. `no_relation` is never counted as a find in `micro`. Intervals are bootstraps over groups
-    of examples (`TaskExample.group`), and have no bounds where there are fewer than two groups.
+    of examples (`kept.tasks.task_example.clusters`), without bounds where there are fewer than two.
     `official`: the score of the task's owners, where the file's `format` has one
-    (`kept.tasks.official_scores`); some tell what was seen in `train`.
+    (`kept.tasks.official_scores`); some tell what was seen in `train`. It alone counts what is
+    `cut_off`: questions that could not be read, each with the answer that is counted for it.
     """
     gold = [example.labels for example in asked]
-    groups = [example.group for example in asked]
+    groups = clusters(asked)
     if problem_type == TAGGING:
         right = [[p == g for p, g in zip(*pair, strict=True)] for pair in _pairs(predicted, gold)]
         counts = np.array(span_counts(predicted, gold), np.int64).reshape(-1, 3)
@@ -91,7 +94,7 @@ def scores(
         found["macro"] = _loose_macro(predicted, gold)
     elif problem_type != TAGGING:
         found["macro"] = _macro(predicted, gold)
-    official = official_score(format, predicted, asked, train, generator)
+    official = official_score(format, predicted, asked, train, generator, cut_off=cut_off)
     return found if official is None else found | {"official": official}
 
 

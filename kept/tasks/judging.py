@@ -5,7 +5,7 @@ Axis legend: item, cluster (items of one group), count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.errors import EvaluationError
+from kept.errors import CheckpointError, EvaluationError
 from kept.evaluation.paired import Value, by_cluster, f1_value
 from kept.evaluation.tagging import span_counts
 from kept.heads.model import TAGGING
@@ -22,8 +22,10 @@ from kept.tasks.assembly import read_sets
 from kept.tasks.experiment import RunRecord
 from kept.tasks.experiment_runs import ExperimentRuns, RunKey
 from kept.tasks.finetuning_examples import TASKS, TaskExample
+from kept.tasks.finetuning_scores import Answers, Baseline
 from kept.tasks.method_runs import BASELINE
 from kept.tasks.official_scores import OFFICIAL
+from kept.tasks.task_example import clusters
 
 Floats = NDArray[np.float64]
 
@@ -59,34 +61,74 @@ class Judge:
 
     def _answers(self, record: RunRecord) -> list[Answer]:
         path = self.runs.folder / record.run / ANSWERS
-        return read_answers(path, self.runs.experiment.asked)
+        answers = read_answers(path, self.runs.experiment.asked)
+        last = max((answer.index for answer in answers), default=-1)
+        if last >= len(self._asked):
+            raise CheckpointError(
+                f"{path} answers item {last}, but {len(self._asked)} are asked; the data are not "
+                "those of the run: remove its folder and run kept compare"
+            )
+        return answers
 
     def counts(self, record: RunRecord) -> Floats:
-        """Sums `[cluster count]` of a run's answers."""
+        """Sums `[cluster count]` of a run's answers; in official scores of all that was asked."""
         experiment, answers = self.runs.experiment, self._answers(record)
-        counts = (
-            self._official(answers)
-            if experiment.metric == "official"
-            else _right_found_wanted(experiment.metric, experiment.task, answers)
+        items = [answer.index for answer in answers]
+        if experiment.metric == "official":
+            cut_off = sorted(set(range(len(self._asked))) - set(items))
+            predicted = [answer.predicted for answer in answers] + [()] * len(cut_off)
+            items += cut_off
+            counts = self._official(predicted, items)
+        else:
+            counts = _right_found_wanted(experiment.metric, experiment.task, answers)
+        return by_cluster(counts, [self._clusters[item] for item in items])
+
+    def score(self, counts: Floats) -> float:
+        """The metric of a run's `counts`."""
+        return float(self.value(counts.sum(0)[None])[0])
+
+    def majority(self, record: RunRecord) -> float:
+        """The majority's score, on what the run was asked; it answers what is cut off, too."""
+        metric, task = self.runs.experiment.metric, self.runs.experiment.task
+        if metric != "official":
+            found = record.scores[self.runs.experiment.asked]["baseline"][metric]
+            return float(found["f1" if metric == "micro" else "estimate"])
+        kind = TASKS[task["task"]].problem_type
+        answers = Baseline.of(self._sets["train"], kind).answers(self._asked, kind)
+        return self.score(self._official(answers, range(len(self._asked))))
+
+    def n_regrouped(self, records: Iterable[RunRecord]) -> int:
+        """How many runs were stored with other groups than the data have.
+
+        Before marks around targets were left out of the groups, one text asked twice was two. What
+        is computed here takes the groups of the data.
+        """
+        return sum(
+            _differ([a.group for a in answers], [self._clusters[a.index] for a in answers])
+            for answers in map(self._answers, records)
         )
-        return by_cluster(counts, [answer.group for answer in answers])
 
-    def score(self, scores: Mapping[str, Any]) -> float:
-        """The metric's estimate among a set's scores."""
-        metric = self.runs.experiment.metric
-        return float(scores[metric]["f1" if metric == "micro" else "estimate"])
-
-    def _official(self, answers: list[Answer]) -> Floats:
-        asked = self._sets[self.runs.experiment.asked]
+    def _official(self, answers: Answers, items: Sequence[int]) -> Floats:
         return OFFICIAL[self.runs.experiment.task["format"]].parts(
-            [answer.predicted for answer in answers],
-            [asked[answer.index] for answer in answers],
-            self._sets["train"],
+            answers, [self._asked[item] for item in items], self._sets["train"]
         )
+
+    @property
+    def _asked(self) -> list[TaskExample]:
+        return self._sets[self.runs.experiment.asked]
+
+    @cached_property
+    def _clusters(self) -> list[str]:
+        return clusters(self._asked)
 
     @cached_property
     def _sets(self) -> dict[str, list[TaskExample]]:
         return read_sets(self.runs.config(RunKey(BASELINE, "off", 0)), self.runs.data.graph)[0]
+
+
+def _differ(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two lists of keys put the items together in different ways."""
+    return not len({*zip(one, other, strict=True)}) == len({*one}) == len({*other})
 
 
 def _right_found_wanted(metric: str, task: Mapping[str, Any], answers: list[Answer]) -> Floats:

@@ -29,6 +29,7 @@ from kept.tasks.finetuning import FinetuneRun, Set
 from kept.tasks.finetuning_examples import TaskExample
 from kept.tasks.finetuning_scores import Answers
 from kept.tasks.link_errors import KINDS, Kind, LinkErrors
+from kept.tasks.task_example import clusters
 from kept.training.log import COLOURS
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
@@ -110,7 +111,7 @@ def _lost(
     kind: Kind,
     share: float,
 ) -> tuple[float, float | None, float | None]:
-    groups = [example.group for example in examples]
+    groups = clusters(examples)
     estimate = float((clean - spoilt).mean())
     if len(set(groups)) < 2:
         return estimate, None, None

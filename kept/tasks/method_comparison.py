@@ -35,7 +35,6 @@ from kept.objectives.relation_pairs import joined_pairs
 from kept.randomness import generator
 from kept.tasks.completion_comparison import data_fingerprint
 from kept.tasks.controls import COMPARED, Knowledge
-from kept.tasks.finetuning_examples import TaskExample
 from kept.tasks.finetuning_scores import Baseline
 from kept.tasks.method_runs import (
     BASELINE,
@@ -45,6 +44,7 @@ from kept.tasks.method_runs import (
     drop_weights,
     objectives_of,
 )
+from kept.tasks.task_example import TaskExample, clusters
 from kept.tasks.wk_completion import CompletionSplit
 from kept.training.log import Reporter
 from kept.training.wordgraphs import linked_entities
@@ -217,7 +217,7 @@ def _row(
     interval = bootstrap_interval(
         right,
         generator=generator(runs.config.seed, "bootstrap", setting),
-        clusters=[item.group for item in runs.asked[setting]],
+        clusters=clusters(runs.asked[setting]),
         n_resamples=runs.config.n_resamples,
     )
     return Row(setting, name, knowledge, interval, len(right))
@@ -231,7 +231,7 @@ def _difference(
     ours: NDArray[np.float64],
     right: Mapping[tuple[str, Knowledge], NDArray[np.float64]],
 ) -> Difference:
-    groups = [item.group for item in runs.asked[setting]]
+    groups = clusters(runs.asked[setting])
     seed, n_resamples = runs.config.seed, runs.config.n_resamples
     interval = paired_bootstrap_interval(
         ours,

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.errors import EvaluationError
-from kept.tasks.task_example import Document, TaskExample
+from kept.evaluation.paired import by_cluster
+from kept.tasks.task_example import Document, TaskExample, clusters
 
 Floats = NDArray[np.float64]
 Answers = Sequence[tuple[str, ...]]
@@ -24,13 +25,15 @@ NO_RELATION = "no_relation"
 """TACRED's class for a pair without a relation."""
 ACCEPTABLE = "1"
 """CoLA's positive class."""
+WITHOUT_CUT_OFF = "without questions cut off with the text"
 
 
 @dataclass(frozen=True)
 class Official:
     """`parts(predicted, asked, train) -> [item part]`; `values([draw part])` by name, `[draw]`.
 
-    The first of the values is the score, the others stand beside it.
+    The first of the values is the score, the others stand beside it. An answer without a label, to
+    a question that was not read, is wrong in every score.
     """
 
     parts: Callable[[Answers, Sequence[TaskExample], Sequence[TaskExample]], Floats]
@@ -43,34 +46,36 @@ def official_score(
     asked: Sequence[TaskExample],
     train: Sequence[TaskExample],
     generator: np.random.Generator,
+    *,
+    cut_off: Sequence[tuple[TaskExample, tuple[str, ...]]] = (),
 ) -> dict[str, Any] | None:
     """Name, estimate and 95 % bootstrap interval over groups, with what stands beside.
 
-    None for a format without a score of its own. `n` counts groups (`TaskExample.group`); there are
-    no bounds where there are fewer than two.
+    None for a format without a score of its own. `n` counts groups (`task_example.clusters`); there
+    are no bounds where there are fewer than two. Questions that are `cut_off` count, each with the
+    answer given with it: none is wrong. Where there are some, `n_cut_off` says how many, and the
+    score without them stands beside.
     """
     kind = OFFICIAL.get(format)
     if kind is None:
         return None
-    sums = _by_group(kind.parts(predicted, asked, train), asked)
+    everything = [*asked, *(example for example, _ in cut_off)]
+    answers = [*predicted, *(answer for _, answer in cut_off)]
+    sums = by_cluster(kind.parts(answers, everything, train), clusters(everything))
     n = len(sums)
     found = {name: float(value[0]) for name, value in kind.values(sums.sum(0)[None]).items()}
+    if cut_off:
+        parts = kind.parts(predicted, asked, train).sum(0)[None]
+        found[WITHOUT_CUT_OFF] = float(next(iter(kind.values(parts).values()))[0])
     name, low, high = next(iter(found)), None, None
     if n > 1:
         drawn = generator.multinomial(n, np.full(n, 1 / n), size=N_RESAMPLES) @ sums
         low, high = np.quantile(kind.values(drawn)[name], [0.025, 0.975]).tolist()
     estimate = found.pop(name)
     return {
-        "name": name, "estimate": estimate, "low": low, "high": high, "n": n, "beside": found,
+        "name": name, "estimate": estimate, "low": low, "high": high, "n": n,
+        "n_cut_off": len(cut_off), "beside": found,
     }  # fmt: skip
-
-
-def _by_group(parts: Floats, asked: Sequence[TaskExample]) -> Floats:
-    numbers: dict[str, int] = {}
-    ids = np.array([numbers.setdefault(e.group, len(numbers)) for e in asked], np.int64)
-    sums = np.zeros((len(numbers), parts.shape[1]))
-    np.add.at(sums, ids, parts)
-    return sums
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
@@ -98,10 +103,10 @@ def _semeval_parts(
     parts = np.zeros((len(asked), 3, len(names)))
     numbers = {name: i for i, name in enumerate(names)}
     for item, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
-        for place, label in ((1, ours[0]), (2, theirs)):
+        for place, label in ((1, ours[0] if ours else ""), (2, theirs)):
             if _undirected(label) in numbers:
                 parts[item, place, numbers[_undirected(label)]] = 1
-        if ours[0] == theirs and _undirected(theirs) in numbers:
+        if ours == (theirs,) and _undirected(theirs) in numbers:
             parts[item, 0, numbers[_undirected(theirs)]] = 1
     return parts.reshape(len(asked), -1)
 
@@ -113,7 +118,8 @@ def _semeval_values(sums: Floats) -> dict[str, Floats]:
     """
     right, found, wanted = np.split(sums, 3, axis=1)
     asked = (wanted > 0).astype(np.float64)
-    each = _prf(right, found, wanted, "macro F1 of 9 relations, directed, without Other")
+    name = f"macro F1 of {right.shape[1]} relations, directed, without Other"
+    each = _prf(right, found, wanted, name)
     return {name: _ratio((asked * value).sum(1), asked.sum(1)) for name, value in each.items()}
 
 
@@ -125,8 +131,9 @@ def _undirected(label: str) -> str:
 def _tacred_parts(
     predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
 ) -> Floats:
+    nothing = (NO_RELATION,)
     rows = [
-        (p == e.labels != (NO_RELATION,), p != (NO_RELATION,), e.labels != (NO_RELATION,))
+        (p == e.labels != nothing, p not in ((), nothing), e.labels != nothing)
         for p, e in zip(predicted, asked, strict=True)
     ]
     return np.array(rows, np.float64).reshape(-1, 3)
@@ -219,8 +226,9 @@ def _ultrafine_values(sums: Floats) -> dict[str, Floats]:
 def _cola_parts(
     predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
 ) -> Floats:
-    ours = np.array([p == (ACCEPTABLE,) for p in predicted], bool)
     theirs = np.array([e.labels == (ACCEPTABLE,) for e in asked], bool)
+    said = np.array([p == (ACCEPTABLE,) for p in predicted], bool)
+    ours = np.where([not p for p in predicted], ~theirs, said)
     cells = (ours & theirs, ~ours & ~theirs, ours & ~theirs, ~ours & theirs)
     return np.stack(cells, axis=1).astype(np.float64)
 

@@ -40,6 +40,7 @@ class TaskExample:
     to be typed, the words to be tagged; none for a whole text. `labels`: one for a relation or a
     text, any number for a mention or a pair of a document, one a word for tagging. `pair`: entities
     whose facts would give the answer away and are never shown. `place`: where in a document it is.
+    `source`: the text as it was before marks went in around the targets.
     """
 
     linked: LinkedText
@@ -47,13 +48,44 @@ class TaskExample:
     targets: tuple[Mention, ...] = ()
     pair: tuple[str, str] | None = None
     place: DocumentPair | None = None
+    source: str | None = field(default=None, repr=False)
+
+    @property
+    def unmarked(self) -> str:
+        """The text without the marks around its targets."""
+        return self.linked.text if self.source is None else self.source
 
     @property
     def group(self) -> str:
-        """Examples of one group are not independent: a document, two entities, else a text."""
+        """What an example is about: a document, two entities, else a text."""
         if self.place:
             return self.place.document.title
-        return "\t".join(sorted(self.pair)) if self.pair else self.linked.text
+        return "\t".join(sorted(self.pair)) if self.pair else self.unmarked
+
+
+def clusters(examples: Sequence[TaskExample]) -> list[str]:
+    """Return a key for each example; examples of one key are not independent.
+
+    Those of one `group` are not, nor are those that ask about one text, as it was before marks
+    went in. The key is the group of the first of them.
+
+    >>> a, b = (TaskExample(LinkedText(f"{m} x {m}", ()), ("r",), source="x") for m in "#@")
+    >>> clusters([a, b])
+    ['x', 'x']
+    """
+    parent: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root(key: tuple[str, str]) -> tuple[str, str]:
+        while parent.setdefault(key, key) != key:
+            parent[key] = key = parent[parent[key]]
+        return key
+
+    keys = [("group", example.group) for example in examples]
+    for key, example in zip(keys, examples, strict=True):
+        if not example.place:
+            parent[root(("text", example.unmarked))] = root(key)
+    first: dict[tuple[str, str], str] = {}
+    return [first.setdefault(root(key), key[1]) for key in keys]
 
 
 def from_relation(example: RelationExample) -> TaskExample:

@@ -36,9 +36,11 @@ def data(
     examples: list[RelationExample],
     world: KnowledgeGraph,
 ) -> Path:
-    """The files that a hash is made of."""
+    """The files that a hash is made of; no two examples are of one pair, each is its own group."""
     root = tmp_path_factory.mktemp("reports")
-    for name, part in (("train", examples[N : 2 * N]), ("dev", examples[:N])):
+    examples = list({(e.head, e.tail): e for e in examples}.values())
+    assert len(examples) > N
+    for name, part in (("train", examples[N:]), ("dev", examples[:N])):
         lines = [json.dumps(wiki80_row(example)) for example in part]
         (root / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
     world.save(root / "kg")
@@ -59,6 +61,7 @@ def write_run(runs: ExperimentRuns, key: RunKey, answers: list[str]) -> RunRecor
     shares = dict.fromkeys(("precision", "recall", "f1"), 0.0)
     score = {
         "accuracy": {"estimate": n_right / len(answers)}, "n_scored": len(answers),
+        "n_asked": len(answers),
         "micro": shares, "macro": shares,
     }  # fmt: skip
     record = RunRecord(
@@ -73,6 +76,45 @@ def write_run(runs: ExperimentRuns, key: RunKey, answers: list[str]) -> RunRecor
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (runs.folder / record.run / ANSWERS).write_text(text, encoding="utf-8")
     return runs._keep(record)
+
+
+def test_one_text_asked_twice_is_one_group_also_in_runs_stored_before(
+    examples: list[RelationExample], world: KnowledgeGraph, tmp_path: Path
+) -> None:
+    rows = [wiki80_row(example) for example in examples[:N]]
+    for row in rows:
+        row["h"].pop("id"), row["t"].pop("id")  # no pair: a text is what is asked about
+    twice = [{**row, "h": row["t"], "t": row["h"]} for row in rows]  # other marks, the same text
+    root = tmp_path / "data"
+    root.mkdir()
+    for name, part in (("dev", [*rows, *twice]), ("train", rows)):
+        text = "\n".join(map(json.dumps, part))
+        (root / f"{name}.txt").write_text(text, encoding="utf-8")
+    world.save(root / "kg")
+    task = experiment_of("x").task | {"format": "semeval", "keep_repeats": True}
+    experiment = Experiment(name="twice", task=task, methods={"kbert": {}})
+    runs = ExperimentRuns(experiment, root, tmp_path / "runs")
+    for key, answers in ((RunKey("none", "off", 0), "az"), (RunKey("kbert", "true", 0), "aa")):
+        write_run(runs, key, list(answers) * N)
+    compared = finished(runs)
+    n_texts = len({example.linked.text for example in examples[:N]})
+    assert {row.pooled.n for row in compared.rows} == {n_texts}
+    assert compared.pairs[0].difference.n == n_texts
+    assert compared.n_regrouped == 2
+    assert "2 of the runs were stored with other groups" in conditions(compared)
+    for row in compared.rows:
+        path = runs.folder / row.record.run / ANSWERS
+        stored = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for answer in stored:
+            answer["group"] = rows[answer["index"] % N]["token"]
+            answer["group"] = " ".join(answer["group"])
+        text = "".join(json.dumps(answer) + "\n" for answer in stored)
+        path.write_text(text, encoding="utf-8")
+    assert finished(runs).n_regrouped == 0
+    assert "other groups" not in conditions(finished(runs))
+    path.write_text(text.replace('"index": 0,', '"index": 80,'), encoding="utf-8")
+    with pytest.raises(CheckpointError, match="answers item 80, but 80 are asked"):
+        finished(runs)
 
 
 def say(compared: Compared) -> tuple[list[tuple[str, Knowledge, int]], str]:
@@ -192,10 +234,10 @@ def test_won_is_right_in_more_than_half_of_the_seeds(
 
 
 def test_tags_are_right_word_by_word(data: Path, tmp_path: Path) -> None:
-    lines = "a\tO\nb\tX\n\n" * 3
+    lines = "".join(f"a{i}\tO\nb\tX\n\n" for i in range(3))
     (tmp_path / "tags.txt").write_text(lines, encoding="utf-8")
     file = str(tmp_path / "tags.txt")
-    task = experiment_of("x").task | {"task": "tagging", "format": "conll"}
+    task = experiment_of("x").task | {"task": "tagging", "format": "conll", "keep_repeats": True}
     tagging = Experiment(
         name="tags", task=task | {"train": file, "dev": file}, methods={"kbert": {}}
     )

@@ -29,7 +29,7 @@ def compared(*pairs: ComparedPair, seeds: tuple[int, int] = (2, 2), missing: Any
     """`seeds`: of the baseline and of the method."""
     record = RunRecord("r", "e", "kbert", "true", 0, {}, {}, {})
     rows = [
-        ComparedRow(name, knowledge, pairs[0].difference, (0.5,) * n, None, 9, (record,))
+        ComparedRow(name, knowledge, pairs[0].difference, (0.5,) * n, None, 9, 9, (record,))
         for (name, knowledge), n in zip(((BASELINE, "off"), ("kbert", "true")), seeds, strict=True)
     ]
     experiment = Experiment(name="e", task={"task": "relation"}, methods={"kbert": {}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pickle
 from typing import Any
 
@@ -20,6 +21,7 @@ from kept.heads.model import MULTI, SINGLE, TAGGING
 from kept.tasks.controls import KNOWLEDGE, controlled_graph, n_joined, without_pairs
 from kept.tasks.finetuning_data import CUT, TaskData, pair_ids, prepared
 from kept.tasks.finetuning_examples import TaskExample
+from kept.tasks.task_example import clusters
 from kept.training.stream import BatchStream
 from kg_loaders import KnowledgeGraph
 
@@ -53,6 +55,38 @@ def sentence(head: str, tail: str, label: str = "P17", n_words: int = 0) -> Task
     places = (Mention(start, start + 5), Mention(start + 10, start + 16))
     links = tuple(gold_link(m.start, m.end, e) for m, e in zip(places, (head, tail), strict=True))
     return TaskExample(LinkedText(text, links), (label,), places, (head, tail))
+
+
+@pytest.mark.parametrize("markers", ["none", "ernie", "kadapter"])
+def test_one_sentence_asked_twice_is_one_group(markers: str) -> None:
+    one = dataclasses.replace(sentence("Q90", "Q64"), pair=None)
+    other = dataclasses.replace(one, targets=one.targets[::-1])
+    third = dataclasses.replace(sentence("Q90", "Q64", n_words=1), pair=None)
+    examples = prepared([one, other, third], markers=markers, knowledge="true")
+    assert (examples[0].linked.text == examples[1].linked.text) == (markers == "none")
+    assert clusters(examples) == [one.linked.text, one.linked.text, third.linked.text]
+    again = prepared(examples, markers=markers, knowledge="true")
+    assert [example.group for example in again] == clusters(examples)
+
+
+def test_examples_are_of_one_group_by_text_or_by_pair() -> None:
+    """Chains hold together; the loop below joins lists of indices until nothing changes."""
+    texts, pairs = "aabcdde", [None, (1, 2), (2, 1), (3, 4), (4, 3), (5, 6), None]
+    examples = [
+        TaskExample(LinkedText(text, ()), ("r",), (), None if p is None else (str(p[0]), str(p[1])))
+        for text, p in zip(texts, pairs, strict=True)
+    ]
+    groups = [{i} for i in range(len(examples))]
+    for i, j in itertools.product(range(len(examples)), repeat=2):
+        same_pair = examples[i].pair and {*examples[i].pair} == {*(examples[j].pair or ())}
+        if texts[i] == texts[j] or same_pair:
+            joined = groups[i] | groups[j]
+            for k in joined:
+                groups[k] = joined
+    keys = clusters(examples)
+    for i, j in itertools.product(range(len(examples)), repeat=2):
+        assert (keys[i] == keys[j]) == (j in groups[i])
+    assert len(set(keys)) == 3
 
 
 def made(
@@ -155,6 +189,7 @@ def test_a_cut_target_leaves_the_example_out_and_a_cut_word_is_not_asked(
     short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_words=50)
     data = made([long, short], small_graph, tokenizer)
     assert (len(data), data.asked.tolist(), data.skipped) == (1, [1], {CUT: 1})
+    assert [example.targets for example in data.cut_off] == [long.targets]
     tags = dataclasses.replace(long, labels=("P1", "P17"), pair=None)
     tagged = made([tags], small_graph, tokenizer, problem_type=TAGGING)
     batch = tagged.sample(0, epoch=0, seed=0)

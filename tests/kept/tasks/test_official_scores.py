@@ -169,3 +169,53 @@ def test_cola_and_wic() -> None:
 def test_one_group_has_no_interval() -> None:
     found = score("wic", single("1"), asked(single("1")))
     assert (found["estimate"], found["low"], found["high"], found["n"]) == (1.0, None, None, 1)
+
+
+CUT = [("semeval", "A-B(e1,e2)"), ("tacred", "a"), ("cola", "1"), ("cola", "0"), ("wic", "1")]
+
+
+@pytest.mark.parametrize(("format", "label"), CUT)
+def test_what_is_cut_off_is_wrong(format: str, label: str) -> None:
+    """397 of 400 cut off, 3 right: the score is not that of the three."""
+    others = {"cola": {"1": "0", "0": "1"}[label] if format == "cola" else ""}
+    read = single([label, others.get(format) or label, label])
+    cut_off = [(example, ()) for example in asked(single([label] * 397))]
+    draws = generator(0, "t")
+    found = official_score(format, read, asked(read), (), draws, cut_off=cut_off)
+    alone = score(format, read, asked(read))
+    assert found is not None
+    assert alone["estimate"] == 1.0
+    assert (alone["n_cut_off"], found["n_cut_off"], found["n"]) == (0, 397, 397)
+    assert found["estimate"] < 0.02
+    assert found["beside"]["without questions cut off with the text"] == 1.0
+    right = [(example, (label,)) for example, _ in cut_off]  # an answer that needs no reading
+    told = official_score(format, read, asked(read), (), draws, cut_off=right)
+    assert told is not None
+    assert told["estimate"] == 1.0
+
+
+def test_what_is_cut_off_is_missed_in_scores_of_sets() -> None:
+    typed = asked([("person", "artist"), ("place",)])
+    found = official_score(
+        "ultrafine", [("person", "artist")], typed[:1], (), generator(0, "t"),
+        cut_off=[(typed[1], ())],
+    )  # fmt: skip
+    assert found is not None
+    precision, recall = 1.0, 0.5
+    assert found["estimate"] == pytest.approx(2 * precision * recall / (precision + recall))
+    document = of_document(
+        "A", ((0, "r", 1), (1, "s", 0)), ((0, 1), (1, 0)), (("Paris",), ("France",))
+    )
+    found = official_score(
+        "docred", [("r",)], document[:1], (), generator(0, "t"), cut_off=[(document[1], ())]
+    )
+    assert found is not None
+    assert (found["beside"]["precision"], found["beside"]["recall"]) == (1.0, 0.5)
+
+
+@pytest.mark.parametrize("n", [1, 9, 12])
+def test_relations_are_counted_and_not_taken_for_nine(n: int) -> None:
+    names = [f"R{i}-X(e1,e2)" for i in range(n)] + ["Other"]
+    found = score("semeval", single(names), asked(single(names)))
+    assert found["name"] == f"macro F1 of {n} relations, directed, without Other"
+    assert found["estimate"] == 1.0
