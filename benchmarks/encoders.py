@@ -42,14 +42,14 @@ from entity_linking.mentions import LinkedText, Mention
 from experiments.pretraining.data import read_corpus
 from kept import hosts
 from kept.batches import KnowledgeBatch, pack
+from kept.completion.atlas import linked_texts
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import NodeKind
 from kept.layers import packing
 from kept.methods import METHODS
-from kept.tasks.atlas import linked_texts
-from kept.training.methods import builder_for
+from kept.pretraining.assembly import builder_for
 from kg_loaders import KnowledgeGraph, atlas
 
 MODES = ("forward", "step", "step, dropout")

@@ -43,14 +43,9 @@ from entity_linking.parts import Scores
 from entity_linking.scorers.context_words import words_of
 from entity_linking.scorers.features import TypeScorer
 from entity_linking.scorers.mix import DEFAULT_WEIGHTS, Normalisation, default_scorers, normalised
+from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.rerank_table import RerankTable, tabulate, targets
-from entity_linking.scorers.reranker import (
-    RerankSettings,
-    fit_tables,
-    relative_logits,
-    split_by_text,
-    with_gold,
-)
+from entity_linking.scorers.reranker import fit_tables, relative_logits, split_by_text, with_gold
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 from kg_loaders.lines import read_lines

@@ -15,12 +15,12 @@ import torch
 from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
-from kept.cli.compare_run import data_root, find_experiment, stopping
 from kept.cli.progress import TrainingProgress
 from kept.cli.training_run import asked_to_stop
-from kept.tasks.controls import KNOWLEDGE
-from kept.tasks.experiment import Experiment
-from kept.tasks.experiment_runs import ExperimentRuns, RunKey
+from kept.comparison.experiment import Experiment
+from kept.comparison.find import data_root, find_experiment, stopping
+from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.controls.conditions import KNOWLEDGE
 
 
 def main() -> None:

@@ -31,11 +31,11 @@ from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.places import nodes_of, target_spans, text_nodes
 from kept.graphs.views import KnowBERTView, View
-from kept.linking import Choice, choices
+from kept.linking.knowbert import Choice, choices
 from kept.methods import method, method_of
 from kept.outputs import KnowledgeOutput
+from kept.pretraining.assembly import builder_for, require_options, view_for
 from kept.randomness import generator, torch_seed
-from kept.training.methods import builder_for, require_options, view_for
 from kg_loaders import KnowledgeGraph, graph_from_records
 
 Saved = TypeVar("Saved")

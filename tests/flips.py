@@ -163,7 +163,7 @@ def _index(folder: Path) -> Iterator[Any]:
     import numpy as np
 
     from entity_linking.names import NameCandidates
-    from kept.link_index import LinkIndex
+    from kept.linking.index import LinkIndex
 
     index = LinkIndex.open(folder)
     names = index.names.names(range(index.names.n_names))
@@ -190,7 +190,7 @@ ASKED: dict[str, Callable[[Path], Iterator[Any]]] = {"graph": _graph, "index": _
 
 MODULES = {
     "graph": ["kg_loaders"],
-    "index": ["kept.link_index", "entity_linking.dense.index"],
+    "index": ["kept.linking.index", "entity_linking.dense.index"],
 }
 
 

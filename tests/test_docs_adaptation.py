@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kept.cli.settings import read_setting
-from kept.tasks.finetuning_config import FinetuneConfig
+from kept.finetuning.config import FinetuneConfig
 
 PAGE = (Path(__file__).parent.parent / "docs/adaptation.md").read_text(encoding="utf-8")
 LEAST = {

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from entity_linking.errors import LinkingError
 from entity_linking.parts import Scores
 from entity_linking.scorers.candidate_rows import Ints
+from entity_linking.scorers.rerank_parts import RerankRecord, RerankSettings, Weights, standard
 from entity_linking.scorers.rerank_table import RerankTable, targets
-from entity_linking.scorers.reranker import RerankRecord, RerankSettings, Weights, standard
 
 
 def train_weights(

@@ -28,72 +28,28 @@ import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scorer, Scores
+from entity_linking.scorers.rerank_parts import (
+    DEFAULTS,
+    RerankRecord,
+    RerankSettings,
+    Weights,
+    standard,
+)
 from entity_linking.scorers.rerank_table import RerankTable, feature_names, tabulate, targets
 
 FORMAT = "kept-reranker-1"
 MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
-
-Weights = dict[str, NDArray[np.float64]]
-
-
-@dataclass(frozen=True, slots=True)
-class RerankSettings:
-    """How a re-ranker is trained.
-
-    `absent`: a mention whose gold entity is not among its candidates trains NIL ("nil", which is
-    what the linker should then answer) or is left out ("skip"). Mentions without a candidate are
-    always left out: nothing about them is to be decided. Training ends after `epochs`, or when
-    the held-out loss has not fallen for `patience` epochs; the best epoch is kept. `hidden` is 0
-    because hidden units fit the entities of the training texts: trained on T-REx, 16 of them nearly
-    halve the held-out loss, are no more accurate on entities that training had not seen, and less
-    on Wiki80 (`benchmarks/linking_rerankers.py`).
-    """
-
-    seed: int = 0
-    epochs: int = 40
-    patience: int = 4
-    hidden: int = 0
-    learning_rate: float = 0.01
-    weight_decay: float = 1e-4
-    mentions_per_step: int = 256
-    absent: Literal["nil", "skip"] = "nil"
-
-    def __post_init__(self) -> None:
-        counts = (self.epochs, self.patience, self.mentions_per_step)
-        if min(counts) < 1 or self.hidden < 0 or self.learning_rate <= 0 or self.weight_decay < 0:
-            raise LinkingError(
-                f"{self} has a count below 1, a negative size or a rate that is not above 0"
-            )
-        if self.absent not in ("nil", "skip"):
-            raise LinkingError(f"absent is {self.absent!r}; choose nil or skip")
-
-
-@dataclass(frozen=True, slots=True)
-class RerankRecord:
-    """What a re-ranker was made from and how it went; stands in its manifest."""
-
-    settings: RerankSettings
-    graph_hash: str
-    trained_on: str
-    n_mentions: int
-    n_nil: int
-    n_held_out: int
-    best_epoch: int
-    train_loss: float
-    held_out_loss: float
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -126,7 +82,7 @@ class Reranker:
         texts: Sequence[LinkedText],
         held_out: Sequence[LinkedText],
         *,
-        settings: RerankSettings = RerankSettings(),
+        settings: RerankSettings = DEFAULTS,
         graph_hash: str = "",
         trained_on: str = "",
     ) -> Reranker:
@@ -247,7 +203,7 @@ def ablation(
     held_out: Sequence[LinkedText],
     test: Sequence[LinkedText],
     *,
-    settings: RerankSettings = RerankSettings(),
+    settings: RerankSettings = DEFAULTS,
 ) -> dict[str, float]:
     """Accuracy on `test` of a re-ranker trained with all scorers ("") and without each one.
 
@@ -296,12 +252,6 @@ def relative_logits(weights: Mapping[str, Scores], table: RerankTable) -> Scores
     nil = _logits(mentions, weights, "nil") + weights["nil.bias"]
     found: Scores = _logits(candidates, weights, "candidate") - nil[table.rows.mention_of]
     return found
-
-
-def standard(values: Scores, weights: Mapping[str, Scores], kind: str) -> Scores:
-    """Features with the mean and deviation of the training set taken out."""
-    centred: Scores = (values - weights[f"{kind}.mean"]) / weights[f"{kind}.deviation"]
-    return centred
 
 
 def _logits(x: Scores, weights: Mapping[str, Scores], kind: str) -> Scores:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.errors import ScoreError
-from entity_linking.intervals import Interval, paired_ratio_interval, ratio_interval
 from entity_linking.mentions import LinkedText
 from entity_linking.randomness import generator
+from entity_linking.scoring.intervals import Interval, paired_ratio_interval, ratio_interval
 from entity_linking.scoring.links import Known, Match, count_links, on_gold_spans, ratios
 from entity_linking.scoring.spans import Outcome, SpanScore, outcomes
 

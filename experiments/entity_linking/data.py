@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_linking.relations import RelationExample, read_fewrel, read_wiki80
-from kept.tasks.public_files import (
+from kept.datasets.public_files import (
     codex_descriptions,
     codex_triples,
     freebase_descriptions,

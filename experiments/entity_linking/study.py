@@ -32,7 +32,8 @@ from entity_linking.parts import CandidateSource, Scorer
 from entity_linking.scorers.coherence import CoherenceScorer
 from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
 from entity_linking.scorers.mix import Mix, default_scorers
-from entity_linking.scorers.reranker import Reranker, RerankSettings, with_gold
+from entity_linking.scorers.rerank_parts import RerankSettings
+from entity_linking.scorers.reranker import Reranker, with_gold
 from experiments.entity_linking import baseline
 from experiments.entity_linking.benchmarks import FILES, PARTLY_MARKED, SuppliedCandidates
 from experiments.entity_linking.config import Study
@@ -56,7 +57,7 @@ from experiments.entity_linking.spans import (
 )
 from experiments.entity_linking.vectors import RememberedEncoder
 from experiments.entity_linking.world import PARTS, World, open_world
-from kept.sentences import HostSentenceEncoder
+from kept.linking.sentences import HostSentenceEncoder
 from kg_loaders.damage import DamageReport
 
 BASELINE, DICTIONARY = "lower-cased dictionary", "DictionaryLinker"

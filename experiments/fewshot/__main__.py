@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kept.tasks.fewshot import FewshotConfig, run_fewshot
+from kept.finetuning.fewshot import FewshotConfig, run_fewshot
 
 
 def read(path: Path, data: Path, kg: Path | None, settings: dict[str, Any]) -> FewshotConfig:

@@ -22,13 +22,13 @@ import torch
 from numpy.typing import NDArray
 
 from experiments.inductive_completion.tables import to_markdown
+from kept.comparison.experiment import RunRecord, run_hash
+from kept.completion.inductive import InductiveConfig, run_method
+from kept.completion.kepler_entities import kepler_plan, read_kepler_state, train_kepler
+from kept.datasets.inductive import read_codex_unseen, read_grail, training_graph
 from kept.kge.inductive import InductiveSplit
+from kept.linking.sentences import HostSentenceEncoder
 from kept.objectives.described_triples import entity_text
-from kept.sentences import HostSentenceEncoder
-from kept.tasks.experiment import RunRecord, run_hash
-from kept.tasks.inductive_completion import InductiveConfig, run_method
-from kept.tasks.inductive_data import read_codex_unseen, read_grail, training_graph
-from kept.tasks.kepler_entities import kepler_plan, read_kepler_state, train_kepler
 from kept.training.config import differences
 from kg_loaders import KnowledgeGraph
 

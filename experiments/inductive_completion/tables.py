@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from kept.comparison.experiment import RunRecord
+from kept.completion.inductive import InductiveConfig
 from kept.evaluation.statistics import (
     bootstrap_interval,
     paired_bootstrap_interval,
@@ -15,8 +17,6 @@ from kept.evaluation.statistics import (
     verdict,
 )
 from kept.randomness import generator
-from kept.tasks.experiment import RunRecord
-from kept.tasks.inductive_completion import InductiveConfig
 
 COLUMNS = (
     "method", "seeds", "parameters", "MRR [95 %]", "over seeds", "Hits@1", "Hits@10",

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from entity_linking.intervals import Interval
+from entity_linking.scoring.intervals import Interval
 from kept.errors import CheckpointError
 from kept.evaluation.ranking import Direction, Filter, RankingResult, ScoresFunction, rank
 from kept.evaluation.ranking_groups import (

@@ -24,6 +24,7 @@ from entity_linking.relations import RelationExample
 from experiments.lama.stored import fingerprint
 from experiments.pretraining.data import Corpus, link_documents
 from experiments.wk_completion.data import read_world as read_examples
+from kept.controls.conditions import without_pairs
 from kept.evaluation.leakage import (
     LeakCheck,
     answers_in_subjects,
@@ -35,7 +36,6 @@ from kept.evaluation.leakage import (
 from kept.probing.collections import trex_facts
 from kept.probing.facts import ClozeFact, draw_facts
 from kept.randomness import generator
-from kept.tasks.controls import without_pairs
 from kg_loaders import KnowledgeGraph
 
 Knowledge = Literal["held_out", "given"]

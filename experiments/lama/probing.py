@@ -26,8 +26,9 @@ from kept.probing.engine import objects_of, probe
 from kept.probing.facts import answers_by_subject, draw_facts, questions, with_answers_of
 from kept.probing.items import ClozeItem
 from kept.probing.masked_sentences import AlteredItem, facts_by_name, read_altered
-from kept.probing.models import ClozeModel, open_model
+from kept.probing.models import ClozeModel
 from kept.probing.names import WithoutHelpfulNames, without_helpful_names
+from kept.probing.opening import open_model
 from kept.probing.results import Mode, ProbeResult, write_answers
 from kept.probing.robustness import altered, consistency
 from kept.probing.tables import (

@@ -22,13 +22,13 @@ import numpy as np
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.relations import RelationExample, read_trex
+from kept.datasets.public_files import codex_triples, json_of, table
 from kept.graphs.builder import BuilderConfig
 from kept.hosts import load_tokenizer
 from kept.methods import Method
+from kept.pretraining.assembly import builder_for
+from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
-from kept.tasks.public_files import codex_triples, json_of, table
-from kept.training.methods import builder_for
-from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, graph_from_records
 from kg_loaders.damage import DamageReport
 

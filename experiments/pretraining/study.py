@@ -20,13 +20,13 @@ from kept.files import write_json
 from kept.graphs.builder import BuilderConfig
 from kept.methods import METHODS, Method, method
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.pretraining.data import WordGraphData
 from kept.randomness import torch_seed
 from kept.training.config import TrainConfig
 from kept.training.costs import peak_memory_mib
 from kept.training.log import Reporter, StepRecord
 from kept.training.loop import Resume, train
 from kept.training.stream import BatchStream
-from kept.training.wordgraphs import WordGraphData
 
 RESULT, BEFORE, SPENT = "result.json", "before.json", "spent.json"
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import yaml
 
 from experiments.wk_completion.data import read_world
+from kept.completion.batches import usable_examples
+from kept.completion.compare import CompletionConfig, compare
+from kept.completion.split import split_examples
+from kept.completion.tables import to_json, to_markdown
 from kept.hosts import load_tokenizer
 from kept.randomness import generator
-from kept.tasks.completion_batches import usable_examples
-from kept.tasks.completion_comparison import CompletionConfig, compare
-from kept.tasks.completion_tables import to_json, to_markdown
-from kept.tasks.wk_completion import split_examples
 from kept.training.log import StepRecord
 
 

@@ -15,7 +15,7 @@ import yaml
 
 from experiments.word_sense.study import SenseConfig, read_world, run
 from experiments.word_sense.tables import to_markdown
-from kept.sentences import HostSentenceEncoder
+from kept.linking.sentences import HostSentenceEncoder
 
 
 def main() -> None:

@@ -48,10 +48,10 @@ def audit(
 
     Example: kept audit --kg kg/ --format wiki80 --train train.txt --dev dev.txt -o audit.md
     """
+    from kept.cli.audit_sets import cloze_part, read_training_text, triples_part
     from kept.evaluation.audit import WRITERS, as_markdown, require_codes
     from kept.evaluation.audit import audit as checks_of
     from kept.evaluation.leakage import exit_code
-    from kept.tasks.audit_parts import cloze_part, read_training_text, triples_part
     from kg_loaders import KnowledgeGraph
 
     limits = {code: _share(code, value) for code, value in _named(allow, "--allow CHECK=SHARE")}
@@ -74,7 +74,7 @@ def audit(
 
 
 def _task_parts(format: str | None, files: dict[str, Path | None]) -> list[AuditPart]:
-    from kept.tasks.audit_parts import task_part
+    from kept.cli.audit_sets import task_part
 
     given = {name: path for name, path in files.items() if path is not None}
     if given and format is None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -17,12 +15,9 @@ from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
 from kept.cli.training_run import asked_to_stop
-from kept.errors import ConfigError
-from kept.files import write_whole
-from kept.tasks.controls import Knowledge
-from kept.tasks.experiment import Experiment
-from kept.tasks.experiment_comparison import compare
-from kept.tasks.experiment_tables import (
+from kept.comparison.compare import compare
+from kept.comparison.find import data_root, read_experiment, stopping
+from kept.comparison.tables import (
     SCORES,
     VERDICTS,
     score_cells,
@@ -30,9 +25,10 @@ from kept.tasks.experiment_tables import (
     to_markdown,
     verdict_cells,
 )
-from kept.tasks.method_comparison import method_names
-
-FOLDER = Path("experiments")
+from kept.completion.method_comparison import method_names
+from kept.controls.conditions import Knowledge
+from kept.errors import ConfigError
+from kept.files import write_whole
 
 
 def run(
@@ -87,33 +83,6 @@ def run(
         echo(f"{len(compared.missing)} runs are not finished; the same command goes on")
 
 
-def stopping(stop: Sequence[object], budget: float | None) -> Callable[[], bool]:
-    """Whether Ctrl-C was pressed or `budget` minutes are over."""
-    begun = time.monotonic()
-    return lambda: bool(stop) or (budget is not None and time.monotonic() - begun >= budget * 60)
-
-
-def read_experiment(task: str, kg: Path | None) -> Experiment:
-    """The experiment of a name or a file, over the user's graph if there is one."""
-    own = {} if kg is None else {"task.kg": str(kg.resolve())}
-    return Experiment.read(find_experiment(task), own)
-
-
-def find_experiment(task: str) -> Path:
-    """The file of an experiment: a path, or a name under ./experiments."""
-    path = Path(task)
-    if path.suffix in (".yaml", ".yml") and path.is_file():
-        return path
-    found = sorted(FOLDER.glob(f"*/{task}.yaml"))
-    if len(found) == 1:
-        return found[0]
-    known = ", ".join(sorted(file.stem for file in FOLDER.glob("*/*.yaml"))) or "none here"
-    several = f" {len(found)} files have that name: give the path." if found else ""
-    raise ConfigError(
-        f"no experiment {task!r}.{several} Give a YAML file, or one of ./{FOLDER}: {known}"
-    )
-
-
 def control_names(text: str) -> tuple[Knowledge, ...]:
     """Kinds of knowledge apart by commas; ConfigError for one that is none."""
     kinds: tuple[Knowledge, ...] = get_args(Knowledge)
@@ -124,11 +93,3 @@ def control_names(text: str) -> tuple[Knowledge, ...]:
             raise ConfigError(f"there is no control {name!r}; there are {list(kinds[1:])}")
         found.append(match)
     return tuple(found)
-
-
-def data_root(data: Path | None) -> Path:
-    """Where relative paths of an experiment begin: KEPT_DATA, else the working directory."""
-    root = data or Path()
-    if not root.is_dir():
-        raise ConfigError(f"{root} is no folder; set KEPT_DATA or --data to that of docs/data.md")
-    return root.resolve()

@@ -28,10 +28,15 @@ def curve(
 
     Example: kept curve run/ -o run/curve --shares 0,0.5,1 --kinds drop
     """
-    from kept.tasks.assembly import assemble
-    from kept.tasks.finetuning_config import FinetuneConfig
-    from kept.tasks.link_error_curve import as_markdown, draw_curve, link_error_curve, write_csv
-    from kept.tasks.link_errors import KINDS
+    from kept.controls.link_errors import KINDS
+    from kept.finetuning.assembly import assemble
+    from kept.finetuning.config import FinetuneConfig
+    from kept.finetuning.link_error_curve import (
+        as_markdown,
+        draw_curve,
+        link_error_curve,
+        write_csv,
+    )
 
     wanted = kinds.split(",")
     unknown = [kind for kind in wanted if kind not in KINDS]

@@ -13,7 +13,7 @@ from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
     from kept.cli.console import TerminalConsole
-    from kept.tasks.method_comparison import MethodComparison
+    from kept.completion.method_comparison import MethodComparison
 
 
 def demo(
@@ -56,9 +56,9 @@ def demo(
 
     from kept.cli.console import TerminalConsole
     from kept.cli.progress import TrainingProgress
-    from kept.demo import demo_config, run_demo
-    from kept.demo import methods_config as read_methods
-    from kept.tasks.method_comparison import method_names
+    from kept.completion.method_comparison import method_names
+    from kept.report.demo import demo_config, run_demo
+    from kept.report.demo import methods_config as read_methods
 
     compared = None
     if methods is not None:
@@ -89,7 +89,7 @@ def demo(
 def _print_methods(console: TerminalConsole, comparison: MethodComparison) -> None:
     from rich.table import Table
 
-    from kept.tasks.method_tables import DIFFERENCES, SCORES, difference_cells, score_cells
+    from kept.completion.method_tables import DIFFERENCES, SCORES, difference_cells, score_cells
 
     scores = score_cells(comparison.rows, comparison.outcomes)
     differences = difference_cells(comparison.differences)

@@ -14,10 +14,10 @@ from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
 from kept.cli.training_run import asked_to_stop, read_run, tell
 from kept.files import write_whole
-from kept.tasks.answers import ANSWERS, write_answers
-from kept.tasks.assembly import assemble
-from kept.tasks.finetuning import FinetuneRun
-from kept.tasks.finetuning_config import FinetuneConfig
+from kept.finetuning.answers import ANSWERS, write_answers
+from kept.finetuning.assembly import assemble
+from kept.finetuning.config import FinetuneConfig
+from kept.finetuning.run import FinetuneRun
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 

@@ -72,7 +72,7 @@ def link(
     index: Annotated[
         Path | None, typer.Option(help="Folder made by `kept link index`; else in memory.")
     ] = None,
-    method: Annotated[str, typer.Option(help="One of {kept.linkers:METHODS}.")] = "prior",
+    method: Annotated[str, typer.Option(help="One of {kept.linking.linkers:METHODS}.")] = "prior",
     model: Annotated[
         Path | None, typer.Option(help="Folder made by `kept link train`, for method trained.")
     ] = None,
@@ -119,8 +119,8 @@ def link(
     from entity_linking.dictionary import Case
     from entity_linking.errors import LinkingError
     from kept.cli.link_run import LinkRun, items_of, tell_damage
-    from kept.cli.link_stream import Work
-    from kept.linkers import LinkerSettings, Method
+    from kept.linking.linkers import LinkerSettings, Method
+    from kept.linking.stream import Work
     from kg_loaders.damage import DamagePolicy, DamageReport
 
     if damage not in ("stop", "skip"):

@@ -12,7 +12,7 @@ from kept.cli.terminal import echo
 if TYPE_CHECKING:
     from entity_linking.calibration.fitting import CrossValidated
     from entity_linking.decision import Decision
-    from kept.linkers import Method
+    from kept.linking.linkers import Method
 
 
 def calibrate(
@@ -24,7 +24,7 @@ def calibrate(
     index: Annotated[
         Path | None, typer.Option(help="Index; give it when linking too.", metavar="FOLDER")
     ] = None,
-    method: Annotated[str, typer.Option(help="One of {kept.linkers:METHODS}.")] = "prior",
+    method: Annotated[str, typer.Option(help="One of {kept.linking.linkers:METHODS}.")] = "prior",
     model: Annotated[
         Path | None, typer.Option(help="Folder made by `kept link train`, for method trained.")
     ] = None,
@@ -55,7 +55,7 @@ def calibrate(
     )
     from entity_linking.calibration.reliability import draw_reliability, reliability
     from entity_linking.errors import LinkingError, ScoreError
-    from kept.linkers import LinkerSettings, open_graph, open_linker
+    from kept.linking.linkers import LinkerSettings, open_graph, open_linker
     from kg_loaders.damage import DamageReport
 
     if output.exists() and not force:

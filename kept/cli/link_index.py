@@ -10,7 +10,7 @@ import typer
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from kept.link_index import LinkIndex
+    from kept.linking.index import LinkIndex
     from kg_loaders import KnowledgeGraph
 
 
@@ -51,8 +51,8 @@ def index(
     from entity_linking.errors import LinkingError
     from entity_linking.names import count_links
     from kept.cli.console import TerminalConsole
-    from kept.link_graphs import read_graph
-    from kept.link_index import LinkIndex
+    from kept.linking.graphs import read_graph
+    from kept.linking.index import LinkIndex
     from kg_loaders.damage import DamageReport
 
     if (output is None) == (add_to is None):
@@ -90,7 +90,7 @@ def index(
 
 
 def _tell(made: LinkIndex, graph: KnowledgeGraph) -> None:
-    from kept.link_index import name_recall
+    from kept.linking.index import name_recall
 
     n_names, recall = name_recall(made.names, graph)
     shares = ", ".join(f"@{k} {share:.3f}" for k, share in recall.items())
@@ -107,6 +107,6 @@ def _size(made: LinkIndex, part: str) -> str:
 
 
 def _mib(folder: Path) -> str:
-    from kept.link_index import bytes_of
+    from kept.linking.index import bytes_of
 
     return f"{bytes_of(folder) / 2**20:.1f} MiB"

@@ -7,7 +7,7 @@ linked to is not read. An unreadable line goes to the `DamageReport` with its fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,18 +23,11 @@ from entity_linking.annotations import (
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.relations import read_fewrel, read_trex, read_wiki80
+from kept.linking.stream import Item
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.lines import COMPRESSED, read_lines
 
 BLOCK_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A text to be linked; with `given`, its mentions are those of `linked`."""
-
-    linked: LinkedText
-    given: bool
 
 
 class _Place(msgspec.Struct):

@@ -20,12 +20,12 @@ from entity_linking.annotations import to_json
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
 from kept.cli.console import TerminalConsole
-from kept.cli.link_inputs import FOLDERS, Item, count_lines, format_of, read_items
-from kept.cli.link_stream import PartialOutput, Work, link_stream
+from kept.cli.link_inputs import FOLDERS, count_lines, format_of, read_items
 from kept.cli.link_table import print_links
 from kept.cli.terminal import echo
-from kept.link_graphs import IDENTIFIERS
-from kept.linkers import LinkerSettings, linker_key, open_graph
+from kept.linking.graphs import IDENTIFIERS
+from kept.linking.linkers import LinkerSettings, linker_key, open_graph
+from kept.linking.stream import Item, PartialOutput, Work, link_stream
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 

@@ -35,8 +35,9 @@ def train(
     """Train a re-ranker of the linker's candidates, with NIL, on annotated texts."""
     from entity_linking.errors import LinkingError
     from entity_linking.scorers.mix import default_scorers
-    from entity_linking.scorers.reranker import Reranker, RerankSettings, with_gold
-    from kept.linkers import LinkerSettings, open_graph, open_linker
+    from entity_linking.scorers.rerank_parts import RerankSettings
+    from entity_linking.scorers.reranker import Reranker, with_gold
+    from kept.linking.linkers import LinkerSettings, open_graph, open_linker
 
     if absent not in ("nil", "skip"):
         raise LinkingError(f"--absent is {absent!r}; choose nil or skip")

@@ -12,10 +12,10 @@ from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.training_run import asked_to_stop, read_run, tell
 from kept.hosts import load_tokenizer
+from kept.pretraining.assembly import assemble
+from kept.pretraining.config import PretrainConfig
 from kept.training.checkpoint import list_checkpoints
-from kept.training.config import PretrainConfig
 from kept.training.loop import Resume, TrainResult, train
-from kept.training.methods import assemble
 
 CONFIG_FILE = "pretrain.json"
 

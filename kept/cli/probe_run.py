@@ -33,7 +33,7 @@ from kept.probing.engine import probe
 from kept.probing.facts import QuestionSet
 from kept.probing.graph_items import graph_questions
 from kept.probing.items import ClozeItem
-from kept.probing.models import open_model
+from kept.probing.opening import open_model
 from kept.probing.results import (
     RANKINGS,
     Likelihood,

@@ -27,10 +27,10 @@ def report(
 
     Reads what is finished and runs nothing.
     """
-    from kept.cli.compare_run import data_root, read_experiment
-    from kept.report.comparison import write_report
-    from kept.tasks.experiment_comparison import finished
-    from kept.tasks.experiment_runs import ExperimentRuns
+    from kept.comparison.compare import finished
+    from kept.comparison.find import data_root, read_experiment
+    from kept.comparison.report import write_report
+    from kept.comparison.runs import ExperimentRuns
 
     experiment = read_experiment(task, kg)
     made = ExperimentRuns(experiment, data_root(data), runs)

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.batches import N_SPECIAL_ROWS
-from kept.convert.tables import Rules, load_strictly, n_numbered, read_state, to_ours
+from kept.convert.tables import Rules, n_numbered, read_state, to_ours
 from kept.convert.vocabularies import read_vocabulary
 from kept.encoders.base import graph_fields
 from kept.encoders.colake import CoLAKEConfig
+from kept.encoders.loading import load_strictly
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.batches import N_SPECIAL_ROWS
-from kept.convert.tables import Rules, load_strictly, read_state, to_ours
+from kept.convert.tables import Rules, read_state, to_ours
 from kept.encoders.base import graph_fields
 from kept.encoders.ernie import LAYER_TYPES, SIM, ERNIEConfig
+from kept.encoders.loading import load_strictly
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph

@@ -13,8 +13,9 @@ from typing import Any
 from torch import Tensor
 
 from kept import hosts
-from kept.convert.tables import Rules, load_strictly, n_numbered, read_state, to_ours
+from kept.convert.tables import Rules, n_numbered, read_state, to_ours
 from kept.encoders.kadapter import KAdapter, KAdapterConfig
+from kept.encoders.loading import load_strictly
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.model import KnowledgeForPreTraining
 

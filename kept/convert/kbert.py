@@ -13,9 +13,10 @@ from pathlib import Path
 from torch import Tensor
 from transformers import BertTokenizerFast
 
-from kept.convert.tables import Rules, load_strictly, n_numbered, read_state, to_ours
+from kept.convert.tables import Rules, n_numbered, read_state, to_ours
 from kept.encoders.base import KnowledgeModel, graph_fields
 from kept.encoders.kbert import KBERT, KBERTConfig
+from kept.encoders.loading import load_strictly
 from kept.errors import CheckpointError, ConfigError
 from kept.heads.model import SINGLE, TAGGING, KnowledgeForTask
 from kg_loaders import KnowledgeGraph

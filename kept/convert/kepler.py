@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from kept.convert import tables
-from kept.convert.tables import Packed, Rules, as_state, load_strictly, n_numbered, read_pickle
+from kept.convert.tables import Packed, Rules, as_state, n_numbered, read_pickle
 from kept.encoders.base import graph_fields
 from kept.encoders.kepler import KEPLERConfig
+from kept.encoders.loading import load_strictly
 from kept.errors import CheckpointError
 from kept.objectives.knowledge_embedding import KnowledgeEmbedding
 from kept.objectives.model import KnowledgeForPreTraining

@@ -91,25 +91,6 @@ def rename(state: Mapping[str, Tensor], rules: Rules) -> dict[str, Tensor]:
     return renamed
 
 
-def load_strictly(model: torch.nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load renamed weights; raises `CheckpointError` naming every missing or unexpected one."""
-    own = model.state_dict()
-    missing, unexpected = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
-    if missing or unexpected:
-        raise CheckpointError(
-            f"the checkpoint does not fit {type(model).__name__}: missing {missing}, "
-            f"unexpected {unexpected}"
-        )
-    shapes = [
-        f"{name}: {tuple(value.shape)} instead of {tuple(own[name].shape)}"
-        for name, value in state.items()
-        if value.shape != own[name].shape
-    ]
-    if shapes:
-        raise CheckpointError(f"weights of another shape: {'; '.join(shapes)}")
-    model.load_state_dict(dict(state))
-
-
 def n_numbered(state: Mapping[str, Tensor], prefix: str) -> int:
     """One more than the largest number right after `prefix` in a name: of layers, of blocks."""
     found = (name.removeprefix(prefix).split(".")[0] for name in state if name.startswith(prefix))

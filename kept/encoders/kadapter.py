@@ -24,8 +24,8 @@ from kept.adapters.adapter import Adapter, AdapterOptions
 from kept.adapters.files import RUN_FOLDER, find_adapter, read_adapter, write_adapter
 from kept.adapters.fusion import make_fusion
 from kept.batches import KnowledgeBatch
-from kept.convert.tables import load_strictly
 from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder, layer_group
+from kept.encoders.loading import load_strictly
 from kept.errors import ConfigError
 from kept.layers.packing import dense_rows
 from kept.outputs import KnowledgeOutput

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from entity_linking.intervals import Interval
+from entity_linking.scoring.intervals import Interval
 from kept.errors import EvaluationError
 
 Counts = NDArray[np.float64]

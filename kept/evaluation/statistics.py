@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from entity_linking.intervals import Interval, ratio_interval
+from entity_linking.scoring.intervals import Interval, ratio_interval
 from kept.errors import EvaluationError
 
 __all__ = [

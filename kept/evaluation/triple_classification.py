@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from entity_linking.intervals import Interval, ratio_interval
+from entity_linking.scoring.intervals import Interval, ratio_interval
 from kept.errors import EvaluationError
 
 MIN_TRIPLES = 10

@@ -8,12 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
-from kept.errors import BatchError
 from kept.outputs import KnowledgeOutput
 
 
@@ -30,13 +28,3 @@ class Head(nn.Module, ABC):
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> Tensor:
         """Raw scores."""
-
-
-def target_states(
-    states: Float[Tensor, "batch node width"], spans: Int[Tensor, "batch target 2"] | None
-) -> Float[Tensor, "batch target width"]:
-    """State of the first node of every target; raises `BatchError` where a target is absent."""
-    if spans is None or not bool((spans[..., 1] > spans[..., 0]).all()):
-        raise BatchError("this head reads target_spans, and a sample has none")
-    rows = spans[..., 0, None].expand(-1, -1, states.shape[2])
-    return states.gather(1, rows)

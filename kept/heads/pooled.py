@@ -14,7 +14,8 @@ from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
-from kept.heads.base import Head, target_states
+from kept.heads.base import Head
+from kept.layers.spans import target_states
 from kept.layers.transform import Transform
 from kept.outputs import KnowledgeOutput
 

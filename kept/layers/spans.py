@@ -14,6 +14,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from kept.errors import BatchError
+
 FAR = -10_000.0
 """The score of what must not be chosen: finite, so that a row of nothing else stays finite."""
 
@@ -82,3 +84,13 @@ class SpanLayer(nn.Module):
         self, states: Float[Tensor, "batch key width"]
     ) -> Float[Tensor, "batch head key part"]:
         return states.unflatten(2, (self.n_heads, -1)).transpose(1, 2)
+
+
+def target_states(
+    states: Float[Tensor, "batch node width"], spans: Int[Tensor, "batch target 2"] | None
+) -> Float[Tensor, "batch target width"]:
+    """State of the first node of every target; raises `BatchError` where a target is absent."""
+    if spans is None or not bool((spans[..., 1] > spans[..., 0]).all()):
+        raise BatchError("this head reads target_spans, and a sample has none")
+    rows = spans[..., 0, None].expand(-1, -1, states.shape[2])
+    return states.gather(1, rows)

@@ -22,7 +22,7 @@ from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
 Pairing = Literal["next_sentence", "sentence_order"]
-"""What the two texts of a sample may be to one another (see `kept.training.pairs`)."""
+"""What the two texts of a sample may be to one another (see `kept.pretraining.pairs`)."""
 
 
 class Objective(nn.Module, ABC):

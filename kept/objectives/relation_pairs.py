@@ -23,7 +23,7 @@ from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.kadapter import KAdapter
 from kept.errors import BatchError
-from kept.heads.base import target_states
+from kept.layers.spans import target_states
 from kept.objectives.adapter_features import AdapterFeatures, features_for, keep_initialisation
 from kept.objectives.base import Objective, Preparation, World
 from kept.outputs import KnowledgeOutput

@@ -2,7 +2,7 @@
 
 Devlin et al. 2019 (BERT), section 3.1: class 0 is the real next text, 1 a random one. Lan et al.
 2020 (ALBERT), section 3.1: class 0 is the texts in order, 1 swapped. The pairs and their classes
-are the data's work (`kept.training.pairs`), for graphs are built around pairs.
+are the data's work (`kept.pretraining.pairs`), for graphs are built around pairs.
 
 Axis legend: batch, width, class.
 """

@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from entity_linking.intervals import Interval
+from entity_linking.scoring.intervals import Interval
 from kept.errors import EvaluationError
 from kept.evaluation.statistics import bootstrap_interval
 from kept.probing.items import ClozeItem

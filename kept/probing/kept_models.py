@@ -20,6 +20,7 @@ from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.auto import saved_builder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
+from kept.controls.conditions import controlled_graph
 from kept.encoders import read_config
 from kept.errors import ConfigError, HostError
 from kept.graphs.builder import BuilderConfig, Exclusion, join_words
@@ -29,11 +30,10 @@ from kept.methods import method_of
 from kept.objectives.masked_nodes import MaskedNodes
 from kept.objectives.masked_words import MaskedWords
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.pretraining.assembly import builder_for, view_for
 from kept.probing.models import REMEDY, AskedFacts, ClozeModel, Question, Sample, mask_places
 from kept.probing.results import Mode
 from kept.randomness import generator
-from kept.tasks.controls import controlled_graph
-from kept.training.methods import builder_for, view_for
 from kg_loaders import KnowledgeGraph, graph_from_records
 
 

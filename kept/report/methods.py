@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kept.methods import title
-from kept.report.page import Section, gallery, prose, table, verdict
-from kept.tasks.method_comparison import MethodComparison
-from kept.tasks.method_runs import BASELINE, MethodsConfig
-from kept.tasks.method_tables import (
+from kept.completion.method_comparison import MethodComparison
+from kept.completion.method_runs import BASELINE, MethodsConfig
+from kept.completion.method_tables import (
     COSTS,
     DIFFERENCES,
     LOSSES,
@@ -18,6 +16,8 @@ from kept.tasks.method_tables import (
     loss_cells,
     score_cells,
 )
+from kept.methods import title
+from kept.report.page import Section, gallery, prose, table, verdict
 
 
 def method_sections(

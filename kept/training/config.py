@@ -19,11 +19,8 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from kept.errors import ConfigError
-from kept.graphs.builder import BuilderConfig
-from kept.methods import method
 
 OPERATIONAL = frozenset(
     {
@@ -32,11 +29,6 @@ OPERATIONAL = frozenset(
     }
 )  # fmt: skip
 """Fields of `TrainConfig` that do not touch the weights: a resumed run may change them."""
-
-PATH_OPTIONS = frozenset({"adapters_from", "kg", "lexicon", "vectors_from"})
-"""Options of encoders and views that name files or folders."""
-TREES = "dependency_heads"
-"""The objective that reads treebanks."""
 
 
 class Unfreezing(BaseModel):
@@ -134,95 +126,6 @@ class RunConfig(BaseModel):
         except ValidationError as error:
             place = "the command line" if path is None else str(path)
             raise ConfigError(_all_faults(error, place)) from None
-
-
-class PretrainConfig(RunConfig):
-    """One pre-training run: host, method, data, how to build graphs, what to ask, how to train.
-
-    `text` are files of linked texts, `treebank` CoNLL-U files: one or the other. Trees are read by
-    the objective dependency_heads alone, and need no `kg` where the method reads none either.
-    `objectives` maps names to options that differ from their defaults; without it the method's own
-    are trained (`kept.methods`). `options` are those of the encoder's configuration, `view` those
-    of the method's view. `start_from` is the folder of an earlier run, whose weights are the first
-    ones here; `train_only` names the encoder's parts that move (all, if empty), so that schedules
-    of several stages are several runs.
-    """
-
-    host: str = "minilm"
-    method: str = "colake"
-    text: tuple[Path, ...] = ()
-    treebank: tuple[Path, ...] = Field((), validate_default=True)
-    kg: Path | None = Field(None, validate_default=True)
-    graph: BuilderConfig = BuilderConfig()
-    objectives: dict[str, dict[str, Any]] = {}
-    options: dict[str, Any] = {}
-    view: dict[str, Any] = {}
-    start_from: Path | None = None
-    train_only: tuple[str, ...] = ()
-    training: TrainConfig = Field(default_factory=dict, validate_default=True)
-
-    @field_validator("method")
-    @classmethod
-    def _known_method(cls, name: str) -> str:
-        method(name)
-        return name
-
-    @field_validator("treebank")
-    @classmethod
-    def _one_source(cls, treebank: tuple[Path, ...], info: ValidationInfo) -> tuple[Path, ...]:
-        if "text" in info.data and bool(treebank) == bool(info.data["text"]):
-            raise ValueError("give text or treebank, exactly one")
-        return treebank
-
-    @field_validator("kg")
-    @classmethod
-    def _graph_where_read(cls, kg: Path | None, info: ValidationInfo) -> Path | None:
-        trees, name = info.data.get("treebank"), info.data.get("method")
-        needed = not trees or (name is not None and method(name).view.reads_graph)
-        if kg is None and needed:
-            raise PydanticCustomError("missing", "required")
-        return kg
-
-    @field_validator("objectives", "view")
-    @classmethod
-    def _for_trees(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        if info.data.get("treebank"):
-            if info.field_name == "view" and values:
-                raise ValueError("trees are shown as words alone; give none")
-            if info.field_name == "objectives" and values.keys() - {TREES}:
-                raise ValueError(f"trees are read by {TREES} alone; give it, or none")
-        return values
-
-    def with_absolute_paths(self) -> Self:
-        """The same run from any working directory."""
-        paths: dict[str, Any] = {
-            "text": tuple(map(Path.resolve, self.text)),
-            "treebank": tuple(map(Path.resolve, self.treebank)),
-            "options": absolute(self.options),
-            "view": absolute(self.view),
-        }
-        for name in ("kg", "start_from"):
-            if getattr(self, name) is not None:
-                paths[name] = getattr(self, name).resolve()
-        if Path(self.host).is_dir():
-            paths["host"] = str(Path(self.host).resolve())
-        return self.model_copy(update=paths)
-
-
-def absolute(options: Any) -> Any:
-    """`options` with every path under one of `PATH_OPTIONS`, however deep, made absolute."""
-
-    def resolved(value: Any) -> Any:
-        if isinstance(value, (list, tuple)):
-            return [resolved(each) for each in value]
-        return str(Path(value).resolve()) if isinstance(value, (str, Path)) else value
-
-    if isinstance(options, Mapping):
-        return {
-            name: resolved(value) if name in PATH_OPTIONS else absolute(value)
-            for name, value in options.items()
-        }
-    return [absolute(each) for each in options] if isinstance(options, (list, tuple)) else options
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

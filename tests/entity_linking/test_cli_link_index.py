@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner, Result
 
-import kept.link_index
-import kept.linkers
+import kept.linking.index
+import kept.linking.linkers
 from entity_linking import LinkedText, LinkingError, gold_link, read_jsonl, write_jsonl
 from entity_linking.calibration.fitting import FittedDecision, save_decision
 from entity_linking.decision import Decision
@@ -23,9 +23,9 @@ from entity_linking.explain import explain
 from entity_linking.names import NameIndex
 from entity_linking.scorers.features import PriorScorer
 from kept.cli import app
-from kept.link_graphs import by_identifiers
-from kept.link_index import LinkIndex, name_recall
-from kept.linkers import METHODS, LinkerSettings, linker_key, open_linker
+from kept.linking.graphs import by_identifiers
+from kept.linking.index import LinkIndex, name_recall
+from kept.linking.linkers import METHODS, LinkerSettings, linker_key, open_linker
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 
@@ -59,7 +59,7 @@ class Letters:
 
 @pytest.fixture
 def letters(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (kept.link_index, kept.linkers):
+    for module in (kept.linking.index, kept.linking.linkers):
         monkeypatch.setattr(module, "load_encoder", lambda host: Letters())
 
 

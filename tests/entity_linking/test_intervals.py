@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from entity_linking.errors import ScoreError
-from entity_linking.intervals import paired_ratio_interval, ratio_interval
 from entity_linking.randomness import generator
+from entity_linking.scoring.intervals import paired_ratio_interval, ratio_interval
 
 
 def test_a_ratio_equals_resampling_by_hand() -> None:

@@ -17,10 +17,10 @@ from entity_linking.errors import LinkIndexError
 from entity_linking.parts import Scorer
 from entity_linking.scorers.features import NeighbourScorer, PriorScorer
 from entity_linking.scorers.mix import default_scorers
+from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.rerank_table import feature_names, tabulate, targets
 from entity_linking.scorers.reranker import (
     Reranker,
-    RerankSettings,
     ablation,
     fit_tables,
     relative_logits,

@@ -19,12 +19,12 @@ import pytest
 from tiny_pretraining import write_host, write_texts
 from tiny_task_files import WRITERS, relation_examples, world_graph, write_task_file
 
+from kept.comparison.experiment import Experiment
+from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.datasets.public_graphs import GRAPHS, TEXTS
 from kept.graphs.builder import BuilderConfig
 from kept.methods import METHODS, method
-from kept.tasks.experiment import Experiment
-from kept.tasks.experiment_runs import ExperimentRuns, RunKey
-from kept.tasks.public_graphs import GRAPHS, TEXTS
-from kept.training.methods import builder_for
+from kept.pretraining.assembly import builder_for
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent / "experiments"
@@ -36,9 +36,9 @@ STUDIES = {
     "fewshot/episodes.yaml":
         "experiments/test_studies_in_small.py::test_fewshot_episodes",
     "inductive_completion/codex.yaml":
-        "kept/tasks/test_inductive_completion.py::test_every_plan_loads_and_runs",
+        "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "inductive_completion/grail.yaml":
-        "kept/tasks/test_inductive_completion.py::test_every_plan_loads_and_runs",
+        "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "kbert_zh/chnsenticorp.yaml":
         "experiments/test_kbert_zh.py::test_runs_are_made_once_and_compared",
     "kg_completion/codex-m.yaml":

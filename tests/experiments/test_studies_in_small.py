@@ -12,10 +12,10 @@ from tiny_pretraining import write_host
 from tiny_task_files import PEOPLE, relation_examples, world_graph, write_task_file
 
 from experiments.fewshot.__main__ import read, table
-from kept.tasks.completion_comparison import CompletionConfig, compare
-from kept.tasks.completion_tables import to_markdown
-from kept.tasks.fewshot import run_fewshot
-from kept.tasks.wk_completion import split_examples
+from kept.completion.compare import CompletionConfig, compare
+from kept.completion.split import split_examples
+from kept.completion.tables import to_markdown
+from kept.finetuning.fewshot import run_fewshot
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 FEWSHOT = EXPERIMENTS / "fewshot" / "episodes.yaml"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from experiments.fewshot.__main__ import read, table
-from kept.tasks.experiment import Experiment
-from kept.tasks.fewshot import FewshotConfig
-from kept.tasks.finetuning_config import FinetuneConfig
-from kept.tasks.official_scores import OFFICIAL
+from kept.comparison.experiment import Experiment
+from kept.finetuning.config import FinetuneConfig
+from kept.finetuning.fewshot import FewshotConfig
+from kept.finetuning.official_scores import OFFICIAL
 
 ROOT = Path(__file__).parents[2] / "experiments"
 FILES = {

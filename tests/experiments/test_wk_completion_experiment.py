@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from experiments.wk_completion.data import read_world
-from kept.demo import demo_config
-from kept.tasks.completion_comparison import CompletionConfig
+from kept.completion.compare import CompletionConfig
+from kept.report.demo import demo_config
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "wk_completion"
 

@@ -12,7 +12,7 @@ from entity_linking import DictionaryLinker, LinkedText
 from kept.auto import AutoEncoder
 from kept.encoders.knowbert import KnowBERT
 from kept.encoders.plain import Plain
-from kept.linking import KnowBERTLinker
+from kept.linking.knowbert import KnowBERTLinker
 from kg_loaders import KnowledgeGraph
 
 TEXTS = ["Paris and Berlin in the old city of Paris", "a river", "near Germany"]

@@ -25,10 +25,10 @@ from kept.errors import HostError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.methods import METHODS, method_of
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining
+from kept.pretraining.assembly import builder_for
+from kept.pretraining.data import WordGraphData
 from kept.training.config import TrainConfig
-from kept.training.methods import builder_for
 from kept.training.optimisers import make_optimisers
-from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 

@@ -21,8 +21,8 @@ from kept.layers.fusion import slot_visibility
 from kept.layers.packing import dense_rows
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.training.methods import builder_for
-from kept.training.wordgraphs import WordGraphData
+from kept.pretraining.assembly import builder_for
+from kept.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 

@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from kept import hosts
 from kept.errors import HostError
-from kept.probing.models import open_model
+from kept.probing.opening import open_model
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(

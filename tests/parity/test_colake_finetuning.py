@@ -30,7 +30,8 @@ from torch import Tensor
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.convert import colake as keys
-from kept.convert.tables import load_strictly, to_original, to_ours
+from kept.convert.tables import to_original, to_ours
+from kept.encoders.loading import load_strictly
 from kept.evaluation.classification import (
     macro_scores,
     masked_accuracy,

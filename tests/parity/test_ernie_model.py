@@ -19,7 +19,8 @@ from torch import Tensor
 from kept import hosts
 from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.convert import ernie as keys
-from kept.convert.tables import load_strictly, to_original, to_ours
+from kept.convert.tables import to_original, to_ours
+from kept.encoders.loading import load_strictly
 from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 

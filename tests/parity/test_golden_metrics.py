@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from entity_linking.mentions import LinkedText
+from kept.datasets.example import TaskExample
+from kept.finetuning.official_scores import NO_RELATION
+from kept.finetuning.scores import scores
 from kept.heads.model import MULTI, SINGLE
 from kept.randomness import generator
-from kept.tasks.finetuning_scores import scores
-from kept.tasks.official_scores import NO_RELATION
-from kept.tasks.task_example import TaskExample
 
 METRICS = {
     "colake": {"macro", "micro", "typing", "mlm_accuracy"},

@@ -14,14 +14,14 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from kept.batches import IGNORE, KnowledgeBatch
+from kept.datasets.conllu import Sentence, Word
 from kept.evaluation.classification import (
     loose_scores,
     macro_scores,
     masked_accuracy,
     micro_scores,
 )
-from kept.tasks.conllu import Sentence, Word
-from kept.tasks.dependency import DependencyData
+from kept.pretraining.treebanks import DependencyData
 
 METHOD = "kadapter"
 

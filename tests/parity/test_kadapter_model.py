@@ -20,11 +20,12 @@ from torch import Tensor
 from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.convert import kadapter as keys
-from kept.convert.tables import Rules, load_strictly, to_original, to_ours
+from kept.convert.tables import Rules, to_original, to_ours
 from kept.encoders.kadapter import KAdapter, KAdapterConfig
+from kept.encoders.loading import load_strictly
 from kept.errors import ConfigError
-from kept.heads.base import target_states
 from kept.heads.model import KnowledgeForTask
+from kept.layers.spans import target_states
 from kept.objectives.model import KnowledgeForPreTraining
 
 METHOD = "kadapter"

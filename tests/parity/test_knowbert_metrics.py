@@ -18,7 +18,7 @@ from torch import Tensor
 from entity_linking.scoring import LinkScore
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW
 from kept.evaluation.ranking import RankCounts
-from kept.linking import ALWAYS, decode
+from kept.linking.knowbert import ALWAYS, decode
 
 METHOD = "knowbert"
 PARAMETERS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from entity_linking.scorers.reranker import RerankSettings
+from entity_linking.scorers.rerank_parts import RerankSettings
 from kept.cli.link_train import train
 
 

@@ -13,11 +13,11 @@ from typer.testing import CliRunner, Result
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText, Mention
 from kept.cli import app
+from kept.cli.audit_sets import cloze_part, of_items, triples_part
 from kept.errors import ConfigError
 from kept.evaluation.audit import AuditPart, audit, fact_ids
 from kept.evaluation.leakage import CODES, LeakCheck, audit_table, repeated_pairs, repeated_texts
 from kept.probing.items import HOLE, ClozeItem
-from kept.tasks.audit_parts import cloze_part, of_items, triples_part
 from kg_loaders import KnowledgeGraph
 
 

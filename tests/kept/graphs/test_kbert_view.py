@@ -22,8 +22,8 @@ from kept.graphs.views import KBERTView, words_of
 from kept.graphs.views.kbert import label_words
 from kept.objectives.base import World
 from kept.objectives.model import objective_kind
+from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
-from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 
 BUILDER = BuilderConfig(policy="file", max_neighbours=3, replace_mentions=False, max_words=60)

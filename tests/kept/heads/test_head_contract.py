@@ -13,13 +13,13 @@ from tiny_hosts import FAMILIES, tiny_host
 
 from entity_linking.mentions import LinkedText
 from kept.batches import IGNORE, KnowledgeBatch
+from kept.datasets.formats import TaskExample
 from kept.errors import BatchError, CheckpointError, ConfigError
+from kept.finetuning.data import TaskData
 from kept.graphs.builder import BuilderConfig
 from kept.heads.model import HEADS, MULTI, SINGLE, TAGGING, KnowledgeForTask
 from kept.methods import METHODS
-from kept.tasks.finetuning_data import TaskData
-from kept.tasks.finetuning_examples import TaskExample
-from kept.training.methods import builder_for
+from kept.pretraining.assembly import builder_for
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 

@@ -181,7 +181,7 @@ def test_all_candidates_give_the_full_filtered_ranks():
 
 @pytest.mark.data
 def test_grail_as_released(data_root: Path):
-    from kept.tasks.inductive_data import read_grail
+    from kept.datasets.inductive import read_grail
 
     sizes = {"WN18RR_v1": (5410, 188, 0), "WN18RR_v3": (25901, 605, 8), "fb237_v1": (4245, 205, 0)}
     for name, (n_train, n_test, n_shared) in sizes.items():

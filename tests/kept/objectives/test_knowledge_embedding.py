@@ -29,8 +29,8 @@ from kept.objectives.knowledge_embedding import (
     SecondPreparation,
 )
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.pretraining.data import WordGraphData
 from kept.randomness import generator, torch_generator
-from kept.training.wordgraphs import WordGraphData
 from kept.triple_batch import TripleBatch
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError

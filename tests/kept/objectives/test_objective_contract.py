@@ -22,9 +22,9 @@ from kept.graphs.graph import NodeKind
 from kept.methods import METHODS, Method
 from kept.objectives.base import Objective, Preparation
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining, objective_kind
+from kept.pretraining.assembly import builder_for
+from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
-from kept.training.methods import builder_for
-from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph
 
 N_SAMPLES = 6

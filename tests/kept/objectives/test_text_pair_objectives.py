@@ -21,9 +21,9 @@ from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import CoLAKEView
 from kept.graphs.words import join_texts
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.pretraining.data import WordGraphData
+from kept.pretraining.pairs import TextPairs, pair_bounds
 from kept.randomness import generator
-from kept.training.pairs import TextPairs, pair_bounds
-from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph
 
 

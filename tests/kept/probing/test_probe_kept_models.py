@@ -24,7 +24,8 @@ from kept.probing.engine import probe
 from kept.probing.graph_items import graph_questions
 from kept.probing.holes import filled
 from kept.probing.items import HOLE, ClozeItem
-from kept.probing.models import Question, open_model
+from kept.probing.models import Question
+from kept.probing.opening import open_model
 from kept.probing.results import ProbeResult
 from kept.probing.templates import Template
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records

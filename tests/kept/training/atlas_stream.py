@@ -10,7 +10,7 @@ from entity_linking import DictionaryLinker
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import CoLAKEView
 from kept.hosts import load_tokenizer
-from kept.training.wordgraphs import WordGraphData
+from kept.pretraining.data import WordGraphData
 from kg_loaders import atlas
 
 

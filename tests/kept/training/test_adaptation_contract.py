@@ -12,18 +12,18 @@ from training_toy import toy_config, toy_model, weights_hash
 
 from entity_linking.mentions import LinkedText
 from kept.adapters.inside import PLACES
+from kept.datasets.formats import TaskExample
 from kept.errors import ConfigError
+from kept.finetuning.data import TaskData
 from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
 from kept.heads.model import SINGLE, KnowledgeForTask
 from kept.methods import METHODS
-from kept.tasks.finetuning_data import TaskData
-from kept.tasks.finetuning_examples import TaskExample
+from kept.pretraining.assembly import builder_for
 from kept.training.adaptation import Stages, layer_groups, stages
 from kept.training.config import TrainConfig, Unfreezing
 from kept.training.log import StepRecord, read_log
 from kept.training.loop import Resume, TrainResult, train
-from kept.training.methods import builder_for
 from kept.training.optimisers import make_optimisers, set_rates
 from kg_loaders import KnowledgeGraph
 

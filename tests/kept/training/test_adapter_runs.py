@@ -21,7 +21,7 @@ from kept.encoders.kadapter import KAdapter
 from kept.errors import CheckpointError, ConfigError
 from kept.heads.model import KnowledgeForTask
 from kept.hosts import load_host, load_tokenizer
-from kept.training.config import PretrainConfig
+from kept.pretraining.config import PretrainConfig
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from kept.cli import app
 from kept.errors import ConfigError
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.training.config import PretrainConfig
+from kept.pretraining.assembly import assemble
+from kept.pretraining.config import PretrainConfig
 from kept.training.log import read_log
-from kept.training.methods import assemble
 from kg_loaders import KnowledgeGraph
 
 KAR = {"width": 8, "n_heads": 2, "feed_forward": 12, "scorer_width": 6}

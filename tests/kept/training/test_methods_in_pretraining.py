@@ -10,10 +10,10 @@ from tiny_pretraining import write_everything
 from kept.graphs.builder import BuilderConfig, join_words
 from kept.graphs.graph import NodeKind
 from kept.methods import METHODS, method
+from kept.pretraining.assembly import assemble, builder_for
+from kept.pretraining.config import PretrainConfig
+from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
-from kept.training.config import PretrainConfig
-from kept.training.methods import assemble, builder_for
-from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph
 
 

@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from kept.errors import ConfigError
-from kept.training.config import PretrainConfig, TrainConfig, binding, differences
+from kept.pretraining.config import PretrainConfig
+from kept.training.config import TrainConfig, binding, differences
 
 GOOD = """
 host: minilm

@@ -18,9 +18,9 @@ from entity_linking.mentions import Candidate, Link
 from kept.auto import AutoEncoder, saved_view
 from kept.cli import app
 from kept.errors import BatchError, CheckpointError, ConfigError
+from kept.finetuning.assembly import assemble
+from kept.finetuning.config import FinetuneConfig
 from kept.methods import METHODS
-from kept.tasks.assembly import assemble
-from kept.tasks.finetuning_config import FinetuneConfig
 from kg_loaders import KnowledgeGraph
 
 KAR = {"width": 8, "n_heads": 2, "feed_forward": 12, "scorer_width": 6}

@@ -25,10 +25,10 @@ from kept.graphs.views import WORDS_ONLY, LinkedWordsView
 from kept.hosts import load_host
 from kept.kge import vectors
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.pretraining.data import WordGraphData
 from kept.training.config import TrainConfig
 from kept.training.log import read_log
 from kept.training.loop import train
-from kept.training.wordgraphs import WordGraphData
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import SourceError
 from kg_loaders.wordnet import find_wordnet

@@ -1,0 +1,1 @@
+"""Methods beside their controls: experiments, runs by hash, verdicts, tables, pages."""

@@ -1,0 +1,149 @@
+"""The first stage of an experiment: every method reads the same texts for the same steps."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+
+from entity_linking.mentions import LinkedText
+from kept import hosts
+from kept.comparison.experiment import FurtherPretraining, run_hash
+from kept.completion.method_runs import objectives_of
+from kept.controls.conditions import Knowledge, controlled_graph, controlled_text, random_entities
+from kept.encoders.base import KnowledgeEncoder
+from kept.errors import InUseError
+from kept.finetuning.config import FinetuneConfig
+from kept.graphs.builder import BuilderConfig
+from kept.methods import method
+from kept.objectives.model import KnowledgeForPreTraining
+from kept.pretraining.assembly import builder_for, view_for
+from kept.pretraining.data import WordGraphData
+from kept.randomness import torch_seed
+from kept.training.log import Reporter
+from kept.training.loop import Resume, train
+from kg_loaders import KnowledgeGraph
+
+
+@contextmanager
+def claimed(place: Path) -> Iterator[None]:
+    """None but this process makes `place`; raises InUseError where another does."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(place.with_name(f"{place.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise InUseError(f"{place} is being made by another process") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@dataclass(frozen=True, eq=False)
+class FirstStage:
+    """One method under one kind of knowledge, before any task.
+
+    `config` is that of the task's run of seed 0, `graph` the true one without what is asked.
+    """
+
+    name: str
+    knowledge: Knowledge
+    config: FinetuneConfig
+    graph: KnowledgeGraph
+
+    def run(
+        self,
+        plan: FurtherPretraining,
+        texts: Callable[[], Sequence[LinkedText]],
+        described: dict[str, Any],
+        folder: Path,
+        *,
+        reporter: Reporter | None,
+        should_stop: Callable[[], bool] | None,
+    ) -> Path | None:
+        """The trained model's folder below `folder`, trained if it is not there; None on a stop.
+
+        `described` is all that the stage depends on: its hash is the folder's name. InUseError:
+        another process trains it.
+        """
+        place = folder / run_hash(described)
+        with claimed(place):
+            if (place / "tokenizer_config.json").exists() or self._train(
+                plan, texts, described, place, reporter, should_stop
+            ):
+                return place
+        return None
+
+    def _train(
+        self,
+        plan: FurtherPretraining,
+        texts: Callable[[], Sequence[LinkedText]],
+        described: dict[str, Any],
+        place: Path,
+        reporter: Reporter | None,
+        should_stop: Callable[[], bool] | None,
+    ) -> bool:
+        encoder = self.encoder()
+        with torch.random.fork_rng():
+            torch.manual_seed(torch_seed(plan.training.seed, "initial weights", "heads"))
+            objectives = objectives_of(self.name, self.knowledge)
+            model = KnowledgeForPreTraining.of(encoder, objectives)
+        ended = train(
+            model,
+            self.data(texts()),
+            plan.training,
+            place,
+            reporter=reporter,
+            resume=Resume.IF_ANY,
+            should_stop=should_stop,
+        )
+        if ended.stopped != "finished":
+            return False
+        text = json.dumps(described, indent=1, ensure_ascii=False)
+        (place / "stage.json").write_text(text + "\n", encoding="utf-8")
+        hosts.load_tokenizer(self.config.host).save_pretrained(place)  # now the stage is whole
+        shutil.rmtree(place / "checkpoints")
+        return True
+
+    def encoder(self) -> KnowledgeEncoder:
+        """The new encoder; its first weights do not depend on the task's seed."""
+        config, chosen = self.config, method(self.name)
+        with torch.random.fork_rng():
+            torch.manual_seed(torch_seed(0, "initial weights", "encoder"))
+            return chosen.encoder.for_graph(
+                hosts.load_host(config.host),
+                self._controlled(),
+                hosts.load_tokenizer(config.host),
+                seed=0,
+                **config.options,
+            )
+
+    def data(self, texts: Sequence[LinkedText]) -> WordGraphData:
+        """The texts as the method reads them under this knowledge."""
+        config, chosen, graph = self.config, method(self.name), self._controlled()
+        others = None
+        if self.knowledge == "random-entity":
+            others = random_entities(self.graph, config.control_seed)
+        tokenizer = hosts.load_tokenizer(config.host)
+        return WordGraphData(
+            [controlled_text(text, self.knowledge, others) for text in texts],
+            graph,
+            tokenizer,
+            builder=builder_for(chosen, config.graph or BuilderConfig(), in_pretraining=True),
+            view=view_for(chosen, graph, tokenizer, config.view or {}),
+            objectives=objectives_of(self.name, self.knowledge),
+            require_links=self.knowledge != "off",
+        )
+
+    def _controlled(self) -> KnowledgeGraph:
+        config = self.config
+        reads = method(self.name).reads
+        return controlled_graph(self.graph, self.knowledge, config.control_seed, reads=reads)

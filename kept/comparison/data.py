@@ -1,0 +1,249 @@
+"""What all runs of an experiment share: its files, its graph without what is asked, its texts."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from entity_linking.mentions import LinkedText
+from kept.comparison.experiment import Experiment, run_hash
+from kept.completion.method_runs import BASELINE
+from kept.controls.conditions import without_pairs
+from kept.datasets.formats import TaskExample, read_examples
+from kept.datasets.public_graphs import GRAPHS, TEXTS, public_graph, public_texts
+from kept.finetuning.assembly import PAIRED, read_sets
+from kept.finetuning.config import FinetuneConfig
+from kept.finetuning.data import pair_ids
+from kept.finetuning.further_tasks import FurtherTask
+from kept.pretraining.assembly import read_texts
+from kept.randomness import generator
+from kept.training.config import OPERATIONAL, TrainConfig
+from kg_loaders import KnowledgeGraph
+
+SETS = ("train", "dev", "test")
+ASKED_BY = (
+    "task", "format", "link", "dev_share", "test_share", "data_seed", "leave_out", "max_train",
+    "max_asked",
+)  # fmt: skip
+"""Fields that say, beside the files, which pairs are asked."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentData:
+    """Data of `experiment`, whose files lie below `root`; the graph is kept in `folder`."""
+
+    experiment: Experiment
+    root: Path
+    folder: Path
+
+    @cached_property
+    def files(self) -> dict[str, Path]:
+        """The task's files by set."""
+        named = {name: self.experiment.task.get(name) for name in SETS}
+        return {name: self.root / path for name, path in named.items() if path is not None}
+
+    @cached_property
+    def examples(self) -> dict[str, list[TaskExample]]:
+        """Every example of the files."""
+        kind = self.experiment.task["format"]
+        return {name: read_examples(path, kind) for name, path in self.files.items()}
+
+    @cached_property
+    def further(self) -> list[FurtherTask]:
+        """Tasks that any row learns beside this one, with their files below `root`."""
+        rows = (self.experiment.task, *self.experiment.methods.values())
+        found = [FurtherTask(**task) for row in rows for task in self.rooted(row.get("also", ()))]
+        return list({repr(task): task for task in found}.values())
+
+    def rooted(self, tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Further tasks with their files below `root`."""
+        return [
+            {**task, **{name: self.root / task[name] for name in SETS if task.get(name)}}
+            for task in tasks
+        ]
+
+    def config(self, own: Mapping[str, Any], **fields: Any) -> FinetuneConfig:
+        """What `kept finetune` is given for a row with fields of its `own`, and `fields`."""
+        values = merged(self.experiment.task, own) | self.files
+        if "also" in values:
+            values["also"] = self.rooted(values["also"])
+        values.setdefault("data_seed", 0)  # every seed is asked the same
+        return FinetuneConfig.read(None, values | fields)
+
+    @property
+    def task(self) -> FinetuneConfig:
+        """The task without a method; its graph is not this one."""
+        return self.config({}, kg=self.root, method=BASELINE)
+
+    @cached_property
+    def every(self) -> list[TaskExample]:
+        """The examples of all files, those of further tasks too."""
+        found = [example for part in self.examples.values() for example in part]
+        for task in self.further:
+            files = (path for name in SETS if (path := getattr(task, name)) is not None)
+            found += [e for path in files for e in read_examples(path, task.format)]
+        return found
+
+    @cached_property
+    def asked(self) -> list[TaskExample]:
+        """What dev and test hold in the files, in what is split off, or once texts are linked."""
+        found = [e for name in SETS[1:] for e in self.examples.get(name, [])]
+        for each in (self.task, *map(self.task.of_further, self.further)):
+            if each.task in PAIRED:  # the others ask about no pair
+                sets = read_sets(each, self.whole)[0]
+                found += [example for name in SETS[1:] for example in sets.get(name, [])]
+        return found
+
+    @cached_property
+    def texts(self) -> list[LinkedText]:
+        """What the first stage reads: no text of the task, no pair of entities that is asked."""
+        plan = self.experiment.pretraining
+        if plan is None:
+            return []
+        found = (
+            public_texts(plan.text, self.root)
+            if plan.text in TEXTS
+            else read_texts([self.root / plan.text])[0]
+        )
+        given = self.every + (self.asked if self.is_linked else [])  # else `every` has all pairs
+        asked = {frozenset(example.pair) for example in given if example.pair}
+        own = {_normal(example.linked.text) for example in given}
+        free = [t for t in found if _normal(t.text) not in own and not _pairs(t) & asked]
+        order = generator(plan.training.seed, "texts of the first stage").permutation(len(free))
+        return [free[i] for i in sorted(order[: plan.n_texts].tolist())]
+
+    @cached_property
+    def texts_digest(self) -> str:
+        """Of those texts with links: tasks in one folder share a first stage where it is equal."""
+        return _digest(repr(self.texts).encode())
+
+    @cached_property
+    def graph_folder(self) -> Path:
+        """The graph, saved, without any triple between two entities that dev or test ask about."""
+        kg = self.experiment.task["kg"]
+        settings = {
+            "kg": kg if kg in GRAPHS else KnowledgeGraph.open(self.root / kg).content_hash,
+            "files": self.digests,
+            "asked": self.task.model_dump(mode="json", include=set(ASKED_BY)),
+            "further": [task.model_dump(mode="json", exclude=set(SETS)) for task in self.further],
+            "pretraining": self.stage,
+        }
+        place = self.folder / "graphs" / run_hash(settings)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(place.with_suffix(".lock")):
+            if not place.exists():
+                without_pairs(self.whole, pair_ids(self.asked, self.whole)).save(place)
+        return place
+
+    @cached_property
+    def graph(self) -> KnowledgeGraph:
+        """See `graph_folder`."""
+        return KnowledgeGraph.open(self.graph_folder)
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether texts are linked by the graph's names, which takes the whole graph."""
+        return bool(self.experiment.task.get("link"))
+
+    @cached_property
+    def whole(self) -> KnowledgeGraph:
+        """The graph with what is asked; of a public one what touches an entity of the texts."""
+        name = self.experiment.task["kg"]
+        if name not in GRAPHS:
+            return KnowledgeGraph.open(self.root / name)
+        if self.is_linked:
+            return public_graph(name, self.root)
+        linked = [example.linked for example in self.every] + self.texts
+        entities = dict.fromkeys(k.entity for t in linked for k in t.links if k.entity)
+        return public_graph(name, self.root, list(entities))
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of each file, of a zip archive's member alone (`ARCHIVE.zip/MEMBER`)."""
+        files = dict(self.files)
+        for path in (getattr(task, name) for task in self.further for name in SETS):
+            if path is not None:
+                own = path.relative_to(self.root) if path.is_relative_to(self.root) else path
+                files[str(own)] = path
+        found = {}
+        for name, path in files.items():
+            archive, is_member, member = str(path).partition(".zip/")
+            content = (
+                zipfile.Path(f"{archive}.zip", member).read_bytes()
+                if is_member
+                else path.read_bytes()
+            )
+            found[name] = _digest(content)
+        return found
+
+    @cached_property
+    def stage(self) -> dict[str, Any] | None:
+        """The first stage as part of a hash."""
+        plan = self.experiment.pretraining
+        if plan is None:
+            return None
+        found = {"text": plan.text, "n_texts": plan.n_texts, "training": binding_of(plan.training)}
+        return found if plan.text in TEXTS else found | {"content": self.texts_digest}
+
+
+def binding_of(training: TrainConfig) -> dict[str, Any]:
+    """What of a training's settings touches the weights and is not the default."""
+    return training.model_dump(mode="json", exclude=set(OPERATIONAL), exclude_defaults=True)
+
+
+def folder_digests(config: FinetuneConfig) -> dict[str, str]:
+    """Of every folder or file that host, adapters, and options of encoder and view name."""
+    values = (config.host, config.adapters, config.options, config.view)
+    return {text: _of_folder(Path(text)) for text in sorted(set(_paths(values)))}
+
+
+def merged(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """`own` over `values`, mappings field by field."""
+    found = dict(values)
+    for name, value in own.items():
+        inner = found.get(name)
+        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
+        found[name] = merged(inner, value) if both else value  # type: ignore[arg-type]
+    return found
+
+
+def _paths(value: Any) -> Iterator[str]:
+    if isinstance(value, str | Path):
+        if value and Path(value).exists():  # an empty string would be the working directory
+            yield str(value)
+    elif isinstance(value, Mapping):
+        yield from _paths(tuple(value.values()))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _paths(each)
+
+
+@cache
+def _of_folder(path: Path) -> str:
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    found = hashlib.sha256()
+    for file in files:
+        found.update(file.relative_to(path.parent).as_posix().encode())
+        with file.open("rb") as opened:
+            found.update(hashlib.file_digest(opened, "sha256").digest())
+    return found.hexdigest()[:16]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _pairs(text: LinkedText) -> set[frozenset[str]]:
+    names = sorted({link.entity for link in text.links if link.entity})
+    return {frozenset((a, b)) for i, a in enumerate(names) for b in names[i + 1 :]}

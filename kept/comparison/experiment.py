@@ -1,0 +1,171 @@
+"""`Experiment`: a task as one YAML file, and `RunRecord`: what a finished run leaves.
+
+An experiment names data, knowledge, training, and the published numbers; a run of it is one method
+with one kind of knowledge and one seed. Paths in the file are relative to the folder that the
+variable KEPT_DATA names, unless absolute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationInfo, field_validator
+
+from kept.controls.conditions import Knowledge
+from kept.evaluation.published import Published
+from kept.finetuning.official_scores import OFFICIAL
+from kept.methods import METHODS, method, title
+from kept.training.config import RunConfig, TrainConfig
+
+OF_A_RUN = {
+    "knowledge": "kinds beside the true one are asked for by --controls",
+    "training.seed": "seeds are asked for by --seeds",
+}
+"""Fields of `FinetuneConfig` that every run is given anew, and by what."""
+OF_ALL_ROWS = (
+    "task", "format", "kg", "train", "dev", "test", "dev_share", "test_share", "data_seed",
+    "max_asked", "leave_out", "no_relation",
+)  # fmt: skip
+"""Fields of `FinetuneConfig` that say what is asked and counted: one answer sheet for all rows."""
+
+
+def all_methods() -> dict[str, dict[str, Any]]:
+    """Every method, none with fields of its own."""
+    return {name: {} for name in METHODS}
+
+
+class FurtherPretraining(BaseModel):
+    """A first stage before the task, the same texts and steps for every method.
+
+    `text` are files of linked texts or a name of `kept.datasets.public_graphs`; `n_texts` are
+    drawn. Seeds of the task share one first stage a method and kind of knowledge.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    n_texts: PositiveInt
+    training: TrainConfig
+
+
+class Experiment(RunConfig):
+    """A task with everything that its runs share.
+
+    `task` are fields of `FinetuneConfig`; its `kg` may also be a name of
+    `kept.datasets.public_graphs`. `methods` are the rows, every method where it is not given, with
+    the fields that differ; a name of your own with `method` among its fields is a variant of that
+    method. What is asked, kinds of knowledge and seeds are no row's own. `metric` names the score
+    that tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one), on
+    `asked`: dev, or test where the task has `test` or `test_share`. `differs` says in a sentence or
+    two how this is not what the published numbers measured; `notes` are shown as they are.
+    """
+
+    name: str
+    task: dict[str, Any]
+    pretraining: FurtherPretraining | None = None
+    methods: dict[str, dict[str, Any]] = Field(default_factory=all_methods)
+    metric: Literal["accuracy", "micro", "official"] = "accuracy"
+    asked: Literal["dev", "test"] = "dev"
+    published: tuple[Published, ...] = ()
+    differs: str = ""
+    notes: tuple[str, ...] = ()
+
+    @field_validator("task")
+    @classmethod
+    def _shared(cls, task: dict[str, Any]) -> dict[str, Any]:
+        overwritten = OF_A_RUN | {"method": "give the rows under methods"}
+        if faults := [f"{name}: {why}" for name, why in overwritten.items() if _has(task, name)]:
+            raise ValueError(f"{'; '.join(faults)}; leave out what every run is given")
+        return task
+
+    @field_validator("methods")
+    @classmethod
+    def _known(cls, methods: dict[str, Any]) -> dict[str, Any]:
+        faults = []
+        for name, own in methods.items():
+            method(own.get("method", name))
+            if set(own) == {"method"}:
+                faults.append(f"{name} is {own['method']} itself; say what differs")
+            faults += [f"{name}.{key}: {why}" for key, why in OF_A_RUN.items() if _has(own, key)]
+            same = [f"{name}.{key}" for key in OF_ALL_ROWS if _has(own, key)]
+            faults += [f"{key}: the same for all rows; give it under task" for key in same]
+        if faults:
+            raise ValueError("; ".join(faults))
+        return methods
+
+    @field_validator("metric")
+    @classmethod
+    def _scored(cls, metric: str, info: ValidationInfo) -> str:
+        kind = info.data.get("task", {}).get("format")
+        if metric == "official" and kind is not None and kind not in OFFICIAL:
+            raise ValueError(f"format {kind} has no official score; {sorted(OFFICIAL)} have one")
+        return metric
+
+    @field_validator("asked")
+    @classmethod
+    def _there(cls, asked: str, info: ValidationInfo) -> str:
+        task = info.data.get("task")
+        if (
+            asked == "test"
+            and task is not None
+            and not (_has(task, "test") or task.get("test_share"))
+        ):
+            raise ValueError("the task has no test set; give task.test or task.test_share, or dev")
+        return asked
+
+    def variant_of(self, name: str) -> str:
+        """The method that row `name` trains; ConfigError for a name that is none."""
+        found: str = self.methods.get(name, {}).get("method", name)
+        method(found)
+        return found
+
+    def title(self, name: str) -> str:
+        """What tables call row `name`: as its paper does, or a variant as the file does."""
+        return title(name) if self.variant_of(name) == name else name
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A finished run, one line of `runs.jsonl`; `run` is the hash of `settings`.
+
+    `scores`: by set, what `kept.finetuning.scores.scores` gives, with counts. `costs`:
+    parameters added and trained, optimiser steps, the first stage and how many texts it read,
+    seconds, milliseconds a sentence, mentions linked. The folder `run` beside the file holds
+    `predictions.jsonl` (rows of set, index, id, group, gold, predicted), and the log and curves of
+    each stage.
+    """
+
+    run: str
+    experiment: str
+    method: str
+    knowledge: Knowledge
+    seed: int
+    scores: dict[str, Any]
+    costs: dict[str, Any]
+    settings: dict[str, Any]
+
+
+def _has(fields: Mapping[str, Any], name: str) -> bool:
+    """Whether a field is given, by its dotted name."""
+    first, _, rest = name.partition(".")
+    inner = fields.get(first)
+    if rest:
+        return isinstance(inner, Mapping) and _has(inner, rest)
+    return inner is not None
+
+
+def run_hash(settings: dict[str, Any]) -> str:
+    """Twelve hexadecimal digits of everything that a run's outcome depends on."""
+    text = json.dumps(settings, sort_keys=True, ensure_ascii=False, default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{value!r} is no setting: give numbers, strings, lists and mappings")

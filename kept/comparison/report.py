@@ -1,0 +1,242 @@
+"""A comparison of an experiment's runs as one offline page, with CSV files beside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from kept import hosts
+from kept.comparison.compare import Compared, ComparedRow
+from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.comparison.tables import (
+    COSTS,
+    PAIRS,
+    PUBLISHED,
+    SCORES,
+    SHARES,
+    VERDICTS,
+    conditions,
+    cost_cells,
+    pair_cells,
+    published_cells,
+    score_cells,
+    share_cells,
+    verdict_cells,
+)
+from kept.completion.method_runs import BASELINE
+from kept.datasets.formats import TASKS
+from kept.files import write_whole
+from kept.finetuning.answers import ANSWERS, Answer, read_answers
+from kept.graphs.draw import draw_svg
+from kept.graphs.graph import NodeKind
+from kept.heads.model import TAGGING
+from kept.report.page import Section, drawn, page, picture, prose, quoted, table, verdict
+from kept.training.log import COLOURS, read_log
+
+N_SHOWN = 2
+STYLES = {"true": "-", "off": ":", "shuffled": "--"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An item that a method or the baseline, and not both, has right in most seeds.
+
+    `answers`: by arm, what its seeds say; where they disagree, with the number of seeds.
+    """
+
+    index: int
+    gold: tuple[str, ...]
+    answers: dict[str, str]
+    is_won: bool
+
+
+@dataclass(frozen=True)
+class _Item:
+    """What the seeds of an arm say; `is_right`: more than half of them."""
+
+    gold: tuple[str, ...]
+    answers: str
+    is_right: bool
+
+    @classmethod
+    def of(cls, answers: Sequence[Answer], is_tagging: bool) -> _Item:
+        as_asked = tuple if is_tagging else frozenset  # tags word by word, else a set of labels
+        n_right = sum(as_asked(a.predicted) == as_asked(a.gold) for a in answers)
+        counts = Counter(answer.predicted for answer in answers)
+        told = []
+        for each in sorted(counts, key=lambda each: (-counts[each], each)):
+            seeds = f" ({counts[each]} of {len(answers)})" if len(counts) > 1 else ""
+            told.append((", ".join(each) or "nothing") + seeds)
+        return cls(answers[0].gold, ", ".join(told), 2 * n_right > len(answers))
+
+
+def write_report(compared: Compared, runs: ExperimentRuns, path: Path) -> list[Path]:
+    """The page, and scores, pairs and differences as CSV beside it; all files written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stem = path.with_suffix("")
+    methods = [row.method for row in compared.rows if row.knowledge == "true"]
+    found = {name: differences(compared, runs.folder, name) for name in methods}
+    tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {
+        "scores": (SCORES, score_cells(compared)),
+        "pairs": (PAIRS, pair_cells(compared)),
+        "differences": (
+            ("method", "index", "gold", "answers", "won"),
+            [
+                [name, d.index, " ".join(d.gold), _said(d), d.is_won]
+                for name, rows in found.items()
+                for d in rows
+            ],
+        ),
+    }
+    written = [path]
+    for name, (columns, cells) in tables.items():
+        written.append(stem.with_name(f"{stem.name}.{name}.csv"))
+        write_whole(written[-1], _csv(columns, cells))
+    curves = stem.with_name(f"{stem.name}.curves.png")
+    draw_all_curves(compared, runs.folder, curves)
+    sections = [
+        Section(
+            "Verdict",
+            (table(VERDICTS, verdict_cells(compared), "True knowledge"), *_caution(compared)),
+        ),
+        Section(
+            "Scores",
+            (
+                prose(conditions(compared)),
+                table(SCORES, score_cells(compared), "Scores"),
+                table(SHARES, share_cells(compared), "Shares, means over seeds"),
+            ),
+        ),
+        Section(
+            "Differences",
+            (table(PAIRS, pair_cells(compared), "True knowledge minus the other"),),
+        ),
+        Section("Curves", (picture(curves, "Losses of the task over steps"),)),
+        *[_examples(compared, runs, name, found[name]) for name in methods],
+        Section("Costs", (table(COSTS, cost_cells(compared), "One run of each arm"),)),
+        Section("Published", _published(compared)),
+    ]
+    lead = "Does knowledge help, and is it what the facts say?"
+    write_whole(path, page(compared.experiment.name, lead, sections))
+    return [*written, curves]
+
+
+def differences(compared: Compared, folder: Path, name: str) -> list[Difference]:
+    """Items that one side has right in most seeds and the other in no more than half."""
+    arms = {row.knowledge: row for row in compared.rows if row.method == name}
+    base = next((row for row in compared.rows if row.method == BASELINE), None)
+    if base is None:
+        return []
+    said = {f"knowledge {kind}": _asked(row, folder, compared) for kind, row in arms.items()}
+    said["none"] = _asked(base, folder, compared)
+    ours, theirs = said["knowledge true"], said["none"]
+    found = []
+    for index, item in ours.items():
+        if index not in theirs or item.is_right == theirs[index].is_right:
+            continue
+        answers = {arm: items[index].answers for arm, items in said.items() if index in items}
+        found.append(Difference(index, item.gold, answers, is_won=item.is_right))
+    return found
+
+
+def _asked(row: ComparedRow, folder: Path, compared: Compared) -> dict[int, _Item]:
+    """What the seeds of a row say to each item."""
+    experiment = compared.experiment
+    is_tagging = TASKS[experiment.task["task"]].problem_type == TAGGING
+    by_item: dict[int, list[Answer]] = {}
+    for record in row.records:
+        for answer in read_answers(folder / record.run / ANSWERS, experiment.asked):
+            by_item.setdefault(answer.index, []).append(answer)
+    return {index: _Item.of(answers, is_tagging) for index, answers in by_item.items()}
+
+
+def draw_all_curves(compared: Compared, folder: Path, png: Path) -> None:
+    """The task's loss over steps, a line an arm (its first seed); dashes are controls."""
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.subplots()
+    methods = list(dict.fromkeys(row.method for row in compared.rows))
+    for row in compared.rows:
+        steps = [r for r in read_log(folder / row.record.run / "log.jsonl") if r["kind"] == "step"]
+        axis.plot(
+            [r["step"] for r in steps],
+            [r["total_loss"] for r in steps],
+            STYLES.get(row.knowledge, "-."),
+            color=COLOURS[methods.index(row.method) % len(COLOURS)],
+            label=f"{compared.experiment.title(row.method)}, {row.knowledge}",
+            linewidth=1.2,
+        )
+    axis.set(xlabel="step", ylabel="loss of the task")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=7, ncols=2)
+    beside = png.with_name(f".{png.name}.part")
+    figure.savefig(beside, format="png", dpi=120)
+    beside.replace(png)
+
+
+def _examples(
+    compared: Compared, runs: ExperimentRuns, name: str, found: Sequence[Difference]
+) -> Section:
+    won = [d for d in found if d.is_won]
+    lost = [d for d in found if not d.is_won]
+    called = compared.experiment.title(name)
+    blocks = [
+        prose(
+            f"{len(won)} items right in more than half of the seeds with {called} and not without, "
+            f"{len(lost)} the other way round. The first {N_SHOWN} of each that show an entity, "
+            "with the graph that the method was shown; all of them are in the CSV file."
+        )
+    ]
+    data = runs.asked_data(name)
+    place = {int(index): i for i, index in enumerate(data.asked.tolist())}
+    tokenizer = hosts.load_tokenizer(runs.config(RunKey(name, "true", 0)).host)
+    for word, rows in (("won", won), ("lost", lost)):
+        shown = 0
+        for each in rows:
+            if shown == N_SHOWN:
+                break
+            built = data.drawn(place[each.index], epoch=0, seed=0)
+            if not (built.kinds == NodeKind.ENTITY).any():
+                continue
+            shown += 1
+            blocks += [
+                quoted(word, data.examples[place[each.index]].linked.text),
+                prose(f"Gold: {', '.join(each.gold)}. {_said(each)}"),
+                drawn(draw_svg(built, data.graph, tokenizer)),
+            ]
+    return Section(f"What {called} changed", tuple(blocks))
+
+
+def _said(each: Difference) -> str:
+    return "; ".join(f"{arm}: {answers}" for arm, answers in each.answers.items())
+
+
+def _published(compared: Compared) -> tuple[str, ...]:
+    cells = published_cells(compared.experiment)
+    blocks = [table(PUBLISHED, cells, "Published")] if cells else []
+    differs, notes = compared.experiment.differs, compared.experiment.notes
+    said = [f"What differs: {differs}"] if differs else []
+    return (*blocks, *map(prose, (*said, *notes)))
+
+
+def _caution(compared: Compared) -> list[str]:
+    notes = []
+    if compared.missing:
+        notes.append(verdict(f"Not finished: {'; '.join(compared.missing)}"))
+    notes += [verdict(f"Left out: {name}: {why}") for name, why in compared.left_out.items()]
+    return notes
+
+
+def _csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return out.getvalue()

@@ -1,0 +1,56 @@
+"""What was asked of an experiment, row by row: so that a report knows which runs are not there.
+
+`asked.json` in a folder of runs maps the names of experiments to their rows, each as the last
+command that named it wanted it. What no command asked for is not missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from filelock import FileLock
+
+from kept.controls.conditions import Knowledge
+from kept.errors import CheckpointError
+from kept.files import write_whole
+
+ASKED = "asked.json"
+
+
+@dataclass(frozen=True)
+class AskedRow:
+    """Controls beside the true knowledge, seeds 0 and up; `left_out`: why a kind is no control."""
+
+    controls: tuple[Knowledge, ...]
+    seeds: int
+    left_out: dict[Knowledge, str] = field(default_factory=dict)
+
+
+def remember(folder: Path, experiment: str, rows: Mapping[str, AskedRow]) -> None:
+    """Put `rows` in the place of what was asked of them; other rows stay."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / ASKED
+    with FileLock(path.with_suffix(".lock")):
+        found = _read(path)
+        found[experiment] = found.get(experiment, {}) | dict(rows)
+        text = msgspec.json.format(msgspec.json.encode(found), indent=1).decode()
+        write_whole(path, text + "\n")
+
+
+def read_asked(folder: Path, experiment: str) -> dict[str, AskedRow]:
+    """What was asked of each row; CheckpointError for a file that does not say."""
+    return _read(folder / ASKED).get(experiment, {})
+
+
+def _read(path: Path) -> dict[str, dict[str, AskedRow]]:
+    if not path.exists():
+        return {}
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, AskedRow]])
+    except msgspec.DecodeError as error:
+        raise CheckpointError(
+            f"{path} does not say what was asked ({error}); remove it and run kept compare"
+        ) from error

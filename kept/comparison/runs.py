@@ -1,0 +1,360 @@
+"""Runs of an experiment: one method with one kind of knowledge and one seed, addressed by a hash.
+
+A folder of runs holds
+
+    runs.jsonl     a `RunRecord` a line, appended when a run is finished
+    HASH/          answers, log and curves of a run
+    pretrained/    first stages, shared by the seeds of a method and kind of knowledge
+    graphs/        the graph without what is asked
+
+Axis legend: node, item (an example).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from filelock import FileLock
+
+from kept import hosts
+from kept.comparison.continued_pretraining import FirstStage, claimed
+from kept.comparison.data import (
+    SETS,
+    ExperimentData,
+    binding_of,
+    folder_digests,
+    merged,
+)
+from kept.comparison.experiment import Experiment, RunRecord, run_hash
+from kept.completion.method_runs import (
+    BASELINE,
+    n_trained,
+    objectives_of,
+    sentence_milliseconds,
+    size,
+)
+from kept.controls.conditions import (
+    Knowledge,
+)
+from kept.datasets.formats import TASKS
+from kept.errors import CheckpointError
+from kept.finetuning.answers import ANSWERS, write_answers
+from kept.finetuning.assembly import assemble, read_sets
+from kept.finetuning.config import FinetuneConfig
+from kept.finetuning.data import TaskData, prepared
+from kept.finetuning.run import FinetuneRun
+from kept.graphs.builder import BuilderConfig
+from kept.methods import method
+from kept.pretraining.assembly import builder_for, drawn_in_pretraining, view_for
+from kept.pretraining.data import linked_entities
+from kept.training.device import process_settings
+from kept.training.log import Reporter
+from kept.training.loop import Resume, train
+
+RECORDS = "runs.jsonl"
+VERSION = 1
+"""Part of every hash; raised when a default changes, as hashes leave defaults out."""
+OF_THE_FIRST_STAGE = (
+    "method", "host", "options", "graph", "view", "knowledge", "objectives", "content",
+    "pretraining", "control_seed", "folders",
+)  # fmt: skip
+LEFT_BY_A_RUN = (ANSWERS, "log.jsonl", "curves.png")
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """Which run of an experiment."""
+
+    method: str
+    knowledge: Knowledge
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.method}, knowledge {self.knowledge}, seed {self.seed}"
+
+
+def planned(methods: Sequence[str], controls: Sequence[Knowledge], seeds: int) -> Iterator[RunKey]:
+    """All runs, seed by seed, so that what is done first is whole: the baseline before all."""
+    for seed in range(seeds):
+        yield RunKey(BASELINE, "off", seed)
+        for name in methods:
+            if name != BASELINE:
+                for knowledge in ("true", *controls):
+                    yield RunKey(name, knowledge, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentRuns:
+    """The runs of `experiment` in `folder`; `root` is where its data lie."""
+
+    experiment: Experiment
+    root: Path
+    folder: Path
+    reporter: Reporter | None = None
+    should_stop: Callable[[], bool] | None = None
+
+    @cached_property
+    def data(self) -> ExperimentData:
+        """What the runs share."""
+        return ExperimentData(self.experiment, self.root, self.folder)
+
+    # ---- one run -----------------------------------------------------------------------------
+    def config(self, key: RunKey) -> FinetuneConfig:
+        """What `kept finetune` would be given for a run, but for the model of a first stage."""
+        return self.data.config(
+            self._fields(key),
+            kg=self.data.graph_folder,
+            knowledge="true" if key.method == BASELINE else key.knowledge,  # it reads none
+            method=self.experiment.variant_of(key.method),
+            training={**self._fields(key).get("training", {}), "seed": key.seed},
+        )
+
+    def _fields(self, key: RunKey) -> dict[str, Any]:
+        return merged(self.experiment.task, self.experiment.methods.get(key.method, {}))
+
+    def settings(self, key: RunKey) -> dict[str, Any]:
+        """All that the outcome of a run depends on."""
+        config = self.config(key)
+        fixed = config.model_dump(
+            mode="json", exclude={*SETS, "kg", "training", "also"}, exclude_defaults=True
+        )
+        if config.also:
+            fixed["also"] = self._fields(key)["also"]
+        if folders := folder_digests(config):
+            fixed["folders"] = folders
+        if drawn := self._drawn(key, config):
+            fixed["in_pretraining"] = drawn
+        if fixed.get("graph", {}).get("drop_probability") == 0:
+            del fixed["graph"]["drop_probability"]  # 0 is what was done before it could be open
+        return {
+            "version": VERSION,
+            **{name: fixed.get(name) for name in OF_THE_FIRST_STAGE if name != "folders"},
+            **fixed,
+            "knowledge": key.knowledge,
+            "files": self.data.digests,
+            "content": self.data.graph.content_hash,
+            "training": binding_of(config.training),
+            "pretraining": self.data.stage,
+            "objectives": dict(
+                objectives_of(self.experiment.variant_of(key.method), key.knowledge)
+            ),
+        }
+
+    def name(self, key: RunKey) -> str:
+        """The hash of a run."""
+        return run_hash(self.settings(key))
+
+    def record(self, key: RunKey) -> RunRecord | None:
+        """The finished run, or None."""
+        return read_records(self.folder).get(self.name(key))
+
+    def run(self, key: RunKey) -> RunRecord | None:
+        """Train, ask and record a run; goes on where an earlier process was cut.
+
+        None: told to stop before the end. NoControlError: the control changes nothing here.
+        InUseError: another process is at this run, or at what it needs.
+        """
+        with claimed(self.folder / self.name(key)):
+            return self.record(key) or self._run(key)
+
+    def _run(self, key: RunKey) -> RunRecord | None:
+        settings = self.settings(key)
+        name = run_hash(settings)
+        if self._is_baseline(key):
+            base = dataclasses.replace(key, method=BASELINE)
+            found = self.record(base) or self.run(base)
+            return None if found is None else self._keep(self._copied(found, key, settings))
+        pretrained = self._first_stage(key)
+        if pretrained is None and self.experiment.pretraining is not None:
+            return None
+        config = self.config(key)
+        if pretrained is not None:
+            update: dict[str, Any] = {"model": pretrained, "method": None, "options": {}}
+            config = FinetuneConfig.read(None, config.model_dump() | update)
+        made = assemble(config, is_pretrained_control=pretrained is not None)
+        place = self.folder / name
+        ended = train(
+            made.model,
+            made.data,
+            config.training,
+            place,
+            evaluate=made.evaluate if config.training.evaluate_every else None,
+            reporter=self.reporter,
+            resume=Resume.IF_ANY,
+            should_stop=self.should_stop,
+        )
+        if ended.stopped != "finished":
+            return None
+        with process_settings(config.training):
+            scores, predictions = made.metrics()
+            milliseconds = sentence_milliseconds(made.model, next(iter(made.asked.values())))
+        write_answers(place / ANSWERS, made, predictions)
+        costs = self._costs(key, made) | {
+            "milliseconds_a_sentence": milliseconds,
+            "steps": ended.step,
+            "seconds": ended.seconds,
+            "pretraining": None if pretrained is None else pretrained.name,
+            "n_texts": len(self.data.texts),
+        }
+        found = self._keep(
+            RunRecord(
+                run=name,
+                experiment=self.experiment.name,
+                method=key.method,
+                knowledge=key.knowledge,
+                seed=key.seed,
+                scores=scores,
+                costs=costs,
+                settings=settings,
+            )
+        )
+        _leave(place)  # last: a kill in between costs room, not the run
+        return found
+
+    def asked_data(self, name: str) -> TaskData:
+        """The asked set as a method with true knowledge sees it, without a model."""
+        config = self.config(RunKey(name, "true", 0))
+        chosen = method(self.experiment.variant_of(name))
+        graph, tokenizer = self.data.graph, hosts.load_tokenizer(config.host)
+        sets, _ = read_sets(config, graph)
+        return TaskData(
+            prepared(
+                sets[self.experiment.asked],
+                markers=config.markers_name,
+                knowledge="true",
+            ),
+            graph,
+            tokenizer,
+            builder=builder_for(chosen, config.graph or BuilderConfig()),
+            view=view_for(chosen, graph, tokenizer, config.view or {}),
+            problem_type=TASKS[config.task].problem_type,
+            labels=None,
+        )
+
+    def _costs(self, key: RunKey, made: FinetuneRun) -> dict[str, Any]:
+        links = [e.linked for data in made.asked.values() for e in data.examples]
+        entities = linked_entities(links, self.data.graph)[0]
+        known = entities[entities >= 0]
+        has_facts = np.isin(known, self.data.graph.triples[:, [0, 2]])
+        encoder = made.model.encoder
+        return {
+            "added": size(encoder) - size(encoder.host),
+            "trained": n_trained(made.model),
+            "mentions": len(entities),
+            "mentions_in_graph": len(known),
+            "mentions_with_facts": int(has_facts.sum()),
+            "reads_graph": made.train.view.reads_graph,
+        }
+
+    def _keep(self, record: RunRecord) -> RunRecord:
+        path = self.folder / RECORDS
+        with FileLock(path.with_suffix(".lock")), path.open("a+b") as file:
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)  # a line that a kill cut would spoil ours
+            file.write(msgspec.json.encode(record) + b"\n")
+        return record
+
+    # ---- no knowledge and no part of its own: the baseline under another name ------------------
+    def _copied(self, found: RunRecord, key: RunKey, settings: dict[str, Any]) -> RunRecord:
+        costs = found.costs | {"same_as": found.run}
+        shutil.copytree(
+            self.folder / found.run, self.folder / run_hash(settings), dirs_exist_ok=True
+        )
+        return dataclasses.replace(
+            found,
+            run=run_hash(settings),
+            method=key.method,
+            knowledge=key.knowledge,
+            costs=costs,
+            settings=settings,
+        )
+
+    def _is_baseline(self, key: RunKey) -> bool:
+        """Whether method and baseline have as many weights, and the same states bit by bit."""
+        if key.knowledge != "off" or key.method == BASELINE:
+            return False
+        fields = [dict(self.experiment.methods.get(n, {})) for n in (key.method, BASELINE)]
+        for each in fields:
+            each.pop("method", None)
+            each.pop("view", None)  # what it makes of the texts is compared below
+        if fields[0] != fields[1]:
+            return False
+        stages = [self._stage(name, "off") for name in (key.method, BASELINE)]
+        encoders = [stage.encoder().eval() for stage in stages]
+        if size(encoders[0]) != size(encoders[1]):
+            return False
+        texts = [e.linked for e in self.data.examples["train"][:8]]
+        states = []
+        for stage, encoder in zip(stages, encoders, strict=True):
+            data = stage.data(texts)
+            samples = [data.sample(i, epoch=0, seed=0) for i in range(len(data))]
+            with torch.no_grad():
+                batch = data.collate(samples, epoch=0, seed=0, step=0)
+                states.append(encoder(batch).node_states)
+        return torch.equal(*states)
+
+    # ---- the first stage ---------------------------------------------------------------------
+    def _first_stage(self, key: RunKey) -> Path | None:
+        """The folder of the pre-trained model; None where there is no such stage, or on a stop."""
+        plan = self.experiment.pretraining
+        if plan is None:
+            return None
+        settings = self.settings(dataclasses.replace(key, seed=0))
+        return self._stage(key.method, key.knowledge).run(
+            plan,
+            lambda: self.data.texts,
+            {name: settings.get(name) for name in OF_THE_FIRST_STAGE}
+            | {name: settings[name] for name in ("in_pretraining",) if name in settings}
+            | {"texts": self.data.texts_digest},
+            self.folder / "pretrained",
+            reporter=self.reporter,
+            should_stop=self.should_stop,
+        )
+
+    def _drawn(self, key: RunKey, config: FinetuneConfig) -> dict[str, Any]:
+        """What the method's line says of graphs in the first stage, where the task does not."""
+        if self.experiment.pretraining is None:
+            return {}
+        chosen = method(self.experiment.variant_of(key.method))
+        return drawn_in_pretraining(chosen, config.graph or BuilderConfig())
+
+    def _stage(self, name: str, knowledge: Knowledge) -> FirstStage:
+        config = self.config(RunKey(name, knowledge, 0))
+        return FirstStage(self.experiment.variant_of(name), knowledge, config, self.data.graph)
+
+
+def read_records(folder: Path) -> dict[str, RunRecord]:
+    """The finished runs of a folder by their hashes; CheckpointError for a line that is none.
+
+    A last line without its end was cut by a kill, and is not counted.
+    """
+    path = folder / RECORDS
+    if not path.exists():
+        return {}
+    found = {}
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            record = msgspec.json.decode(line, type=RunRecord)
+        except msgspec.DecodeError as error:
+            raise CheckpointError(
+                f"{path}:{number} is no run ({error}); remove the line"
+            ) from error
+        found[record.run] = record
+    return found
+
+
+def _leave(place: Path) -> None:
+    """Of a finished run only what tables and reports read."""
+    for path in sorted(place.glob("*")):
+        if path.name not in LEFT_BY_A_RUN:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

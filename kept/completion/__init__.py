@@ -1,0 +1,1 @@
+"""Word-knowledge completion and inductive completion."""

@@ -1,0 +1,364 @@
+"""Inductive completion: methods with and without text, asked about entities they never saw.
+
+A run is a method on a split under a seed. Every method learns from `split.train` alone, chooses
+its epoch on "valid", and is asked every other part twice: among all entities of the part
+(filtered), and among a few sampled ones (GraIL's protocol). Both stand in the record.
+
+Axis legend: entity (of a part), text, question.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from torch import Tensor
+
+from kept.completion.kepler_entities import encoded_texts, kepler_scores
+from kept.completion.rankers import description_tokens
+from kept.evaluation.published import Published
+from kept.evaluation.ranking import HasScores, rank
+from kept.evaluation.sampled_ranking import rank_among_sampled
+from kept.evaluation.statistics import bootstrap_interval
+from kept.hosts import load_host, load_tokenizer, word_table
+from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
+from kept.kge.gnn import (
+    RGCN,
+    CompGCN,
+    EntityTable,
+    GraphModel,
+    MessageGraph,
+    NoGraph,
+    RelationFeatures,
+    SumOfFeatures,
+    TextFeatures,
+)
+from kept.kge.gnn_training import train_graph_model
+from kept.kge.inductive import DegreeScorer, InductiveSplit, Part
+from kept.kge.training_config import TrainingConfig
+from kept.randomness import generator, torch_generator
+from kept.training.config import RunConfig, TrainConfig
+
+ScorerOf = Callable[[str], HasScores | None]
+"""The scorer of a part's entities by the part's name; None where the method cannot answer."""
+
+
+class _Method(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DegreeMethod(_Method):
+    """`kept.kge.inductive.DegreeScorer`: nothing is learned."""
+
+    kind: Literal["degree"]
+
+
+class GraphMethod(_Method):
+    """`kept.kge.gnn`: features, layers and a decoder. Without layers and with text: BLP's map.
+
+    `text_from` names a folder of a KEPLER run whose description vectors are the texts; without it
+    they are those of the sentence encoder that the runner is given.
+    """
+
+    kind: Literal["graph"]
+    features: Literal["table", "relations", "text", "text+relations"]
+    layers: Literal["none", "rgcn", "compgcn"]
+    decoder: Literal["transe", "distmult", "complex"] = "complex"
+    composition: Literal["sub", "mult", "corr"] = "mult"
+    width: PositiveInt = 64
+    n_layers: PositiveInt = 2
+    n_bases: PositiveInt = 8
+    dropout: float = 0.2
+    text_from: Path | None = None
+    training: dict[str, Any]
+
+
+class DKRLMethod(_Method):
+    """`kept.kge.dkrl` with the CBOW encoder, ranked by descriptions alone."""
+
+    kind: Literal["dkrl"]
+    host: str = "minilm"
+    n_tokens: PositiveInt = 24
+    training: dict[str, Any] = {}
+
+
+class KeplerMethod(_Method):
+    """A KEPLER run's own scores from descriptions; `folder` is the run, with its graph in `kg`."""
+
+    kind: Literal["kepler"]
+    folder: Path
+
+
+Method = Annotated[
+    DegreeMethod | GraphMethod | DKRLMethod | KeplerMethod, Field(discriminator="kind")
+]
+
+
+class SampledConfig(_Method):
+    """GraIL's protocol: `n_candidates` holds the answer itself."""
+
+    n_candidates: PositiveInt = 50
+    n_draws: PositiveInt = 10
+
+
+class UnseenConfig(_Method):
+    """Shares of `kept.kge.inductive.split_unseen`; `seed` is the split's own."""
+
+    valid_share: float
+    test_share: float
+    context_share: float
+    seed: int
+
+
+class KeplerTraining(_Method):
+    """How `kept.completion.kepler_entities.train_kepler` trains on a split's training triples."""
+
+    host: str = "minilm"
+    options: dict[str, Any] = {}
+    training: TrainConfig
+
+
+class InductiveConfig(RunConfig):
+    """Splits x methods x seeds.
+
+    `splits` are names of GraIL's, or `codex-s-unseen`, whose shares stand in `unseen`. `differs`
+    says how this is not what the published numbers measured. `kepler` trains the run that methods
+    name as their `folder` or `text_from`; their relative paths are below the experiment's folder.
+    """
+
+    name: str
+    splits: tuple[str, ...]
+    unseen: UnseenConfig | None = None
+    seeds: tuple[int, ...]
+    methods: dict[str, Method]
+    pairs: tuple[tuple[str, str], ...] = ()
+    sampled: SampledConfig = SampledConfig()
+    kepler: KeplerTraining | None = None
+    published: tuple[Published, ...] = ()
+    differs: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Answers of one run: scores and conditions by part, and by question what a paired test needs.
+
+    `questions` holds arrays by name: `PART/rr` reciprocal filtered ranks, `PART/hits` the share of
+    draws with a hit among the first ten, `PART/triple` the question's triple.
+    """
+
+    scores: dict[str, dict[str, Any]]
+    skipped: dict[str, str]
+    questions: dict[str, NDArray[np.float64]]
+    costs: dict[str, Any]
+
+
+def run_method(
+    method: Method,
+    split: InductiveSplit,
+    *,
+    text: NDArray[np.float32],
+    sampled: SampledConfig,
+    seed: int,
+) -> Asked:
+    """Train `method` and ask every part but those that choose; `text` is that of the graph."""
+    cpu, started = time.process_time(), time.perf_counter()
+    scorer_of, costs = _prepare(method, split, torch.from_numpy(text), seed)
+    costs |= {"training_cpu_seconds": round(time.process_time() - cpu, 1)}
+    scores: dict[str, dict[str, Any]] = {}
+    skipped: dict[str, str] = {}
+    questions: dict[str, NDArray[np.float64]] = {}
+    for name, part in split.parts.items():
+        if name.endswith("valid"):
+            continue
+        scorer = scorer_of(name)
+        if scorer is None:
+            skipped[name] = "an entity has no trained vector"
+            continue
+        scores[name], found = _ask(scorer, part, split, sampled)
+        questions |= {f"{name}/{field}": values for field, values in found.items()}
+    costs |= {
+        "cpu_seconds": round(time.process_time() - cpu, 1),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+    return Asked(scores, skipped, questions, costs)
+
+
+def _ask(
+    scorer: HasScores, part: Part, split: InductiveSplit, sampled: SampledConfig
+) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+    """Candidates and resamples do not depend on the seed of the training, so that runs pair."""
+    known = part.filter(split.graph.n_relations)
+    full = rank(
+        scorer, part.asked, filter=known, ties="realistic", directions=("head", "tail"),
+        candidates="all",
+    )  # fmt: skip
+    few = rank_among_sampled(
+        scorer, part.asked, filter=known, ties="realistic", directions=("head", "tail"),
+        n_candidates=sampled.n_candidates, n_draws=sampled.n_draws, seed=0,
+    )  # fmt: skip
+    triple = np.tile(np.arange(len(part.asked)), 2).astype(np.float64)
+    values = {"rr": 1 / full.ranks, "hits": few.hits(10), "triple": triple}
+    draws = generator(0, "interval")
+    scores = {
+        "filtered": full.metrics() | {"conditions": full.conditions()},
+        "sampled": few.metrics() | {"conditions": few.conditions()},
+        "n_triples": len(part.asked),
+        "n_entities": part.n_entities,
+        "mrr_interval": _interval(values["rr"], triple, draws),
+        "sampled_hits@10_interval": _interval(values["hits"], triple, draws),
+    }
+    return scores, values
+
+
+def _interval(
+    values: NDArray[np.float64], triple: NDArray[np.float64], draws: np.random.Generator
+) -> list[float]:
+    found = bootstrap_interval(values, generator=draws, clusters=triple)
+    return [found.low, found.high]
+
+
+def _prepare(
+    method: Method, split: InductiveSplit, text: Tensor, seed: int
+) -> tuple[ScorerOf, dict[str, Any]]:
+    """Train where there is something to learn; what scores a part, and what it cost."""
+    sizes = {"n_relations": split.graph.n_relations}
+    if isinstance(method, DegreeMethod):
+        return lambda name: DegreeScorer(
+            split.parts[name].context, n_entities=split.parts[name].n_entities, **sizes
+        ), {"n_parameters": 0}
+    if isinstance(method, KeplerMethod):
+        return _of_kepler(method, split)
+    if isinstance(method, DKRLMethod):
+        return _trained_dkrl(method, split, seed)
+    if method.text_from is not None:
+        text = encoded_texts(method.text_from, split.graph)
+    return _trained_graph_model(method, split, text, seed)
+
+
+def make_graph_model(
+    method: GraphMethod,
+    *,
+    n_entities: int,
+    n_relations: int,
+    text_width: int,
+    draws: torch.Generator,
+) -> GraphModel:
+    """A fresh model; `n_entities` is read by a table alone."""
+    width, n_types = method.width, 2 * n_relations
+    starts: dict[str, Callable[[], Any]] = {
+        "table": lambda: EntityTable(n_entities=n_entities, width=width, generator=draws),
+        "relations": lambda: RelationFeatures(n_types=n_types, width=width, generator=draws),
+        "text": lambda: TextFeatures(text_width=text_width, width=width, generator=draws),
+    }
+    parts = [starts[name]() for name in method.features.split("+")]
+    n_layers, dropout = method.n_layers, method.dropout
+    layers: dict[str, Callable[[], NoGraph | RGCN | CompGCN]] = {
+        "none": NoGraph,
+        "rgcn": lambda: RGCN(
+            width=width, n_types=n_types, n_layers=n_layers, n_bases=method.n_bases,
+            dropout=dropout, generator=draws,
+        ),
+        "compgcn": lambda: CompGCN(
+            width=width, n_layers=n_layers, composition=method.composition, dropout=dropout,
+            generator=draws,
+        ),
+    }  # fmt: skip
+    return GraphModel(
+        features=parts[0] if len(parts) == 1 else SumOfFeatures(*parts),
+        layers=layers[method.layers](),
+        decoder=method.decoder,
+        n_relations=n_relations,
+        width=width,
+        generator=draws,
+    )
+
+
+def _trained_graph_model(
+    method: GraphMethod, split: InductiveSplit, text: Tensor, seed: int
+) -> tuple[ScorerOf, dict[str, Any]]:
+    draws, n_relations = torch_generator(seed, "graph model"), split.graph.n_relations
+    model = make_graph_model(
+        method, n_entities=split.train.n_entities, n_relations=n_relations,
+        text_width=text.shape[1], draws=draws,
+    )  # fmt: skip
+
+    def scorer(model: GraphModel, part: Part) -> HasScores:
+        graph = MessageGraph.of(
+            part.context, n_entities=part.n_entities, n_relations=n_relations,
+            text=text[torch.from_numpy(part.entities)],
+        )  # fmt: skip
+        return model.scorer(graph)
+
+    is_table = method.features == "table"
+    chooses = "transductive valid" if is_table and "transductive valid" in split.parts else "valid"
+
+    def validate(model: GraphModel) -> float:
+        part = split.parts[chooses]
+        return rank(
+            scorer(model, part), part.asked, filter=part.filter(n_relations), ties="realistic",
+            directions=("head", "tail"), candidates="all",
+        ).mrr  # fmt: skip
+
+    history = train_graph_model(
+        model, split.train.context, n_entities=split.train.n_entities,
+        text=text[torch.from_numpy(split.train.entities)],
+        config=TrainingConfig(**method.training), generator=draws, validate=validate,
+    )  # fmt: skip
+    costs = {
+        "n_parameters": sum(weight.numel() for weight in model.parameters()),
+        "epochs": len(history.losses),
+        "best_epoch": history.best_epoch,
+        "validations": list(history.validations),
+    }
+
+    def answer(name: str) -> HasScores | None:
+        part = split.parts[name]
+        if is_table and not np.array_equal(part.entities, split.train.entities):
+            return None
+        return scorer(model, part)
+
+    return answer, costs
+
+
+def _trained_dkrl(
+    method: DKRLMethod, split: InductiveSplit, seed: int
+) -> tuple[ScorerOf, dict[str, Any]]:
+    draws = torch_generator(seed, "dkrl")
+    tokenizer = load_tokenizer(method.host)
+    ids, mask = description_tokens(split.graph, tokenizer, n_tokens=method.n_tokens)
+    words = word_table(load_host(method.host)).weight.detach()
+    width, seen = words.shape[1], torch.from_numpy(split.train.entities)
+    model = DKRL(
+        n_entities=split.train.n_entities, n_relations=split.graph.n_relations, width=width,
+        encoder=CbowEncoder(words=words, width=width, generator=draws), generator=draws, norm=2,
+    )  # fmt: skip
+    config = replace(DKRL_RECIPE, **method.training)
+    train_dkrl(model, split.train.context, ids[seen], mask[seen], config=config, generator=draws)
+
+    def answer(name: str) -> HasScores:
+        rows = torch.from_numpy(split.parts[name].entities)
+        with torch.no_grad():
+            return _Function(model.ranker(model.encode_descriptions(ids[rows], mask[rows]), None))
+
+    n_parameters = sum(weight.numel() for weight in model.parameters())
+    return answer, {"n_parameters": n_parameters, "epochs": config.n_epochs}
+
+
+def _of_kepler(method: KeplerMethod, split: InductiveSplit) -> tuple[ScorerOf, dict[str, Any]]:
+    whole = kepler_scores(method.folder, split.graph, kg=method.folder / "kg")
+    return lambda name: whole.of(split.parts[name].entities), {"folder": str(method.folder)}
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function as something with `scores`."""
+
+    scores: Any

@@ -1,0 +1,168 @@
+"""Entities as a KEPLER run's encoder reads them: link prediction for anything with a text.
+
+Wang et al. 2021 (KEPLER, TACL): an entity's vector is what the encoder makes of its description, so
+an entity that no training saw has one, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from entity_linking.annotations import gold_link, write_jsonl
+from entity_linking.mentions import LinkedText
+from kept.auto import saved_encoder, saved_tokenizer
+from kept.completion.description_links import description_scores, encode_sequences
+from kept.errors import ConfigError
+from kept.evaluation.ranking import Direction
+from kept.files import write_json
+from kept.hosts import load_tokenizer
+from kept.kge.encoded import table_scorer
+from kept.kge.scorers import SCORERS, Scorer
+from kept.objectives.described_triples import Sequences, entity_text
+from kept.objectives.knowledge_embedding import word_pieces
+from kept.objectives.model import KnowledgeForPreTraining
+from kept.pretraining.assembly import assemble
+from kept.pretraining.config import PretrainConfig
+from kept.training.config import TrainConfig, binding
+from kept.training.log import Reporter
+from kept.training.loop import Resume, TrainResult, train
+from kg_loaders import KnowledgeGraph
+
+TOLD = "kepler.json"
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedEntities:
+    """Entity and relation tables made by an encoder, under the score they were trained with."""
+
+    name: str
+    scorer: Scorer
+
+    def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
+        """All candidates for the asked slot of `triples` int `[batch 3]`."""
+        return self.scorer.scores(direction, triples)
+
+    def of(self, entities: NDArray[np.integer]) -> EncodedEntities:
+        """The same for some entities alone, whose ids are then their places."""
+        options = {"norm": self.scorer.norm} if hasattr(self.scorer, "norm") else {}
+        chosen = self.scorer.entities[torch.as_tensor(np.asarray(entities, np.int64))]
+        return EncodedEntities(
+            self.name, table_scorer(self.name, chosen, self.scorer.relations, **options)
+        )
+
+
+def kepler_scores(
+    folder: str | Path, graph: KnowledgeGraph, *, kg: str | Path | None = None, task: str = "ke"
+) -> EncodedEntities:
+    """Every entity of `graph` read from its text by the KEPLER run in `folder`.
+
+    `kg` is the graph that the run was trained on where `graph` is another one; relations are then
+    found by name. Raises what `kept.completion.description_links.description_scores` does, and
+    `ConfigError` for KEPLER-Cond, whose known entities have no vector of their own.
+    """
+    model = KnowledgeForPreTraining.from_pretrained(folder)
+    trained_on = graph if kg is None else KnowledgeGraph.open(kg)
+    found = description_scores(
+        model, graph, saved_tokenizer(folder), task=task, trained_on=trained_on
+    )
+    if found.partners is not None:
+        raise ConfigError(
+            f"{folder} was trained with relations 'conditioned': what it reads depends on the "
+            "question; rank `description_scores` itself"
+        )
+    name = next(name for name, kind in SCORERS.items() if type(found.scorer) is kind)
+    return EncodedEntities(name, found.scorer)
+
+
+def train_kepler(
+    graph: KnowledgeGraph,
+    folder: Path,
+    *,
+    host: str,
+    options: Mapping[str, Any],
+    training: TrainConfig,
+    reporter: Reporter | None = None,
+) -> TrainResult:
+    """KEPLER's `ke` alone on `graph`, in `folder`; a run that was cut goes on where it stopped.
+
+    The graph goes to `folder/kg`, and how far it came to `folder/kepler.json`. The loop reads texts
+    beside the triples; they are the entities' own descriptions, and no loss asks about them.
+    ConfigError: the folder's run was trained on other triples.
+    """
+    kg, texts = folder / "kg", folder / "texts.jsonl"
+    if not kg.is_dir():
+        graph.save(kg)
+    elif KnowledgeGraph.open(kg).content_hash != graph.content_hash:
+        raise ConfigError(f"{kg} holds another graph; train in another folder, or remove this one")
+    named = [(entity_text(graph, i, "both"), i) for i in range(graph.n_entities)]
+    write_jsonl(
+        (
+            LinkedText(text, (gold_link(0, len(graph.label(i)), graph.entities.name(i)),))
+            for text, i in named
+        ),
+        texts,
+    )
+    config = PretrainConfig(
+        host=host, method="kepler", text=(texts,), treebank=(), kg=kg,
+        objectives={"ke": dict(options)}, training=training,
+    )  # fmt: skip
+    model, data = assemble(config)
+    result = train(model, data, training, folder, reporter=reporter, resume=Resume.IF_ANY)
+    load_tokenizer(host).save_pretrained(folder)
+    told = kepler_plan(graph, host=host, options=options, training=training)
+    told |= {"step": result.step, "n_steps": result.n_steps, "weights": _weights_hash(folder)}
+    write_json(folder / TOLD, told)
+    return result
+
+
+def kepler_plan(
+    graph: KnowledgeGraph, *, host: str, options: Mapping[str, Any], training: TrainConfig
+) -> dict[str, Any]:
+    """What decides the weights of `train_kepler`, as JSON values; budgets decide only how far."""
+    length = {"steps": training.steps, "epochs": training.epochs}
+    return {
+        "host": host, "options": dict(options), "training": binding(training) | length,
+        "triples": graph.content_hash,
+    }  # fmt: skip
+
+
+def read_kepler_state(folder: Path) -> dict[str, Any] | None:
+    """`kepler_plan` of the run in `folder`, its `step` of `n_steps`, and a hash of its `weights`.
+
+    None: no `train_kepler` ended there, or one was cut after it had begun to write its weights.
+    """
+    if not (folder / TOLD).is_file():
+        return None
+    told: dict[str, Any] = json.loads((folder / TOLD).read_text(encoding="utf-8"))
+    return told if told["weights"] == _weights_hash(folder) else None
+
+
+def _weights_hash(folder: Path) -> str:
+    found = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def encoded_texts(folder: str | Path, graph: KnowledgeGraph, *, n_tokens: int = 64) -> Tensor:
+    """First states of every entity's "label: description" `[entity width]`, rows of length 1.
+
+    `folder` holds any encoder of ours that reads words (KEPLER, K-Adapter), with its tokenizer.
+    """
+    tokenizer = saved_tokenizer(folder)
+    rules = Sequences.of(tokenizer, n_tokens=n_tokens, n_relation_tokens=3, cut="text")
+    texts = [entity_text(graph, entity, "both") for entity in range(graph.n_entities)]
+    rows = [rules.entity(pieces) for pieces in word_pieces(texts, tokenizer, n_tokens)]
+    states = encode_sequences(saved_encoder(folder), rows, pad_id=int(tokenizer.pad_token_id))
+    return normalize(states, dim=1)

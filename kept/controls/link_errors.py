@@ -1,0 +1,67 @@
+"""Links of a task's texts spoilt on purpose: how much of a score hangs on linking?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from entity_linking.corruption import CorruptionReport, corrupt
+from kept.datasets.formats import TaskExample
+from kg_loaders import KnowledgeGraph
+
+Kind = Literal["drop", "swap", "random"]
+KINDS: tuple[Kind, ...] = ("drop", "swap", "random")
+
+
+class LinkErrors(BaseModel):
+    """A share of all links is removed ("drop") or linked wrongly.
+
+    "swap": to what a linker might confuse it with, the best wrong candidate, else an entity of the
+    same type, else of about the same degree. "random": to any entity of the graph. `sets`: texts
+    that are asked (a linker worse at work than on the training data), trained on, or all.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Kind = "drop"
+    share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    sets: Literal["asked", "train", "all"] = "asked"
+
+    def touches(self, name: str) -> bool:
+        """Whether the set called `name` has these errors."""
+        return self.sets == "all" or (self.sets == "train") == (name == "train")
+
+
+def spoil(
+    examples: Sequence[TaskExample], errors: LinkErrors, graph: KnowledgeGraph, seed: int
+) -> tuple[list[TaskExample], CorruptionReport]:
+    """The examples with `errors.share` of all their links spoilt, and how many were.
+
+    Links that are wrong at one share are so at every higher one (see `corrupt`). Labels, targets
+    and pairs stay.
+    """
+    texts, report = corrupt(
+        [example.linked for example in examples],
+        drop=errors.share if errors.kind == "drop" else 0.0,
+        swap=0.0 if errors.kind == "drop" else errors.share,
+        wrong="any" if errors.kind == "random" else "likely",
+        seed=seed,
+        graph=graph,
+    )
+    pairs = zip(examples, texts, strict=True)
+    return [dataclasses.replace(example, linked=text) for example, text in pairs], report
+
+
+def spoilt_sets(
+    sets: Mapping[str, list[TaskExample]], errors: LinkErrors, graph: KnowledgeGraph, seed: int
+) -> tuple[dict[str, list[TaskExample]], dict[str, str]]:
+    """The sets, those that `errors` touches spoilt, and what was done to each."""
+    spoilt, told = dict(sets), {}
+    for name in sets:
+        if errors.share and errors.touches(name):
+            spoilt[name], report = spoil(sets[name], errors, graph, seed)
+            told[name] = str(report)
+    return spoilt, told

@@ -1,0 +1,77 @@
+"""Tasks of language understanding with files of their own: CoLA and WiC (SST-2 is a plain table).
+
+CoLA: Warstadt et al. 2019 (TACL), a table without header: source, label, star, sentence. WiC:
+Pilehvar and Camacho-Collados 2019 (NAACL), here in a form of prompts without character offsets, so
+that the word has to be found again in its inflected form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from entity_linking.annotations import read_rows
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import LinkedText, Mention
+from kept.datasets.example import TaskExample
+from kept.datasets.inflection import find_form
+from kept.graphs.words import join_texts
+from kg_loaders.damage import DamageReport
+from kg_loaders.lines import read_lines
+
+NOT_FOUND = "a word that is not found in its sentence"
+
+
+def read_cola(path: Path, report: DamageReport) -> Iterator[TaskExample]:
+    """Sentences with 1 (acceptable) or 0; a member of a zip archive is `ARCHIVE.zip/MEMBER`."""
+    for line, offset, raw in read_lines(path, report):
+        cells = raw.decode().split("\t")
+        if not raw.strip():
+            report.n_blank += 1
+        elif len(cells) != 4 or cells[1] not in ("0", "1") or not cells[3].strip():
+            reason = "not source, label 0 or 1, star, sentence"
+            report.reject(str(path), line, offset, reason, raw)
+        else:
+            report.n_texts += 1
+            yield TaskExample(LinkedText(cells[3].strip(), (), str(line)), (cells[1],))
+
+
+class _Prompt(msgspec.Struct):
+    text: str
+    label: int
+
+
+def read_wic(path: Path, report: DamageReport) -> Iterator[TaskExample]:
+    """`{"text": "Word: w. Sentence 1: ... Sentence 2: ...", "label": 0 or 1}`, an object a line.
+
+    An example is the pair of sentences, its targets are the word's two places. A sentence in which
+    no form of the word is found is itself the target; `report` counts such words, beside the lines,
+    as further records that were skipped.
+    """
+    for sides, label in read_rows(path, report, _Prompt, _sides):
+        (first, second), parts = sides, [LinkedText(text, ()) for text, _ in sides]
+        linked, targets = join_texts(*parts), []
+        for (text, place), start in ((first, 0), (second, linked.pair_start or 0)):
+            if place is None:
+                report.n_further += 1
+                report.skip(NOT_FOUND)
+                place = Mention(0, len(text))
+            targets.append(Mention(place.start + start, place.end + start))
+        yield TaskExample(linked, (label,), tuple(targets))
+
+
+_Side = tuple[str, Mention | None]
+
+
+def _sides(row: _Prompt) -> tuple[tuple[_Side, _Side], str]:
+    opening, _, rest = row.text.partition(". Sentence 1: ")
+    first, _, second = rest.partition(" Sentence 2: ")
+    _, is_word, word = opening.partition("Word: ")
+    if not (is_word and word and first.strip() and second.strip()):
+        raise LinkingError("not 'Word: w. Sentence 1: ... Sentence 2: ...'")
+    if row.label not in (0, 1):
+        raise LinkingError(f"label {row.label} is neither 0 nor 1")
+    one, two = first.strip(), second.strip()
+    return ((one, find_form(word, one)), (two, find_form(word, two))), str(row.label)

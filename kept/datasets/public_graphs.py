@@ -1,0 +1,117 @@
+"""Graphs and linked texts made from public files, by name; all below one folder of data.
+
+Experiments say `kg: wikidata` instead of a folder. What a graph is made of is in its sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+from entity_linking.mentions import LinkedText
+from entity_linking.relations import read_trex
+from kept.datasets.public_files import (
+    codex_descriptions,
+    codex_triples,
+    freebase_descriptions,
+    json_of,
+    lpaqa_facts,
+    relation_names,
+    table,
+    trex_facts,
+)
+from kept.errors import ConfigError
+from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from kg_loaders.damage import DamageReport
+
+TYPE = "P31"
+"""Instance of: joins an entity and each of its types."""
+
+
+def public_graph(name: str, root: Path, around: Collection[str] | None = None) -> KnowledgeGraph:
+    """The graph called `name` from the files below `root`.
+
+    With `around`, identifiers of entities: only triples that touch one of them, and of the others
+    only the names, so that the graph is as large as a task needs. ConfigError: an unknown name.
+    """
+    if name not in GRAPHS:
+        raise ConfigError(f"there is no public graph {name!r}; there are {sorted(GRAPHS)}")
+    triples, sources, licence = GRAPHS[name](root)
+    if around is not None:
+        inside = frozenset(around)
+        triples = [t for t in triples if t.head in inside or t.tail in inside]
+    entities = dict.fromkeys([*(around or ()), *(e for t in triples for e in (t.head, t.tail))])
+    relations = dict.fromkeys(t.relation for t in triples)
+    texts = [
+        text for text in _texts(root) if text.node in (relations if text.is_relation else entities)
+    ]
+    return graph_from_records([*triples, *texts], sources=sources, licence=licence)
+
+
+def public_texts(name: str, root: Path) -> list[LinkedText]:
+    """Linked texts called `name`, each once, in the order of the files."""
+    if name not in TEXTS:
+        raise ConfigError(f"there are no public texts {name!r}; there are {sorted(TEXTS)}")
+    return TEXTS[name](root)
+
+
+# ---- triples ---------------------------------------------------------------------------------
+def _wikidata(root: Path) -> tuple[list[Triple], Sequence[str], str]:
+    """Everything here that joins Wikidata's entities: CoDEx, T-REx, LPAQA, types."""
+    codex = codex_triples(root, ("s", "m"), ("train", "valid", "test"))
+    parts = (codex, trex_facts(root), lpaqa_facts(root), _types(root))
+    triples = list(dict.fromkeys(triple for part in parts for triple in part))
+    sources = ("CoDEx-S and CoDEx-M", "LAMA T-REx facts", "LPAQA training facts", "CoDEx types")
+    return triples, sources, "CC BY-NC 4.0 (T-REx part); CoDEx is MIT, Wikidata CC0"
+
+
+def _codex_s(root: Path) -> tuple[list[Triple], Sequence[str], str]:
+    """CoDEx-S, its training triples alone."""
+    triples = list(codex_triples(root, ("s",)))
+    return triples, ("CoDEx-S train",), "MIT; Wikidata CC0"
+
+
+def _codex_types(root: Path) -> tuple[list[Triple], Sequence[str], str]:
+    """The types of CoDEx's entities alone."""
+    return list(_types(root)), ("CoDEx types",), "MIT; Wikidata CC0"
+
+
+def _types(root: Path) -> Iterator[Triple]:
+    for entity, types in json_of(root / "codex/entity2types.json").items():
+        for each in types:
+            yield Triple(entity, TYPE, each)
+
+
+GRAPHS: dict[str, Callable[[Path], tuple[list[Triple], Sequence[str], str]]] = {
+    "wikidata": _wikidata,
+    "codex-s": _codex_s,
+    "codex-types": _codex_types,
+}
+
+
+# ---- labels, aliases, descriptions -----------------------------------------------------------
+def _texts(root: Path) -> Iterator[Text]:
+    labels = {row["qid"]: row["label"] for row in table(root / "wikidata_labels/qid_labels.tsv")}
+    for qid, row in json_of(root / "codex/types_en.json").items():
+        labels.setdefault(qid, row["label"])
+    for qid, label in labels.items():
+        if label:
+            yield Text(qid, TextKind.LABEL, label, "en")
+    for row in table(root / "wikidata_labels/qid_aliases.tsv"):
+        yield Text(row["qid"], TextKind.ALIAS, row["alias"], "en")
+    for qid, description in (freebase_descriptions(root) | codex_descriptions(root)).items():
+        yield Text(qid, TextKind.DESCRIPTION, description, "en")
+    for name, label in ({TYPE: "instance of"} | relation_names(root)).items():
+        yield Text(name, TextKind.LABEL, label, "en", is_relation=True)
+
+
+def _trex_texts(root: Path) -> list[LinkedText]:
+    """Evidence sentences of T-REx; one that states several facts has the links of the first."""
+    found: dict[str, LinkedText] = {}
+    for path in sorted((root / "lama/TREx").glob("P*.jsonl.gz")):
+        for example in read_trex(path, DamageReport(), distinct=True):
+            found.setdefault(example.linked.text, example.linked)
+    return list(found.values())
+
+
+TEXTS: dict[str, Callable[[Path], list[LinkedText]]] = {"trex": _trex_texts}

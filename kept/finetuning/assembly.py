@@ -1,0 +1,321 @@
+"""From a configuration to a fine-tuning run: read, split, control, build.
+
+Axis legend: item (an example).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from entity_linking.corruption import CorruptionReport
+from entity_linking.dictionary import DictionaryLinker
+from entity_linking.mentions import Link, Mention
+from kept import hosts
+from kept.auto import saved_builder, saved_encoder, saved_tokenizer, saved_view
+from kept.controls.conditions import (
+    EntityMap,
+    Knowledge,
+    controlled_graph,
+    n_joined,
+    n_true,
+    random_entities,
+    without_pairs,
+)
+from kept.controls.link_errors import LinkErrors, spoil, spoilt_sets
+from kept.datasets.formats import (
+    TASKS,
+    TaskExample,
+    for_training,
+    hold_out,
+    read_examples,
+    some_of,
+)
+from kept.encoders.base import KnowledgeEncoder
+from kept.errors import ConfigError
+from kept.finetuning.config import FinetuneConfig
+from kept.finetuning.data import TaskData, pair_ids, prepared, require_difference
+from kept.finetuning.multitask import FurtherSets, keep_apart, with_further
+from kept.finetuning.run import FinetuneRun
+from kept.finetuning.scores import Baseline
+from kept.graphs.builder import BuilderConfig
+from kept.graphs.views import View
+from kept.heads.model import KnowledgeForTask
+from kept.methods import Method, method, method_of
+from kept.pretraining.assembly import builder_for, view_for
+from kept.randomness import torch_seed
+from kg_loaders import KnowledgeGraph
+
+PAIRED = ("relation", "document_relations")
+"""Tasks that ask about a pair of entities."""
+
+
+def assemble(
+    config: FinetuneConfig,
+    hidden: Sequence[TaskExample] = (),
+    *,
+    is_pretrained_control: bool = False,
+    trained: Path | None = None,
+) -> FinetuneRun:
+    """Read, split, control, build; same configuration, same weights and data.
+
+    `hidden` examples are asked elsewhere: as of dev and test, no text of theirs is trained on, and
+    no fact of their pairs stays in the graph. A control that shows the model nothing else than the
+    true graph is refused, unless `is_pretrained_control`: the model was pre-trained under it.
+    `trained` is the folder of a run of this configuration that has ended: its model is taken.
+    """
+    task = TASKS[config.task]
+    whole = KnowledgeGraph.open(config.kg)
+    clean, facts = read_sets(config, whole, hidden)
+    sets, facts["link_errors"] = spoilt_sets(clean, config.link_errors, whole, config.control_seed)
+    further = _read_further(config, whole)
+    facts |= keep_apart(config, sets, further)
+    every = [sets, *(each.sets for each in further)]
+    asked = [example for each in every for name in _asked(each) for example in each[name]]
+    asked_pairs = pair_ids([*asked, *hidden], whole)
+    clear = without_pairs(whole, asked_pairs)
+    graph = controlled_graph(clear, config.knowledge, config.control_seed)
+    others = None
+    if config.knowledge == "random-entity":
+        others = random_entities(whole, config.control_seed)
+    facts |= {
+        "n_true_triples": n_true(graph, clear),
+        "n_asked_pairs_joined_in_kg": n_joined(whole, asked_pairs),
+        "n_triples_removed": whole.n_triples - clear.n_triples,
+        "links_in_kg": _link_counts(sets["train"], whole),
+    }
+    labels = _labels(sets["train"])
+    made = _model(config, graph, whole, labels) if trained is None else _trained(trained, graph)
+    model, chosen, tokenizer = made
+    builder, options = config.graph, config.view
+    if builder is None:
+        builder = saved_builder(config.model) if config.model else BuilderConfig()
+    if options is None:
+        options = saved_view(config.model) if config.model else {}
+    config = config.model_copy(update={"graph": builder, "view": options})
+    view = view_for(chosen, graph, tokenizer, options)
+    maker = _Maker(config, builder, whole, graph, tokenizer, chosen, view, others)
+
+    train = maker.data(sets["train"], {label: i for i, label in enumerate(labels)})
+    run = FinetuneRun(
+        config=config,
+        model=model,
+        tokenizer=tokenizer,
+        train=train,
+        asked={name: maker.data(sets[name], None) for name in _asked(sets)},
+        baseline=Baseline.of(sets["train"], task.problem_type),
+        facts=facts | {"n_train_skipped": train.skipped, "labels": labels},
+        asked_with=maker.spoilt(clean),
+        asked_like=maker.asked,
+    )
+    is_free = is_pretrained_control or (train.view.reads_graph and not config.model)
+    if config.knowledge != "true" and not is_free:
+        view = view_for(chosen, clear, tokenizer, options)
+        true = dataclasses.replace(maker, graph=clear, view=view, others=None, knowledge="true")
+        require_difference(train, true.data(sets["train"], train.labels), config.knowledge)
+    return with_further(run, maker, further, is_trained=trained is not None)
+
+
+def _read_further(config: FinetuneConfig, graph: KnowledgeGraph) -> list[FurtherSets]:
+    configs = [(task.name, config.of_further(task)) for task in config.also]
+    return [FurtherSets(name, each, *read_sets(each, graph)) for name, each in configs]
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes the data of every set alike."""
+
+    config: FinetuneConfig
+    builder: BuilderConfig
+    whole: KnowledgeGraph
+    graph: KnowledgeGraph
+    tokenizer: PreTrainedTokenizerBase
+    method: Method
+    view: View
+    others: EntityMap | None = None
+    knowledge: Knowledge | None = None
+
+    def data(self, examples: Sequence[TaskExample], labels: Mapping[str, int] | None) -> TaskData:
+        config, task = self.config, TASKS[self.config.task]
+        builder = self.builder
+        if labels is None:
+            builder = dataclasses.replace(builder, drop_probability=0.0)
+        return TaskData(
+            prepared(
+                examples,
+                markers=config.markers_name,
+                knowledge=self.knowledge or config.knowledge,
+                entities=self.others,
+            ),
+            self.graph,
+            self.tokenizer,
+            builder=builder_for(self.method, builder),
+            view=self.view,
+            problem_type=task.problem_type,
+            labels=labels,
+        )
+
+    def asked(self, examples: Sequence[TaskExample]) -> TaskData:
+        """Further examples as those of an asked set, the run's link errors among them."""
+        config, sets = self.config, {"asked": list(examples)}
+        sets, _ = spoilt_sets(sets, config.link_errors, self.whole, config.control_seed)
+        return self.data(sets["asked"], None)
+
+    def spoilt(
+        self, clean: Mapping[str, Sequence[TaskExample]]
+    ) -> Callable[[str, LinkErrors], tuple[TaskData, CorruptionReport]]:
+        """Makes the data of an asked set with link errors, from examples without."""
+
+        def made(name: str, errors: LinkErrors) -> tuple[TaskData, CorruptionReport]:
+            spoilt, report = spoil(clean[name], errors, self.whole, self.config.control_seed)
+            return self.data(spoilt, None), report
+
+        return made
+
+
+def _model(
+    config: FinetuneConfig, graph: KnowledgeGraph, whole: KnowledgeGraph, labels: Sequence[str]
+) -> tuple[KnowledgeForTask, Method, PreTrainedTokenizerBase]:
+    task = TASKS[config.task]
+    with torch.random.fork_rng():
+        torch.manual_seed(torch_seed(config.training.seed, "initial weights"))
+        encoder, chosen, tokenizer = _encoder(config, graph, whole)
+        for kind in ("lora", "houlsby"):
+            if (inside := getattr(config, kind)) is not None:
+                encoder.insert(kind, dataclasses.asdict(inside))
+        model = KnowledgeForTask.of(
+            encoder,
+            config.head or task.head,
+            labels,
+            problem_type=task.problem_type,
+            frozen=config.frozen,
+            layer_mix=config.layer_mix,
+            **config.all_head_options(),
+        )
+    if config.train_only:
+        encoder.train_only(config.train_only)
+    return model, chosen, tokenizer
+
+
+def _trained(
+    folder: Path, graph: KnowledgeGraph
+) -> tuple[KnowledgeForTask, Method, PreTrainedTokenizerBase]:
+    model = KnowledgeForTask.from_pretrained(folder, graph=graph)
+    return model, method_of(model.encoder), saved_tokenizer(folder)
+
+
+def _encoder(
+    config: FinetuneConfig, graph: KnowledgeGraph, whole: KnowledgeGraph
+) -> tuple[KnowledgeEncoder, Method, PreTrainedTokenizerBase]:
+    if config.model is not None:
+        encoder = saved_encoder(config.model, graph=graph)
+        return encoder, method_of(encoder), saved_tokenizer(config.model)
+    chosen, tokenizer = method(config.method or ""), hosts.load_tokenizer(config.host)
+    options = dict(config.options)
+    if config.adapters:  # `graph` lacks what is asked for; they were trained on the whole
+        options |= {
+            "adapters_from": config.adapters,
+            "adapters_graph": whole,
+            "any_graph": config.any_graph,
+        }
+    made = chosen.encoder.for_graph(
+        hosts.load_host(config.host), graph, tokenizer, seed=config.training.seed, **options
+    )
+    return made, chosen, tokenizer
+
+
+def read_sets(
+    config: FinetuneConfig, graph: KnowledgeGraph, hidden: Sequence[TaskExample] = ()
+) -> tuple[dict[str, list[TaskExample]], dict[str, Any]]:
+    """The examples of every set as they are trained on and asked, and what was dropped."""
+    seed = config.training.seed if config.data_seed is None else config.data_seed
+    sets = {"train": read_examples(config.train, config.format)}
+    for name, share in (("dev", config.dev_share), ("test", config.test_share)):
+        path: Path | None = getattr(config, name)
+        if path is not None:
+            sets[name] = read_examples(path, config.format)
+        elif share:
+            sets["train"], sets[name] = hold_out(sets["train"], share, seed, name)
+    if config.leave_out:
+        out = set(config.leave_out)
+        sets = {n: [e for e in found if out.isdisjoint(e.labels)] for n, found in sets.items()}
+    held = {e.linked.text for e in (*(e for name in _asked(sets) for e in sets[name]), *hidden)}
+    n_all = len(sets["train"])
+    if not config.keep_repeats:
+        sets["train"] = [e for e in sets["train"] if e.linked.text not in held]
+    facts: dict[str, Any] = {"n_train_repeats_dropped": n_all - len(sets["train"])}
+    sets["train"] = for_training(sets["train"], config.format, seed)
+    for name in sets:
+        most = config.max_train if name == "train" else config.max_asked
+        sets[name] = some_of(sets[name], most, seed)
+        if not sets[name]:
+            raise ConfigError(f"nothing is left of the {name} set; give larger files or shares")
+    if config.link:
+        sets = linked(config, sets, graph)
+    return sets, facts | {f"n_{name}": len(examples) for name, examples in sets.items()}
+
+
+def linked(
+    config: FinetuneConfig, sets: Mapping[str, Sequence[TaskExample]], graph: KnowledgeGraph
+) -> dict[str, list[TaskExample]]:
+    """The sets as `link` makes them: entities of `graph` found in texts that have no link."""
+    linker = DictionaryLinker(graph)
+    has_pairs = config.task in PAIRED
+    return {name: _linked(found, linker, has_pairs) for name, found in sets.items()}
+
+
+def _linked(
+    examples: Sequence[TaskExample], linker: DictionaryLinker, has_pairs: bool
+) -> list[TaskExample]:
+    """Texts without links linked; the entities found at head and tail become the pair."""
+    bare = [i for i, example in enumerate(examples) if not example.linked.links]
+    found = linker.link([examples[i].linked.text for i in bare])
+    changed = list(examples)
+    for i, made in zip(bare, found, strict=True):
+        text = examples[i].linked
+        links = tuple(link for link in made.links if not _crosses(link, text.pair_start))
+        changed[i] = dataclasses.replace(
+            examples[i],
+            linked=dataclasses.replace(text, links=links),
+            pair=examples[i].pair or (_pair(links, examples[i].targets) if has_pairs else None),
+        )
+    return changed
+
+
+def _pair(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
+    """The entities of the first link that touches the head, and the tail; None without both."""
+    ends = [
+        next((k.entity for k in links if k.entity and _touch(k.mention, target)), None)
+        for target in targets
+    ]
+    head, tail = ends
+    return (head, tail) if head and tail else None
+
+
+def _touch(one: Mention, other: Mention) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _crosses(link: Link, pair_start: int | None) -> bool:
+    start, end = link.mention.start, link.mention.end
+    return pair_start is not None and start < pair_start < end
+
+
+def _asked(sets: Mapping[str, Any]) -> list[str]:
+    return [name for name in ("dev", "test") if name in sets]
+
+
+def _labels(examples: Sequence[TaskExample]) -> list[str]:
+    return sorted({label for example in examples for label in example.labels})
+
+
+def _link_counts(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> dict[str, int]:
+    links = [link.entity for example in examples for link in example.linked.links]
+    inside = sum(name is not None and graph.entities.find(name) is not None for name in links)
+    return {"links": len(links), "inside": inside}

@@ -1,0 +1,188 @@
+"""Configuration of `kept finetune`: YAML and flags in, one frozen value or every fault out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
+
+from kept.adapters.bottleneck import HoulsbyOptions
+from kept.adapters.lora import LoraOptions
+from kept.controls.conditions import Knowledge
+from kept.controls.link_errors import LinkErrors
+from kept.datasets.formats import FORMATS, TASKS
+from kept.finetuning.further_tasks import FILES, NAMES, FurtherTask, contradictions
+from kept.graphs.builder import BuilderConfig
+from kept.heads.layer_mix import LayerMixOptions
+from kept.heads.model import head_kind
+from kept.methods import method
+from kept.pretraining.config import absolute
+from kept.training.config import RunConfig, TrainConfig
+
+
+class FinetuneConfig(RunConfig):
+    """One fine-tuning run: a task's files, a method new or trained, knowledge, how to train.
+
+    Give `model`, the folder of an earlier run, or `method` and `host` for a new encoder. `adapters`
+    are folders of adapters, or of runs that trained one each, for a new encoder that has some; they
+    are frozen in the task, and must have been trained on `kg`, on none, or `any_graph` be true.
+    Without a `dev` file a share of the training file is held out, whole groups (pairs of entities,
+    texts) at a time; so is a test set if `test_share` is above 0. Training examples whose text
+    stands in dev or test are dropped unless `keep_repeats`, and all examples with a label of
+    `leave_out`. `max_train` and `max_asked` draw so
+    many examples of each set. `link` finds entities in texts that have none. `graph` and `view`
+    (the view's options) None take what `model` was trained with. `head` None is the task's own;
+    `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
+    empty). `threshold` is the logit above which a type is predicted. `no_relation` is the class
+    that is never counted as a find. `data_seed` draws what is held out and what is left of a set
+    that is too large; None takes the training's seed. `link_errors` spoils links on purpose, before
+    anything else is done to the texts; which ones hangs on `control_seed`, as all that a control
+    draws.
+
+    How the encoder is adapted (docs/adaptation.md): `strategy` "features" is `freeze: [encoder]`.
+    `layer_mix`: the head reads a learned mixture of all layers. `lora`, `houlsby`: what is put
+    inside the host, whose own weights then stand still. `also` are tasks learned beside this one;
+    a task's batches come by size to the power `mixing` (None: 1), or by the `weight` of each.
+    A `model` that was pre-trained or fine-tuned brings its encoder; the heads on it are dropped, so
+    that `kept pretrain` and then a task is a first and a second stage.
+    """
+
+    task: str
+    format: str
+    train: Path
+    dev: Path | None = None
+    test: Path | None = None
+    dev_share: float = Field(0.1, gt=0, lt=1)
+    test_share: float = Field(0.0, ge=0, lt=1)
+    max_train: PositiveInt | None = None
+    max_asked: PositiveInt | None = None
+    keep_repeats: bool = False
+    leave_out: tuple[str, ...] = ()
+    kg: Path
+    link: bool = False
+    knowledge: Knowledge = "true"
+    link_errors: LinkErrors = LinkErrors()
+    markers: str | None = None
+    model: Path | None = None
+    method: str | None = None
+    host: str = "minilm"
+    options: dict[str, Any] = Field(default_factory=dict)
+    adapters: tuple[Path, ...] = ()
+    any_graph: bool = False
+    graph: BuilderConfig | None = None
+    view: dict[str, Any] | None = None
+    head: str | None = None
+    head_options: dict[str, Any] = Field(default_factory=dict)
+    freeze: tuple[str, ...] = ()
+    train_only: tuple[str, ...] = ()
+    strategy: Literal["fine-tuning", "features"] = "fine-tuning"
+    layer_mix: LayerMixOptions | None = None
+    lora: LoraOptions | None = None
+    houlsby: HoulsbyOptions | None = None
+    also: tuple[FurtherTask, ...] = ()
+    weight: PositiveFloat | None = None
+    mixing: NonNegativeFloat | None = None
+    threshold: float = 0.0
+    no_relation: str | None = None
+    control_seed: NonNegativeInt = 0
+    data_seed: NonNegativeInt | None = None
+    training: TrainConfig = Field(default_factory=dict, validate_default=True)
+
+    @field_validator("task", "format", "markers", "head", "method")
+    @classmethod
+    def _known(cls, name: str | None, info: Any) -> str | None:
+        if name is not None and info.field_name == "method":
+            method(name)
+        elif name is not None and name not in NAMES[info.field_name]:
+            raise ValueError(f"one of {sorted(NAMES[info.field_name])}")
+        return name
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if FORMATS[self.format].task != self.task:
+            wanted = sorted(name for name, line in FORMATS.items() if line.task == self.task)
+            raise ValueError(f"format {self.format} holds no {self.task}; give one of {wanted}")
+        faults = []
+        if (self.model is None) == (self.method is None):
+            faults.append("give model or method, exactly one")
+        if self.model is not None and self.options:
+            faults.append("options belong to a new encoder; model brings its own")
+        if self.model is not None and self.adapters:
+            faults.append("adapters belong to a new encoder; model brings its own")
+        elif self.adapters and "adapters" not in method(self.method or "kadapter").encoder.parts:
+            faults.append(f"{self.method} has no adapters; leave them out, or give another method")
+        if self.adapters and self.knowledge != "true":
+            faults.append(
+                f"adapters know what they were trained on, whatever knowledge={self.knowledge!r} "
+                "takes away; give adapters trained on such a graph as kg"
+            )
+        if self.knowledge != "true" and (given := _made_beforehand(self.options)):
+            faults.append(
+                f"options {given} bring what was made beforehand, whatever "
+                f"knowledge={self.knowledge!r} takes away; leave them out"
+            )
+        if self.knowledge == "off" and self.link_errors.share:
+            faults.append("link_errors: with knowledge off there is no link to spoil")
+        if self.any_graph and not self.adapters:
+            faults.append("any_graph goes with adapters")
+        faults += contradictions(self)
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+    @property
+    def markers_name(self) -> str:
+        """`markers`, or the task's own."""
+        return self.markers or TASKS[self.task].markers
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """Parts of the encoder that are never trained here."""
+        return ("encoder",) if self.strategy == "features" else self.freeze
+
+    def all_head_options(self) -> dict[str, Any]:
+        """The task's own options where they fit the head, under those that were given."""
+        task = TASKS[self.task]
+        known = {f.name for f in dataclasses.fields(head_kind(self.head or task.head).options)}
+        own = {name: value for name, value in task.head_options.items() if name in known}
+        return {**own, **self.head_options}
+
+    def of_further(self, task: FurtherTask) -> Self:
+        """This configuration with what differs for a further task."""
+        own = {n: getattr(task, n) for n in type(task).model_fields if n not in ("name", "weight")}
+        return self.model_copy(update={**own, "also": ()})
+
+    def with_absolute_paths(self) -> Self:
+        """The same run from any working directory."""
+        names = (*FILES, "kg", "model")
+        paths = {n: path.resolve() for n in names if (path := getattr(self, n)) is not None}
+        update: dict[str, Any] = {
+            **paths,
+            "adapters": tuple(map(Path.resolve, self.adapters)),
+            "options": absolute(self.options),
+            "view": absolute(self.view),
+            "also": tuple(map(FurtherTask.with_absolute_paths, self.also)),
+        }
+        if Path(self.host).is_dir():
+            update["host"] = str(Path(self.host).resolve())
+        return self.model_copy(update=update)
+
+
+def _made_beforehand(options: Mapping[str, Any]) -> list[str]:
+    """Options of an encoder that bring vectors, or a graph of their own."""
+    found = ["vectors"] if options.get("vectors") is not None else []
+    kars = [kar for kar in options.get("kars", ()) if isinstance(kar, Mapping)]
+    return found + sorted(
+        {f"kars.{n}" for kar in kars for n in ("kg", "vectors_from") if kar.get(n)}
+    )

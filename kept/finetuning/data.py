@@ -1,0 +1,244 @@
+"""Examples of any task as training data for any method.
+
+Axis legend: target, class, word (word pieces).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from entity_linking.alignment import pieces_of_all
+from entity_linking.mentions import LinkedText, Mention
+from kept.batches import IGNORE, KnowledgeBatch
+from kept.controls.conditions import EntityMap, Knowledge, controlled_text
+from kept.datasets.formats import TaskExample
+from kept.errors import NoControlError
+from kept.finetuning.markers import MARKERS, mark_targets
+from kept.graphs.builder import BuilderConfig, Exclusion, join_words
+from kept.graphs.graph import WordKnowledgeGraph
+from kept.graphs.places import target_spans
+from kept.graphs.views import View
+from kept.graphs.views.base import row
+from kept.graphs.words import Words
+from kept.heads.model import MULTI, TAGGING
+from kept.pretraining.data import (
+    encode_texts,
+    linked_entities,
+    node_bounds,
+    without_candidates,
+)
+from kept.randomness import generator
+from kg_loaders import KnowledgeGraph
+
+CUT = "a target was cut off with the text"
+SAMPLES_COMPARED = 64
+LINK_FIELDS = frozenset({"mention_spans", "mention_labels", "mention_weights"})
+"""What a view of the words alone says about links: for objectives; no encoder reads it."""
+
+
+def prepared(
+    examples: Sequence[TaskExample],
+    *,
+    markers: str,
+    knowledge: Knowledge,
+    entities: EntityMap | None = None,
+) -> list[TaskExample]:
+    """Examples with marked targets and the links that `knowledge` leaves (see `controlled_text`).
+
+    Pair and unmarked text stay: they also say which examples are not independent.
+    """
+    changed = []
+    for example in examples:
+        linked = controlled_text(example.linked, knowledge, entities)
+        linked, targets = mark_targets(linked, example.targets, MARKERS[markers])
+        changed.append(
+            dataclasses.replace(example, linked=linked, targets=targets, source=example.unmarked)
+        )
+    return changed
+
+
+class TaskData:
+    """Word-knowledge graphs of `examples` as a method's `view` shows them, with their labels.
+
+    Facts between the two entities of an example's pair are never shown. A batch has
+    `target_spans` and, unless `labels` (class to number) is None, what the task's loss reads.
+    An example whose target is cut off by `max_words` is left out, counted in `skipped` and put into
+    `cut_off`; where the *view* then cuts a target, it is read at the first node. A word without a
+    node is not asked.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[TaskExample],
+        graph: KnowledgeGraph,
+        tokenizer: Any,
+        *,
+        builder: BuilderConfig,
+        view: View,
+        problem_type: str,
+        labels: Mapping[str, int] | None,
+    ) -> None:
+        self.graph, self.builder, self.view = graph, builder, view
+        self.problem_type, self.labels = problem_type, labels
+        self._word_pad_id = int(tokenizer.pad_token_id)
+        texts = [example.linked for example in examples]
+        flat, offsets = encode_texts(texts, tokenizer, builder.max_words)
+        words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
+        is_asked = [
+            problem_type == TAGGING or _are_whole(found, example.targets)
+            for found, example in zip(words, examples, strict=True)
+        ]
+        self.asked = np.flatnonzero(is_asked)
+        cut_off = np.flatnonzero(~np.array(is_asked, np.bool_)).tolist()
+        self.cut_off = [_slim(examples[i], view) for i in cut_off]
+        self.skipped = {CUT: len(cut_off)} if cut_off else {}
+        self.examples = [_slim(examples[i], view) for i in self.asked.tolist()]
+        self._words = [words[i] for i in self.asked.tolist()]
+        self._hidden = [_exclusion(example, graph) for example in self.examples]
+        self._bounds = self._node_bounds()
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __repr__(self) -> str:
+        n_links = sum(len(example.linked.links) for example in self.examples)
+        n_words = sum(len(words.ids) for words in self._words)
+        return f"TaskData({len(self)} texts, {n_links} links, {n_words} word pieces)"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over graph, examples, word pieces, view and every option."""
+        digest = hashlib.sha256(self.graph.content_hash.encode())
+        options = (dataclasses.asdict(self.builder), self.view.fingerprint, self.problem_type)
+        policy = self.builder.policy
+        name = policy if isinstance(policy, str) else f"{policy.__module__}.{policy.__qualname__}"
+        options[0]["policy"] = name
+        digest.update(repr((options, self.labels)).encode())
+        for example, words in zip(self.examples, self._words, strict=True):
+            digest.update(repr(example).encode())
+            digest.update(words.ids.tobytes())
+        return digest.hexdigest()
+
+    def n_nodes(self, index: int) -> int:
+        """An upper bound for example `index` in every epoch."""
+        return int(self._bounds[index])
+
+    def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
+        """The graph of example `index` as drawn in `epoch`, with targets and labels."""
+        example, drawn = self.examples[index], self.drawn(index, epoch=epoch, seed=seed)
+        batch = self.view(drawn)
+        if not example.targets:
+            return dataclasses.replace(batch, **self._labels(example, batch, None))
+        spans = target_spans(drawn, self.view.places(drawn, batch), example.targets)
+        if self.problem_type != TAGGING:
+            spans[spans[:, 0] >= spans[:, 1]] = (0, 1)
+        return dataclasses.replace(
+            batch, target_spans=row(spans), **self._labels(example, batch, spans)
+        )
+
+    def drawn(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
+        """The word-knowledge graph of example `index`, before the view."""
+        return join_words(
+            self.examples[index].linked,
+            self._words[index],
+            self.graph,
+            generator=generator(seed, "graph", epoch, index),
+            config=self.builder,
+            exclude=self._hidden[index],
+        )
+
+    def collate(
+        self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int
+    ) -> KnowledgeBatch:
+        """Stacked samples."""
+        return KnowledgeBatch.stack(samples, word_pad_id=self._word_pad_id)
+
+    def _labels(
+        self, example: TaskExample, batch: KnowledgeBatch, spans: NDArray[np.int64] | None
+    ) -> dict[str, Any]:
+        if self.labels is None:
+            return {}
+        numbers = [self.labels[name] for name in example.labels]
+        if self.problem_type == MULTI:
+            many = torch.zeros(1, len(self.labels))
+            many[0, numbers] = 1
+            return {"labels": many}
+        if self.problem_type != TAGGING:
+            return {"labels": torch.tensor(numbers)}
+        at_nodes = torch.full_like(batch.node_ids, IGNORE)
+        for (start, stop), number in zip(spans if spans is not None else [], numbers, strict=True):
+            if start < stop:
+                at_nodes[0, start] = number
+        return {"node_labels": at_nodes}
+
+    def _node_bounds(self) -> NDArray[np.int64]:
+        texts = [example.linked for example in self.examples]
+        entities, link_offsets = linked_entities(texts, self.graph)
+        n_words = np.array([len(words.ids) for words in self._words], np.int64)
+        return node_bounds(entities, link_offsets, n_words, self.graph, self.builder, self.view)
+
+
+def pair_ids(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> NDArray[np.int32]:
+    """The pairs of examples by entity id, `[pair 2]`; pairs outside the graph are left out."""
+    found = []
+    for example in examples:
+        ends = [graph.entities.find(name) for name in example.pair or ()]
+        if ends and None not in ends:
+            found.append(ends)
+    return np.array(found, np.int32).reshape(-1, 2)
+
+
+def _exclusion(example: TaskExample, graph: KnowledgeGraph) -> Exclusion | None:
+    pairs = pair_ids([example], graph)
+    return Exclusion(pairs=pairs) if len(pairs) else None
+
+
+def _are_whole(words: Words, targets: Sequence[Mention]) -> bool:
+    """Whether each target has a word piece, and its first one was not cut off."""
+    if not targets:
+        return True
+    spans = np.array([(target.start, target.end) for target in targets], np.int32)
+    pieces = pieces_of_all(words.spans, spans)
+    return bool((pieces[:, 0] < pieces[:, 1]).all())
+
+
+def _slim(example: TaskExample, view: View) -> TaskExample:
+    linked: LinkedText = example.linked
+    return (
+        example
+        if view.reads_candidates
+        else dataclasses.replace(example, linked=without_candidates(linked))
+    )
+
+
+def require_difference(ours: TaskData, true: TaskData, knowledge: Knowledge) -> None:
+    """Raise `NoControlError` when a control shows the model just what the true graph shows."""
+    for i in range(min(SAMPLES_COMPARED, len(ours), len(true))):
+        pair = (data.sample(i, epoch=0, seed=0) for data in (ours, true))
+        if not _same(*pair, unread=frozenset() if ours.view.reads_graph else LINK_FIELDS):
+            return
+    raise NoControlError(
+        f"knowledge={knowledge!r} changes nothing in the first examples as this method sees them: "
+        "it would be no control; pre-train a model with that knowledge and give it as model"
+    )
+
+
+def _same(one: KnowledgeBatch, other: KnowledgeBatch, *, unread: frozenset[str]) -> bool:
+    for field in dataclasses.fields(one):
+        if field.name in unread:
+            continue
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(a, Tensor) != isinstance(b, Tensor):
+            return False
+        if isinstance(a, Tensor) and (a.shape != b.shape or not torch.equal(a, b)):
+            return False
+    return True

@@ -1,0 +1,211 @@
+"""The link-error curve: a trained model's score as a function of how many links are wrong.
+
+The model stays as it is; only the texts that it is asked about change. A curve that stays flat
+says that the model does not live on its links. To train on wrong links as well, give `link_errors`
+to `FinetuneConfig`.
+
+Axis legend: item (an example).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from kept.controls.link_errors import KINDS, Kind, LinkErrors
+from kept.datasets.example import clusters
+from kept.datasets.formats import TaskExample
+from kept.errors import ConfigError
+from kept.evaluation.statistics import paired_bootstrap_interval
+from kept.finetuning.run import FinetuneRun, Set
+from kept.finetuning.scores import Answers
+from kept.heads.model import TAGGING
+from kept.randomness import generator
+from kept.training.log import COLOURS
+
+SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """Scores with a share of the links spoilt, and what was lost against none spoilt.
+
+    `lost` is the mean over examples of the share of right answers (one an example, for tagging one
+    a word) with clean links, minus that with spoilt ones, on the same examples.
+    """
+
+    kind: Kind
+    share: float
+    n_links: int
+    n_spoilt: int
+    n_scored: int
+    accuracy: float
+    accuracy_low: float | None
+    accuracy_high: float | None
+    micro_f1: float
+    micro_f1_low: float | None
+    micro_f1_high: float | None
+    lost: float
+    lost_low: float | None
+    lost_high: float | None
+
+
+def link_error_curve(
+    run: FinetuneRun,
+    *,
+    name: Set = "dev",
+    kinds: Sequence[Kind] = KINDS,
+    shares: Sequence[float] = SHARES,
+) -> list[CurvePoint]:
+    """The curve of a trained run on its set `name`, by kind and share; nothing is trained.
+
+    Link errors that `run` was itself asked with are left out: the curve starts at clean links.
+    Raises `ConfigError` for a run without links: nothing could be spoilt.
+    """
+    if name not in run.asked:
+        raise ConfigError(f"the run has no set {name!r}; it has {list(run.asked)}")
+    clean, report = run.asked_with(name, LinkErrors())
+    if run.config.knowledge == "off" or not report.n_links:
+        raise ConfigError(f"no text of {name} has a link to spoil; give a run with links")
+    answers, scores = run.score(name, clean)
+    right = right_shares(answers, clean.examples, clean.problem_type)
+    points = []
+    for kind in kinds:
+        for share in shares:
+            data, report = run.asked_with(name, LinkErrors(kind=kind, share=share))
+            answers, scores = run.score(name, data)
+            spoilt = right_shares(answers, data.examples, data.problem_type)
+            lost = _lost(right, spoilt, data.examples, run, kind, share)
+            n_spoilt = report.n_dropped + report.n_swapped
+            points.append(_point(kind, share, report.n_links, n_spoilt, scores, lost))
+    return points
+
+
+def right_shares(
+    answers: Answers, examples: Sequence[TaskExample], problem_type: str
+) -> NDArray[np.float64]:
+    """`[item]`: share of right answers, one an example (a set of labels) or, in tagging, a word."""
+    found = []
+    for answer, example in zip(answers, examples, strict=True):
+        if problem_type == TAGGING:
+            found.append(fmean([a == b for a, b in zip(answer, example.labels, strict=True)]))
+        else:
+            found.append(float(set(answer) == set(example.labels)))
+    return np.array(found, np.float64)
+
+
+def _lost(
+    clean: NDArray[np.float64],
+    spoilt: NDArray[np.float64],
+    examples: Sequence[TaskExample],
+    run: FinetuneRun,
+    kind: Kind,
+    share: float,
+) -> tuple[float, float | None, float | None]:
+    groups = clusters(examples)
+    estimate = float((clean - spoilt).mean())
+    if len(set(groups)) < 2:
+        return estimate, None, None
+    found = paired_bootstrap_interval(
+        clean,
+        spoilt,
+        clusters=groups,
+        generator=generator(run.config.training.seed, "link errors", kind, str(share)),
+    )
+    return estimate, found.low, found.high
+
+
+def _point(
+    kind: Kind,
+    share: float,
+    n_links: int,
+    n_spoilt: int,
+    scores: dict[str, Any],
+    lost: tuple[float, float | None, float | None],
+) -> CurvePoint:
+    accuracy, interval = scores["accuracy"], scores["micro"]["f1_interval"]
+    return CurvePoint(
+        kind=kind,
+        share=share,
+        n_links=n_links,
+        n_spoilt=n_spoilt,
+        n_scored=scores["n_scored"],
+        accuracy=accuracy["estimate"],
+        accuracy_low=accuracy["low"],
+        accuracy_high=accuracy["high"],
+        micro_f1=scores["micro"]["f1"],
+        micro_f1_low=interval["low"],
+        micro_f1_high=interval["high"],
+        lost=lost[0],
+        lost_low=lost[1],
+        lost_high=lost[2],
+    )
+
+
+# ---- out ----------------------------------------------------------------------------------------
+def write_csv(points: Sequence[CurvePoint], path: Path) -> None:
+    """A line a point; bounds that there are none of are empty."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, [f.name for f in fields(CurvePoint)], lineterminator="\n")
+        table.writeheader()
+        table.writerows(map(asdict, points))
+
+
+def as_markdown(points: Sequence[CurvePoint]) -> str:
+    """The points as a table."""
+    lines = [
+        "| links | share | spoilt | accuracy | micro F1 | lost |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for p in points:
+        cells = (
+            _shown(p.accuracy, p.accuracy_low, p.accuracy_high),
+            _shown(p.micro_f1, p.micro_f1_low, p.micro_f1_high),
+            _shown(p.lost, p.lost_low, p.lost_high),
+        )
+        lines.append(
+            f"| {p.kind} | {p.share:.0%} | {p.n_spoilt} of {p.n_links} | {' | '.join(cells)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: float, low: float | None, high: float | None) -> str:
+    return f"{value:.4f}" + ("" if low is None else f" [{low:.4f}, {high:.4f}]")
+
+
+def draw_curve(points: Sequence[CurvePoint], title: str = "") -> Figure:
+    """Accuracy and micro F1 with their intervals over the share of spoilt links, a line a kind."""
+    figure = Figure(figsize=(8, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 2, sharex=True)
+    for axis, score, label in zip(
+        axes, ("accuracy", "micro_f1"), ("accuracy", "micro F1"), strict=True
+    ):
+        for colour, (kind, of_kind) in zip(COLOURS, _by_kind(points), strict=False):
+            shares = [point.share for point in of_kind]
+            values = [getattr(point, score) for point in of_kind]
+            axis.plot(shares, values, "o-", color=colour, label=kind, markersize=4)
+            lows = [getattr(point, f"{score}_low") for point in of_kind]
+            highs = [getattr(point, f"{score}_high") for point in of_kind]
+            if None not in lows:
+                axis.fill_between(shares, lows, highs, color=colour, alpha=0.15, linewidth=0)
+        axis.set(xlabel="share of links spoilt", ylabel=label)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(frameon=False, fontsize=9)
+    if title:
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _by_kind(points: Sequence[CurvePoint]) -> Iterator[tuple[Kind, list[CurvePoint]]]:
+    for kind in dict.fromkeys(point.kind for point in points):
+        yield kind, [point for point in points if point.kind == kind]

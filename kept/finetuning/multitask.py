@@ -1,0 +1,194 @@
+"""Several tasks under one encoder: their samples in one stream, a head and scores for each.
+
+Caruana 1997, "Multitask Learning" (hard sharing). A batch is of one task, so that methods and heads
+need not know of the others; how often a task's turn comes follows its weight.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from kept.batches import KnowledgeBatch
+from kept.datasets.formats import TASKS, TaskExample
+from kept.errors import ConfigError
+from kept.finetuning.data import TaskData
+from kept.finetuning.scores import Baseline
+from kept.randomness import generator, torch_seed
+
+if TYPE_CHECKING:
+    from kept.finetuning.config import FinetuneConfig
+    from kept.finetuning.run import FinetuneRun
+
+Sets = dict[str, list[TaskExample]]
+
+
+@dataclass(frozen=True)
+class FurtherSets:
+    """What was read of a further task: `config` has its fields in the place of the run's own."""
+
+    name: str
+    config: FinetuneConfig
+    sets: Sets
+    facts: dict[str, Any]
+
+
+def turns(sizes: Sequence[int], shares: Sequence[float]) -> list[int]:
+    """How many samples of an epoch each task gets: as many as all have together, by its share.
+
+    At least one each; what rounding leaves goes to the largest remainders, the first of equals.
+
+    >>> turns([900, 100], [900**0.5, 100**0.5])
+    [750, 250]
+    """
+    total = sum(sizes)
+    exact = [total * share / sum(shares) for share in shares]
+    found = [max(1, int(value)) for value in exact]
+    order = sorted(range(len(exact)), key=lambda i: (int(exact[i]) - exact[i], i))
+    for i in order[: max(0, total - sum(found))]:
+        found[i] += 1
+    return found
+
+
+class TaskMixture:
+    """Training data of several tasks: sample numbers run on from task to task.
+
+    An epoch has as many samples as the tasks have together, in `turns` by `weights`, or by size to
+    the power `mixing` (1: in proportion; 0: all alike). A task whose turns are more than its
+    samples goes round again in a new order; one with fewer shows others next time.
+    """
+
+    def __init__(
+        self, parts: Sequence[TaskData], *, weights: Sequence[float] | None, mixing: float = 1.0
+    ) -> None:
+        self.parts = tuple(parts)
+        sizes = [len(part) for part in parts]
+        self.shares = [size**mixing for size in sizes] if weights is None else list(weights)
+        self.turns = turns(sizes, self.shares)
+        self._starts = np.cumsum([0, *sizes])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __repr__(self) -> str:
+        each = ", ".join(f"{n} of {part}" for n, part in zip(self.turns, self.parts, strict=True))
+        return f"TaskMixture(an epoch: {each})"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over those of the tasks and their shares."""
+        text = repr(([part.fingerprint for part in self.parts], self.shares))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def n_nodes(self, index: int) -> int:
+        """An upper bound for sample `index` in every epoch."""
+        task, own = self._locate(index)
+        return self.parts[task].n_nodes(own)
+
+    def strata(self, *, epoch: int, seed: int) -> list[NDArray[np.int64]]:
+        """The samples of an epoch, task by task, in the order in which they are shown."""
+        found = []
+        for task, (part, n) in enumerate(zip(self.parts, self.turns, strict=True)):
+            rounds = [
+                generator(seed, "order of task", task, epoch, again).permutation(len(part))
+                for again in range(-(-n // len(part)))
+            ]
+            found.append(np.concatenate(rounds)[:n] + self._starts[task])
+        return found
+
+    def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
+        """The sample with its task's number."""
+        task, own = self._locate(index)
+        found = self.parts[task].sample(own, epoch=epoch, seed=seed)
+        return dataclasses.replace(found, task_ids=torch.tensor([task]))
+
+    def collate(
+        self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int
+    ) -> KnowledgeBatch:
+        """Stacked samples of one task."""
+        first = samples[0].task_ids
+        assert first is not None
+        return self.parts[int(first)].collate(samples, epoch=epoch, seed=seed, step=step)
+
+    def _locate(self, index: int) -> tuple[int, int]:
+        task = int(np.searchsorted(self._starts, index, side="right")) - 1
+        return task, index - int(self._starts[task])
+
+
+def keep_apart(
+    config: FinetuneConfig, sets: Sets, further: Sequence[FurtherSets]
+) -> dict[str, int]:
+    """Drop from every task's training texts what is asked of another, unless repeats are kept.
+
+    Raises `ConfigError` where nothing is left.
+    """
+    if not further or config.keep_repeats:
+        return {}
+    everything = [("the run's own task", sets), *((each.name, each.sets) for each in further)]
+    held = {
+        example.linked.text
+        for _, own in everything
+        for name in own
+        if name != "train"
+        for example in own[name]
+    }
+    n_dropped = 0
+    for name, own in everything:
+        left = [example for example in own["train"] if example.linked.text not in held]
+        if not left:
+            raise ConfigError(f"all training texts of {name} are asked of another task")
+        n_dropped += len(own["train"]) - len(left)
+        own["train"] = left
+    return {"n_train_asked_of_other_tasks_dropped": n_dropped}
+
+
+def with_further(
+    run: FinetuneRun, maker: Any, further: Sequence[FurtherSets], *, is_trained: bool = False
+) -> FinetuneRun:
+    """`run` with a new head and a run of its own for each further task; `maker` makes their data.
+
+    Their sets are asked in `run` as `NAME/dev` and `NAME/test`. `is_trained`: the model brings the
+    heads.
+    """
+    found, asked = {}, dict(run.asked)
+    for number, each in enumerate(further, start=1):
+        labels = sorted({label for example in each.sets["train"] for label in example.labels})
+        problem_type = TASKS[each.config.task].problem_type
+        if not is_trained:
+            _add_head(run, each, labels)
+        own = dataclasses.replace(maker, config=each.config)
+        train = own.data(each.sets["train"], {label: i for i, label in enumerate(labels)})
+        sets = {name: own.data(part, None) for name, part in each.sets.items() if name != "train"}
+        found[each.name] = dataclasses.replace(
+            run,
+            config=each.config,
+            train=train,
+            asked=sets,
+            baseline=Baseline.of(each.sets["train"], problem_type),
+            facts=each.facts | {"n_train_skipped": train.skipped, "labels": labels},
+            asked_with=own.spoilt(each.sets),
+            task=number,
+        )
+        asked |= {f"{each.name}/{name}": data for name, data in sets.items()}
+    return dataclasses.replace(run, asked=asked, further=found)
+
+
+def _add_head(run: FinetuneRun, each: FurtherSets, labels: Sequence[str]) -> None:
+    task = TASKS[each.config.task]
+    with torch.random.fork_rng():
+        torch.manual_seed(torch_seed(each.config.training.seed, "initial weights", each.name))
+        run.model.add_task(
+            each.name,
+            each.config.head or task.head,
+            labels,
+            problem_type=task.problem_type,
+            layer_mix=each.config.layer_mix,
+            **each.config.all_head_options(),
+        )

@@ -1,0 +1,262 @@
+"""The score that the owners of a task report, by file format: one line of `OFFICIAL` each.
+
+Every score is a function of sums over items, so that a bootstrap only has to sum anew.
+
+Axis legend: item (an example), group, draw, part (of a score).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kept.datasets.example import Document, TaskExample, clusters
+from kept.errors import EvaluationError
+from kept.evaluation.paired import by_cluster
+
+Floats = NDArray[np.float64]
+Answers = Sequence[tuple[str, ...]]
+N_RESAMPLES = 2000
+NO_RELATION = "no_relation"
+"""TACRED's class for a pair without a relation."""
+ACCEPTABLE = "1"
+"""CoLA's positive class."""
+WITHOUT_CUT_OFF = "without questions cut off with the text"
+
+
+@dataclass(frozen=True)
+class Official:
+    """`parts(predicted, asked, train) -> [item part]`; `values([draw part])` by name, `[draw]`.
+
+    The first of the values is the score, the others stand beside it. An answer without a label, to
+    a question that was not read, is wrong in every score.
+    """
+
+    parts: Callable[[Answers, Sequence[TaskExample], Sequence[TaskExample]], Floats]
+    values: Callable[[Floats], dict[str, Floats]]
+
+
+def official_score(
+    format: str,
+    predicted: Answers,
+    asked: Sequence[TaskExample],
+    train: Sequence[TaskExample],
+    generator: np.random.Generator,
+    *,
+    cut_off: Sequence[tuple[TaskExample, tuple[str, ...]]] = (),
+) -> dict[str, Any] | None:
+    """Name, estimate and 95 % bootstrap interval over groups, with what stands beside.
+
+    None for a format without a score of its own. `n` counts groups (`task_example.clusters`); there
+    are no bounds where there are fewer than two. Questions that are `cut_off` count, each with the
+    answer given with it: none is wrong. Where there are some, `n_cut_off` says how many, and the
+    score without them stands beside.
+    """
+    kind = OFFICIAL.get(format)
+    if kind is None:
+        return None
+    everything = [*asked, *(example for example, _ in cut_off)]
+    answers = [*predicted, *(answer for _, answer in cut_off)]
+    sums = by_cluster(kind.parts(answers, everything, train), clusters(everything))
+    n = len(sums)
+    found = {name: float(value[0]) for name, value in kind.values(sums.sum(0)[None]).items()}
+    if cut_off:
+        parts = kind.parts(predicted, asked, train).sum(0)[None]
+        found[WITHOUT_CUT_OFF] = float(next(iter(kind.values(parts).values()))[0])
+    name, low, high = next(iter(found)), None, None
+    if n > 1:
+        drawn = generator.multinomial(n, np.full(n, 1 / n), size=N_RESAMPLES) @ sums
+        low, high = np.quantile(kind.values(drawn)[name], [0.025, 0.975]).tolist()
+    estimate = found.pop(name)
+    return {
+        "name": name, "estimate": estimate, "low": low, "high": high, "n": n,
+        "n_cut_off": len(cut_off), "beside": found,
+    }  # fmt: skip
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    shape = np.broadcast_shapes(above.shape, below.shape)
+    ratio: Floats = np.divide(above, below, out=np.zeros(shape), where=below != 0)
+    return ratio
+
+
+def _f1(precision: Floats, recall: Floats) -> Floats:
+    return _ratio(2 * precision * recall, precision + recall)
+
+
+def _prf(right: Floats, found: Floats, wanted: Floats, of: str) -> dict[str, Floats]:
+    precision, recall = _ratio(right, found), _ratio(right, wanted)
+    return {of: _f1(precision, recall), "precision": precision, "recall": recall}
+
+
+# ---- SemEval-2010 Task 8 -------------------------------------------------------------------------
+def _semeval_parts(
+    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+) -> Floats:
+    """Right, found, to find: by relation, whatever its direction; right is with the direction."""
+    gold = [example.labels[0] for example in asked]
+    names = sorted({_undirected(label) for label in gold} - {"Other"})
+    parts = np.zeros((len(asked), 3, len(names)))
+    numbers = {name: i for i, name in enumerate(names)}
+    for item, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
+        for place, label in ((1, ours[0] if ours else ""), (2, theirs)):
+            if _undirected(label) in numbers:
+                parts[item, place, numbers[_undirected(label)]] = 1
+        if ours == (theirs,) and _undirected(theirs) in numbers:
+            parts[item, 0, numbers[_undirected(theirs)]] = 1
+    return parts.reshape(len(asked), -1)
+
+
+def _semeval_values(sums: Floats) -> dict[str, Floats]:
+    """As version 1.2 of the task's scorer: means over the relations of the answer key.
+
+    A find in the wrong direction is in the way of its relation's precision and of its recall.
+    """
+    right, found, wanted = np.split(sums, 3, axis=1)
+    asked = (wanted > 0).astype(np.float64)
+    name = f"macro F1 of {right.shape[1]} relations, directed, without Other"
+    each = _prf(right, found, wanted, name)
+    return {name: _ratio((asked * value).sum(1), asked.sum(1)) for name, value in each.items()}
+
+
+def _undirected(label: str) -> str:
+    return label.partition("(")[0].removeprefix("_")
+
+
+# ---- TACRED --------------------------------------------------------------------------------------
+def _tacred_parts(
+    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+) -> Floats:
+    nothing = (NO_RELATION,)
+    rows = [
+        (p == e.labels != nothing, p not in ((), nothing), e.labels != nothing)
+        for p, e in zip(predicted, asked, strict=True)
+    ]
+    return np.array(rows, np.float64).reshape(-1, 3)
+
+
+def _tacred_values(sums: Floats) -> dict[str, Floats]:
+    right, found, wanted = sums.T
+    return _prf(right, found, wanted, "micro F1 without no_relation")
+
+
+# ---- DocRED --------------------------------------------------------------------------------------
+def _docred_parts(
+    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+) -> Floats:
+    """Right, found, right and seen in training, to find; the last once for each document."""
+    seen = {
+        (head, relation, tail)
+        for document in _documents(train).values()
+        for h, relation, t in document.facts
+        for head in document.names[h]
+        for tail in document.names[t]
+    }
+    counted: set[str] = set()
+    rows = []
+    for ours, example in zip(predicted, asked, strict=True):
+        place = example.place
+        if place is None:
+            raise EvaluationError(f"{example.linked.text[:60]!r} is of no document: read it so")
+        document, right = place.document, set(ours) & set(example.labels)
+        known = sum(
+            any(
+                (head, relation, tail) in seen
+                for head in document.names[place.head]
+                for tail in document.names[place.tail]
+            )
+            for relation in right
+        )
+        wanted = 0 if document.title in counted else len(document.facts)
+        counted.add(document.title)
+        rows.append((len(right), len(ours), known, wanted))
+    return np.array(rows, np.float64).reshape(-1, 4)
+
+
+def _docred_values(sums: Floats) -> dict[str, Floats]:
+    """F1 and Ign F1, whose precision leaves away what is right and was seen in training.
+
+    Recall is over every fact of the documents, and the same in both (Yao et al. 2019, section 4.1,
+    as released; the small constant under the fraction is left out).
+    """
+    right, found, known, wanted = sums.T
+    values = _prf(right, found, wanted, "F1")
+    unseen = _ratio(right - known, found - known)
+    return values | {"Ign F1": _f1(unseen, values["recall"])}
+
+
+def _documents(examples: Sequence[TaskExample]) -> dict[str, Document]:
+    return {e.place.document.title: e.place.document for e in examples if e.place}
+
+
+# ---- ultra-fine typing ---------------------------------------------------------------------------
+def _ultrafine_parts(
+    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+) -> Floats:
+    rows = []
+    for ours, example in zip(predicted, asked, strict=True):
+        found, wanted = set(ours), set(example.labels)
+        n = len(found & wanted)
+        rows.append(
+            (
+                n / len(found) if found else 0, bool(found),
+                n / len(wanted) if wanted else 0, bool(wanted),
+                n, len(found), len(wanted), found == wanted, 1,
+            )
+        )  # fmt: skip
+    return np.array(rows, np.float64).reshape(-1, 9)
+
+
+def _ultrafine_values(sums: Floats) -> dict[str, Floats]:
+    """Choi et al. 2018 as released: loose macro scores over mentions with an answer, and others."""
+    p, n_p, r, n_r, right, found, wanted, exact, n = sums.T
+    precision, recall = _ratio(p, n_p), _ratio(r, n_r)
+    micro = _prf(right, found, wanted, "f1")
+    return {
+        "loose macro F1": _f1(precision, recall), "precision": precision, "recall": recall,
+        **{f"micro {name}": value for name, value in micro.items()}, "strict": _ratio(exact, n),
+    }  # fmt: skip
+
+
+# ---- CoLA, WiC -----------------------------------------------------------------------------------
+def _cola_parts(
+    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+) -> Floats:
+    theirs = np.array([e.labels == (ACCEPTABLE,) for e in asked], bool)
+    said = np.array([p == (ACCEPTABLE,) for p in predicted], bool)
+    ours = np.where([not p for p in predicted], ~theirs, said)
+    cells = (ours & theirs, ~ours & ~theirs, ours & ~theirs, ~ours & theirs)
+    return np.stack(cells, axis=1).astype(np.float64)
+
+
+def _cola_values(sums: Floats) -> dict[str, Floats]:
+    """Matthews (1975); 0 where a class is never asked or never answered."""
+    tp, tn, fp, fn = sums.T
+    scale = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    accuracy = _ratio(tp + tn, tp + tn + fp + fn)
+    return {"Matthews correlation": _ratio(tp * tn - fp * fn, scale), "accuracy": accuracy}
+
+
+def _right_parts(
+    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+) -> Floats:
+    right = [p == e.labels for p, e in zip(predicted, asked, strict=True)]
+    return np.stack([np.array(right, np.float64), np.ones(len(right))], axis=1)
+
+
+def _right_values(sums: Floats) -> dict[str, Floats]:
+    return {"accuracy": _ratio(*sums.T)}
+
+
+OFFICIAL: dict[str, Official] = {
+    "semeval": Official(_semeval_parts, _semeval_values),
+    "tacred": Official(_tacred_parts, _tacred_values),
+    "docred": Official(_docred_parts, _docred_values),
+    "ultrafine": Official(_ultrafine_parts, _ultrafine_values),
+    "cola": Official(_cola_parts, _cola_values),
+    "wic": Official(_right_parts, _right_values),
+}

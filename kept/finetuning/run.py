@@ -1,0 +1,174 @@
+"""Fine-tuning any method on any task: configuration in, a model, its data and its scores out.
+
+Axis legend: item (an example), class, node, word.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from entity_linking.corruption import CorruptionReport
+from kept.batches import KnowledgeBatch
+from kept.controls.link_errors import LinkErrors
+from kept.datasets.formats import OUTSIDE, TaskExample
+from kept.finetuning.config import FinetuneConfig
+from kept.finetuning.data import TaskData
+from kept.finetuning.multitask import TaskMixture
+from kept.finetuning.scores import Answers, Baseline, scores
+from kept.heads.model import MULTI, TAGGING, KnowledgeForTask
+from kept.randomness import generator
+
+Set = Literal["dev", "test"]
+
+
+@dataclass(frozen=True)
+class FinetuneRun:
+    """A model ready to be trained, its data, what is asked of it, and what was found on the way.
+
+    `train` are the run's own examples, `data` is what is trained on: with `further` tasks, whose
+    runs share the model, all of theirs. `task` is this run's number among them. What is `asked` are
+    its sets, and those of further tasks as `NAME/dev`. `asked_with` makes the data of an own set
+    once more, with other link errors than the run's; `asked_like` that of other examples, linked
+    before (`assembly.linked`), as an asked set is made.
+    """
+
+    config: FinetuneConfig
+    model: KnowledgeForTask
+    tokenizer: PreTrainedTokenizerBase
+    train: TaskData
+    asked: dict[str, TaskData]
+    baseline: Baseline
+    facts: dict[str, Any]
+    asked_with: Callable[[str, LinkErrors], tuple[TaskData, CorruptionReport]]
+    asked_like: Callable[[Sequence[TaskExample]], TaskData]
+    task: int = 0
+    further: dict[str, FinetuneRun] = dataclasses.field(default_factory=dict)
+
+    @property
+    def data(self) -> TaskData | TaskMixture:
+        """What the training loop reads."""
+        if not self.further:
+            return self.train
+        config = self.config
+        parts = [self.train, *(run.train for run in self.further.values())]
+        weights = [config.weight, *(each.weight for each in config.also)]
+        given = [weight for weight in weights if weight is not None]
+        mixing = 1.0 if config.mixing is None else config.mixing
+        return TaskMixture(parts, weights=given or None, mixing=mixing)
+
+    def evaluate(self, model: torch.nn.Module, step: int) -> dict[str, float]:
+        """Scores on dev while training, and the weights of mixed layers."""
+        found = self.score("dev")[1]
+        shown = {"accuracy": found["accuracy"]["estimate"], "micro_f1": found["micro"]["f1"]}
+        mix = self.model.layer_weights(self.task) or {"weights": []}
+        shown |= {f"weight of state {i}": weight for i, weight in enumerate(mix["weights"])}
+        for name, run in self.further.items():
+            own = run.evaluate(model, step)
+            shown |= {f"{name}: {score}": value for score, value in own.items()}
+        return shown
+
+    def score(self, name: str, data: TaskData | None = None) -> tuple[Answers, dict[str, Any]]:
+        """Predictions for a set (or `data`, made of it), and its scores beside the baseline's."""
+        task, _, own = name.rpartition("/")
+        if task:
+            return self.further[task].score(own, data)
+        config, question = self.config, self.model.question(self.task)
+        data = self.asked[name] if data is None else data
+        kind = question.problem_type
+        predicted = predict(self.model, data, threshold=config.threshold, task=self.task)
+        made = [
+            scores(
+                answers,
+                data.examples,
+                problem_type=kind,
+                no_relation=config.no_relation,
+                generator=generator(config.training.seed, "bootstrap", name),
+                format=config.format,
+                train=self.train.examples,
+                cut_off=list(zip(data.cut_off, answers_cut_off, strict=True)),
+            )
+            for answers, answers_cut_off in (
+                (predicted, [()] * len(data.cut_off)),
+                (
+                    self.baseline.answers(data.examples, kind),
+                    self.baseline.answers(data.cut_off, kind),
+                ),
+            )
+        ]
+        known = set(question.labels)
+        n_unknown = sum(not known.issuperset(example.labels) for example in data.examples)
+        counts = {
+            "n_asked": len(data) + sum(data.skipped.values()),
+            "n_scored": len(data),
+            "skipped": data.skipped,
+            "n_with_labels_unseen_in_training": n_unknown,
+        }
+        return predicted, counts | made[0] | {"baseline": made[1]}
+
+    def metrics(self) -> tuple[dict[str, Any], dict[str, Answers]]:
+        """Everything about the finished model, and its predictions by set."""
+        predictions: dict[str, Answers] = {}
+        found: dict[str, Any] = {}
+        for name in self.asked:
+            predictions[name], found[name] = self.score(name)
+        if self.further:
+            found["also"] = {name: run.described() for name, run in self.further.items()}
+        return {**self.described(), **found}, predictions
+
+    def described(self) -> dict[str, Any]:
+        """What is known beside the scores, with the weights of mixed layers."""
+        mix = self.model.layer_weights(self.task)
+        return self.facts if mix is None else {**self.facts, "layer_mix": mix}
+
+
+@torch.no_grad()
+def predict(
+    model: KnowledgeForTask,
+    data: TaskData,
+    *,
+    threshold: float,
+    batch_size: int = 32,
+    task: int = 0,
+) -> Answers:
+    """Labels for every item of `data`, in its order; the model is left in the mode it was in.
+
+    `task`: which of the model's tasks is asked (`KnowledgeForTask.question`).
+    """
+    question = model.question(task)
+    names, kind = question.labels, question.problem_type
+    was_training = model.training
+    model.eval()
+    found: dict[int, tuple[str, ...]] = {}
+    order = sorted(range(len(data)), key=lambda i: (data.n_nodes(i), i))
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        samples = [data.sample(i, epoch=0, seed=0) for i in chosen]
+        batch = data.collate(samples, epoch=0, seed=0, step=0)
+        if task:
+            batch = dataclasses.replace(batch, task_ids=torch.full((len(batch),), task))
+        logits = model(batch.to(model.device)).class_logits.float().cpu()
+        for place, item in enumerate(chosen):
+            if kind == TAGGING:
+                numbers = _tags(logits[place], batch, place, len(data.examples[item].targets))
+            elif kind == MULTI:
+                numbers = (logits[place] > threshold).nonzero()[:, 0].tolist()
+            else:
+                numbers = [int(logits[place].argmax())]
+            found[item] = tuple(OUTSIDE if n is None else names[n] for n in numbers)
+    model.train(was_training)
+    return [found[i] for i in range(len(data))]
+
+
+def _tags(logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int) -> list[int | None]:
+    """The best class at the first node of every word; None for a word without one."""
+    assert batch.target_spans is not None
+    spans = batch.target_spans[place, :n_words].tolist()
+    best = logits.argmax(dim=1).tolist()
+    return [best[start] if start < stop else None for start, stop in spans]

@@ -1,0 +1,162 @@
+"""Scores of a fine-tuned model with what they mean: how many were asked, intervals, a baseline.
+
+Axis legend: item (an example), class.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kept.datasets.example import clusters
+from kept.datasets.formats import OUTSIDE, TaskExample
+from kept.evaluation.classification import macro_scores, typing_scores
+from kept.evaluation.statistics import bootstrap_interval
+from kept.evaluation.tagging import span_counts
+from kept.finetuning.official_scores import official_score
+from kept.heads.model import MULTI, TAGGING
+
+Answers = Sequence[tuple[str, ...]]
+"""Labels of every item: one, any number, or one a word."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What needs no model: the most frequent answer of training, for words the word's own."""
+
+    labels: tuple[str, ...]
+    words: dict[str, str]
+
+    @classmethod
+    def of(cls, train: Sequence[TaskExample], problem_type: str) -> Baseline:
+        """Counts `train`; ties go to the answer that sorts first."""
+        if problem_type != TAGGING:
+            return cls(_most(Counter(tuple(sorted(e.labels)) for e in train)), {})
+        by_word: dict[str, Counter[str]] = {}
+        for example in train:
+            for word, label in zip(_words(example), example.labels, strict=True):
+                by_word.setdefault(word, Counter())[label] += 1
+        return cls((), {word: _most(counts) for word, counts in by_word.items()})
+
+    def answers(self, asked: Sequence[TaskExample], problem_type: str) -> list[tuple[str, ...]]:
+        """The baseline's answer to every item."""
+        if problem_type != TAGGING:
+            return [self.labels] * len(asked)
+        return [tuple(self.words.get(word, OUTSIDE) for word in _words(e)) for e in asked]
+
+
+def scores(
+    predicted: Answers,
+    asked: Sequence[TaskExample],
+    *,
+    problem_type: str,
+    no_relation: str | None,
+    generator: np.random.Generator,
+    format: str = "",
+    train: Sequence[TaskExample] = (),
+    cut_off: Sequence[tuple[TaskExample, tuple[str, ...]]] = (),
+) -> dict[str, Any]:
+    """All scores of a task as plain values.
+
+    `accuracy`: share of items that are exactly right (single label, or the whole set of types:
+    "strict"), of words for tagging. `micro`, `macro`: precision, recall and F1: over items and the
+    mean over classes; for typing over labels and the mean over items (loose); for tagging over
+    spans. `no_relation` is never counted as a find in `micro`. Intervals are bootstraps over groups
+    of examples (`kept.datasets.example.clusters`), without bounds where there are fewer than two.
+    `official`: the score of the task's owners, where the file's `format` has one
+    (`kept.finetuning.official_scores`); some tell what was seen in `train`. It alone counts what is
+    `cut_off`: questions that could not be read, each with the answer that is counted for it.
+    """
+    gold = [example.labels for example in asked]
+    groups = clusters(asked)
+    if problem_type == TAGGING:
+        right = [[p == g for p, g in zip(*pair, strict=True)] for pair in _pairs(predicted, gold)]
+        counts = np.array(span_counts(predicted, gold), np.int64).reshape(-1, 3)
+        found: dict[str, Any] = {
+            "accuracy": _share([sum(r) for r in right], [len(r) for r in right], groups, generator)
+        }
+    else:
+        exact = [set(p) == set(g) for p, g in _pairs(predicted, gold)]
+        found = {"accuracy": _share(exact, [1] * len(exact), groups, generator)}
+        counts = np.array(
+            [_set_counts(p, g, no_relation) for p, g in _pairs(predicted, gold)], np.int64
+        ).reshape(-1, 3)
+    found["micro"] = _prf(*counts.sum(axis=0).tolist())
+    found["micro"]["f1_interval"] = _share(
+        (2 * counts[:, 0]).tolist(), (counts[:, 1] + counts[:, 2]).tolist(), groups, generator
+    )
+    if problem_type == MULTI:
+        found["macro"] = _loose_macro(predicted, gold)
+    elif problem_type != TAGGING:
+        found["macro"] = _macro(predicted, gold)
+    official = official_score(format, predicted, asked, train, generator, cut_off=cut_off)
+    return found if official is None else found | {"official": official}
+
+
+def _pairs(predicted: Answers, gold: Answers) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    return list(zip(predicted, gold, strict=True))
+
+
+def _set_counts(
+    predicted: Sequence[str], gold: Sequence[str], no_relation: str | None
+) -> tuple[int, int, int]:
+    ours, theirs = ({*labels} - {no_relation} for labels in (predicted, gold))
+    return len(ours & theirs), len(ours), len(theirs)
+
+
+def _prf(right: int, found: int, wanted: int) -> dict[str, Any]:
+    precision, recall = right / found if found else 0.0, right / wanted if wanted else 0.0
+    f1 = 2 * right / (found + wanted) if found + wanted else 0.0
+    return {"precision": precision, "recall": recall, "f1": f1}
+
+
+def _macro(predicted: Answers, gold: Answers) -> dict[str, float]:
+    return _plain(macro_scores(*_numbers(predicted, gold)))
+
+
+def _numbers(predicted: Answers, gold: Answers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    names = sorted({label for labels in (*predicted, *gold) for label in labels})
+    numbers = {name: i for i, name in enumerate(names)}
+    ours, theirs = ([numbers[labels[0]] for labels in side] for side in (predicted, gold))
+    return np.array(ours, np.int64), np.array(theirs, np.int64)
+
+
+def _plain(found: Any) -> dict[str, float]:
+    return {name: value for name, value in asdict(found).items() if name != "n"}
+
+
+def _loose_macro(predicted: Answers, gold: Answers) -> dict[str, float]:
+    names = sorted({label for labels in (*predicted, *gold) for label in labels})
+    ours, theirs = (
+        np.array([[name in labels for name in names] for labels in side], np.int64)
+        for side in (predicted, gold)
+    )
+    return _plain(typing_scores(ours, theirs, threshold=0.5).macro)
+
+
+def _share(
+    parts: Sequence[float],
+    wholes: Sequence[int],
+    groups: Sequence[str],
+    generator: np.random.Generator,
+) -> dict[str, Any]:
+    """sum(parts) / sum(wholes) with an interval; groups are drawn as one."""
+    values = [part / whole for part, whole in zip(parts, wholes, strict=True) for _ in range(whole)]
+    keys = [group for group, whole in zip(groups, wholes, strict=True) for _ in range(whole)]
+    if len(set(keys)) < 2:
+        estimate = float(np.mean(values)) if values else None
+        return {"estimate": estimate, "low": None, "high": None, "n": len(set(keys))}
+    return asdict(bootstrap_interval(values, clusters=keys, generator=generator))
+
+
+def _most(counts: Counter[Any]) -> Any:
+    return min(counts, key=lambda name: (-counts[name], name))
+
+
+def _words(example: TaskExample) -> list[str]:
+    return [example.linked.text[target.start : target.end] for target in example.targets]

@@ -1,0 +1,1 @@
+"""From settings to a linker; its index, streams, spaCy, KnowBERT's linker."""

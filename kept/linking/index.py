@@ -1,0 +1,222 @@
+"""`LinkIndex`: the folder that `kept link index` makes, names and what may stand beside them.
+
+    manifest.json    what is in it; the host of the sentence encoder, if there are vectors
+    names/           `entity_linking.names.NameIndex`
+    fuzzy/           `entity_linking.fuzzy.FuzzyIndex`, if asked for
+    dense/           `entity_linking.dense.index.DenseIndex`, if asked for
+
+Each part is sealed by its own manifest, which holds the hashes of its graphs. Adding a graph adds
+to one part after the other and passes over those that have it, so an addition that died is
+repeated, not mended.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from entity_linking.dictionary import Case
+from entity_linking.errors import LinkIndexError
+from entity_linking.fuzzy.index import FuzzyIndex, names_of
+from entity_linking.names import NameCandidates, NameIndex
+from kg_loaders import KnowledgeGraph, TextKind
+from kg_loaders.seals import FolderFormat, open_sealed, read_manifest, seal
+
+if TYPE_CHECKING:
+    from entity_linking.dense.index import DenseIndex
+    from entity_linking.parts import SentenceEncoder
+
+LINKS = FolderFormat(
+    kind="kept link index",
+    version=2,
+    what="a link index",
+    remedy="make the index again: kept link index KG -o INDEX --force",
+    make="`kept link index KG -o INDEX` makes one",
+    mark="names/manifest.json",
+    error=LinkIndexError,
+)
+RECALLS = (1, 5, 30)
+
+Counts = Iterable[tuple[str, str, int]]
+Progress = Callable[[int, int], None]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands in `manifest.json`."""
+
+    has_fuzzy: bool = False
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkIndex:
+    """An opened index; parts that were not asked for are None."""
+
+    folder: Path
+    manifest: Manifest
+    names: NameIndex
+    fuzzy: FuzzyIndex | None = None
+    dense: DenseIndex | None = None
+
+    @classmethod
+    def open(cls, folder: str | Path) -> LinkIndex:
+        """Map every part; `LinkIndexError` when one cannot be trusted."""
+        place = Path(folder)
+        manifest = open_sealed(place, LINKS).about(Manifest)
+        dense = None
+        if manifest.host is not None:
+            from entity_linking.dense.index import DenseIndex
+
+            dense = DenseIndex.open(place / "dense")
+        names = NameIndex.open(place / "names")
+        fuzzy = FuzzyIndex.open(place / "fuzzy") if manifest.has_fuzzy else None
+        for part, graphs in (
+            ("fuzzy", fuzzy.graph_hashes if fuzzy else ()),
+            ("dense", dense.manifest.graphs if dense else ()),
+        ):
+            if not {*graphs} <= {*names.graph_hashes}:
+                raise LinkIndexError(
+                    f"{place / part} was made from other graphs than {place / 'names'}; "
+                    f"{LINKS.remedy}"
+                )
+        return cls(place, manifest, names, fuzzy, dense)
+
+    @classmethod
+    def build(
+        cls,
+        graph: KnowledgeGraph,
+        folder: str | Path,
+        *,
+        counts: Counts = (),
+        case: Case = "smart",
+        languages: Sequence[str] | None = None,
+        fuzzy: bool = False,
+        host: str | None = None,
+        force: bool = False,
+        progress: Progress | None = None,
+    ) -> LinkIndex:
+        """Make all parts from `graph`; the folder appears when it is whole.
+
+        `host` names the host of the sentence encoder ("minilm", or a folder). Vectors that a build
+        left that died are taken over. `force` replaces an index that is there.
+        """
+        target = Path(folder)
+        _refuse(target, force=force)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+        beside.mkdir()
+        try:
+            NameIndex.build(graph, counts=counts, case=case, languages=languages).save(
+                beside / "names"
+            )
+            if fuzzy:
+                FuzzyIndex.of_graph(graph, languages).save(beside / "fuzzy")
+            if host is not None:
+                _build_dense(graph, host, languages, target, beside / "dense", progress)
+            seal(beside, LINKS, msgspec.to_builtins(Manifest(has_fuzzy=fuzzy, host=host)), ())
+            if target.exists():
+                shutil.rmtree(target)
+            beside.rename(target)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        return cls.open(target)
+
+    def add(
+        self, graph: KnowledgeGraph, *, counts: Counts = (), progress: Progress | None = None
+    ) -> LinkIndex:
+        """The index with the entities of another graph too; what is there is not made again."""
+        self.names.add(graph, counts=counts).save(self.folder / "names")
+        languages = self.names.manifest.languages
+        if self.fuzzy is not None and graph.content_hash not in self.fuzzy.graph_hashes:
+            FuzzyIndex.add_to(
+                self.folder / "fuzzy", names_of(graph, languages), graph_hash=graph.content_hash
+            )
+        if self.dense is not None and graph.content_hash not in self.dense.manifest.graphs:
+            added = self.dense.add(graph, self.encoder(), progress=progress)
+            added.save(self.folder / "dense", force=True)
+        return LinkIndex.open(self.folder)
+
+    def encoder(self) -> SentenceEncoder:
+        """The sentence encoder that made the vectors; loads torch."""
+        if self.dense is None or self.manifest.host is None:
+            raise LinkIndexError(
+                f"{self.folder} has no vectors; make it with `kept link index --dense`"
+            )
+        encoder = load_encoder(self.manifest.host)
+        self.dense.require_encoder(encoder)
+        return encoder
+
+    def require(self, graph: KnowledgeGraph) -> None:
+        """Raise `LinkIndexError` unless the index was made from `graph`, or it was added."""
+        if graph.content_hash not in self.names.graph_hashes:
+            raise LinkIndexError(
+                f"{self.folder} was made from other graphs than {graph}; make it again, or add "
+                "this one: kept link index KG --add-to INDEX"
+            )
+
+
+def load_encoder(host: str) -> SentenceEncoder:
+    """Sentence vectors by mean pooling over a host; loads torch."""
+    from kept.linking.sentences import HostSentenceEncoder
+
+    return HostSentenceEncoder(host)
+
+
+def name_recall(
+    index: NameIndex, graph: KnowledgeGraph, *, n_names: int = 1000, seed: int = 0
+) -> tuple[int, dict[int, float]]:
+    """Of names of `graph` drawn by `seed`, the share whose entity is among the first k candidates.
+
+    It says how ambiguous the names are; text that writes them differently is harder.
+    """
+    texts = graph.entity_texts
+    rows = np.flatnonzero(np.isin(np.asarray(texts.kinds), (TextKind.LABEL, TextKind.ALIAS)))
+    drawn = np.random.default_rng(seed).permutation(rows)[:n_names]
+    owners = np.searchsorted(texts.offsets, drawn, side="right") - 1
+    candidates = NameCandidates(index, max_candidates=max(RECALLS))
+    hits = dict.fromkeys(RECALLS, 0)
+    for row, owner in zip(drawn.tolist(), owners.tolist(), strict=True):
+        found = [c.entity for c in candidates.of_surface(texts.values[row].as_py())]
+        for k in RECALLS:
+            hits[k] += graph.entities.name(owner) in found[:k]
+    return len(drawn), {k: n / max(len(drawn), 1) for k, n in hits.items()}
+
+
+def bytes_of(folder: Path) -> int:
+    """Of all files; they are mapped, so this is also the memory at most."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _build_dense(
+    graph: KnowledgeGraph,
+    host: str,
+    languages: Sequence[str] | None,
+    target: Path,
+    folder: Path,
+    progress: Progress | None,
+) -> None:
+    from entity_linking.dense.cards import CardOptions
+    from entity_linking.dense.index import DenseIndex
+
+    shards = target.with_name(f".{target.name}.vectors")
+    cards = CardOptions(languages=None if languages is None else tuple(languages))
+    made = DenseIndex.build(
+        graph, load_encoder(host), cards=cards, checkpoint=shards, progress=progress
+    )
+    made.save(folder)
+    shutil.rmtree(shards)
+
+
+def _refuse(target: Path, *, force: bool) -> None:
+    if not target.exists():
+        return
+    if not force:
+        raise LinkIndexError(f"{target} is there already; name another folder, or use --force")
+    read_manifest(target, LINKS)

@@ -1,0 +1,277 @@
+"""From settings to a linker: the one place where the parts of linking are put together.
+
+The command line, the spaCy component, caches and experiments all ask `open_linker`:
+
+    mentions     names of the graph (`NameLinker`) behind its gates
+    candidates   names in all their forms; where they know nothing, names spelled alike; where
+                 these know nothing either, entities whose cards are like the context
+    scorer       by method, below
+    decision     plain, for a trained model with its NIL, or one that was fitted
+
+Methods: `prior` is p(entity | surface) alone. `overlap`, `dense` and `coherence` add one scorer to
+its logarithm; `mix` is `entity_linking.scorers.mix.default_mix`. `trained` is a re-ranker made by
+`kept link train`. Without an index all of it is made in memory from the graph, vectors by MiniLM
+and for the method `dense` alone; with one, a part that it does not hold is not made. Only vectors
+load torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from entity_linking.cache import fingerprint
+from entity_linking.calibration.fitting import load_decision
+from entity_linking.decision import Decision
+from entity_linking.dense.cards import CardOptions
+from entity_linking.dictionary import CASES, Case
+from entity_linking.errors import LinkIndexError, LinkingError
+from entity_linking.fuzzy.index import FuzzyCandidates, FuzzyIndex
+from entity_linking.mentions import LinkedText
+from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
+from entity_linking.parts import Candidates, CandidateSource, Scorer, SentenceEncoder
+from entity_linking.pipeline import Pipeline
+from entity_linking.scorers.coherence import CoherenceScorer
+from entity_linking.scorers.features import PriorScorer
+from entity_linking.scorers.mix import DEFAULT_WEIGHTS, Mix, default_mix, default_scorers
+from entity_linking.scorers.reranker import Reranker
+from entity_linking.sources import FirstFound
+from kept.linking.graphs import read_graph
+from kept.linking.index import LinkIndex, load_encoder
+from kg_loaders import KnowledgeGraph
+
+if TYPE_CHECKING:
+    from entity_linking.dense.index import DenseIndex
+
+Method = Literal["prior", "overlap", "dense", "coherence", "mix", "trained"]
+METHODS: tuple[Method, ...] = get_args(Method)
+HOST = "minilm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkerSettings:
+    """What makes a linker; checked when made, written as JSON, sent to other processes.
+
+    `kg` is the folder of a graph, or a file that `kept kg build` reads, then with the files
+    `labels` and `aliases`. `index` is a folder that `kept link index` made, `model` one that
+    `kept link train` made, `decision` a file of `entity_linking.calibration.save_decision`.
+    `case` None is that of the index, "smart" without one; `languages` belong to the index too.
+    """
+
+    kg: str
+    labels: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    index: str | None = None
+    model: str | None = None
+    decision: str | None = None
+    method: Method = "prior"
+    case: Case | None = None
+    min_prior: float = 0.0
+    nil_below: float = 0.0
+    min_length: int = 2
+    languages: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise LinkingError(f"method is {self.method!r}; choose one of {', '.join(METHODS)}")
+        if self.case not in (None, *CASES):
+            raise LinkingError(f"case is {self.case!r}; choose one of {', '.join(CASES)}")
+        Decision(nil_below=self.nil_below)
+        Gates(min_prior=self.min_prior, min_length=self.min_length)
+        if (self.method == "trained") != (self.model is not None):
+            raise LinkingError("method 'trained' needs a model, and a model this method")
+        if self.decision is not None and self.nil_below:
+            raise LinkingError("a fitted decision has its own threshold; give no nil_below")
+        if (self.labels or self.aliases) and Path(self.kg).is_dir():
+            raise LinkingError(
+                f"{self.kg} is a folder and has its names; labels and aliases go with a file, or "
+                "into the folder by `kept kg build`"
+            )
+
+
+def open_graph(settings: LinkerSettings) -> KnowledgeGraph:
+    """The graph of the settings, see `kept.linking.graphs.read_graph`."""
+    return read_graph(
+        settings.kg,
+        labels=settings.labels,
+        aliases=settings.aliases,
+        languages=settings.languages,
+    )
+
+
+def open_linker(settings: LinkerSettings, graph: KnowledgeGraph | None = None) -> Pipeline:
+    """The linker of the settings; `graph` saves opening it again."""
+    graph = open_graph(settings) if graph is None else graph
+    parts = _Parts(settings, graph)
+    gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
+    scorer = parts.scorer()
+    decision = _decision(settings, graph, scorer)
+    return Pipeline(NameLinker(parts.names, gates), parts.source(), scorer, decision)
+
+
+def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
+    """Names the linker for a cache: what its folders hold counts, not where they lie."""
+    told = asdict(settings)
+    for name in ("kg", "labels", "aliases"):
+        del told[name]  # the graph's hash says it all
+    for name in ("index", "model", "decision"):
+        if told[name] is not None:
+            told[name] = _hash_of_manifests(Path(told[name]))
+    return fingerprint(graph.content_hash, told)
+
+
+# ---- parts -----------------------------------------------------------------
+class _Parts:
+    """The parts that an index holds, or that the graph alone makes."""
+
+    def __init__(self, settings: LinkerSettings, graph: KnowledgeGraph) -> None:
+        self._settings, self._graph = settings, graph
+        self._index: LinkIndex | None = None
+        if settings.index is not None:
+            self._index = _open_index(settings, settings.index, graph)
+            self.names = self._index.names
+        else:
+            case = settings.case or "smart"
+            self.names = NameIndex.build(graph, languages=settings.languages, case=case)
+
+    def source(self) -> CandidateSource:
+        """Names, then what is spelled alike, then what is like the context."""
+        sources: list[CandidateSource] = [NameCandidates(self.names)]
+        if self._index is None:
+            sources.append(_Fuzzy(self._graph, self._settings.languages))
+        elif self._index.fuzzy is not None:
+            sources.append(FuzzyCandidates(self._index.fuzzy))
+        if self._settings.method == "dense" or "dense" in self._trained_with:
+            from entity_linking.dense.context import DenseCandidates
+
+            sources.append(DenseCandidates(*self._dense))
+        source: CandidateSource = FirstFound(sources)
+        if self._settings.min_prior:
+            source = _AtLeast(source, self._settings.min_prior)
+        return source
+
+    def scorer(self) -> Scorer:
+        """What the method says."""
+        match self._settings.method:
+            case "prior":
+                return PriorScorer()
+            case "mix":
+                return default_mix(self._graph)
+            case "trained":
+                assert self._settings.model is not None
+                names = self._trained_with
+                return Reranker.open(self._settings.model, {n: self._scorer(n) for n in names})
+            case other:
+                weights = {name: DEFAULT_WEIGHTS.get(name, 1.0) for name in ("prior", other)}
+                return Mix({name: (self._scorer(name), w) for name, w in weights.items()})
+
+    @cached_property
+    def _trained_with(self) -> tuple[str, ...]:
+        model = self._settings.model
+        return () if model is None else Reranker.scorer_names(model)
+
+    def _scorer(self, name: str) -> Scorer:
+        if name == "coherence":
+            return CoherenceScorer(self._graph)
+        if name == "dense":
+            from entity_linking.dense.context import ContextScorer
+
+            return ContextScorer(*self._dense)
+        known = default_scorers(self._graph)
+        if name not in known:
+            raise LinkIndexError(
+                f"{self._settings.model} was trained with the scorer {name!r}, which only its "
+                f"maker has; here are {', '.join(known)}, coherence and dense"
+            )
+        return known[name]
+
+    @cached_property
+    def _dense(self) -> tuple[DenseIndex, SentenceEncoder]:
+        from entity_linking.dense.context import DenseIndex, RememberingEncoder
+
+        if self._index is not None:
+            encoder = self._index.encoder()
+            assert self._index.dense is not None
+            return self._index.dense, RememberingEncoder(encoder)
+        encoder = load_encoder(HOST)
+        languages = self._settings.languages
+        made = DenseIndex.build(self._graph, encoder, cards=CardOptions(languages=languages))
+        return made, RememberingEncoder(encoder)
+
+
+def _open_index(settings: LinkerSettings, folder: str, graph: KnowledgeGraph) -> LinkIndex:
+    index = LinkIndex.open(folder)
+    index.require(graph)
+    of_index = index.names.manifest.languages
+    if settings.case not in (None, index.names.case):
+        raise LinkingError(
+            f"{folder} was made with case {index.names.case!r}, not {settings.case!r}; leave the "
+            "case away, or make the index again with it"
+        )
+    if settings.languages not in (None, of_index):
+        raise LinkingError(
+            f"{folder} was made with languages {of_index}, not {settings.languages}; leave them "
+            "away, or make the index again with them"
+        )
+    return index
+
+
+def _decision(settings: LinkerSettings, graph: KnowledgeGraph, scorer: Scorer) -> Decision:
+    if settings.decision is not None:
+        fitted = load_decision(settings.decision, graph)
+        if fitted.scorer != repr(scorer):
+            raise LinkIndexError(
+                f"{settings.decision} was fitted on scores of {fitted.scorer}, not of {scorer!r}; "
+                "link with the method and model of `kept link calibrate`, or fit it again"
+            )
+        return fitted.decision
+    nil_score = 0.0 if settings.method == "trained" else None  # a re-ranker's NIL stands at 0
+    return Decision(nil_score=nil_score, nil_below=settings.nil_below)
+
+
+class _Fuzzy:
+    """Names of a graph spelled almost like a mention; indexed when first asked."""
+
+    def __init__(self, graph: KnowledgeGraph, languages: Sequence[str] | None) -> None:
+        self._graph, self._languages = graph, languages
+
+    def __repr__(self) -> str:
+        return f"_Fuzzy({self._graph!r})"
+
+    @cached_property
+    def _source(self) -> FuzzyCandidates:
+        return FuzzyCandidates(FuzzyIndex.of_graph(self._graph, self._languages))
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        return self._source.candidates(texts)
+
+
+class _AtLeast:
+    """The candidates of a source whose prior is not below a bound."""
+
+    def __init__(self, source: CandidateSource, min_prior: float) -> None:
+        self._source, self._min_prior = source, min_prior
+
+    def __repr__(self) -> str:
+        return f"_AtLeast({self._source!r}, {self._min_prior})"
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        return [
+            [tuple(c for c in found if c.prior >= self._min_prior) for found in of_text]
+            for of_text in self._source.candidates(texts)
+        ]
+
+
+def _hash_of_manifests(place: Path) -> str:
+    manifests = sorted(place.rglob("*.json")) if place.is_dir() else [place]
+    if not manifests:
+        raise LinkIndexError(f"{place} holds no manifest; `kept link index` and `train` make one")
+    hashed = hashlib.sha256()
+    for path in manifests:
+        name = str(path.relative_to(place)) if path != place else ""
+        hashed.update(name.encode() + b"\0" + path.read_bytes())
+    return hashed.hexdigest()

@@ -1,0 +1,191 @@
+"""Links a stream of texts, in this process or in several, and writes what can be gone on with.
+
+While it is written, `out.jsonl` is `out.jsonl.part` beside `out.jsonl.part.json`, which names the
+linker. `--resume` keeps the lines that are whole, if they stand for the same texts.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+
+import msgspec
+
+from entity_linking.annotations import (
+    to_json,
+)
+from entity_linking.cache import CachedLinker
+from entity_linking.errors import LinkIndexError, LinkingError
+from entity_linking.mentions import LinkedText
+from entity_linking.parts import Disambiguator
+from kept.linking.linkers import LinkerSettings, linker_key, open_graph, open_linker
+from kg_loaders import KnowledgeGraph
+
+TEXTS_PER_STEP = 256
+STEPS_AHEAD = 2
+"""Steps in flight for each worker: enough that none waits, few enough to bound the memory."""
+
+
+# ---- linking ---------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a worker needs to know: the settings and the folder of the cache, if there is one."""
+
+    settings: LinkerSettings
+    cache: str | None = None
+
+    def linker(self, graph: KnowledgeGraph) -> Disambiguator:
+        """The linker, behind its cache."""
+        linker: Disambiguator = open_linker(self.settings, graph)
+        if self.cache is None:
+            return linker
+        return CachedLinker(linker, self.cache, linker_key(self.settings, graph))
+
+
+def link_items(linker: Disambiguator, items: list[Item]) -> list[LinkedText]:
+    """The items linked, in order and with their ids."""
+    found = iter(linker.link([item.linked.text for item in items if not item.given]))
+    chosen = iter(linker.disambiguate([item.linked for item in items if item.given]))
+    return [replace(next(chosen if item.given else found), id=item.linked.id) for item in items]
+
+
+def link_stream(
+    items: Iterable[Item], work: Work, graph: KnowledgeGraph, n_workers: int
+) -> Iterator[list[LinkedText]]:
+    """Steps of linked texts, in the order of `items`, whatever the number of processes."""
+    stream = iter(items)
+    steps = iter(lambda: list(islice(stream, TEXTS_PER_STEP)), [])
+    if n_workers == 1:
+        linker = work.linker(graph)
+        for step in steps:
+            yield link_items(linker, step)
+        return
+    with ExitStack() as stack:
+        if graph.folder is None:  # a folder is mapped by all, a graph in memory copied to each
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "kg"
+            graph.save(folder)
+            settings = replace(work.settings, kg=str(folder), labels=(), aliases=())
+            work = replace(work, settings=settings)
+        pool = stack.enter_context(ProcessPoolExecutor(n_workers, get_context("spawn")))
+        waiting: deque[Future[list[LinkedText]]] = deque()
+        for step in steps:
+            waiting.append(pool.submit(_work_on, work, step))
+            if len(waiting) >= STEPS_AHEAD * n_workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _work_on(work: Work, items: list[Item]) -> list[LinkedText]:
+    return link_items(_opened(work), items)
+
+
+@lru_cache(maxsize=1)
+def _opened(work: Work) -> Disambiguator:
+    return work.linker(open_graph(work.settings))
+
+
+# ---- writing ---------------------------------------------------------------
+class _Begun(msgspec.Struct):
+    linker: str
+
+
+class _Line(msgspec.Struct):
+    id: str
+    text: str
+
+
+class PartialOutput:
+    """JSON lines that appear as `target` when they are whole, and can be gone on with before.
+
+    `key` names the linker. Without `resume` a part that is there already is a `LinkingError`.
+    """
+
+    def __init__(self, target: Path, key: str, *, resume: bool) -> None:
+        self._target, self._key = target, key
+        self._part = target.with_name(f"{target.name}.part")
+        self._begun = target.with_name(f"{target.name}.part.json")
+        if not self._part.exists():
+            self._begun.write_bytes(msgspec.json.encode(_Begun(key)))
+            self._part.touch()
+        elif not resume:
+            raise LinkingError(
+                f"{self._part} was left by a run that stopped; go on with --resume, or delete it"
+            )
+        else:
+            self._check()
+            self._cut()
+
+    def _check(self) -> None:
+        try:
+            begun = msgspec.json.decode(self._begun.read_bytes(), type=_Begun)
+        except (OSError, msgspec.DecodeError) as error:
+            raise LinkIndexError(
+                f"{self._begun} does not say what made {self._part.name} ({error}); delete both"
+            ) from error
+        if begun.linker != self._key:
+            raise LinkingError(
+                f"{self._part} was begun with another graph or other settings; give the same, "
+                f"or delete it"
+            )
+
+    def _cut(self) -> None:
+        """Take the unfinished line at the end away."""
+        with self._part.open("r+b") as stream:
+            whole = 0
+            for line in stream:
+                whole += len(line) if line.endswith(b"\n") else 0
+            stream.truncate(whole)
+
+    def rest(self, items: Iterator[Item]) -> tuple[int, Iterator[Item]]:
+        """How many items are written, and the others; `LinkingError` if they are other texts."""
+        n_done = 0
+        with self._part.open("rb") as stream:
+            for n_done, raw in enumerate(stream, 1):
+                item = next(items, None)
+                try:
+                    line = msgspec.json.decode(raw, type=_Line)
+                except msgspec.DecodeError as error:
+                    raise LinkingError(
+                        f"{self._part}, line {n_done}: {error}; delete it and begin again"
+                    ) from error
+                if item is None or (line.id, line.text) != (item.linked.id, item.linked.text):
+                    raise LinkingError(
+                        f"{self._part}, line {n_done} is {line.text[:60]!r}, which is not text "
+                        f"{n_done} of the input; give the same input, or delete the part"
+                    )
+        return n_done, items
+
+    def write(self, steps: Iterable[list[LinkedText]]) -> int:
+        """Add the texts and name the file; returns how many were added."""
+        n_texts = 0
+        try:
+            with self._part.open("ab") as sink:
+                for step in steps:
+                    sink.write(b"".join(to_json(linked) + b"\n" for linked in step))
+                    sink.flush()
+                    n_texts += len(step)
+        except BaseException:
+            if not self._part.stat().st_size:  # nothing to go on with
+                self._part.unlink()
+                self._begun.unlink()
+            raise
+        self._part.replace(self._target)
+        self._begun.unlink()
+        return n_texts
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A text to be linked; with `given`, its mentions are those of `linked`."""
+
+    linked: LinkedText
+    given: bool

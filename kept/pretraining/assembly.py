@@ -1,0 +1,158 @@
+"""From a `PretrainConfig` to a model and its data, whatever the method."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from entity_linking.annotations import read_jsonl
+from entity_linking.mentions import LinkedText
+from kept import hosts
+from kept.datasets.conllu import read_conllu
+from kept.encoders.base import KnowledgeEncoder
+from kept.errors import CheckpointError, ConfigError
+from kept.graphs.builder import BuilderConfig
+from kept.graphs.views import View
+from kept.methods import Method, method
+from kept.objectives.model import KnowledgeForPreTraining, objective_kind
+from kept.pretraining.config import TREES, PretrainConfig
+from kept.pretraining.data import WordGraphData
+from kept.pretraining.treebanks import DependencyData
+from kept.randomness import torch_seed
+from kept.training.stream import PretrainingData
+from kg_loaders import KnowledgeGraph, graph_from_records
+from kg_loaders.damage import DamageReport
+
+Objectives = Mapping[str, Mapping[str, Any]]
+
+
+def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, PretrainingData]:
+    """The untrained model on its host, and the data; same configuration, same weights."""
+    chosen = method(config.method)
+    graph = graph_from_records([]) if config.kg is None else KnowledgeGraph.open(config.kg)
+    tokenizer = hosts.load_tokenizer(config.host)
+    objectives: Objectives = config.objectives or (
+        {TREES: {}} if config.treebank else chosen.objectives
+    )
+    data: PretrainingData = (
+        _trees(config, tokenizer, objectives)
+        if config.treebank
+        else _texts(config, chosen, graph, tokenizer, objectives)
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(torch_seed(config.training.seed, "initial weights"))
+        encoder = _encoder(config, chosen, graph, tokenizer)
+        model = KnowledgeForPreTraining.of(encoder, objectives)
+    if config.train_only:
+        encoder.train_only(config.train_only)
+    return model, data
+
+
+def _texts(
+    config: PretrainConfig,
+    chosen: Method,
+    graph: KnowledgeGraph,
+    tokenizer: PreTrainedTokenizerBase,
+    objectives: Objectives,
+) -> WordGraphData:
+    texts, documents = read_texts(config.text)
+    return WordGraphData(
+        texts,
+        graph,
+        tokenizer,
+        builder=builder_for(chosen, config.graph, in_pretraining=True),
+        view=view_for(chosen, graph, tokenizer, config.view),
+        objectives=objectives,
+        documents=documents,
+    )
+
+
+def _trees(
+    config: PretrainConfig, tokenizer: PreTrainedTokenizerBase, objectives: Objectives
+) -> DependencyData:
+    """The sentences that fit both `graph.max_words` and the objective's classes."""
+    options = objective_kind(TREES).read(TREES, objectives[TREES])
+    sentences = [sentence for path in config.treebank for sentence in read_conllu(path)]
+    longest = min(config.graph.max_words, options.n_positions)
+    return DependencyData(sentences, tokenizer, max_words=longest)
+
+
+def builder_for(
+    chosen: Method, config: BuilderConfig, *, in_pretraining: bool = False
+) -> BuilderConfig:
+    """`config` with the fields that the method's view needs, and no `drop_probability` left open.
+
+    Open (None), it is the method's own in pre-training, and 0 in a task.
+    """
+    needed: dict[str, Any] = dict(chosen.builder)
+    if config.drop_probability is None:
+        needed["drop_probability"] = 0.0
+    if in_pretraining:
+        needed |= drawn_in_pretraining(chosen, config)
+    return dataclasses.replace(config, **needed)
+
+
+def drawn_in_pretraining(chosen: Method, config: BuilderConfig) -> dict[str, Any]:
+    """The fields that the method's line sets in pre-training, as `config` leaves them open."""
+    return dict(chosen.in_pretraining) if config.drop_probability is None else {}
+
+
+def view_for(
+    chosen: Method,
+    graph: KnowledgeGraph,
+    tokenizer: PreTrainedTokenizerBase,
+    options: Mapping[str, Any],
+) -> View:
+    """The method's view with `options`; raises `ConfigError` naming one that it does not have."""
+    require_options(chosen, options)
+    return chosen.view.of(graph, tokenizer, **options)
+
+
+def require_options(chosen: Method, options: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` naming an option that the method's view does not have."""
+    known = [*signature(chosen.view.of).parameters][2:]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise ConfigError(
+            f"{chosen.view.__name__} has no option {unknown[0]!r}; "
+            f"it has {', '.join(known) or 'none'}"
+        )
+
+
+def read_texts(paths: Iterable[Path]) -> tuple[list[LinkedText], list[int]]:
+    """Every linked text of JSONL files as `kept link -o` writes them, and how many each file has.
+
+    Stops at a faulty line. A file is a document to objectives that ask for pairs of texts.
+    """
+    files = [list(read_jsonl(path, DamageReport())) for path in paths]
+    return [text for file in files for text in file], [len(file) for file in files]
+
+
+def _encoder(
+    config: PretrainConfig,
+    chosen: Method,
+    graph: KnowledgeGraph,
+    tokenizer: PreTrainedTokenizerBase,
+) -> KnowledgeEncoder:
+    if config.start_from is None:
+        host = hosts.load_host(config.host)
+        options = {**(chosen.on_trees if config.treebank else {}), **config.options}
+        return chosen.encoder.for_graph(
+            host, graph, tokenizer, seed=config.training.seed, **options
+        )
+    if config.options:
+        raise ConfigError("options belong to a new encoder; start_from brings its own")
+    encoder: KnowledgeEncoder = chosen.encoder.from_pretrained(config.start_from, graph=graph)
+    words = hosts.word_table(encoder.host).num_embeddings
+    if len(tokenizer) > words:
+        raise CheckpointError(
+            f"the tokenizer of {config.host} has {len(tokenizer)} pieces, the model in "
+            f"{config.start_from} {words}; give the host that it was trained on"
+        )
+    return encoder

@@ -1,0 +1,275 @@
+"""Linked texts and a graph as `PretrainingData`: word-knowledge graphs in a method's view.
+
+Every epoch draws a text's neighbours and marks anew, by (seed, epoch, text).
+Axis legend: word (word pieces), link, node, entity row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from entity_linking.mentions import LinkedText
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.errors import ConfigError
+from kept.graphs.builder import BuilderConfig, join_words
+from kept.graphs.views import View
+from kept.graphs.words import PairTemplate, Words, encode_words, join_texts
+from kept.objectives.base import Preparation, World
+from kept.objectives.model import objective_kind
+from kept.pretraining.pairs import TextPairs, pair_bounds
+from kept.randomness import generator
+from kg_loaders import KnowledgeGraph
+
+TEXTS_PER_CALL = 4096
+
+
+class WordGraphData:
+    """Word-knowledge graphs of `texts` as a method's `view` shows them, marked by `objectives`.
+
+    Word pieces are computed once, here. `objectives` maps a name to its options; their preparations
+    mark each sample and complete each batch, in this order. Where one of them asks for pairs
+    (`Preparation.pairing`), sample i is a pair around text i, drawn anew in every epoch;
+    `documents` are the numbers of texts that belong together, in order (all, if absent).
+    Raises `ConfigError` when no link leads into `graph`, unless `require_links` is false (a control
+    without knowledge), and `HostError` for a slow tokenizer.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[LinkedText],
+        graph: KnowledgeGraph,
+        tokenizer: Any,
+        *,
+        builder: BuilderConfig,
+        view: View,
+        objectives: Mapping[str, Mapping[str, Any]],
+        documents: Sequence[int] | None = None,
+        require_links: bool = True,
+    ) -> None:
+        self.graph, self.builder, self.view = graph, builder, view
+        self._word_pad_id = int(tokenizer.pad_token_id)
+        self._texts = list(texts)
+        if not view.reads_candidates:
+            self._texts = [without_candidates(text) for text in texts]
+        self._entities, self._link_offsets = linked_entities(texts, graph)
+        if require_links and not (self._entities >= 0).any():
+            raise ConfigError(
+                f"none of the {len(self._entities)} links of {len(texts)} texts leads into "
+                f"{graph}; link the texts with this graph (`kept link`)"
+            )
+        world = World(graph, tokenizer, self.frequencies())
+        self.preparations: dict[str, Preparation] = {}
+        for name, values in objectives.items():
+            kind = objective_kind(name)
+            self.preparations[name] = kind.preparation.of(kind.read(name, values), world)
+        self._words, self._word_offsets = encode_texts(texts, tokenizer, builder.max_words)
+        self._pairs = _pairs(self.preparations, texts, documents)
+        self._template = None if self._pairs is None else PairTemplate.of(tokenizer)
+        self._bounds = node_bounds(
+            self._entities,
+            self._link_offsets,
+            np.diff(self._word_offsets),
+            graph,
+            builder,
+            view,
+            of_pairs=self._pairs is not None,
+        )
+        self._fingerprint = self._hash()
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __repr__(self) -> str:
+        n_inside = int((self._entities >= 0).sum())
+        return (
+            f"WordGraphData({len(self)} texts, {n_inside} of {len(self._entities)} links in the "
+            f"graph, {len(self._words.ids)} word pieces)"
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over graph, word pieces, links, view and every option."""
+        return self._fingerprint
+
+    def frequencies(self) -> NDArray[np.float64]:
+        """How often each entity is linked, `[entity row]`; special rows 0."""
+        rows = self._entities[self._entities >= 0] + N_SPECIAL_ROWS
+        counts = np.bincount(rows, minlength=self.graph.n_entities + N_SPECIAL_ROWS)
+        return counts.astype(np.float64)
+
+    def n_nodes(self, index: int) -> int:
+        """An upper bound for text `index` in every epoch."""
+        return int(self._bounds[index])
+
+    def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
+        """The graph of text `index` as drawn and marked in `epoch`."""
+        linked, words, label = self._text(index, epoch, seed)
+        drawn = join_words(
+            linked,
+            words,
+            self.graph,
+            generator=generator(seed, "graph", epoch, index),
+            config=self.builder,
+        )
+        batch = self.view(drawn)
+        if label is not None:
+            batch = dataclasses.replace(batch, pair_labels=torch.tensor([label]))
+        for name, preparation in self.preparations.items():
+            batch = preparation.mark(batch, generator(seed, name, epoch, index))
+        return batch
+
+    def collate(
+        self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int
+    ) -> KnowledgeBatch:
+        """Stacked samples, completed by every objective's preparation."""
+        batch = KnowledgeBatch.stack(samples, word_pad_id=self._word_pad_id)
+        for name, preparation in self.preparations.items():
+            batch = preparation.complete(batch, generator(seed, name, "batch", step))
+        return batch
+
+    def _text(self, index: int, epoch: int, seed: int) -> tuple[LinkedText, Words, int | None]:
+        """The text of a sample, its pieces, and the class of the pair where pairs are asked for."""
+        if self._pairs is None or self._template is None:
+            return self._texts[index], self._words_of(index), None
+        first, second, label = self._pairs.draw(index, generator(seed, "pairs", epoch, index))
+        if second is None:
+            return self._texts[first], self._words_of(first), label
+        linked = join_texts(self._texts[first], self._texts[second])
+        assert linked.pair_start is not None
+        words = self._template.join(
+            self._words_of(first),
+            self._words_of(second),
+            shift=linked.pair_start,
+            max_words=self.builder.max_words,
+        )
+        return linked, words, label
+
+    def _words_of(self, index: int) -> Words:
+        return self._words[slice(self._word_offsets[index], self._word_offsets[index + 1])]
+
+    def _hash(self) -> str:
+        digest = hashlib.sha256(self.graph.content_hash.encode())
+        mentions = [link.mention for text in self._texts for link in text.links]
+        spans = np.array([(m.start, m.end) for m in mentions], np.int64)
+        for array in (
+            self._words.ids, self._words.spans, self._words.segment_ids, self._word_offsets,
+            self._entities, self._link_offsets, spans,
+        ):  # fmt: skip
+            digest.update(np.ascontiguousarray(array).tobytes())
+        if self.view.reads_candidates:
+            links = [link.candidates for text in self._texts for link in text.links]
+            digest.update(repr(links).encode())
+        marks = {name: p.fingerprint for name, p in self.preparations.items()}
+        options = [dataclasses.asdict(self.builder), self.view.fingerprint, marks]
+        if self._pairs is not None:
+            options.append(self._pairs.fingerprint)
+        written = json.dumps([*options, self._word_pad_id], default=_name)
+        digest.update(written.encode())
+        return digest.hexdigest()
+
+
+def _name(policy: Any) -> str:
+    return f"{policy.__module__}.{policy.__qualname__}"
+
+
+def node_bounds(
+    entities: NDArray[np.int64],
+    link_offsets: NDArray[np.int64],
+    n_words: NDArray[np.int64],
+    graph: KnowledgeGraph,
+    builder: BuilderConfig,
+    view: View,
+    *,
+    of_pairs: bool = False,
+) -> NDArray[np.int64]:
+    """`View.n_nodes` of every text, or of every pair of them, from what `linked_entities` found."""
+    known = entities >= 0
+    ids = np.where(known, entities, 0)
+    degrees = np.diff(graph.out_offsets)[ids]
+    if builder.directions == "both":
+        degrees = degrees + np.diff(graph.in_offsets)[ids]
+    facts = np.minimum(degrees, builder.max_neighbours)
+    n_links, n_facts = (
+        summed[link_offsets[1:]] - summed[link_offsets[:-1]]
+        for counts in (known.astype(np.int64), np.where(known, facts, 0))
+        for summed in (np.concatenate([[0], np.cumsum(counts)]),)
+    )
+    if of_pairs:
+        n_words, n_links, n_facts = map(pair_bounds, (n_words, n_links, n_facts))
+        n_words = n_words.clip(max=builder.max_words)
+    n_facts = n_facts.clip(max=builder.max_nodes)
+    return view.n_nodes(n_words, n_links, n_facts)
+
+
+def without_candidates(text: LinkedText) -> LinkedText:
+    """Candidates would travel to every worker; drop them where the view reads none."""
+    links = tuple(dataclasses.replace(link, candidates=()) for link in text.links)
+    return dataclasses.replace(text, links=links)
+
+
+def _pairs(
+    preparations: Mapping[str, Preparation],
+    texts: Sequence[LinkedText],
+    documents: Sequence[int] | None,
+) -> TextPairs | None:
+    """The pairs that the objectives ask for; raises `ConfigError` when they cannot be had."""
+    asked = {name: p.pairing for name, p in preparations.items() if p.pairing is not None}
+    if not asked:
+        return None
+    kinds = list(dict.fromkeys(asked.values()))
+    if len(kinds) > 1:
+        raise ConfigError(f"{' and '.join(asked)} ask for different pairs of texts; take one")
+    if any(text.pair_start is not None for text in texts):
+        raise ConfigError(f"{', '.join(asked)}: pairs are made from single texts; some are pairs")
+    documents = [len(texts)] if documents is None else documents
+    if sum(documents) != len(texts):
+        raise ConfigError(f"documents hold {sum(documents)} texts, not {len(texts)}")
+    return TextPairs(kinds[0], documents)
+
+
+def linked_entities(
+    texts: Sequence[LinkedText], graph: KnowledgeGraph
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Entity id of every link (-1: NIL or outside the graph), and offsets `[text+1]`."""
+    names = [link.entity for text in texts for link in text.links]
+    ids: dict[str | None, int] = {None: -1}
+    for name in dict.fromkeys(names):
+        found = None if name is None else graph.entities.find(name)
+        ids[name] = -1 if found is None else found
+    counts = [len(text.links) for text in texts]
+    return np.array([ids[name] for name in names], np.int64), _offsets(counts)
+
+
+def encode_texts(
+    texts: Sequence[LinkedText], tokenizer: Any, max_words: int
+) -> tuple[Words, NDArray[np.int64]]:
+    """Word pieces of all texts, flat, and offsets `[text+1]`."""
+    words: list[Words] = []
+    for start in range(0, len(texts), TEXTS_PER_CALL):
+        part = texts[start : start + TEXTS_PER_CALL]
+        words.extend(
+            encode_words(
+                [text.text for text in part],
+                tokenizer,
+                max_words=max_words,
+                pair_starts=[text.pair_start for text in part],
+            )
+        )
+    flat = Words(
+        np.concatenate([w.ids for w in words]),
+        np.concatenate([w.spans for w in words]),
+        np.concatenate([w.segment_ids for w in words]),
+    )
+    return flat, _offsets([len(w.ids) for w in words])
+
+
+def _offsets(counts: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -1,0 +1,293 @@
+"""`kept demo`: the main job on the shipped world, from a graph and text to one honest page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from entity_linking import DictionaryLinker, score_links, score_spans
+from kept.completion.atlas import atlas_examples, atlas_split, linked_texts
+from kept.completion.batches import usable_examples
+from kept.completion.compare import INFORMED, Comparison, CompletionConfig, compare
+from kept.completion.method_comparison import MethodComparison, compare_methods
+from kept.completion.method_runs import MethodsConfig
+from kept.completion.method_tables import to_json as methods_to_json
+from kept.completion.split import CompletionSplit
+from kept.completion.tables import (
+    AUDIT,
+    COLUMNS,
+    DIFFERENCES,
+    audit_cells,
+    describe,
+    difference_cells,
+    score_cells,
+    to_json,
+)
+from kept.errors import ConfigError
+from kept.graphs.builder import BuilderConfig, build
+from kept.graphs.draw import draw_html
+from kept.hosts import load_tokenizer
+from kept.randomness import generator
+from kept.report.methods import method_sections
+from kept.report.page import Section, embedded_page, page, picture, prose, table, verdict
+from kept.training.log import Reporter
+from kg_loaders import KnowledgeGraph, StoreError, atlas
+from kg_loaders.checks import Finding, check
+
+SHOWN = "Paris is the capital of France, and the Seine flows through it."
+
+Announce = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """Where the demo left its page and its numbers; the methods' own if they were compared."""
+
+    report: Path
+    results: Path
+    methods: MethodComparison | None = None
+
+
+def demo_config(path: Path | None = None) -> CompletionConfig:
+    """The configuration shipped beside this file, or another of its form."""
+    text = (path or Path(__file__).with_name("demo.yaml")).read_text(encoding="utf-8")
+    return CompletionConfig.model_validate(yaml.safe_load(text))
+
+
+def methods_config(methods: Sequence[str], path: Path | None = None) -> MethodsConfig:
+    """The shipped configuration of a comparison of `methods`, or that of another file."""
+    shipped = Path(__file__).with_name("demo_methods.yaml")
+    return MethodsConfig.read(path or shipped, {"methods": tuple(methods)})
+
+
+def run_demo(
+    folder: Path,
+    config: CompletionConfig,
+    *,
+    announce: Announce,
+    reporter: Reporter | None = None,
+    methods: MethodsConfig | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> DemoResult:
+    """Run what is not done yet in `folder`; write `report.html` and `results.json` there.
+
+    With `methods` these are compared as well, as far as they get before `should_stop` says so.
+    """
+    announce("1/5 graph: the atlas")
+    graph = _graph(folder / "kg")
+    findings = check(graph)
+    announce(f"    {graph}")
+    announce("2/5 links: the dictionary linker on the test sentences")
+    links = _link_scores(graph)
+    for name, score in links.items():
+        announce(f"    {name}: {score}")
+    announce("3/5 one word-knowledge graph, drawn")
+    drawn = _draw(graph, config)
+    (folder / "graph.html").write_text(drawn, encoding="utf-8")
+    announce("4/5 training and asking every method, with controls")
+    split, n_unusable = _split(graph, config)
+    announce(f"    {split}")
+    told = partial(_indented, announce)
+    comparison = compare(split, config, folder, reporter=reporter, announce=told)
+    if comparison is None:
+        raise ConfigError("the demo compares all methods")
+    compared = None
+    if methods is not None:
+        announce("    pre-training and fine-tuning the methods, with controls")
+        compared = compare_methods(
+            split,
+            methods,
+            folder / "methods",
+            reporter=reporter,
+            announce=told,
+            should_stop=should_stop,
+        )
+    announce("5/5 report")
+    counts = {"examples without two anchors": n_unusable}
+    results = folder / "results.json"
+    values = {"links": links, "skipped": counts}
+    values |= {"completion": to_json(comparison), "config": config.model_dump(mode="json")}
+    if methods is not None and compared is not None:
+        values["methods"] = methods_to_json(compared) | {"config": methods.model_dump(mode="json")}
+    results.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    report = folder / "report.html"
+    sections = [
+        _graph_section(graph, findings),
+        _link_section(links),
+        _drawn_section(drawn),
+        _training_section(folder, config),
+        *_completion_sections(comparison),
+        _audit_section(comparison, counts),
+    ]
+    if methods is not None and compared is not None:
+        sections += method_sections(compared, methods, folder / "methods")
+    lead = (
+        "A small world of real facts, a small language model, a few minutes of training: does "
+        "knowledge in the input help to tell how two mentioned entities are related?"
+    )
+    report.write_text(page("kept demo", lead, sections), encoding="utf-8")
+    return DemoResult(report, results, compared)
+
+
+def _graph(folder: Path) -> KnowledgeGraph:
+    made = atlas.graph()
+    if folder.exists():
+        graph = KnowledgeGraph.open(folder)
+        if graph.content_hash != made.content_hash:
+            raise StoreError(f"{folder} holds another graph than this atlas; remove the folder")
+        return graph
+    made.save(folder)
+    return KnowledgeGraph.open(folder)
+
+
+def _link_scores(graph: KnowledgeGraph) -> dict[str, str]:
+    gold = linked_texts(atlas.sentences("test"))
+    found = DictionaryLinker(graph).link([item.text for item in gold])
+    links, spans = score_links(gold, found), score_spans(gold, found)
+    return {
+        "sentences": str(len(gold)),
+        "end to end": f"precision {links.precision:.3f}, recall {links.recall:.3f}, "
+        f"F1 {links.f1:.3f} on {links.n_gold} links",
+        "gold mentions": f"accuracy {spans.accuracy:.3f}, gold among the candidates "
+        f"{spans.candidate_recall:.3f} of {spans.n_gold}",
+    }
+
+
+def _draw(graph: KnowledgeGraph, config: CompletionConfig) -> str:
+    tokenizer = load_tokenizer(config.host)
+    (linked,) = DictionaryLinker(graph).link([SHOWN])
+    builder = BuilderConfig(policy="degree", max_neighbours=3)
+    built = build(
+        linked, tokenizer, graph, generator=generator(config.seed, "shown"), config=builder
+    )
+    return draw_html(built, graph, tokenizer)
+
+
+def _split(graph: KnowledgeGraph, config: CompletionConfig) -> tuple[CompletionSplit, int]:
+    """What is trained on and asked, and how many examples lack an anchor."""
+    found = list(atlas_examples(atlas.sentences()))
+    tokenizer = load_tokenizer(config.host)
+    examples, n_unusable = usable_examples(found, graph, tokenizer, config.colake.builder)
+    return atlas_split(graph, examples, config), n_unusable
+
+
+def _indented(announce: Announce, text: str) -> None:
+    announce(f"    {text}")
+
+
+# ---- the page ------------------------------------------------------------------
+def _graph_section(graph: KnowledgeGraph, findings: Sequence[Finding]) -> Section:
+    rows = [
+        ("entities", graph.n_entities),
+        ("relations", graph.n_relations),
+        ("triples", graph.n_triples),
+        ("content hash", graph.content_hash[:16]),
+        *((f"{f.code} {f.message}", f"{f.n} of {f.n_asked}") for f in findings),
+    ]
+    return Section(
+        "The graph",
+        (
+            prose("The atlas ships with kept: countries, cities, rivers, people and works."),
+            table(("what", "value"), rows, "Size, and what `kept kg check` reports"),
+        ),
+    )
+
+
+def _link_section(links: dict[str, str]) -> Section:
+    return Section(
+        "Links",
+        (
+            prose(
+                "The dictionary linker finds labels and aliases in the atlas's test sentences. It "
+                "is not trained; its confidence is a prior, not calibrated. The atlas's sentences "
+                "use the graph's own names, so this is an upper bound: real text is far harder."
+            ),
+            table(("scored", "result"), list(links.items()), "Against the gold annotations"),
+        ),
+    )
+
+
+def _drawn_section(drawn: str) -> Section:
+    return Section(
+        "A word-knowledge graph",
+        (
+            prose(
+                "Mentions became anchors, anchors brought facts. Hover or click a node to see why."
+            ),
+            embedded_page(drawn, f"Word-knowledge graph of: {SHOWN}", 900),
+        ),
+    )
+
+
+def _training_section(folder: Path, config: CompletionConfig) -> Section:
+    training = config.training
+    return Section(
+        "Training",
+        (
+            prose(
+                f"CoLAKE on {config.host}: {training.steps} steps of {training.batch_size} "
+                f"sentences, seed {training.seed}. The controls were trained the same way on the "
+                "same sentences; only the injected neighbours differ."
+            ),
+            picture(folder / "colake-true" / "curves.png", "Loss curves of the CoLAKE run"),
+        ),
+    )
+
+
+def _completion_sections(comparison: Comparison) -> list[Section]:
+    sections = []
+    for setting, conditions in comparison.conditions.items():
+        scores = [row for row in comparison.rows if row.setting == setting]
+        differences = [d for d in comparison.differences if d.setting == setting]
+        findings = [d for d in differences if d.theirs.startswith("CoLAKE")]
+        sections.append(
+            Section(
+                f"{setting.capitalize()} completion",
+                (
+                    prose(_SETTINGS[setting.removesuffix(INFORMED)] + _informed(setting)),
+                    table(COLUMNS, score_cells(scores), describe(conditions)),
+                    *(verdict(f"CoLAKE against {d.theirs}: {d.verdict}.") for d in findings),
+                    table(
+                        DIFFERENCES,
+                        difference_cells(differences),
+                        "CoLAKE minus the other in MRR on the same facts: paired bootstrap "
+                        "interval, sign-flip test",
+                    ),
+                ),
+            )
+        )
+    return sections
+
+
+def _informed(setting: str) -> str:
+    if not setting.endswith(INFORMED):
+        return ""
+    return " Here only the facts whose head brings a neighbour: elsewhere it has none to use."
+
+
+_SETTINGS = {
+    "transductive": (
+        "The relation between two mentioned entities is hidden and every relation is ranked. Both "
+        "entities were seen in training, the triple was not."
+    ),
+    "inductive": (
+        "As above, but the head entity was never seen in training, neither in a triple nor in a "
+        "sentence. Triple scorers have no vector for it; DKRL reads its description."
+    ),
+}
+
+
+def _audit_section(comparison: Comparison, skipped: dict[str, int]) -> Section:
+    counts = [*comparison.counts.items(), *skipped.items()]
+    return Section(
+        "What was left out, and the leak audit",
+        (
+            table(("what", "n"), counts, "Counts"),
+            table(AUDIT, audit_cells(comparison.audit), "Could an answer be read off the input?"),
+        ),
+    )

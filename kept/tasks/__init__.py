@@ -1,1 +1,0 @@
-"""Tasks: data, head and metric of one experiment each, usable from an installed wheel."""

@@ -1,0 +1,324 @@
+"""Runs of an experiment: hashes, records, stages, controls, comparison, the command."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from kept.cli import app
+from kept.cli.compare_run import control_names
+from kept.comparison import compare as experiment_comparison
+from kept.comparison import runs as experiment_runs
+from kept.comparison.compare import compare, finished
+from kept.comparison.continued_pretraining import claimed
+from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.find import find_experiment
+from kept.comparison.runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
+from kept.comparison.tables import to_json, to_markdown
+from kept.errors import CheckpointError, ConfigError, EvaluationError
+
+
+def test_runs_are_planned_seed_by_seed_the_baseline_first() -> None:
+    keys = [str(key) for key in planned(["none", "kbert"], ["off", "shuffled"], 2)]
+    assert keys[:4] == [
+        "none, knowledge off, seed 0", "kbert, knowledge true, seed 0",
+        "kbert, knowledge off, seed 0", "kbert, knowledge shuffled, seed 0",
+    ]  # fmt: skip
+    assert len(keys) == 8
+
+
+def test_a_run_is_recorded_once_and_shares_its_first_stage(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    runs = ExperimentRuns(experiment, experiment_root, tmp_path)
+    key = RunKey("kbert", "true", 0)
+    assert runs.record(key) is None
+    made = runs.run(key)
+    assert made is not None
+    assert runs.record(key) == made
+    assert made.scores["dev"]["n_scored"] == 30
+    assert made.costs["steps"] == 2
+    assert made.costs["n_texts"] == 16
+    assert made.costs["mentions_in_graph"] == made.costs["mentions"] == 60
+    left = sorted(path.name for path in (tmp_path / made.run).iterdir())
+    assert left == ["curves.png", "log.jsonl", "predictions.jsonl"]
+    other = ExperimentRuns(experiment, experiment_root, tmp_path).run(RunKey("kbert", "true", 1))
+    assert other is not None
+    assert other.run != made.run
+    assert other.costs["pretraining"] == made.costs["pretraining"]
+    assert set(read_records(tmp_path)) == {made.run, other.run}
+
+
+def test_a_kill_while_a_run_is_tidied_up_costs_no_run(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(place: Path) -> None:
+        (place / "checkpoints" / next(iter(os.listdir(place / "checkpoints")))).rename(place / "x")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiment_runs, "_leave", killed)
+    runs, key = ExperimentRuns(experiment, experiment_root, tmp_path), RunKey("none", "off", 0)
+    with pytest.raises(KeyboardInterrupt):
+        runs.run(key)
+    assert runs.record(key) is not None
+    assert runs.run(key) == runs.record(key)
+
+
+def test_a_stop_leaves_a_run_that_goes_on(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    key = RunKey("kbert", "true", 0)
+    answers = iter([False, True, *[False] * 3, True])
+    stopped = ExperimentRuns(
+        experiment, experiment_root, tmp_path / "a", None, lambda: next(answers)
+    )
+    assert stopped.run(key) is None
+    assert read_records(tmp_path / "a") == {}
+    resumed = ExperimentRuns(experiment, experiment_root, tmp_path / "a").run(key)
+    whole = ExperimentRuns(experiment, experiment_root, tmp_path / "b").run(key)
+    assert resumed is not None
+    assert whole is not None
+    assert resumed.scores == whole.scores
+
+
+def test_methods_are_compared_with_their_controls(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    said: list[str] = []
+
+    def again() -> Any:
+        return compare(
+            experiment, root=experiment_root, folder=tmp_path, methods=["none", "kbert", "kepler"],
+            controls=["off", "shuffled"], seeds=2, announce=said.append,
+        )  # fmt: skip
+
+    compared = again()
+    assert not compared.missing
+    assert not compared.left_out
+    arms = [(row.method, row.knowledge, len(row.seeds)) for row in compared.rows]
+    assert ("none", "off", 2) in arms
+    assert ("kepler", "shuffled", 2) in arms
+    same = {row.method for row in compared.rows if "same_as" in row.record.costs}
+    assert same == {"kbert", "kepler"}  # without knowledge they are the host alone
+    assert [(p.method, p.theirs) for p in compared.pairs] == [
+        ("kbert", ("none", "off")), ("kbert", ("kbert", "shuffled")),
+        ("kepler", ("none", "off")), ("kepler", ("kepler", "shuffled")),
+    ]  # fmt: skip
+    for row in compared.rows:
+        assert row.pooled.estimate == pytest.approx(np.mean(row.seeds))
+        assert row.pooled.low <= row.pooled.estimate <= row.pooled.high
+    for pair in compared.pairs:
+        assert 0 < pair.p <= pair.holm <= 1
+    page = to_markdown(compared, "kept compare")
+    assert "| K-BERT | true |" in page
+    assert "What differs: Everything." in page
+    assert "majority" in page
+    values = json.loads(json.dumps(to_json(compared)))
+    assert set(values["verdicts"]) == {"kbert", "kepler"}
+    said.clear()
+    assert to_markdown(again(), "kept compare") == page
+    assert all("done before" in line for line in said)
+
+
+def test_what_another_process_is_at_is_asked_for_later(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run, and the first stage of the second, are held until each was asked for twice."""
+    monkeypatch.setattr(experiment_comparison, "POLL_SECONDS", 0.0)
+    runs = ExperimentRuns(experiment, experiment_root, tmp_path)
+    made = runs.run(RunKey("kbert", "true", 1))
+    assert made is not None
+    held = [
+        tmp_path / runs.name(RunKey("none", "off", 0)),
+        tmp_path / "pretrained" / made.costs["pretraining"],
+    ]
+    said: list[str] = []
+    with ExitStack() as locks:
+        for place in held:
+            locks.enter_context(claimed(place))
+
+        def announce(line: str) -> None:
+            said.append(line)
+            if sum("later" in line for line in said) == 4:
+                locks.close()
+
+        compared = compare(
+            experiment, root=experiment_root, folder=tmp_path, methods=["none", "kbert"],
+            controls=[], seeds=1, announce=announce,
+        )  # fmt: skip
+    assert sum("another process" in line for line in said) == 4
+    assert [(row.method, row.knowledge) for row in compared.rows] == [
+        ("none", "off"), ("kbert", "true"),
+    ]  # fmt: skip
+    assert not compared.missing
+
+
+def test_rows_that_answered_other_items_are_not_paired(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    short = {"graph": {"max_words": 8}}  # cuts the tail off the longer sentences
+    changed = {"methods": {"kbert": {"view": {"predicate": False}, **short}}}
+    given = {"experiment": experiment.model_copy(update=changed), "root": experiment_root}
+    asked = {"methods": ["none", "kbert"], "controls": [], "seeds": 1}
+    with pytest.raises(EvaluationError, match=r"\(kbert\) answered \d+ items, run \w+ \(none\) 30"):
+        compare(**given, **asked, folder=tmp_path)  # type: ignore[arg-type]
+
+
+def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    alone = experiment.model_copy(update={"pretraining": None})
+    compared = compare(
+        alone,
+        root=experiment_root,
+        folder=tmp_path,
+        methods=["kepler"],
+        controls=["shuffled"],
+        seeds=1,
+    )
+    assert list(compared.left_out) == ["kepler, knowledge shuffled"]
+    assert "no control" in compared.left_out["kepler, knowledge shuffled"]
+
+
+def test_a_variant_is_a_row_of_its_own_under_its_own_name(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    variant = {"method": "kbert", "view": {"soft_positions": False, "visible_matrix": False}}
+    alone = experiment.model_copy(
+        update={"pretraining": None, "methods": {"kbert": {}, "in-line": variant}}
+    )
+    runs = ExperimentRuns(alone, experiment_root, tmp_path)
+    keys = [RunKey(name, "true", 0) for name in ("kbert", "in-line")]
+    assert [runs.settings(key)["method"] for key in keys] == ["kbert", "kbert"]
+    assert runs.name(keys[0]) != runs.name(keys[1])
+    compared = compare(
+        alone, root=experiment_root, folder=tmp_path, methods=["in-line"], controls=["off"], seeds=1
+    )
+    assert [row.method for row in compared.rows] == ["none", "in-line", "in-line"]
+    assert "same_as" in compared.rows[2].record.costs  # without facts it is the host itself
+    assert "| in-line | true |" in to_markdown(compared, "kept compare")
+    lines = (tmp_path / RECORDS).read_bytes().splitlines(keepends=True)
+    (tmp_path / RECORDS).write_bytes(b"".join(lines[::-1]))  # as several processes may leave them
+    assert [row.knowledge for row in finished(runs).rows] == ["off", "true", "off"]
+    without = ExperimentRuns(alone.model_copy(update={"methods": {}}), experiment_root, tmp_path)
+    assert [row.method for row in finished(without).rows] == ["none"]
+    assert [alone.title(name) for name in alone.methods] == ["K-BERT", "in-line"]
+    for faulty, said in (({"a": {}}, "no method 'a'"), ({"a": {"method": "kbert"}}, "differs")):
+        with pytest.raises(ConfigError, match=said):
+            Experiment.read(experiment_root / "tiny.yaml", {"methods": faulty})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"methods": {"other-kg": {"method": "kbert", "kg": "nowhere"}}}, "other-kg.kg: the same"),
+        ({"methods": {"ernie": {"dev": "x", "test": "y"}}}, "ernie.dev: .*; ernie.test: .* task"),
+        ({"methods": {"ernie": {"knowledge": "off"}}}, "ernie.knowledge: .* --controls"),
+        ({"methods": {"ernie": {"training": {"seed": 3}}}}, "ernie.training.seed: .* --seeds"),
+        ({"methods": {"ernie": {"max_asked": 3}}}, "ernie.max_asked: the same for all rows"),
+        ({"task.knowledge": "off", "task.training.seed": 1}, "knowledge: .*; training.seed: "),
+        ({"task.method": "kbert"}, "method: give the rows"),
+        ({"asked": "test"}, "asked: the task has no test set; .*test_share"),
+        ({"asked": "tset"}, "asked: .*'dev' or 'test'"),
+        ({"metric": "macro"}, "metric: .*'accuracy', 'micro' or 'official'"),
+        ({"metric": "official"}, "metric: format wiki80 has no official score"),
+    ],
+)
+def test_what_would_be_overwritten_or_fail_late_is_refused_when_read(
+    changes: dict[str, Any], said: str, experiment_root: Path
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Experiment.read(experiment_root / "tiny.yaml", changes)
+
+
+def test_a_row_may_differ_in_how_it_is_trained(experiment_root: Path) -> None:
+    own = {"ernie": {"training": {"steps": 3}, "max_train": 9}, "kbert": {"knowledge": None}}
+    made = Experiment.read(experiment_root / "tiny.yaml", {"methods": own, "task.test_share": 0.2})
+    assert made.methods["ernie"]["max_train"] == 9
+    assert Experiment.read(experiment_root / "tiny.yaml", {"asked": "test", "task.test_share": 0.2})
+
+
+def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    (tmp_path / RECORDS).write_bytes(b'{"run": "a"')
+    assert read_records(tmp_path) == {}
+    record = RunRecord("b", "tiny", "none", "off", 0, {}, {}, {})
+    ExperimentRuns(experiment, tmp_path, tmp_path)._keep(record)
+    assert read_records(tmp_path) == {"b": record}
+    (tmp_path / RECORDS).write_bytes(b'{"run": "a"}\n')
+    with pytest.raises(CheckpointError, match=r"runs\.jsonl:1"):
+        read_records(tmp_path)
+
+
+def test_the_command_compares_and_writes_tables(
+    experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEPT_DATA", str(experiment_root))
+    flags = [
+        "--task",
+        str(experiment_root / "tiny.yaml"),
+        "--methods",
+        "kbert",
+        "--controls",
+        "shuffled",
+    ]
+    done = CliRunner().invoke(app, ["compare", *flags, "--seeds", "1", "-o", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    written = (tmp_path / "tiny.md").read_text()
+    (line,) = [
+        x
+        for x in written.partition("## Shares")[2].partition("## Costs")[0].splitlines()
+        if x.startswith("| none |")
+    ]
+    values = json.loads((tmp_path / "tiny.json").read_text())
+    found = values["rows"][0]["records"][0]["scores"]["dev"]
+    told = [found["accuracy"]["estimate"], found["micro"]["recall"], found["macro"]["f1"]]
+    cells = [cell.strip() for cell in line.split("|")]
+    assert [cells[i] for i in (3, 5, 9)] == [f"{value:.3f}" for value in told]
+    assert json.loads((tmp_path / "tiny.json").read_text())["missing"] == []
+    own = [*flags[:2], "--kg", str(experiment_root / "kg")]
+    again = CliRunner().invoke(
+        app, ["compare", *own, "--methods", "none", "-o", str(tmp_path / "b")]
+    )
+    assert again.exit_code == 0, again.output
+    page_file = tmp_path / "pages" / "tiny.html"
+    shown = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2], "-o", str(page_file)])
+    assert shown.exit_code == 0, shown.output
+    page = page_file.read_text()
+    assert "What K-BERT changed" in page
+    assert "<svg" in page
+    table = page_file.with_name("tiny.scores.csv").read_text().splitlines()
+    assert table[0].startswith("method,knowledge,score")
+    assert len(page_file.with_name("tiny.differences.csv").read_text().splitlines()) > 1
+    ended = CliRunner().invoke(
+        app, ["compare", *flags, "--seeds", "3", "-o", str(tmp_path), "--budget", "0"]
+    )
+    assert ended.exit_code == 0, ended.output
+    assert "6 runs are not finished" in ended.output
+    again = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2], "-o", str(page_file)])
+    assert again.exit_code == 0, again.output
+    assert "Not finished: none, knowledge off, seed 1; " in page_file.read_text()
+
+
+def test_a_report_without_runs_says_what_to_do(experiment_root: Path, tmp_path: Path) -> None:
+    flags = ["--task", str(experiment_root / "tiny.yaml"), "--data", str(experiment_root)]
+    done = CliRunner().invoke(app, ["report", str(tmp_path), *flags])
+    assert done.exit_code == 1
+    assert "run kept compare" in done.output
+
+
+def test_names_that_are_none_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="none here"):
+        find_experiment("wiki80")
+    with pytest.raises(ConfigError, match="no control 'of'"):
+        control_names("of")
+    assert control_names("") == ()
