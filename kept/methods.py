@@ -56,6 +56,8 @@ class Method:
     reads: Reads = "links"
 
 
+BASELINE = "none"
+"""The method that every other one is compared with."""
 METHODS: dict[str, Method] = {
     "none": Method(
         paper="the host alone, the baseline of every comparison",

@@ -20,7 +20,6 @@ from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.judging import Judge
 from kept.comparison.requested import AskedRow, read_asked, remember
 from kept.comparison.runs import ExperimentRuns, RunKey, planned, read_records
-from kept.completion.method_runs import BASELINE
 from kept.controls.conditions import KNOWLEDGE, Knowledge
 from kept.errors import ConfigError, EvaluationError, InUseError, NoControlError
 from kept.evaluation.paired import (
@@ -29,7 +28,7 @@ from kept.evaluation.paired import (
     swap_test,
 )
 from kept.evaluation.statistics import Interval, holm, seed_interval, verdict
-from kept.methods import METHODS
+from kept.methods import BASELINE, METHODS
 from kept.randomness import generator
 from kept.training.log import Reporter
 

@@ -16,8 +16,13 @@ from filelock import FileLock, Timeout
 from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.comparison.experiment import FurtherPretraining, run_hash
-from kept.completion.method_runs import objectives_of
-from kept.controls.conditions import Knowledge, controlled_graph, controlled_text, random_entities
+from kept.controls.conditions import (
+    Knowledge,
+    controlled_graph,
+    controlled_text,
+    objectives_of,
+    random_entities,
+)
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import InUseError
 from kept.finetuning.config import FinetuneConfig

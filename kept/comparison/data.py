@@ -14,7 +14,6 @@ from filelock import FileLock
 
 from entity_linking.mentions import LinkedText
 from kept.comparison.experiment import Experiment, run_hash
-from kept.completion.method_runs import BASELINE
 from kept.controls.conditions import without_pairs
 from kept.datasets.formats import TaskExample, read_examples
 from kept.datasets.public_graphs import GRAPHS, TEXTS, public_graph, public_texts
@@ -22,6 +21,7 @@ from kept.finetuning.assembly import PAIRED, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import pair_ids
 from kept.finetuning.further_tasks import FurtherTask
+from kept.methods import BASELINE
 from kept.pretraining.assembly import read_texts
 from kept.randomness import generator
 from kept.training.config import OPERATIONAL, TrainConfig

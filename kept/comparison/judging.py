@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from kept.comparison.experiment import RunRecord
 from kept.comparison.runs import ExperimentRuns, RunKey
-from kept.completion.method_runs import BASELINE
 from kept.datasets.example import clusters
 from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import CheckpointError, EvaluationError
@@ -26,6 +25,7 @@ from kept.finetuning.assembly import read_sets
 from kept.finetuning.official_scores import OFFICIAL
 from kept.finetuning.scores import Answers, Baseline
 from kept.heads.model import TAGGING
+from kept.methods import BASELINE
 
 Floats = NDArray[np.float64]
 

@@ -30,13 +30,13 @@ from kept.comparison.tables import (
     share_cells,
     verdict_cells,
 )
-from kept.completion.method_runs import BASELINE
 from kept.datasets.formats import TASKS
 from kept.files import write_whole
 from kept.finetuning.answers import ANSWERS, Answer, read_answers
 from kept.graphs.draw import draw_svg
 from kept.graphs.graph import NodeKind
 from kept.heads.model import TAGGING
+from kept.methods import BASELINE
 from kept.report.page import Section, drawn, page, picture, prose, quoted, table, verdict
 from kept.training.log import COLOURS, read_log
 

@@ -35,15 +35,9 @@ from kept.comparison.data import (
     merged,
 )
 from kept.comparison.experiment import Experiment, RunRecord, run_hash
-from kept.completion.method_runs import (
-    BASELINE,
-    n_trained,
-    objectives_of,
-    sentence_milliseconds,
-    size,
-)
 from kept.controls.conditions import (
     Knowledge,
+    objectives_of,
 )
 from kept.datasets.formats import TASKS
 from kept.errors import CheckpointError
@@ -51,9 +45,10 @@ from kept.finetuning.answers import ANSWERS, write_answers
 from kept.finetuning.assembly import assemble, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, prepared
+from kept.finetuning.model_costs import n_trained, sentence_milliseconds, size
 from kept.finetuning.run import FinetuneRun
 from kept.graphs.builder import BuilderConfig
-from kept.methods import method
+from kept.methods import BASELINE, method
 from kept.pretraining.assembly import builder_for, drawn_in_pretraining, view_for
 from kept.pretraining.data import linked_entities
 from kept.training.device import process_settings

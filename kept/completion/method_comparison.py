@@ -21,16 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.completion.compare import data_fingerprint
-from kept.completion.method_runs import (
-    BASELINE,
-    MethodRuns,
-    MethodsConfig,
-    Outcome,
-    drop_weights,
-    objectives_of,
-)
+from kept.completion.method_runs import MethodRuns, MethodsConfig, Outcome, drop_weights
 from kept.completion.split import CompletionSplit
-from kept.controls.conditions import COMPARED, Knowledge
+from kept.controls.conditions import COMPARED, Knowledge, objectives_of
 from kept.datasets.example import TaskExample, clusters
 from kept.errors import CheckpointError, ConfigError
 from kept.evaluation.statistics import (
@@ -43,7 +36,7 @@ from kept.evaluation.statistics import (
 from kept.files import write_json, write_whole
 from kept.finetuning.scores import Baseline
 from kept.heads.model import SINGLE
-from kept.methods import METHODS, title
+from kept.methods import BASELINE, METHODS, title
 from kept.objectives.relation_pairs import joined_pairs
 from kept.pretraining.data import linked_entities
 from kept.randomness import generator

@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,15 +32,16 @@ from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.completion.rankers import with_knowledge
 from kept.completion.split import CompletionSplit
-from kept.controls.conditions import COMPARED, Knowledge, controlled_text
+from kept.controls.conditions import COMPARED, Knowledge, controlled_text, objectives_of
 from kept.datasets.formats import TASKS, TaskExample, from_relation
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.finetuning.data import TaskData, prepared
+from kept.finetuning.model_costs import n_trained, sentence_milliseconds, size
 from kept.finetuning.run import predict
 from kept.graphs.builder import BuilderConfig
 from kept.heads.model import SINGLE, KnowledgeForTask
-from kept.methods import METHODS, Method, method
+from kept.methods import BASELINE, METHODS, Method, method
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for, drawn_in_pretraining
 from kept.pretraining.data import WordGraphData, linked_entities
@@ -52,12 +52,9 @@ from kept.training.log import Reporter, read_log
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
 
-BASELINE = "none"
-WITHOUT_KNOWLEDGE: Mapping[str, Mapping[str, Any]] = {"mlm": {}}
-"""Objectives of a run whose knowledge is off, whatever the method."""
 STAGES = ("pretraining", "finetuning")
-N_AVERAGED, N_TIMED = 5, 5
-"""Steps behind a first or last loss; batches behind the time of a sentence."""
+N_AVERAGED = 5
+"""Steps behind a first or last loss."""
 
 Losses = dict[str, tuple[float, float]]
 
@@ -314,30 +311,6 @@ class MethodRuns:
             yield
 
 
-def objectives_of(name: str, knowledge: Knowledge) -> Mapping[str, Mapping[str, Any]]:
-    """What pre-training asks: the method's own, or masked words alone with knowledge off."""
-    return WITHOUT_KNOWLEDGE if knowledge == "off" else method(name).objectives
-
-
-@torch.no_grad()
-def sentence_milliseconds(
-    model: KnowledgeForTask, data: TaskData, *, batch_size: int = 32
-) -> float:
-    """Milliseconds of the model a sentence, graphs being built before: median over batches."""
-    batches = []
-    for start in range(0, min(len(data), batch_size * N_TIMED), batch_size):
-        stop = min(start + batch_size, len(data))
-        samples = [data.sample(i, epoch=0, seed=0) for i in range(start, stop)]
-        batches.append(data.collate(samples, epoch=0, seed=0, step=0).to(model.device))
-    model.eval()
-    times = []
-    for batch in (batches[0], *batches):  # the first of all warms up
-        begun = time.perf_counter()
-        model(batch).class_logits.cpu()
-        times.append((time.perf_counter() - begun) / len(batch) * 1000)
-    return statistics.median(times[1:])
-
-
 def drop_weights(folder: Path) -> None:
     """Leave of a run's two trainings the logs and the curves."""
     for stage in STAGES:
@@ -360,18 +333,3 @@ def _losses(folder: Path) -> Losses:
 
 def _seconds(folder: Path) -> float:
     return float(read_log(folder / "log.jsonl")[-1]["seconds"])
-
-
-def size(module: torch.nn.Module) -> int:
-    """Parameters of a module."""
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-def n_trained(model: KnowledgeForPreTraining | KnowledgeForTask) -> int:
-    """Parameters that move: not frozen, and read by some output."""
-    unused = tuple(f"encoder.{prefix}" for prefix in model.encoder.unused)
-    return sum(
-        parameter.numel()
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad and not name.startswith(unused)
-    )

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from entity_linking.mentions import Link, LinkedText
 from kept.controls.random_texts import random_words, texts_of_others
 from kept.controls.shuffles import shuffle_objects, without_triples
 from kept.errors import ConfigError
-from kept.methods import Reads
+from kept.methods import Reads, method
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 from kg_loaders.store import Texts, assemble
@@ -30,6 +31,8 @@ Knowledge = Literal["true", "off", "shuffled", "random-entity", "random-tokens"]
 KNOWLEDGE: tuple[Knowledge, ...] = ("true", "off", "shuffled", "random-entity", "random-tokens")
 COMPARED: tuple[Knowledge, ...] = ("true", "off", "shuffled")
 """What the comparisons with a fixed grid run, `kept demo` among them."""
+WITHOUT_KNOWLEDGE: Mapping[str, Mapping[str, Any]] = {"mlm": {}}
+"""Objectives of a run whose knowledge is off, whatever the method."""
 N_ROUNDS = 50
 """How often facts that a shuffle left as they were may trade with others."""
 Row = tuple[int, ...]
@@ -254,3 +257,8 @@ def _remade(
         sources=(*graph.manifest.sources, note),
         licence=graph.manifest.licence,
     )
+
+
+def objectives_of(name: str, knowledge: Knowledge) -> Mapping[str, Mapping[str, Any]]:
+    """What pre-training asks: the method's own, or masked words alone with knowledge off."""
+    return WITHOUT_KNOWLEDGE if knowledge == "off" else method(name).objectives

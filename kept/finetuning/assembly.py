@@ -41,7 +41,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, pair_ids, prepared, require_difference
-from kept.finetuning.multitask import FurtherSets, keep_apart, with_further
+from kept.finetuning.joining import FurtherSets, keep_apart, with_further
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scores import Baseline
 from kept.graphs.builder import BuilderConfig

@@ -17,9 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, TripleBatch
 from kept.errors import BatchError, ConfigError
-from kept.triple_batch import TripleBatch
 from kg_loaders import KnowledgeGraph, TextKind
 
 Relations = Literal["table", "conditioned", "described"]

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, TripleBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.kge.scorers import SCORERS, SCORES, transe_score
@@ -38,7 +38,6 @@ from kept.objectives.described_triples import (
     triple_batch,
 )
 from kept.outputs import KnowledgeOutput
-from kept.triple_batch import TripleBatch
 from kg_loaders import KnowledgeGraph
 
 DISTANCES = ("transe", "rotate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kept.completion.method_comparison import MethodComparison
-from kept.completion.method_runs import BASELINE, MethodsConfig
+from kept.completion.method_runs import MethodsConfig
 from kept.completion.method_tables import (
     COSTS,
     DIFFERENCES,
@@ -16,7 +16,7 @@ from kept.completion.method_tables import (
     loss_cells,
     score_cells,
 )
-from kept.methods import title
+from kept.methods import BASELINE, title
 from kept.report.page import Section, gallery, prose, table, verdict
 
 

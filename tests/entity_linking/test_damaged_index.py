@@ -11,8 +11,8 @@ import pytest
 from dense_parts import TrigramEncoder
 
 from entity_linking.errors import LinkIndexError
+from kept.linking import index as link_index
 from kept.linking.index import LinkIndex
-from kept.linking.knowbert import index as link_index
 from kg_loaders import KnowledgeGraph
 
 

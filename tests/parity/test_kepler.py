@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from kept import hosts
-from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch, TripleBatch
 from kept.convert import kepler as keys
 from kept.convert import tables
 from kept.objectives.described_triples import (
@@ -31,7 +31,6 @@ from kept.objectives.described_triples import (
     triple_batch,
 )
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.triple_batch import TripleBatch
 
 METHOD = "kepler"
 ATOL = 2e-5

@@ -8,9 +8,9 @@ import pytest
 
 from kept.comparison.compare import Compared, ComparedPair, ComparedRow
 from kept.comparison.experiment import Experiment, RunRecord
-from kept.completion.method_runs import BASELINE
 from kept.controls.conditions import Knowledge
 from kept.evaluation.statistics import Interval
+from kept.methods import BASELINE
 
 BETTER, WORSE, OPEN = (0.1, 0.3), (-0.3, -0.1), (-0.1, 0.3)
 

@@ -21,7 +21,7 @@ from kept.completion.method_comparison import (
     method_names,
     planned,
 )
-from kept.completion.method_runs import STAGES, MethodRuns, MethodsConfig, Outcome, objectives_of
+from kept.completion.method_runs import STAGES, MethodRuns, MethodsConfig, Outcome
 from kept.completion.method_tables import (
     cost_cells,
     difference_cells,
@@ -30,6 +30,7 @@ from kept.completion.method_tables import (
     to_json,
 )
 from kept.completion.split import CompletionSplit, split_examples
+from kept.controls.conditions import objectives_of
 from kept.errors import CheckpointError, ConfigError
 from kept.methods import METHODS
 from kept.report.demo import methods_config

@@ -15,6 +15,7 @@ from tiny_hosts import tiny_host
 from torch import Tensor
 
 from entity_linking.mentions import LinkedText
+from kept.batches import TripleBatch
 from kept.encoders.colake import CoLAKE
 from kept.encoders.kepler import KEPLER
 from kept.errors import BatchError, ConfigError
@@ -31,7 +32,6 @@ from kept.objectives.knowledge_embedding import (
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.data import WordGraphData
 from kept.randomness import generator, torch_generator
-from kept.triple_batch import TripleBatch
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 

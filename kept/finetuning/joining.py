@@ -1,0 +1,103 @@
+"""Further tasks joined to a run: their sets kept apart, a head for each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kept.datasets.formats import TASKS, TaskExample
+from kept.errors import ConfigError
+from kept.finetuning.scores import Baseline
+from kept.randomness import torch_seed
+
+if TYPE_CHECKING:
+    from kept.finetuning.config import FinetuneConfig
+    from kept.finetuning.run import FinetuneRun
+
+Sets = dict[str, list[TaskExample]]
+
+
+@dataclass(frozen=True)
+class FurtherSets:
+    """What was read of a further task: `config` has its fields in the place of the run's own."""
+
+    name: str
+    config: FinetuneConfig
+    sets: Sets
+    facts: dict[str, Any]
+
+
+def keep_apart(
+    config: FinetuneConfig, sets: Sets, further: Sequence[FurtherSets]
+) -> dict[str, int]:
+    """Drop from every task's training texts what is asked of another, unless repeats are kept.
+
+    Raises `ConfigError` where nothing is left.
+    """
+    if not further or config.keep_repeats:
+        return {}
+    everything = [("the run's own task", sets), *((each.name, each.sets) for each in further)]
+    held = {
+        example.linked.text
+        for _, own in everything
+        for name in own
+        if name != "train"
+        for example in own[name]
+    }
+    n_dropped = 0
+    for name, own in everything:
+        left = [example for example in own["train"] if example.linked.text not in held]
+        if not left:
+            raise ConfigError(f"all training texts of {name} are asked of another task")
+        n_dropped += len(own["train"]) - len(left)
+        own["train"] = left
+    return {"n_train_asked_of_other_tasks_dropped": n_dropped}
+
+
+def with_further(
+    run: FinetuneRun, maker: Any, further: Sequence[FurtherSets], *, is_trained: bool = False
+) -> FinetuneRun:
+    """`run` with a new head and a run of its own for each further task; `maker` makes their data.
+
+    Their sets are asked in `run` as `NAME/dev` and `NAME/test`. `is_trained`: the model brings the
+    heads.
+    """
+    found, asked = {}, dict(run.asked)
+    for number, each in enumerate(further, start=1):
+        labels = sorted({label for example in each.sets["train"] for label in example.labels})
+        problem_type = TASKS[each.config.task].problem_type
+        if not is_trained:
+            _add_head(run, each, labels)
+        own = dataclasses.replace(maker, config=each.config)
+        train = own.data(each.sets["train"], {label: i for i, label in enumerate(labels)})
+        sets = {name: own.data(part, None) for name, part in each.sets.items() if name != "train"}
+        found[each.name] = dataclasses.replace(
+            run,
+            config=each.config,
+            train=train,
+            asked=sets,
+            baseline=Baseline.of(each.sets["train"], problem_type),
+            facts=each.facts | {"n_train_skipped": train.skipped, "labels": labels},
+            asked_with=own.spoilt(each.sets),
+            task=number,
+        )
+        asked |= {f"{each.name}/{name}": data for name, data in sets.items()}
+    return dataclasses.replace(run, asked=asked, further=found)
+
+
+def _add_head(run: FinetuneRun, each: FurtherSets, labels: Sequence[str]) -> None:
+    task = TASKS[each.config.task]
+    with torch.random.fork_rng():
+        torch.manual_seed(torch_seed(each.config.training.seed, "initial weights", each.name))
+        run.model.add_task(
+            each.name,
+            each.config.head or task.head,
+            labels,
+            problem_type=task.problem_type,
+            layer_mix=each.config.layer_mix,
+            **each.config.all_head_options(),
+        )

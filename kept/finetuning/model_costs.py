@@ -1,0 +1,49 @@
+"""What a model costs: milliseconds a sentence, parameters."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import torch
+
+from kept.finetuning.data import TaskData
+from kept.heads.model import KnowledgeForTask
+from kept.objectives.model import KnowledgeForPreTraining
+
+N_TIMED = 5
+"""Batches behind the time of a sentence."""
+
+
+@torch.no_grad()
+def sentence_milliseconds(
+    model: KnowledgeForTask, data: TaskData, *, batch_size: int = 32
+) -> float:
+    """Milliseconds of the model a sentence, graphs being built before: median over batches."""
+    batches = []
+    for start in range(0, min(len(data), batch_size * N_TIMED), batch_size):
+        stop = min(start + batch_size, len(data))
+        samples = [data.sample(i, epoch=0, seed=0) for i in range(start, stop)]
+        batches.append(data.collate(samples, epoch=0, seed=0, step=0).to(model.device))
+    model.eval()
+    times = []
+    for batch in (batches[0], *batches):  # the first of all warms up
+        begun = time.perf_counter()
+        model(batch).class_logits.cpu()
+        times.append((time.perf_counter() - begun) / len(batch) * 1000)
+    return statistics.median(times[1:])
+
+
+def size(module: torch.nn.Module) -> int:
+    """Parameters of a module."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def n_trained(model: KnowledgeForPreTraining | KnowledgeForTask) -> int:
+    """Parameters that move: not frozen, and read by some output."""
+    unused = tuple(f"encoder.{prefix}" for prefix in model.encoder.unused)
+    return sum(
+        parameter.numel()
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and not name.startswith(unused)
+    )
