@@ -45,6 +45,7 @@ def audit(
     """Look for answers in the graph, in the training text, in the subject and in other sets.
 
     Exit code 0: nothing found beyond what is allowed. 1: something was, or a file is faulty.
+    3: nothing was, but not all could be checked (rows `…-not-checked`; --allow grants a share).
 
     Example: kept audit --kg kg/ --format wiki80 --train train.txt --dev dev.txt -o audit.md
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,7 +10,9 @@ import msgspec
 from entity_linking.annotations import read_jsonl, read_rows
 from kept.datasets.formats import FORMATS, TaskExample, read_examples
 from kept.errors import ConfigError
-from kept.evaluation.audit import AuditPart, Fact
+from kept.evaluation.audit import AuditPart
+from kept.evaluation.fact_lookup import Fact
+from kept.evaluation.leakage import Text
 from kept.probing.items import HOLE, ClozeItem
 from kg_loaders import tsv
 from kg_loaders.damage import DamageReport
@@ -20,24 +22,38 @@ MASK = "[MASK]"
 
 
 class _Evidence(msgspec.Struct):
-    masked_sentence: str = ""
-    obj_surface: str = ""
+    masked_sentence: str | None = None
+    obj_surface: str | None = None
+    snippet: str | None = None
+    considered_sentences: list[str] | None = None
 
 
 class _Question(msgspec.Struct):
+    """`sub_uri` and `obj_uri` of T-REx, `sub_w` (Wikidata) and `sub` (Freebase) of Google-RE."""
+
     sub_label: str
     obj_label: str
-    sub_uri: str = ""
-    obj_uri: str = ""
-    predicate_id: str = ""
-    evidences: list[_Evidence] = []
-    masked_sentences: list[str] = []
+    sub_uri: str | None = None
+    obj_uri: str | None = None
+    sub_w: str | None = None
+    obj_w: str | None = None
+    sub: str | None = None
+    obj: str | None = None
+    predicate_id: str | None = None
+    pred: str | None = None
+    evidences: list[_Evidence] | None = None
+    masked_sentences: list[str] | None = None
+
+    @property
+    def fact(self) -> Fact:
+        head, tail = self.sub_uri or self.sub_w or self.sub, self.obj_uri or self.obj_w or self.obj
+        return head or "", self.predicate_id or self.pred or "", tail or ""
 
 
 def triples_part(name: str, path: Path) -> AuditPart:
     """A file of triples, one a line."""
     facts = [(row.head, row.relation, row.tail) for row in tsv.read(path, DamageReport())]
-    return AuditPart(name, "triples", facts=facts)
+    return AuditPart(name, "triples", facts=facts, names=[(head, tail) for head, _, tail in facts])
 
 
 def task_part(name: str, path: Path, format: str) -> AuditPart:
@@ -48,28 +64,46 @@ def task_part(name: str, path: Path, format: str) -> AuditPart:
 
 
 def of_examples(name: str, examples: Iterable[TaskExample]) -> AuditPart:
-    """Texts, and a fact for each example with a pair of entities and one label."""
+    """Texts, and a fact for each label of an example; one without labels states none.
+
+    The ends are the pair of entities, by name the two targets; what asks for no pair has none.
+    """
     rows = list(examples)
-    facts = [(e.pair[0], e.labels[0], e.pair[1]) for e in rows if e.pair and len(e.labels) == 1]
-    return AuditPart(name, "task", facts=facts, texts=[e.linked.text for e in rows])
+    stated = [(example, label) for example in rows for label in _fact_labels(example)]
+    return AuditPart(
+        name,
+        "task",
+        facts=[(e.pair[0], label, e.pair[1]) if e.pair else ("", label, "") for e, label in stated],
+        names=[_target_names(example) for example, _ in stated],
+        texts=[e.linked.text for e in rows],
+    )
+
+
+def _fact_labels(example: TaskExample) -> Sequence[str]:
+    """Its labels, or one in all where they say something of other things than two entities."""
+    return example.labels if example.pair or len(example.targets) == 2 else example.labels[:1]
+
+
+def _target_names(example: TaskExample) -> tuple[str, str]:
+    if len(example.targets) != 2:
+        return "", ""
+    head, tail = (example.linked.text[t.start : t.end] for t in example.targets)
+    return head, tail
 
 
 def cloze_part(name: str, path: Path) -> AuditPart:
     """JSON lines in LAMA's form: `sub_label`, `obj_label`, perhaps their identifiers, sentences.
 
-    `evidences` are sentences of their own, with the answer as it stood there; `masked_sentences`
-    are the parts of one.
+    `evidences` with a `masked_sentence` are sentences of their own, with the answer as it stood
+    there. `masked_sentences` are the parts of one; an evidence's `snippet` (Google-RE) is the
+    passage around it, so that these are forms of one text.
     """
     rows = list(read_rows(path, DamageReport(), _Question, _only))
-    facts = [
-        (row.sub_uri, row.predicate_id, row.obj_uri)
-        for row in rows
-        if row.sub_uri and row.predicate_id and row.obj_uri
-    ]
     return AuditPart(
         name,
         "cloze",
-        facts=facts,
+        facts=[row.fact for row in rows],
+        names=[(row.sub_label, row.obj_label) for row in rows],
         texts=[text for row in rows for text in _sentences(row)],
         questions=[(row.sub_label, row.obj_label) for row in rows],
     )
@@ -78,11 +112,14 @@ def cloze_part(name: str, path: Path) -> AuditPart:
 def of_items(name: str, items: Iterable[ClozeItem]) -> AuditPart:
     """The questions of a probe, their sentences with the answer in the hole."""
     rows = list(items)
-    facts: list[Fact] = list(dict.fromkeys(item.fact for item in rows if item.fact))
+    facts = dict.fromkeys(
+        (item.fact or ("", item.relation, ""), (item.subject, item.answer)) for item in rows
+    )
     return AuditPart(
         name,
         "cloze",
-        facts=facts,
+        facts=[fact for fact, _ in facts],
+        names=[names for _, names in facts],
         texts=[item.linked.text.replace(HOLE, item.answer) for item in rows],
         questions=[(item.subject, item.answer) for item in rows],
     )
@@ -102,8 +139,15 @@ def _only(row: _Question) -> _Question:
     return row
 
 
-def _sentences(row: _Question) -> Iterator[str]:
-    for evidence in row.evidences:
-        yield evidence.masked_sentence.replace(MASK, evidence.obj_surface or row.obj_label)
-    if row.masked_sentences:
-        yield " ".join(row.masked_sentences).replace(MASK, row.obj_label)
+def _sentences(row: _Question) -> Iterator[Text]:
+    """Every sentence of a question, "" for an evidence, or a question, that has none."""
+    forms, n_sentences = [" ".join(row.masked_sentences or ()).replace(MASK, row.obj_label)], 0
+    for evidence in row.evidences or ():
+        passage = [evidence.snippet or "", *(evidence.considered_sentences or ())]
+        if evidence.masked_sentence or not any(passage):
+            answer = evidence.obj_surface or row.obj_label
+            yield (evidence.masked_sentence or "").replace(MASK, answer)
+            n_sentences += 1
+        forms += passage
+    if any(forms) or not n_sentences:
+        yield tuple(filter(None, forms)) or ""

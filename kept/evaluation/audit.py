@@ -18,44 +18,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.errors import ConfigError
+from kept.evaluation.fact_lookup import Fact
 from kept.evaluation.leakage import (
     CODES,
     LeakCheck,
+    Text,
     answers_in_subjects,
     audit_table,
-    inverses_in_graph,
-    pairs_in_graph,
+    facts_in_graph,
+    forms_of,
     repeated_pairs,
     repeated_texts,
     sentences_in_training,
     shared_triples,
-    triples_in_graph,
 )
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 
 TRAIN = "train"
 Kind = Literal["triples", "task", "cloze"]
-Fact = tuple[str, str, str]
-IN_GRAPH = (triples_in_graph, inverses_in_graph, pairs_in_graph)
 
 
 @dataclass(frozen=True)
 class AuditPart:
     """One set of a data set; the one called "train" is given to the model, others are asked.
 
-    `facts` by identifiers, a relation also by its label; in a task many sentences may ask for one.
-    `questions` are pairs of subject and answer.
+    `facts` by identifiers, "" where there is none, a relation also by its label; in a task many
+    sentences may ask for one. `names` are those of head and tail of each fact, for where a graph
+    does not know the identifiers. Of `texts` an item without one is "". `questions` are pairs of
+    subject and answer.
     """
 
     name: str
     kind: Kind
     facts: Sequence[Fact] = ()
-    texts: Sequence[str] = ()
+    names: Sequence[tuple[str, str]] = ()
+    texts: Sequence[Text] = ()
     questions: Sequence[tuple[str, str]] = ()
+
+    def __post_init__(self) -> None:
+        if self.names and len(self.names) != len(self.facts):
+            raise ConfigError(f"{len(self.names)} pairs of names for {len(self.facts)} facts")
 
     @property
     def is_tested(self) -> bool:
         return self.name != TRAIN
+
+    @property
+    def all_names(self) -> list[tuple[str, str]]:
+        """One pair for each fact."""
+        return list(self.names) or [("", "")] * len(self.facts)
+
+    @property
+    def whole_texts(self) -> list[str]:
+        """The texts that are there, each in its first form."""
+        return [forms[0] for text in self.texts if (forms := forms_of(text))]
 
 
 def audit(
@@ -68,23 +84,25 @@ def audit(
 
     Parts of triples, or of a task, that have the same name are one set.
     `graph` is what the model reads or learns from; without one, training triples take its place.
-    Texts of the set "train" are training text as well as `training_texts`. Raises `ConfigError`
-    when there is nothing to check.
+    Texts of the set "train" are training text as well as `training_texts`. What a check could not
+    decide stands in a row of its own (`leakage.UNCHECKED`) behind it. Raises `ConfigError` when
+    there is nothing to check.
     """
     parts = _sets(parts)
-    if graph is None:
-        graph = _graph_of(parts)
+    known = _graph_of(parts) if graph is None else graph
     tested = [part for part in parts if part.is_tested]
     checks: list[LeakCheck] = []
-    if graph is not None:
-        checks += [check for part in tested if part.facts for check in _in_graph(part, graph)]
-    trained = [part.texts for part in parts if not part.is_tested]
+    if known is not None:
+        for part in tested:
+            if part.facts:
+                checks += _in_graph(part, known, same_ids=graph is None)
+    trained = [part.whole_texts for part in parts if not part.is_tested]
     texts = list(chain(chain.from_iterable(trained), training_texts))
     for part in tested:
         if part.texts and texts:
-            checks.append(_named(sentences_in_training(part.texts, texts), part))
+            checks += _of_texts(part, texts)
         if part.questions:
-            checks.append(_named(answers_in_subjects(part.questions), part))
+            checks += _of_questions(part)
     checks += _across(parts)
     if not checks:
         raise ConfigError(
@@ -108,6 +126,7 @@ def _joined(one: AuditPart, other: AuditPart) -> AuditPart:
     return dataclasses.replace(
         one,
         facts=[*one.facts, *other.facts],
+        names=[*one.all_names, *other.all_names],
         texts=[*one.texts, *other.texts],
         questions=[*one.questions, *other.questions],
     )
@@ -120,14 +139,28 @@ def _graph_of(parts: Sequence[AuditPart]) -> KnowledgeGraph | None:
     return graph_from_records([Triple(*fact) for fact in chain.from_iterable(rows)])
 
 
-def _in_graph(part: AuditPart, graph: KnowledgeGraph) -> Iterator[LeakCheck]:
-    ids = fact_ids(part.facts, graph)
-    n_outside = int((ids[:, [0, 2]] < 0).any(axis=1).sum())
-    n_strange = int((ids[:, 1] < 0).sum())
-    notes = [f"{n_outside} with an end outside the graph"] if n_outside else []
-    notes += [f"{n_strange} of a relation that it does not know"] if n_strange else []
-    for check in IN_GRAPH:
-        yield _named(check(ids, graph), part, "; ".join(notes))
+def _in_graph(part: AuditPart, graph: KnowledgeGraph, *, same_ids: bool) -> Iterator[LeakCheck]:
+    same_ids &= part.kind == "triples"
+    for check in facts_in_graph(part.facts, part.names, graph, same_ids=same_ids):
+        yield dataclasses.replace(check, part=part.name)
+
+
+def _of_texts(part: AuditPart, training: Sequence[str]) -> Iterator[LeakCheck]:
+    check = sentences_in_training(part.texts, training)
+    yield dataclasses.replace(check, part=part.name)
+    yield from _left(part, "text-not-checked", len(part.texts), check)
+
+
+def _of_questions(part: AuditPart) -> Iterator[LeakCheck]:
+    check = answers_in_subjects(part.questions)
+    yield dataclasses.replace(check, part=part.name)
+    yield from _left(part, "question-not-checked", len(part.questions), check)
+
+
+def _left(part: AuditPart, code: str, n_items: int, check: LeakCheck) -> Iterator[LeakCheck]:
+    """What is left of the items of a set where a check did not see all of them."""
+    if n_left := n_items - check.n_checked:
+        yield LeakCheck(CODES[code], n_items, n_left, part=part.name)
 
 
 def fact_ids(facts: Sequence[Fact], graph: KnowledgeGraph) -> NDArray[np.int32]:
@@ -154,14 +187,10 @@ def _across(parts: Sequence[AuditPart]) -> Iterator[LeakCheck]:
         yield shared_triples({n: fact_ids(part, whole) for n, part in triples.items()}, whole)
     tasks = [part for part in ordered if part.kind == "task"]
     if len(tasks) > 1:
-        yield repeated_texts({part.name: part.texts for part in tasks})
-        pairs = {part.name: [(h, t) for h, _, t in part.facts] for part in tasks}
+        yield repeated_texts({part.name: part.whole_texts for part in tasks})
+        pairs = {part.name: [(h, t) for h, _, t in part.facts if h and t] for part in tasks}
         if any(pairs.values()):
             yield repeated_pairs(pairs)
-
-
-def _named(check: LeakCheck, part: AuditPart, note: str = "") -> LeakCheck:
-    return dataclasses.replace(check, part=part.name, note=note)
 
 
 def require_codes(limits: Mapping[str, float]) -> None:

@@ -1,18 +1,28 @@
 """The leak audit: can the answer be read off what the model was given?
 
 Each check is a function that returns one `LeakCheck`; `audit_table` prints them, `exit_code`
-turns them into a process status.
+turns them into a process status. What could not be checked is a `LeakCheck` of its own
+(`UNCHECKED`): a share of nothing is no clean bill.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kept.evaluation.fact_lookup import (
+    AMBIGUOUS,
+    OTHER_RELATION,
+    Fact,
+    Lookup,
+    look_up,
+    told,
+)
 from kg_loaders import KnowledgeGraph
 
 N_EXAMPLES, N_CHARACTERS = 3, 100
@@ -25,8 +35,17 @@ CODES = {
     "repeated-triple": "triple repeated across",
     "repeated-text": "text repeated across",
     "repeated-pair": "pair of entities repeated across",
+    "fact-not-checked": "tested fact not checked in the graph",
+    "text-not-checked": "tested sentence not there, not checked",
+    "question-not-checked": "question without subject or answer, not checked",
 }
 """What a check is called where it is allowed, and how its name begins."""
+UNCHECKED = frozenset(code for code in CODES if code.endswith("-not-checked"))
+"""Their `n_checked` are all items, their `n_found` those that a check could not decide."""
+CLEAN, LEAK, NOT_CHECKED = 0, 1, 3
+"""Exit codes; 2 is a command line that is none."""
+Text = str | tuple[str, ...]
+"""A text, or forms of one: it stands where any of them stands. "" where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +82,7 @@ class LeakCheck:
 def triples_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> LeakCheck:
     """Tested triples `[triple 3]` that stand in the graph given to the model."""
     rows = _rows(tested)
-    return _triples_check("tested triple in the graph", rows, graph.contains(rows), graph)
+    return _triples_check("tested triple in the graph", rows, are_stated(rows, graph), graph)
 
 
 def inverses_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> LeakCheck:
@@ -72,9 +91,9 @@ def inverses_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> Lea
     (France, capital, Paris) is easy beside (Paris, capital of, France).
     """
     rows = _rows(tested)
-    pairs = _pairs(rows[:, [2, 0]], graph)
-    found = np.isin(pairs, _pairs(graph.triples[:, [0, 2]], graph)) & _are_known(rows)
-    return _triples_check("tested pair reversed in the graph", rows, found, graph)
+    return _triples_check(
+        "tested pair reversed in the graph", rows, are_reversed(rows, graph), graph
+    )
 
 
 def pairs_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> LeakCheck:
@@ -83,11 +102,80 @@ def pairs_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> LeakCh
     Whether the graph also holds the tested triple itself makes no difference.
     """
     rows = _rows(tested)
+    found = are_otherwise_joined(rows, graph)
+    return _triples_check("tested pair under another relation", rows, found, graph)
+
+
+def are_stated(rows: NDArray[np.int32], graph: KnowledgeGraph) -> NDArray[np.bool_]:
+    """Which of `[triple 3]` the graph holds."""
+    return graph.contains(rows)
+
+
+def are_reversed(rows: NDArray[np.int32], graph: KnowledgeGraph) -> NDArray[np.bool_]:
+    """Which of `[triple 3]` have ends that the graph joins the other way round."""
+    pairs = _pairs(rows[:, [2, 0]], graph)
+    return np.isin(pairs, _pairs(graph.triples[:, [0, 2]], graph)) & _are_known(rows)
+
+
+def are_otherwise_joined(rows: NDArray[np.int32], graph: KnowledgeGraph) -> NDArray[np.bool_]:
+    """Which of `[triple 3]` have ends that the graph joins by another relation."""
     pairs = _pairs(rows[:, [0, 2]], graph)
     joined = np.sort(_pairs(graph.triples[:, [0, 2]], graph))
     n_joining = np.searchsorted(joined, pairs, "right") - np.searchsorted(joined, pairs, "left")
-    found = (n_joining > graph.contains(rows)) & _are_known(rows)
-    return _triples_check("tested pair under another relation", rows, found, graph)
+    return np.asarray((n_joining > graph.contains(rows)) & _are_known(rows))
+
+
+IN_GRAPH = {
+    "triple-in-graph": are_stated,
+    "inverse-in-graph": are_reversed,
+    "pair-in-graph": are_otherwise_joined,
+}
+
+
+def facts_in_graph(
+    facts: Sequence[Fact],
+    names: Sequence[tuple[str, str]],
+    graph: KnowledgeGraph,
+    *,
+    same_ids: bool = False,
+) -> Iterator[LeakCheck]:
+    """The checks `IN_GRAPH` of `facts`, looked up as `look_up` does, and what they left open."""
+    looked = look_up(facts, names, graph, same_ids=same_ids)
+    joined = are_otherwise_joined(looked.rows, graph)
+    n_per_fact = np.bincount(looked.owners[joined], minlength=looked.n_facts)
+    unsure = looked.may_be_unknown & (n_per_fact > 0)
+    undecided = np.zeros(looked.n_facts, np.bool_)
+    note = _note_of(looked)
+    for code, leaks in IN_GRAPH.items():
+        decided, found = looked.decide(leaks(looked.rows, graph))
+        undecided |= ~decided
+        if code == "triple-in-graph":
+            decided, found = decided & ~unsure, found & ~unsure
+        shown = tuple(_show(row, graph) for row in looked.first_rows(found)[:N_EXAMPLES])
+        counts = int(decided.sum()), int(found.sum())
+        yield LeakCheck(CODES[code], *counts, shown, note=note)
+    ambiguous = int(undecided.sum()) - len(looked.faults)
+    why = Counter(looked.faults.values()) + Counter({AMBIGUOUS: ambiguous})
+    why += Counter({OTHER_RELATION: int((unsure & ~undecided).sum())})
+    if left := np.flatnonzero(undecided | unsure).tolist():
+        first = left[:N_EXAMPLES]
+        shown = tuple(_in_words(facts[i], names[i] if names else ("", "")) for i in first)
+        yield LeakCheck(CODES["fact-not-checked"], len(facts), len(left), shown, note=told(why))
+
+
+def _in_words(fact: Fact, names: tuple[str, str]) -> str:
+    head, relation, tail = fact
+    return " / ".join(part or "?" for part in (names[0] or head, relation, names[1] or tail))
+
+
+def _note_of(looked: Lookup) -> str:
+    rows = looked.first_rows(np.ones(looked.n_facts, np.bool_))
+    counts = {
+        "looked up by name": looked.n_by_name,
+        "with an end outside the graph": int((rows[:, [0, 2]] < 0).any(axis=1).sum()),
+        "of a relation that it does not know": int((rows[:, 1] < 0).sum()),
+    }
+    return "; ".join(f"{n} {what}" for what, n in counts.items() if n)
 
 
 def shared_triples(splits: Mapping[str, NDArray[np.integer]], graph: KnowledgeGraph) -> LeakCheck:
@@ -100,23 +188,31 @@ def shared_triples(splits: Mapping[str, NDArray[np.integer]], graph: KnowledgeGr
     return _triples_check(name, rows, repeated, graph)
 
 
-def sentences_in_training(tested: Sequence[str], training: Iterable[str]) -> LeakCheck:
+def sentences_in_training(tested: Sequence[Text], training: Iterable[str]) -> LeakCheck:
     """Tested sentences in the training text, equal up to case, white space and punctuation.
 
-    Whether punctuation stands apart depends on who cut the words; letters and digits do not.
+    Whether punctuation stands apart depends on who cut the words; letters and digits do not. What
+    is empty is not checked.
     """
-    wanted = {_normal(text) for text in tested}
+    forms = [found for text in tested if (found := forms_of(text))]
+    wanted = {_normal(form) for text in forms for form in text}
     met = {normal for normal in map(_normal, training) if normal in wanted}
-    found = [text for text in tested if _normal(text) in met]
-    return _check("tested sentence in the training text", len(tested), found)
+    hits = [next((form for form in text if _normal(form) in met), "") for text in forms]
+    return _check("tested sentence in the training text", len(forms), list(filter(None, hits)))
+
+
+def forms_of(text: Text) -> tuple[str, ...]:
+    """The forms of a text that are not blank."""
+    return tuple(form for form in ((text,) if isinstance(text, str) else text) if form.strip())
 
 
 def answers_in_subjects(questions: Iterable[tuple[str, str]]) -> LeakCheck:
     """Questions `(subject, answer)` whose answer is part of the subject string, whatever the case.
 
-    The first filter of LAMA-UHN (Poerner et al., Findings of EMNLP 2020, section 2.1).
+    The first filter of LAMA-UHN (Poerner et al., Findings of EMNLP 2020, section 2.1). Questions
+    without a subject or an answer are not checked.
     """
-    pairs = list(questions)
+    pairs = [pair for pair in questions if all(map(str.strip, pair))]
     met = [pair for pair in pairs if answer_in_subject(*pair)]
     found = [f"{answer} in {subject}" for subject, answer in met]
     return _check("answer inside the subject string", len(pairs), found)
@@ -185,9 +281,15 @@ def _cell(text: str) -> str:
 
 
 def exit_code(checks: Sequence[LeakCheck], *, allowed: Mapping[str, float] | None = None) -> int:
-    """0 when no check found more than its allowed share (default none at all), else 1."""
+    """Return `LEAK` where a check found more than its allowed share (by default none at all).
+
+    Else `NOT_CHECKED` where more than the allowed share could not be checked, else `CLEAN`.
+    """
     limits = allowed or {}
-    return int(any(check.share > check.allowed(limits) for check in checks))
+    over = [check.code in UNCHECKED for check in checks if check.share > check.allowed(limits)]
+    if not over:
+        return CLEAN
+    return NOT_CHECKED if all(over) else LEAK
 
 
 def _rows(triples: NDArray[np.integer]) -> NDArray[np.int32]:

@@ -1,0 +1,190 @@
+"""Tested facts in a graph: by identifier, and by name where a fact has none of this graph.
+
+A name is a label or alias, or an identifier that is written as one. One that several entities bear
+gives a fact several readings; what they disagree on cannot be decided.
+
+Axis legend: fact, reading (of a fact), triple.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kg_loaders import KnowledgeGraph, TextKind
+
+Fact = tuple[str, str, str]
+MOST_READINGS = 1024
+"""Of one fact: with more, it is told as ambiguous and not looked up."""
+NAMELESS = "without identifier or name of an end"
+FOREIGN = "whose identifiers and names are none of the graph"
+NO_SUCH_NAME = "with a name that no entity bears"
+AMBIGUOUS = "with an ambiguous name"
+OTHER_RELATION = "of a relation that it does not know, whose ends it joins"
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """Facts as ids of a graph.
+
+    `rows [reading 3]` holds -1 for an end or relation that the graph does not have, `owners
+    [reading]` the fact that a reading is of; a fact without readings could not be looked up, and
+    `faults` says why. `n_by_name` facts have an end that was found by its name.
+    `may_be_unknown [fact]`: the relation may be in the graph under another name.
+    """
+
+    rows: NDArray[np.int32]
+    owners: NDArray[np.int64]
+    faults: Mapping[int, str]
+    n_by_name: int
+    may_be_unknown: NDArray[np.bool_]
+
+    @property
+    def n_facts(self) -> int:
+        return len(self.may_be_unknown)
+
+    def decide(self, hit: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """`[fact]` twice, from `hit [reading]`: those whose readings agree, and those all hit."""
+        n_readings = np.bincount(self.owners, minlength=self.n_facts)
+        n_hits = np.bincount(self.owners[hit], minlength=self.n_facts)
+        has_any = n_readings > 0
+        return has_any & ((n_hits == 0) | (n_hits == n_readings)), has_any & (n_hits == n_readings)
+
+    def first_rows(self, facts: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """The first reading of each of `facts [fact]` that has any, `[fact 3]`."""
+        _, first = np.unique(self.owners, return_index=True)
+        return self.rows[first[facts[self.owners[first]]]]
+
+
+def look_up(
+    facts: Sequence[Fact],
+    names: Sequence[tuple[str, str]],
+    graph: KnowledgeGraph,
+    *,
+    same_ids: bool = False,
+) -> Lookup:
+    """Look up `facts` by identifiers ("" where there is none), else by `names` of head and tail.
+
+    An identifier that the graph does not have is outside of it, if the graph has any of the others
+    or `same_ids` says that they are its own; else the identifiers are another graph's, and names
+    are tried. Relations are known by identifier or label.
+    """
+    names = names or [("", "")] * len(facts)
+    known = _known_ids({name for head, _, tail in facts for name in (head, tail) if name}, graph)
+    is_own = same_ids or bool(known)
+    bearers = entities_called({name for pair in names for name in pair if name}, graph)
+    relations, own_relations = _relations({relation for _, relation, _ in facts}, graph)
+    own_relations |= same_ids
+    rows: list[tuple[int, ...]] = []
+    owners: list[int] = []
+    faults: dict[int, str] = {}
+    n_by_name = 0
+    for number, (fact, called) in enumerate(zip(facts, names, strict=True)):
+        pair = fact[0], fact[2]
+        ends = [_end(i, n, known, is_own, bearers) for i, n in zip(pair, called, strict=True)]
+        readings = _readings(ends[0], relations[fact[1]], ends[1])
+        if isinstance(readings, str):
+            faults[number] = readings
+            continue
+        n_by_name += any(i not in known and end != (-1,) for i, end in zip(pair, ends, strict=True))
+        rows += readings
+        owners += [number] * len(readings)
+    unknown = [relations[name] == (-1,) and not (name and own_relations) for _, name, _ in facts]
+    return Lookup(
+        rows=np.array(rows, np.int32).reshape(-1, 3),
+        owners=np.array(owners, np.int64),
+        faults=faults,
+        n_by_name=n_by_name,
+        may_be_unknown=np.array(unknown, np.bool_),
+    )
+
+
+Ids = tuple[int, ...]
+
+
+def _readings(head: Ids | str, relation: Ids, tail: Ids | str) -> list[tuple[int, ...]] | str:
+    """Every combination, or why there is none."""
+    if isinstance(head, str):
+        return head
+    if isinstance(tail, str):
+        return tail
+    if len(head) * len(relation) * len(tail) > MOST_READINGS:
+        return AMBIGUOUS
+    return list(product(head, relation, tail))
+
+
+def _end(
+    identifier: str,
+    name: str,
+    known: Mapping[str, int],
+    is_own: bool,
+    bearers: Mapping[str, Ids],
+) -> Ids | str:
+    """The entities that an end of a fact may be, (-1,) for one outside; or why it is not known."""
+    if identifier in known:
+        return (known[identifier],)
+    if identifier and is_own:
+        return (-1,)
+    if found := bearers.get(name):
+        return found
+    if identifier:
+        return FOREIGN
+    return NO_SUCH_NAME if name else NAMELESS
+
+
+def _known_ids(names: Iterable[str], graph: KnowledgeGraph) -> dict[str, int]:
+    wanted = sorted(names)
+    found = graph.entities.ids(wanted).tolist() if wanted else []
+    return {name: number for name, number in zip(wanted, found, strict=True) if number >= 0}
+
+
+def entities_called(names: Iterable[str], graph: KnowledgeGraph) -> dict[str, tuple[int, ...]]:
+    """By name, the entities whose label, alias or identifier it is, in any language."""
+    wanted = sorted(names)
+    if not wanted:
+        return {}
+    found: dict[str, set[int]] = {name: {i} for name, i in _known_ids(wanted, graph).items()}
+    texts = graph.entity_texts
+    among = pc.is_in(texts.values, value_set=pa.array(wanted, pa.large_string()))
+    are_names = np.isin(texts.kinds, (TextKind.LABEL, TextKind.ALIAS))
+    rows = np.flatnonzero(np.asarray(among.to_numpy(zero_copy_only=False), np.bool_) & are_names)
+    nodes = np.searchsorted(texts.offsets, rows, "right") - 1
+    for row, node in zip(rows.tolist(), nodes.tolist(), strict=True):
+        found.setdefault(str(texts.values[row].as_py()), set()).add(node)
+    return {name: tuple(sorted(entities)) for name, entities in found.items()}
+
+
+def _relations(
+    names: Iterable[str], graph: KnowledgeGraph
+) -> tuple[dict[str, tuple[int, ...]], bool]:
+    """By name, the relations that it may be, (-1,) for none; and whether any is an identifier.
+
+    `/people/person/place_of_birth` also means the relation with the label "place of birth".
+    """
+    labelled: dict[str, list[int]] = {}
+    for relation in range(graph.n_relations):
+        labelled.setdefault(graph.relation_label(relation).casefold(), []).append(relation)
+    found, any_own = dict[str, tuple[int, ...]](), False
+    for name in names:
+        own = graph.relations.find(name)
+        any_own |= own is not None
+        last = name.rpartition("/")[2].replace("_", " ")
+        labels = labelled.get(name.casefold()) or labelled.get(last.casefold()) or [-1]
+        found[name] = tuple(labels) if own is None else (own,)
+    return found, any_own
+
+
+def told(counts: Mapping[str, int]) -> str:
+    """Counts by reason as one note, the frequent first.
+
+    >>> told({"without a name": 1, "of another graph": 3})
+    '3 of another graph; 1 without a name'
+    """
+    return "; ".join(f"{n} {reason}" for reason, n in Counter(counts).most_common() if n)
