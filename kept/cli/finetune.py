@@ -30,10 +30,13 @@ def finetune(
     config: ConfigFile = None,
     task: Annotated[
         str | None,
-        typer.Option(help="relation, document_relations, typing, classification or tagging."),
+        typer.Option(
+            help="relation, document_relations, typing, classification, regression or tagging."
+        ),
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="Of the files: wiki80, docred, tagme, tsv, conll and others.")
+        str | None,
+        typer.Option(help="Of the files: wiki80, docred, tagme, tsv, scores, conll and others."),
     ] = None,
     train: Annotated[Path | None, typer.Option(help="Training file.")] = None,
     dev: Annotated[

@@ -47,6 +47,8 @@ def run(
     console = TerminalConsole(stderr=True)
     made = assemble(config.with_absolute_paths())
     console.print(str(made.data))
+    for warning in made.facts.get("warnings", ()):
+        console.print(f"warning: {warning}")
     result = _train(made, output, how, console)
     if result.stopped == "finished":
         _score(made, output)
@@ -82,6 +84,8 @@ def _score(made: FinetuneRun, output: Path) -> None:
 
 
 def _line(name: str, found: dict[str, Any], knowledge: str) -> str:
+    if "pearson" in found:
+        return _correlations(name, found, knowledge)
     shown = []
     for label, part in (("accuracy", found["accuracy"]), ("micro F1", found["micro"])):
         interval = part if label == "accuracy" else part["f1_interval"]
@@ -93,4 +97,18 @@ def _line(name: str, found: dict[str, Any], knowledge: str) -> str:
     return (
         f"{name}: {', '.join(shown)} over {found['n_scored']} of {found['n_asked']}; majority "
         f"{base['accuracy']['estimate']:.4f} / {base['micro']['f1']:.4f}; knowledge {knowledge}"
+    )
+
+
+def _correlations(name: str, found: dict[str, Any], knowledge: str) -> str:
+    """A regression has no majority; the mean of the training scores stands in its place."""
+    shown = []
+    for label in ("pearson", "spearman", "mean_squared_error"):
+        shown.append(f"{label.replace('_', ' ')} {found[label]['estimate']:.4f}")
+        if found[label]["low"] is not None:
+            shown[-1] += f" [{found[label]['low']:.4f}, {found[label]['high']:.4f}]"
+    base = found["baseline"]["mean_squared_error"]["estimate"]
+    return (
+        f"{name}: {', '.join(shown)} over {found['n_scored']} of {found['n_asked']}; mean of "
+        f"training: 0, 0, {base:.4f}; knowledge {knowledge}"
     )

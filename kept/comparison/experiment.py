@@ -60,16 +60,17 @@ class Experiment(RunConfig):
     `kept.datasets.public_graphs`. `methods` are the rows, every method where it is not given, with
     the fields that differ; a name of your own with `method` among its fields is a variant of that
     method. What is asked, kinds of knowledge and seeds are no row's own. `metric` names the score
-    that tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one), on
-    `asked`: dev, or test where the task has `test` or `test_share`. `differs` says in a sentence or
-    two how this is not what the published numbers measured; `notes` are shown as they are.
+    that tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one; of a
+    regression `pearson` or `spearman`), on `asked`: dev, or test where the task has `test` or
+    `test_share`. `differs` says in a sentence or two how this is not what the published numbers
+    measured; `notes` are shown as they are.
     """
 
     name: str
     task: dict[str, Any]
     pretraining: FurtherPretraining | None = None
     methods: dict[str, dict[str, Any]] = Field(default_factory=all_methods)
-    metric: Literal["accuracy", "micro", "official"] = "accuracy"
+    metric: Literal["accuracy", "micro", "official", "pearson", "spearman"] = "accuracy"
     asked: Literal["dev", "test"] = "dev"
     published: tuple[Published, ...] = ()
     differs: str = ""
@@ -104,6 +105,9 @@ class Experiment(RunConfig):
         kind = info.data.get("task", {}).get("format")
         if metric == "official" and kind is not None and kind not in OFFICIAL:
             raise ValueError(f"format {kind} has no official score; {sorted(OFFICIAL)} have one")
+        is_regression = info.data.get("task", {}).get("task") == "regression"
+        if is_regression != (metric in ("pearson", "spearman")):
+            raise ValueError("a regression is read by pearson or spearman, other tasks by others")
         return metric
 
     @field_validator("asked")

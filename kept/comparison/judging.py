@@ -18,6 +18,7 @@ from kept.comparison.runs import ExperimentRuns, RunKey
 from kept.datasets.example import clusters
 from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import CheckpointError, EvaluationError
+from kept.evaluation.correlation import CORRELATIONS
 from kept.evaluation.paired import Value, by_cluster, f1_value
 from kept.evaluation.tagging import span_counts
 from kept.finetuning.answers import ANSWERS, Answer, read_answers
@@ -40,6 +41,8 @@ class Judge:
     def value(self) -> Value:
         """From summed counts to the score."""
         experiment = self.runs.experiment
+        if experiment.metric in CORRELATIONS:
+            return CORRELATIONS[experiment.metric][1]
         if experiment.metric != "official":
             return f1_value
         values = OFFICIAL[experiment.task["format"]].values
@@ -79,6 +82,10 @@ class Judge:
             predicted = [answer.predicted for answer in answers] + [()] * len(cut_off)
             items += cut_off
             counts = self._official(predicted, items)
+        elif experiment.metric in CORRELATIONS:
+            ours = [float(answer.predicted[0]) for answer in answers]
+            gold = [float(answer.gold[0]) for answer in answers]
+            counts = CORRELATIONS[experiment.metric][0](ours, gold)
         else:
             counts = _right_found_wanted(experiment.metric, experiment.task, answers)
         return by_cluster(counts, [self._clusters[item] for item in items])

@@ -31,6 +31,7 @@ from kept.comparison.tables import (
     verdict_cells,
 )
 from kept.datasets.formats import TASKS
+from kept.evaluation.correlation import CORRELATIONS
 from kept.files import write_whole
 from kept.finetuning.answers import ANSWERS, Answer, read_answers
 from kept.graphs.draw import draw_svg
@@ -119,7 +120,7 @@ def write_report(compared: Compared, runs: ExperimentRuns, path: Path) -> list[P
             (table(PAIRS, pair_cells(compared), "True knowledge minus the other"),),
         ),
         Section("Curves", (picture(curves, "Losses of the task over steps"),)),
-        *[_examples(compared, runs, name, found[name]) for name in methods],
+        *[_examples(compared, runs, name, found[name]) for name in methods if found[name]],
         Section("Costs", (table(COSTS, cost_cells(compared), "One run of each arm"),)),
         Section("Published", _published(compared)),
     ]
@@ -130,6 +131,8 @@ def write_report(compared: Compared, runs: ExperimentRuns, path: Path) -> list[P
 
 def differences(compared: Compared, folder: Path, name: str) -> list[Difference]:
     """Items that one side has right in most seeds and the other in no more than half."""
+    if compared.experiment.metric in CORRELATIONS:
+        return []  # a number is not right or wrong
     arms = {row.knowledge: row for row in compared.rows if row.method == name}
     base = next((row for row in compared.rows if row.method == BASELINE), None)
     if base is None:

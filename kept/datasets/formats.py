@@ -13,21 +13,34 @@ from pathlib import Path
 from entity_linking.annotations import read_tagme
 from entity_linking.mentions import LinkedText, Mention
 from entity_linking.relations import read_fewrel, read_trex, read_wiki80
+from kept.datasets.class_labels import not_a_number
 from kept.datasets.docred import read_docred, thinned
 from kept.datasets.example import TaskExample, from_relation, from_typing, word_places
-from kept.datasets.glue import read_cola, read_wic
+from kept.datasets.glue import read_cola, read_stsb, read_wic
 from kept.datasets.semeval import read_semeval, read_tacred
 from kept.datasets.ultrafine import read_ultrafine
 from kept.errors import ConfigError
 from kept.graphs.words import join_texts
-from kept.heads.model import MULTI, SINGLE, TAGGING
+from kept.heads.model import MULTI, REGRESSION, SINGLE, TAGGING
 from kept.randomness import generator
 from kg_loaders.damage import DamageReport
 from kg_loaders.lines import read_lines
 
 __all__ = [
-    "FORMATS", "OUTSIDE", "TASKS", "Format", "Task", "TaskExample", "for_training",
-    "from_relation", "from_typing", "hold_out", "read_conll", "read_examples", "read_tsv",
+    "FORMATS",
+    "OUTSIDE",
+    "TASKS",
+    "Format",
+    "Task",
+    "TaskExample",
+    "for_training",
+    "from_relation",
+    "from_typing",
+    "hold_out",
+    "read_conll",
+    "read_examples",
+    "read_scores",
+    "read_tsv",
     "some_of",
 ]  # fmt: skip
 
@@ -49,6 +62,7 @@ TASKS: dict[str, Task] = {
     "document_relations": Task(MULTI, "targets", {"n_targets": 2}, "kadapter"),
     "typing": Task(MULTI, "targets", {"n_targets": 1}, "kadapter"),
     "classification": Task(SINGLE, "pooled", {}, "none"),
+    "regression": Task(REGRESSION, "pooled", {}, "none"),
     "tagging": Task(TAGGING, "tagging", {}, "none"),
 }
 
@@ -59,6 +73,24 @@ def read_tsv(path: Path, report: DamageReport) -> Iterator[TaskExample]:
     A header names a column `label` and one of `text_a`, `text`, `sentence`; with `text_b` an
     example is a pair of texts. Further columns are left alone.
     """
+    return _read_table(path, report, "label")
+
+
+def read_scores(path: Path, report: DamageReport) -> Iterator[TaskExample]:
+    """As `read_tsv`, with a number in the place of the label; a header may call it `score`.
+
+    A line whose score is no finite number is rejected.
+    """
+    return _read_table(path, report, "score", refuse=not_a_number)
+
+
+def _read_table(
+    path: Path,
+    report: DamageReport,
+    name: str,
+    refuse: Callable[[str], str | None] = lambda label: None,
+) -> Iterator[TaskExample]:
+    """`refuse` says what is wrong with a label, if anything is."""
     places: list[int] = []
     for line, offset, raw in read_lines(path, report):
         if not raw.strip():
@@ -66,7 +98,7 @@ def read_tsv(path: Path, report: DamageReport) -> Iterator[TaskExample]:
             continue
         cells = [cell.strip() for cell in raw.decode().split("\t")]
         if not places:
-            places, is_header = _columns(cells)
+            places, is_header = _columns(cells, name)
             if is_header:
                 report.n_comment += 1
                 continue
@@ -74,6 +106,8 @@ def read_tsv(path: Path, report: DamageReport) -> Iterator[TaskExample]:
             reason = f"{len(cells)} column(s), {max(places) + 1} are needed"
         elif not all(cells[place] for place in places):
             reason = "an empty label or text"
+        elif fault := refuse(cells[places[0]]):
+            reason = fault
         else:
             report.n_texts += 1
             label, *texts = (cells[place] for place in places)
@@ -83,12 +117,13 @@ def read_tsv(path: Path, report: DamageReport) -> Iterator[TaskExample]:
         report.reject(str(path), line, offset, reason, raw)
 
 
-def _columns(header: Sequence[str]) -> tuple[list[int], bool]:
-    """Columns of the label and the texts, and whether the line is a header."""
+def _columns(header: Sequence[str], name: str) -> tuple[list[int], bool]:
+    """Columns of the label (`name`, or "label") and the texts, and whether the line is a header."""
     texts = [header.index(name) for name in ("text_a", "text", "sentence") if name in header]
-    if "label" in header and texts:
+    labels = [header.index(each) for each in (name, "label") if each in header]
+    if labels and texts:
         second = [header.index("text_b")] if "text_b" in header else []
-        return [header.index("label"), texts[0], *second], True
+        return [labels[0], texts[0], *second], True
     return [0, 1], False
 
 
@@ -163,6 +198,8 @@ FORMATS: dict[str, Format] = {
     "tsv": Format("classification", read_tsv),
     "cola": Format("classification", read_cola),
     "wic": Format("classification", read_wic),
+    "scores": Format("regression", read_scores),
+    "stsb": Format("regression", read_stsb),
     "conll": Format("tagging", read_conll),
 }
 

@@ -1,8 +1,9 @@
-"""Tasks of language understanding with files of their own: CoLA and WiC (SST-2 is a plain table).
+"""Tasks of language understanding with files of their own: CoLA, WiC and STS-B (SST-2 is a table).
 
 CoLA: Warstadt et al. 2019 (TACL), a table without header: source, label, star, sentence. WiC:
 Pilehvar and Camacho-Collados 2019 (NAACL), here in a form of prompts without character offsets, so
-that the word has to be found again in its inflected form.
+that the word has to be found again in its inflected form. STS-B: Cer et al. 2017 (SemEval), as its
+authors distribute it: genre, file, year, number, score from 0 to 5, two sentences, sources or not.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 from entity_linking.annotations import read_rows
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText, Mention
+from kept.datasets.class_labels import not_a_number
 from kept.datasets.example import TaskExample
 from kept.datasets.inflection import find_form
 from kept.graphs.words import join_texts
@@ -36,6 +38,23 @@ def read_cola(path: Path, report: DamageReport) -> Iterator[TaskExample]:
         else:
             report.n_texts += 1
             yield TaskExample(LinkedText(cells[3].strip(), (), str(line)), (cells[1],))
+
+
+def read_stsb(path: Path, report: DamageReport) -> Iterator[TaskExample]:
+    """Pairs of sentences with how alike they are, the mean of what annotators said."""
+    for line, offset, raw in read_lines(path, report):
+        cells = [cell.strip() for cell in raw.decode().split("\t")]
+        if not raw.strip():
+            report.n_blank += 1
+        elif len(cells) < 7 or not (cells[5] and cells[6]):
+            reason = "not genre, file, year, number, score, two sentences"
+            report.reject(str(path), line, offset, reason, raw)
+        elif fault := not_a_number(cells[4]):
+            report.reject(str(path), line, offset, fault, raw)
+        else:
+            report.n_texts += 1
+            pair = join_texts(*(LinkedText(text, (), str(line)) for text in cells[5:7]))
+            yield TaskExample(pair, (cells[4],))
 
 
 class _Prompt(msgspec.Struct):

@@ -29,6 +29,7 @@ from kept.controls.conditions import (
     without_pairs,
 )
 from kept.controls.link_errors import LinkErrors, spoil, spoilt_sets
+from kept.datasets.class_labels import classes_of, warnings_of
 from kept.datasets.formats import (
     TASKS,
     TaskExample,
@@ -90,7 +91,9 @@ def assemble(
         "n_triples_removed": whole.n_triples - clear.n_triples,
         "links_in_kg": _link_counts(sets["train"], whole),
     }
-    labels = _labels(sets["train"])
+    labels = classes_of(sets["train"], task.problem_type)
+    if warnings := warnings_of(labels, task.problem_type):
+        facts["warnings"] = warnings
     made = _model(config, graph, whole, labels) if trained is None else _trained(trained, graph)
     model, chosen, tokenizer = made
     builder, options = config.graph, config.view
@@ -309,10 +312,6 @@ def _crosses(link: Link, pair_start: int | None) -> bool:
 
 def _asked(sets: Mapping[str, Any]) -> list[str]:
     return [name for name in ("dev", "test") if name in sets]
-
-
-def _labels(examples: Sequence[TaskExample]) -> list[str]:
-    return sorted({label for example in examples for label in example.labels})
 
 
 def _link_counts(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> dict[str, int]:

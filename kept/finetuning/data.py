@@ -29,7 +29,7 @@ from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.views.base import row
 from kept.graphs.words import Words
-from kept.heads.model import MULTI, TAGGING
+from kept.heads.model import MULTI, REGRESSION, TAGGING
 from kept.pretraining.data import (
     encode_texts,
     linked_entities,
@@ -167,6 +167,8 @@ class TaskData:
     ) -> dict[str, Any]:
         if self.labels is None:
             return {}
+        if self.problem_type == REGRESSION:
+            return {"labels": torch.tensor([float(label) for label in example.labels])}
         numbers = [self.labels[name] for name in example.labels]
         if self.problem_type == MULTI:
             many = torch.zeros(1, len(self.labels))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kept.datasets.class_labels import classes_of
 from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import ConfigError
 from kept.finetuning.scores import Baseline
@@ -68,8 +69,8 @@ def with_further(
     """
     found, asked = {}, dict(run.asked)
     for number, each in enumerate(further, start=1):
-        labels = sorted({label for example in each.sets["train"] for label in example.labels})
         problem_type = TASKS[each.config.task].problem_type
+        labels = classes_of(each.sets["train"], problem_type)
         if not is_trained:
             _add_head(run, each, labels)
         own = dataclasses.replace(maker, config=each.config)

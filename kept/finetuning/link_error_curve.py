@@ -28,7 +28,7 @@ from kept.errors import ConfigError
 from kept.evaluation.statistics import paired_bootstrap_interval
 from kept.finetuning.run import FinetuneRun, Set
 from kept.finetuning.scores import Answers
-from kept.heads.model import TAGGING
+from kept.heads.model import REGRESSION, TAGGING
 from kept.randomness import generator
 from kept.training.log import COLOURS
 
@@ -74,6 +74,8 @@ def link_error_curve(
     if name not in run.asked:
         raise ConfigError(f"the run has no set {name!r}; it has {list(run.asked)}")
     clean, report = run.asked_with(name, LinkErrors())
+    if clean.problem_type == REGRESSION:
+        raise ConfigError("the curve is of right answers; a regression has none, give another task")
     if run.config.knowledge == "off" or not report.n_links:
         raise ConfigError(f"no text of {name} has a link to spoil; give a run with links")
     answers, scores = run.score(name, clean)

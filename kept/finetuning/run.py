@@ -18,11 +18,12 @@ from entity_linking.corruption import CorruptionReport
 from kept.batches import KnowledgeBatch
 from kept.controls.link_errors import LinkErrors
 from kept.datasets.formats import OUTSIDE, TaskExample
+from kept.evaluation.correlation import CORRELATIONS
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData
 from kept.finetuning.multitask import TaskMixture
 from kept.finetuning.scores import Answers, Baseline, scores
-from kept.heads.model import MULTI, TAGGING, KnowledgeForTask
+from kept.heads.model import MULTI, REGRESSION, TAGGING, KnowledgeForTask
 from kept.randomness import generator
 
 Set = Literal["dev", "test"]
@@ -66,7 +67,10 @@ class FinetuneRun:
     def evaluate(self, model: torch.nn.Module, step: int) -> dict[str, float]:
         """Scores on dev while training, and the weights of mixed layers."""
         found = self.score("dev")[1]
-        shown = {"accuracy": found["accuracy"]["estimate"], "micro_f1": found["micro"]["f1"]}
+        shown = {name: found[name]["estimate"] for name in CORRELATIONS if name in found}
+        shown = shown or {
+            "accuracy": found["accuracy"]["estimate"], "micro_f1": found["micro"]["f1"]
+        }  # fmt: skip
         mix = self.model.layer_weights(self.task) or {"weights": []}
         shown |= {f"weight of state {i}": weight for i, weight in enumerate(mix["weights"])}
         for name, run in self.further.items():
@@ -103,7 +107,9 @@ class FinetuneRun:
             )
         ]
         known = set(question.labels)
-        n_unknown = sum(not known.issuperset(example.labels) for example in data.examples)
+        n_unknown = sum(
+            kind != REGRESSION and not known.issuperset(example.labels) for example in data.examples
+        )
         counts = {
             "n_asked": len(data) + sum(data.skipped.values()),
             "n_scored": len(data),
@@ -139,6 +145,7 @@ def predict(
 ) -> Answers:
     """Labels for every item of `data`, in its order; the model is left in the mode it was in.
 
+    Of a regression the number, as text of six places.
     `task`: which of the model's tasks is asked (`KnowledgeForTask.question`).
     """
     question = model.question(task)
@@ -155,6 +162,9 @@ def predict(
             batch = dataclasses.replace(batch, task_ids=torch.full((len(batch),), task))
         logits = model(batch.to(model.device)).class_logits.float().cpu()
         for place, item in enumerate(chosen):
+            if kind == REGRESSION:
+                found[item] = (f"{float(logits[place, 0]):.6f}",)
+                continue
             if kind == TAGGING:
                 numbers = _tags(logits[place], batch, place, len(data.examples[item].targets))
             elif kind == MULTI:

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from kept.datasets.example import clusters
 from kept.datasets.formats import OUTSIDE, TaskExample
 from kept.evaluation.classification import macro_scores, typing_scores
+from kept.evaluation.correlation import CORRELATIONS
+from kept.evaluation.paired import by_cluster, score_interval
 from kept.evaluation.statistics import bootstrap_interval
 from kept.evaluation.tagging import span_counts
 from kept.finetuning.official_scores import official_score
-from kept.heads.model import MULTI, TAGGING
+from kept.heads.model import MULTI, REGRESSION, TAGGING
 
 Answers = Sequence[tuple[str, ...]]
 """Labels of every item: one, any number, or one a word."""
@@ -34,7 +36,9 @@ class Baseline:
 
     @classmethod
     def of(cls, train: Sequence[TaskExample], problem_type: str) -> Baseline:
-        """Counts `train`; ties go to the answer that sorts first."""
+        """Counts `train`; ties go to the answer that sorts first. Of a regression, the mean."""
+        if problem_type == REGRESSION:
+            return cls((f"{np.mean([float(e.labels[0]) for e in train]):.6f}",), {})
         if problem_type != TAGGING:
             return cls(_most(Counter(tuple(sorted(e.labels)) for e in train)), {})
         by_word: dict[str, Counter[str]] = {}
@@ -68,12 +72,18 @@ def scores(
     mean over classes; for typing over labels and the mean over items (loose); for tagging over
     spans. `no_relation` is never counted as a find in `micro`. Intervals are bootstraps over groups
     of examples (`kept.datasets.example.clusters`), without bounds where there are fewer than two.
+    A regression has `pearson`, `spearman` and `mean_squared_error` instead
+    (`kept.evaluation.correlation`), and no share of right answers.
     `official`: the score of the task's owners, where the file's `format` has one
     (`kept.finetuning.official_scores`); some tell what was seen in `train`. It alone counts what is
     `cut_off`: questions that could not be read, each with the answer that is counted for it.
     """
     gold = [example.labels for example in asked]
     groups = clusters(asked)
+    if problem_type == REGRESSION:
+        return {
+            name: _correlation(name, predicted, gold, groups, generator) for name in CORRELATIONS
+        }
     if problem_type == TAGGING:
         right = [[p == g for p, g in zip(*pair, strict=True)] for pair in _pairs(predicted, gold)]
         counts = np.array(span_counts(predicted, gold), np.int64).reshape(-1, 3)
@@ -96,6 +106,22 @@ def scores(
         found["macro"] = _macro(predicted, gold)
     official = official_score(format, predicted, asked, train, generator, cut_off=cut_off)
     return found if official is None else found | {"official": official}
+
+
+def _correlation(
+    name: str,
+    predicted: Answers,
+    gold: Answers,
+    groups: Sequence[str],
+    generator: np.random.Generator,
+) -> dict[str, Any]:
+    parts, value = CORRELATIONS[name]
+    ours, theirs = ([float(labels[0]) for labels in side] for side in (predicted, gold))
+    sums = by_cluster(parts(ours, theirs), groups)
+    if len(sums) < 2:
+        estimate = float(value(sums.sum(axis=0)[None])[0])
+        return {"estimate": estimate, "low": None, "high": None, "n": len(sums)}
+    return asdict(score_interval(sums, value, generator=generator))
 
 
 def _pairs(predicted: Answers, gold: Answers) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -34,6 +34,9 @@ from kept.outputs import KnowledgeOutput
 
 SINGLE, MULTI = "single_label_classification", "multi_label_classification"
 TAGGING = "token_classification"
+REGRESSION = "regression"
+SCORE = "score"
+"""The one class of a regression: what its only output is."""
 MAIN_LOSS = "class"
 """Name of the loss; those of further tasks are theirs."""
 
@@ -94,7 +97,9 @@ class KnowledgeForTask(KnowledgeModel):
     features that the head reads.
     `config.problem_type`: `single_label_classification` (cross entropy, `labels [batch]`),
     `multi_label_classification` (binary cross entropy averaged over batch and classes, `labels
-    [batch class]`) or `token_classification` (cross entropy over nodes, `node_labels`).
+    [batch class]`), `token_classification` (cross entropy over nodes, `node_labels`) or
+    `regression` (mean squared error of the one output, `labels [batch]` numbers; the one class is
+    `SCORE`).
     """
 
     def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
@@ -231,6 +236,8 @@ def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
         raise BatchError(f"labels have shape {tuple(labels.shape)}, {kind} needs {expected}")
     if kind == MULTI:
         return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+    if kind == REGRESSION:
+        return _squared_error(logits, labels)
     asked = labels != IGNORE
     outside = asked & ((labels < 0) | (labels >= logits.shape[-1]))
     if bool(outside.any()):
@@ -243,10 +250,19 @@ def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
     return flat / asked.sum().clamp(min=1)
 
 
+def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
+    if outputs.shape[-1] != 1:
+        raise BatchError(f"a regression has one output, this head has {outputs.shape[-1]}")
+    if not bool(labels.isfinite().all()):
+        raise BatchError("a regression learns finite numbers; a label is not one")
+    return F.mse_loss(outputs[..., 0], labels.to(outputs.dtype))
+
+
 def _require_kind(problem_type: str | None) -> None:
-    if problem_type not in (SINGLE, MULTI, TAGGING):
+    if problem_type not in (SINGLE, MULTI, TAGGING, REGRESSION):
         raise ConfigError(
-            f"problem_type is {problem_type!r}; use {SINGLE!r}, {MULTI!r} or {TAGGING!r}"
+            f"problem_type is {problem_type!r}; use {SINGLE!r}, {MULTI!r}, {TAGGING!r} or "
+            f"{REGRESSION!r}"
         )
 
 

@@ -74,6 +74,8 @@ SAMPLES = {
         json.dumps({"text": f"Word: be. Sentence 1: {w} Sentence 2: {w}", "label": n})
         for n, w in ((1, "It is."), (0, "I was."))
     ),
+    "scores": "score\ttext_a\ttext_b\n3.8\tIt is.\tIt is.\n-1\tIt is.\tI was.\n",
+    "stsb": "g\tf\t2012\t1\t3.8\tIt is.\tIt is.\ng\tf\t2012\t2\t-1\tIt is.\tI was.\tsource\n",
     "conll": "Paris\tB-place\nis\tO\n\nnear\tO\n",
 }
 
@@ -109,6 +111,10 @@ def test_reads(name: str, tmp_path: Path) -> None:
         assert [e.labels for e in examples] == [("1",), ("0",)]
         assert examples[0].linked.text == "It is. It is."
         assert examples[0].targets == (Mention(3, 5), Mention(10, 12))
+    elif task == "regression":
+        assert [e.labels for e in examples] == [("3.8",), ("-1",)]
+        assert [e.linked.text for e in examples] == ["It is. It is.", "It is. I was."]
+        assert {e.linked.pair_start for e in examples} == {7}
     elif task == "classification":
         assert [(e.linked.text, *e.labels) for e in examples] == [("good", "1"), ("bad", "0")]
     else:
@@ -140,6 +146,10 @@ def test_faulty_lines_have_their_place(tmp_path: Path) -> None:
     for name, text, message in (
         ("tsv", "label\ttext\n1\n", r"line 2 \(byte 11\): 1 column\(s\), 2 are needed"),
         ("tsv", "label\ttext\n\tx\n", "an empty label or text"),
+        ("scores", "label\ttext\n1\ta\nhigh\tb\n", r"line 3 .* the score 'high' is no finite"),
+        ("scores", "nan\tx\n", "the score 'nan' is no finite number"),
+        ("stsb", "g\tf\ty\t1\tinf\ta\tb\n", "the score 'inf' is no finite number"),
+        ("stsb", "g\tf\ty\t1\t2\ta\n", "not genre, file, year, number, score, two sentences"),
         ("conll", "Paris\n", "a word without a tag"),
     ):
         path = tmp_path / "x.tsv"
@@ -201,6 +211,9 @@ def test_real_files(data_root: Path) -> None:
         ("cola", f"{COLA}/in_domain_dev.tsv", 527),
         ("cola", f"{COLA}/out_of_domain_dev.tsv", 516),
         ("conll", "typing/wnut17/emerging.test.annotated.gz", 1287),
+        ("stsb", "glue/stsb/sts-train.csv.gz", 5749),
+        ("stsb", "glue/stsb/sts-dev.csv.gz", 1500),
+        ("stsb", "glue/stsb/sts-test.csv.gz", 1379),
     ):
         assert len(read_examples(data_root / place, name)) == n, place
     tagged = read_examples(data_root / "typing/wnut17/emerging.dev.conll", "conll")

@@ -10,7 +10,7 @@ from entity_linking.mentions import LinkedText, Mention
 from kept.datasets.formats import TaskExample
 from kept.evaluation.tagging import span_counts, tagged_spans
 from kept.finetuning.scores import Baseline, scores
-from kept.heads.model import MULTI, SINGLE, TAGGING
+from kept.heads.model import MULTI, REGRESSION, SINGLE, TAGGING
 from kept.randomness import generator
 
 
@@ -101,3 +101,23 @@ def test_one_group_has_no_interval() -> None:
     assert result["accuracy"] == {"estimate": 1.0, "low": None, "high": None, "n": 1}
     pair = [TaskExample(LinkedText(str(i), ()), ("a",), (), ("Q1", "Q2")) for i in range(5)]
     assert found([("a",)] * 5, pair, SINGLE)["accuracy"]["n"] == 1
+
+
+def test_a_regression_has_correlations_by_group() -> None:
+    draws = np.random.default_rng(0)
+    gold = draws.normal(size=50).round(3)
+    ours = (gold + draws.normal(size=50)).round(3)
+    examples = asked([(str(n),) for n in gold])
+    result = found([(str(n),) for n in ours], examples, REGRESSION)
+    assert list(result) == ["pearson", "spearman", "mean_squared_error"]
+    assert result["pearson"]["estimate"] == pytest.approx(np.corrcoef(ours, gold)[0, 1])
+    assert result["pearson"]["low"] < result["pearson"]["estimate"] < result["pearson"]["high"]
+    twice = found([(str(n),) for n in (*ours, *ours)], examples * 2, REGRESSION)
+    assert twice["pearson"]["n"] == 50
+    assert twice["pearson"]["low"] == pytest.approx(result["pearson"]["low"])
+    base = Baseline.of(examples, REGRESSION).answers(examples, REGRESSION)
+    of_mean = found(base, examples, REGRESSION)
+    assert of_mean["mean_squared_error"]["estimate"] == pytest.approx(gold.var(), abs=1e-5)
+    assert of_mean["pearson"]["estimate"] == 0
+    alone = found([("1",)], examples[:1], REGRESSION)
+    assert (alone["pearson"]["low"], alone["pearson"]["n"]) == (None, 1)

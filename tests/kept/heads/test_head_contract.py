@@ -17,7 +17,16 @@ from kept.datasets.formats import TaskExample
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.finetuning.data import TaskData
 from kept.graphs.builder import BuilderConfig
-from kept.heads.model import HEADS, MULTI, SINGLE, TAGGING, KnowledgeForTask
+from kept.heads.model import (
+    HEADS,
+    MULTI,
+    REGRESSION,
+    SCORE,
+    SINGLE,
+    TAGGING,
+    KnowledgeForTask,
+    task_loss,
+)
 from kept.methods import METHODS
 from kept.pretraining.assembly import builder_for
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
@@ -28,9 +37,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "pooled": {}, "transform": {}, "targets": {"n_targets": 2}, "tagging": {},
     "uer": {},
 }  # fmt: skip
+OF_TEXTS = (SINGLE, MULTI, REGRESSION)
 KINDS: dict[str, tuple[str, ...]] = {
-    "pooled": (SINGLE, MULTI), "transform": (SINGLE, MULTI), "targets": (SINGLE, MULTI),
-    "tagging": (TAGGING,), "uer": (SINGLE, MULTI),
+    "pooled": OF_TEXTS, "transform": OF_TEXTS, "targets": OF_TEXTS, "tagging": (TAGGING,),
+    "uer": OF_TEXTS,
 }  # fmt: skip
 FURTHER = [("colake", h, kind) for h in HEADS for kind in KINDS[h][1:]]
 CASES = [*((m, h, KINDS[h][0]) for m in METHODS for h in HEADS), *FURTHER]
@@ -67,8 +77,14 @@ def task_examples(linked: list[LinkedText], kind: str) -> list[TaskExample]:
             labels = tuple(LABELS[: i % 3])
         elif kind == TAGGING:
             labels = (LABELS[i % 3], LABELS[(i + 1) % 3])
+        elif kind == REGRESSION:
+            labels = (("0.0", "4.75", "-2")[i % 3],)
         found.append(TaskExample(text, labels, targets))
     return found[:3]
+
+
+def classes_for(kind: str) -> list[str]:
+    return [SCORE] if kind == REGRESSION else LABELS
 
 
 def task_model(
@@ -78,7 +94,8 @@ def task_model(
     with torch.random.fork_rng():
         torch.manual_seed(1)
         encoder = METHODS[method].encoder.for_graph(host, graph, tokenizer, seed=0)
-        made = KnowledgeForTask.of(encoder, head, LABELS, problem_type=kind, **OPTIONS[head])
+        classes = classes_for(kind)
+        made = KnowledgeForTask.of(encoder, head, classes, problem_type=kind, **OPTIONS[head])
     return made.eval()
 
 
@@ -98,7 +115,7 @@ def case(
         builder=builder_for(METHODS[method], small),
         view=METHODS[method].view.of(small_graph, tokenizer),
         problem_type=kind,
-        labels={label: i for i, label in enumerate(LABELS)},
+        labels={label: i for i, label in enumerate(classes_for(kind))},
     )
     samples = [data.sample(i, epoch=0, seed=0) for i in range(len(data))]
     model = task_model(method, head, kind, small_graph, tokenizer)
@@ -107,7 +124,9 @@ def case(
 
 def test_every_head_is_here() -> None:
     assert list(OPTIONS) == list(KINDS) == list(HEADS)
-    assert {kind for kinds in KINDS.values() for kind in kinds} == {SINGLE, MULTI, TAGGING}
+    assert {kind for kinds in KINDS.values() for kind in kinds} == {
+        SINGLE, MULTI, TAGGING, REGRESSION,
+    }  # fmt: skip
     assert len(CASES) == len(HEADS) * len(METHODS) + len(FURTHER) >= 7
 
 
@@ -115,7 +134,8 @@ def test_every_head_is_here() -> None:
 def test_shapes_and_losses(case: Case) -> None:
     output = case.model(case.batch)
     n_batch, n_nodes = case.batch.node_ids.shape
-    expected = (n_batch, n_nodes, 3) if case.kind == TAGGING else (n_batch, 3)
+    n_classes = len(classes_for(case.kind))
+    expected = (n_batch, n_nodes, 3) if case.kind == TAGGING else (n_batch, n_classes)
     assert output.class_logits.shape == expected
     assert list(output.losses) == ["class"]
     assert output.losses["class"].shape == ()
@@ -154,8 +174,14 @@ def test_saved_and_loaded_it_says_the_same(case: Case, tmp_path: Path) -> None:
     case.model.save_pretrained(tmp_path)
     again = KnowledgeForTask.from_pretrained(tmp_path, graph=case.graph).eval()
     expected = case.model(case.batch).class_logits
-    assert torch.equal(again(case.batch).class_logits, expected)
-    assert again.config.id2label == dict(enumerate(LABELS))
+    found = again(case.batch).class_logits
+    if case.kind == REGRESSION:  # one output is a dot product, summed as its memory is aligned
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
+    else:
+        assert torch.equal(found, expected)
+    weights = again.state_dict()
+    assert all(torch.equal(weights[name], w) for name, w in case.model.state_dict().items())
+    assert again.config.id2label == dict(enumerate(classes_for(case.kind)))
     bare = type(case.model.encoder).from_pretrained(tmp_path).eval()
     states = case.model(case.batch).node_states
     assert torch.equal(bare(case.batch).node_states, states)
@@ -171,7 +197,11 @@ def test_label_faults_are_named(case: Case) -> None:
         fewer = dataclasses.replace(case.batch, labels=labels.new_zeros((len(case.batch), 9)))
         with pytest.raises(BatchError, match=rf"labels have shape .*{case.kind} needs"):
             case.model(fewer)
-    if case.kind != MULTI:
+    if case.kind == REGRESSION:
+        unknown = dataclasses.replace(case.batch, labels=labels * float("nan"))
+        with pytest.raises(BatchError, match="learns finite numbers"):
+            case.model(unknown)
+    elif case.kind != MULTI:
         high = torch.where(labels == IGNORE, IGNORE, 3)
         with pytest.raises(BatchError, match="label 3 is outside the 3 classes"):
             case.model(dataclasses.replace(case.batch, **{field: high}))
@@ -195,6 +225,14 @@ def test_every_head_takes_every_family(
 ) -> None:
     model = task_model("colake", head, KINDS[head][0], small_graph, tokenizer, family)
     assert model.head.classes.out_features == 3
+
+
+def test_a_regression_is_judged_by_its_squared_error() -> None:
+    outputs, labels = torch.tensor([[1.0], [4.75], [0.0]]), torch.tensor([0, 4, -2])
+    found = task_loss(REGRESSION, outputs, labels)
+    assert found.item() == pytest.approx((1.0 + 0.75**2 + 4.0) / 3)
+    with pytest.raises(BatchError, match="one output, this head has 3"):
+        task_loss(REGRESSION, torch.zeros(2, 3), torch.zeros(2))
 
 
 def test_frozen_parts_stay_frozen_after_loading(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from safetensors.torch import load_file
+from scipy.stats import pearsonr
 from tiny_pretraining import write_everything
 from typer.testing import CliRunner, Result
 
@@ -16,6 +17,7 @@ from kept.auto import AutoEncoder
 from kept.cli import app
 from kept.heads.model import KnowledgeForTask
 from kept.methods import METHODS
+from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
 
 PAIRS = [
@@ -57,6 +59,10 @@ def world(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph)
     texts = [f"{'old' if i % 2 else 'near'} Paris is {i}" for i in range(12)]
     table = "\n".join(f"{'o' if 'old' in text else 'n'}\t{text}" for text in texts)
     (folder / "texts.tsv").write_text(table, encoding="utf-8")
+    scored = [f"{i % 4 + 0.25}\t{'old' if i % 2 else 'near'} Paris is {i}" for i in range(24)]
+    (folder / "scores.tsv").write_text("\n".join(scored), encoding="utf-8")
+    graded = [f"{i % 4}\t{'old' if i % 2 else 'near'} Paris is {i}" for i in range(24)]
+    (folder / "grades.tsv").write_text("\n".join(graded), encoding="utf-8")
     words = "\n\n".join(f"the O\nParis B-x\nof O\nFrance B-y\n{i} O" for i in range(8))
     (folder / "words.conll").write_text(words, encoding="utf-8")
     typed = [
@@ -75,6 +81,7 @@ def finetune(world: Path, *flags: object, task: str = "relation", method: str = 
     files = {
         "relation": ("wiki80", "train.txt", "dev.txt"), "typing": ("tagme", "typed.json", None),
         "classification": ("tsv", "texts.tsv", None), "tagging": ("conll", "words.conll", None),
+        "regression": ("scores", "scores.tsv", None),
     }[task]  # fmt: skip
     dev = ["--dev", world / files[2]] if files[2] else ["--set", "dev_share=0.3"]
     source = [] if "--model" in flags else ["--method", method, "--host", world / "host"]
@@ -83,6 +90,60 @@ def finetune(world: Path, *flags: object, task: str = "relation", method: str = 
         "--kg", world / "kg", *source, "--batch-size", 4, "--threads", 1, "--set",
         "training.device=cpu", "--set", "training.log_every=1", *flags,
     )  # fmt: skip
+
+
+def test_scores_are_learnt_as_numbers(
+    world: Path, tmp_path: Path, small_graph: KnowledgeGraph
+) -> None:
+    result = finetune(
+        world, "--epochs", 40, "--lr", 0.01, "--evaluate-every", 50, "--test",
+        world / "scores.tsv", "--set", "keep_repeats=true", "-o", tmp_path, task="regression",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    model = KnowledgeForTask.from_pretrained(tmp_path, graph=small_graph)
+    assert (model.config.problem_type, model.config.num_labels) == ("regression", 1)
+    found = json.loads((tmp_path / "metrics.json").read_text())
+    assert found["labels"] == ["score"]
+    assert found["test"]["n_with_labels_unseen_in_training"] == 0
+    for name in ("pearson", "spearman"):
+        score = found["test"][name]
+        assert score["low"] <= score["estimate"] <= score["high"]
+        assert found["test"]["baseline"][name]["estimate"] == 0
+    sides = (found["test"], found["test"]["baseline"])
+    error, of_mean = (side["mean_squared_error"] for side in sides)
+    assert error["estimate"] < of_mean["estimate"]
+    assert "accuracy" not in found["test"]
+    rows = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
+    ours, gold = zip(
+        *[(float(r["predicted"][0]), float(r["gold"][0])) for r in rows if r["set"] == "test"],
+        strict=True,
+    )
+    assert pearsonr(ours, gold)[0] == pytest.approx(found["test"]["pearson"]["estimate"], abs=1e-4)
+    assert "test: pearson" in result.stdout
+    assert "mean of training: 0, 0, " in result.stdout
+    logged = [row for row in read_log(tmp_path / "log.jsonl") if "pearson" in str(row)]
+    assert logged
+
+
+def test_scores_are_no_classes(world: Path, tmp_path: Path) -> None:
+    scores = world / "scores.tsv"
+    result = finetune(
+        world, "--train", scores, "--steps", 1, "-o", tmp_path / "a", task="classification"
+    )
+    assert result.exit_code == 1
+    assert "numbers with a fraction (0.25, 1.25, 2.25, 3.25)" in result.output.replace("\n", " ")
+    assert not (tmp_path / "a" / "model.safetensors").exists()
+    grades = world / "grades.tsv"
+    result = finetune(
+        world, "--train", grades, "--steps", 1, "-o", tmp_path / "b", task="classification"
+    )
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "b" / "metrics.json").read_text())
+    (warning,) = found["warnings"]
+    assert warning.startswith(
+        "the labels are the numbers 0, 1, 2, 3: they are trained as 4 classes"
+    )
+    assert "warning: the labels are the numbers 0, 1, 2, 3" in " ".join(result.output.split())
 
 
 def test_a_run_leaves_a_model_scores_and_answers(

@@ -1,0 +1,67 @@
+"""The classes of a task, and numbers that stand where classes are asked for.
+
+A graded score read as a class trains without a word: every distinct number is a class of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from kept.datasets.example import TaskExample
+from kept.errors import ConfigError
+from kept.heads.model import REGRESSION, SCORE, SINGLE
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+MOST_SHOWN = 5
+
+
+def not_a_number(label: str) -> str | None:
+    """What is wrong with a score: None for a finite number."""
+    return None if _number(label) is not None else f"the score {label!r} is no finite number"
+
+
+def classes_of(examples: Iterable[TaskExample], problem_type: str) -> list[str]:
+    """The classes of a task's training examples, sorted; of a regression the one `SCORE`.
+
+    ConfigError: the one label of each text is a number with a fraction, so it is a score.
+    """
+    if problem_type == REGRESSION:
+        return [SCORE]
+    labels = sorted({label for example in examples for label in example.labels})
+    if problem_type == SINGLE and _are_numbers(labels) and not all(map(_WHOLE.fullmatch, labels)):
+        raise ConfigError(
+            f"the labels of a classification are numbers with a fraction ({_shown(labels)}): "
+            f"{len(labels)} classes without order. If they are scores, give --task regression "
+            "--format scores (stsb for STS-B's files); if they name classes, write them as words"
+        )
+    return labels
+
+
+def warnings_of(labels: Sequence[str], problem_type: str) -> list[str]:
+    """What to say of classes that look like a scale: three whole numbers or more."""
+    if problem_type != SINGLE or len(labels) < 3 or not _are_numbers(labels):
+        return []
+    told = (
+        f"the labels are the numbers {_shown(labels)}: they are trained as {len(labels)} classes "
+        "without order; where they are a scale, give --task regression --format scores"
+    )
+    return [told]
+
+
+def _are_numbers(labels: Sequence[str]) -> bool:
+    return bool(labels) and all(_number(label) is not None for label in labels)
+
+
+def _number(label: str) -> float | None:
+    try:
+        found = float(label)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _shown(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - MOST_SHOWN} others" if len(labels) > MOST_SHOWN else ""
+    return ", ".join(labels[:MOST_SHOWN]) + more
