@@ -15,7 +15,6 @@ Our own format is a JSON object a line:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.lines import read_lines
 from kg_loaders.repeated_keys import repeats_fault
+from kg_loaders.writing import write_lines
 
 WHOLE_FILE_BYTES = 1 << 32
 
@@ -118,19 +118,19 @@ def read_jsonl(path: str | Path, report: DamageReport) -> Iterator[LinkedText]:
     return read_rows(path, report, _Text, _own)
 
 
-def write_jsonl(texts: Iterable[LinkedText], path: str | Path) -> int:
-    """Write our own format and return the number of texts; the file appears when it is whole."""
-    target, n_texts = Path(path), 0
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as sink:
-            for linked in texts:
-                sink.write(to_json(linked) + b"\n")
-                n_texts += 1
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
-    return n_texts
+def write_jsonl(
+    texts: Iterable[LinkedText],
+    path: str | Path,
+    *,
+    force: bool = False,
+    inputs: Iterable[str | Path] = (),
+) -> int:
+    """Write our own format and return the number of texts; the file appears when it is whole.
+
+    `force` replaces a file that is there, but for one of the `inputs`. Raises `WriteError`.
+    """
+    lines = (to_json(linked) + b"\n" for linked in texts)
+    return write_lines(path, lines, force=force, inputs=inputs)
 
 
 def to_json(linked: LinkedText) -> bytes:

@@ -14,21 +14,21 @@ so that a hit writes nothing. Every result carries its own checksum, as SQLite k
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, is_dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
-from filelock import FileLock
 
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Disambiguator
+from kg_loaders.errors import ExistsError
+from kg_loaders.writing import whole_file
 
 FILE_NAME = "links.sqlite"
 APPLICATION_ID = 0x6B657074  # "kept", in SQLite's header
@@ -210,15 +210,13 @@ def _check(database: sqlite3.Connection, file: Path) -> None:
 def _create(file: Path) -> None:
     """The empty file, whole or not there, by whichever process comes first."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(file.with_name(f".{FILE_NAME}.lock"), timeout=WAIT_SECONDS):
-        if file.exists():
-            return
-        beside = file.with_name(f".{FILE_NAME}.{os.getpid()}.part")
-        beside.unlink(missing_ok=True)
-        with closing(sqlite3.connect(beside)) as database:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute(SCHEMA)
-            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            database.execute(f"PRAGMA user_version = {CACHE_VERSION}")
-            database.commit()
-        beside.replace(file)
+    with (
+        suppress(ExistsError),
+        whole_file(file, wait=WAIT_SECONDS) as part,
+        closing(sqlite3.connect(part)) as database,
+    ):
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute(SCHEMA)
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.execute(f"PRAGMA user_version = {CACHE_VERSION}")
+        database.commit()

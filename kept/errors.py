@@ -39,10 +39,6 @@ class CheckpointError(KeptError, ValueError):
     """A checkpoint that cannot be trusted or does not fit."""
 
 
-class InUseError(CheckpointError):
-    """Another process is at work on the same files."""
-
-
 class EvaluationError(KeptError, ValueError):
     """A metric asked of data on which it means nothing."""
 

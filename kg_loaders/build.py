@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -20,14 +21,14 @@ from numpy.typing import NDArray
 
 from kg_loaders.columns import replaced
 from kg_loaders.damage import DamagePolicy, DamageReport
-from kg_loaders.errors import DamageError, SourceError
+from kg_loaders.errors import SourceError
 from kg_loaders.folder import GRAPH
 from kg_loaders.lines import COMPRESSED
 from kg_loaders.records import Record, Triple
 from kg_loaders.store import KnowledgeGraph, assemble, offsets_of
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, strings
-from kg_loaders.writing import refuse_folder
+from kg_loaders.writing import refuse_folder, whole_file
 
 DEFAULT_LANGUAGES = ("en",)
 MAX_NODES = MAX_TRIPLES = 2**31 - 1
@@ -130,17 +131,20 @@ def load(
     """Read `sources` into one graph, and save it to `out` when named; all or nothing.
 
     `languages` are preferred in that order, and alone read from formats that tell languages apart;
-    None reads all and prefers English. Raises `DamageError`, `SourceError`, `StoreError`.
+    None reads all and prefers English. `force` replaces a graph at `out` and a file at
+    `quarantine`. Raises `DamageError`, `SourceError`, `StoreError`, `WriteError`.
     """
     named = [s if isinstance(s, Source) else Source(Path(s)) for s in sources]
+    inputs = [source.path for source in named]
     if out is not None:
-        refuse_folder(out, **replaced(GRAPH), force=force)
-    report = DamageReport(
-        policy=DamagePolicy(policy), quarantine=None if quarantine is None else Path(quarantine)
-    )
-    if report.quarantine is not None:
-        _make_quarantine(report.quarantine)
-    try:
+        refuse_folder(out, **replaced(GRAPH), force=force, inputs=inputs)
+    aside = None if quarantine is None else Path(quarantine)
+    report = DamageReport(policy=DamagePolicy(policy), quarantine=aside)
+    with ExitStack() as stack:
+        if aside is not None:
+            whole = whole_file(aside, force=force, inputs=inputs)
+            report.quarantine = stack.enter_context(whole)
+            report.quarantine.touch()
         columns = Columns()
         units = [_read_source(source, columns, report, languages) for source in named]
         report.units = " and ".join(dict.fromkeys(units)) or "lines"
@@ -155,10 +159,7 @@ def load(
         )
         if out is not None:
             graph.save(out, force=force)
-    except BaseException:
-        if report.quarantine is not None:
-            report.quarantine.unlink()
-        raise
+    report.quarantine = aside
     return (graph if out is None else KnowledgeGraph.open(out)), report
 
 
@@ -168,15 +169,6 @@ def _read_source(
     report.units = "lines"
     columns.add(source.read(report, languages))
     return report.units
-
-
-def _make_quarantine(path: Path) -> None:
-    try:
-        path.touch(exist_ok=False)
-    except OSError as error:
-        raise DamageError(
-            f"the quarantine file {path} cannot be made ({error.strerror}); name a new file"
-        ) from error
 
 
 def _count(report: DamageReport, columns: Columns, graph: KnowledgeGraph) -> None:

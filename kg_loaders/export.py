@@ -19,6 +19,7 @@ from kg_loaders.errors import SourceError
 from kg_loaders.records import TextKind
 from kg_loaders.store import KnowledgeGraph
 from kg_loaders.texts import Texts
+from kg_loaders.writing import write_lines
 
 BASE = "urn:kept:"
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -31,34 +32,23 @@ _FORBIDDEN = re.compile(r"[\x00-\x20<>\"{}|^`\\%#\[\]\x7f-\x9f]")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-def export(graph: KnowledgeGraph, path: str | Path, *, base: str = BASE) -> int:
-    """Write `graph` in the format of the file's suffix; returns the number of lines or texts."""
+def export(
+    graph: KnowledgeGraph, path: str | Path, *, base: str = BASE, force: bool = False
+) -> int:
+    """Write `graph` in the format of the file's suffix; returns the number of lines or texts.
+
+    Whole or not at all; `force` replaces a file that is there.
+    """
     path = Path(path)
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise SourceError(f"{path}: the suffix must be one of {', '.join(_WRITERS)}")
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        n_written = writer(graph, partial, base)
-        partial.replace(path)
-    except OSError as error:
-        raise (
-            error
-            if isinstance(error, SourceError)
-            else SourceError(f"{path} cannot be written: {error}")
-        ) from error
-    finally:
-        partial.unlink(missing_ok=True)
-    return n_written
+    return writer(graph, path, base, force)
 
 
-def _write_ntriples(graph: KnowledgeGraph, path: Path, base: str) -> int:
-    n_written = 0
-    with path.open("w", encoding="utf-8", newline="") as sink:
-        for line in _statements(graph, base):
-            sink.write(line)
-            n_written += 1
-    return n_written
+def _write_ntriples(graph: KnowledgeGraph, path: Path, base: str, force: bool) -> int:
+    lines = (line.encode() for line in _statements(graph, base))
+    return write_lines(path, lines, force=force)
 
 
 def _statements(graph: KnowledgeGraph, base: str) -> Iterator[str]:
@@ -91,8 +81,8 @@ def _iri(name: str, base: str) -> str:
     return str(ox.NamedNode(base + _FORBIDDEN.sub(lambda found: quote(found[0], safe=""), name)))
 
 
-_WRITERS: dict[str, Callable[[KnowledgeGraph, Path, str], int]] = {
-    ".tsv": lambda graph, path, base: tsv.write(graph, path),
-    ".jsonl": lambda graph, path, base: jsonl.write(graph, path),
+_WRITERS: dict[str, Callable[[KnowledgeGraph, Path, str, bool], int]] = {
+    ".tsv": lambda graph, path, base, force: tsv.write(graph, path, force=force),
+    ".jsonl": lambda graph, path, base, force: jsonl.write(graph, path, force=force),
     ".nt": _write_ntriples,
 }

@@ -25,6 +25,7 @@ from kg_loaders.repeated_keys import repeats_fault
 from kg_loaders.store import KnowledgeGraph
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary
+from kg_loaders.writing import write_lines
 
 
 class Node(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -96,16 +97,18 @@ def _fault(texts: list[Text]) -> str:
     return ""
 
 
-def write(graph: KnowledgeGraph, path: str | Path) -> int:
-    """Write every text so that `read` gives them back; returns how many."""
+def write(graph: KnowledgeGraph, path: str | Path, *, force: bool = False) -> int:
+    """Write every text so that `read` gives them back; returns how many.
+
+    Whole or not at all; `force` replaces a file that is there.
+    """
     encoder = msgspec.json.Encoder()
-    with Path(path).open("wb") as sink:
-        for texts, names, is_relation in (
-            (graph.entity_texts, graph.entities, False),
-            (graph.relation_texts, graph.relations, True),
-        ):
-            for node in _nodes(texts, names, is_relation):
-                sink.write(encoder.encode(node) + b"\n")
+    kinds = (
+        (graph.entity_texts, graph.entities, False),
+        (graph.relation_texts, graph.relations, True),
+    )
+    lines = (encoder.encode(node) + b"\n" for kind in kinds for node in _nodes(*kind))
+    write_lines(path, lines, force=force)
     return len(graph.entity_texts) + len(graph.relation_texts)
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import KgError, SourceError
 from kg_loaders.lines import BOM, MAX_LINE_BYTES, read_lines
 from kg_loaders.records import Record, Text, TextKind, Triple
 from kg_loaders.store import KnowledgeGraph
+from kg_loaders.writing import write_lines
 
 ORDERS = ("hrt", "htr", "rht", "rth", "thr", "trh")
 COLUMNS = {
@@ -130,10 +130,11 @@ def _field_fault(n_fields: int, wanted: str) -> str:
     return f"{n_fields} fields instead of {wanted}" if many or few else "empty field"
 
 
-def write(graph: KnowledgeGraph, path: str | Path) -> int:
+def write(graph: KnowledgeGraph, path: str | Path, *, force: bool = False) -> int:
     """Write the triples, sorted, so that `read` gives them back; returns how many.
 
-    `SourceError` when a name cannot stand in such a line: it is empty or holds TAB, LF or CR.
+    Whole or not at all; `force` replaces a file that is there. `SourceError` when a name cannot
+    stand in such a line: it is empty or holds TAB, LF or CR.
     """
     names = []
     for vocabulary in (graph.entities, graph.relations):
@@ -145,18 +146,12 @@ def write(graph: KnowledgeGraph, path: str | Path) -> int:
                 "export to N-Triples"
             )
         names.append([name.encode() for name in rows])
-    with Path(path).open("wb") as sink:
-        _write_rows(graph, sink, *names)
-    return graph.n_triples
+    return write_lines(path, _rows(graph, *names), force=force)
 
 
-def _write_rows(
-    graph: KnowledgeGraph, sink: BinaryIO, entities: list[bytes], relations: list[bytes]
-) -> None:
-    if graph.n_triples and entities[graph.triples[0, 0]].startswith(BOM):
-        sink.write(BOM)  # the first one is taken for a byte-order mark
+def _rows(graph: KnowledgeGraph, entities: list[bytes], relations: list[bytes]) -> Iterator[bytes]:
+    mark = BOM if graph.n_triples and entities[graph.triples[0, 0]].startswith(BOM) else b""
     for start in range(0, graph.n_triples, 65536):
-        rows = graph.triples[start : start + 65536].tolist()
-        sink.writelines(
-            b"%b\t%b\t%b\n" % (entities[h], relations[r], entities[t]) for h, r, t in rows
-        )
+        for h, r, t in graph.triples[start : start + 65536].tolist():
+            yield b"%b%b\t%b\t%b\n" % (mark, entities[h], relations[r], entities[t])
+            mark = b""  # the first one is taken for a byte-order mark

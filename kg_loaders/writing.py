@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import json
 import os
 import re
 import shutil
@@ -28,6 +29,8 @@ from kg_loaders.errors import ExistsError, InUseError, KgError, WriteError
 
 GRACE_SECONDS = 0.5
 """How long a writer waits for another unless it is told: enough for one small file."""
+WAIT_SECONDS = 60.0
+"""Where several processes share a file to which each adds."""
 
 _REMEDIES = {
     errno.ENOSPC: "make room",
@@ -56,7 +59,7 @@ def whole_file(
     writer of `path` is waited for. Raises `ExistsError`, `InUseError`, `WriteError`.
     """
     refuse_file(path, force=force, inputs=inputs)
-    with claim(path, wait=wait) as target, _told(target):
+    with claim(path, wait=wait) as target, write_errors(target):
         refuse_file(target, force=force)  # another writer may have been first
         part = _part(target)
         try:
@@ -88,7 +91,7 @@ def whole_folder(
     """
     refuse_folder(path, kind=kind, is_kind=is_kind, force=force, inputs=inputs)
     above = Path(os.path.realpath(path)).parent
-    with _parents(above), claim(path, wait=wait) as target, _told(target):
+    with _parents(above), claim(path, wait=wait) as target, write_errors(target):
         refuse_folder(target, kind=kind, is_kind=is_kind, force=force)
         part = _part(target)
         try:
@@ -97,6 +100,28 @@ def whole_folder(
             _sync_all(part)
             _publish(part, target)
             sync(target.parent)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)  # the next writer tries again
+
+
+@contextmanager
+def whole_files(folder: StrPath, *, wait: float = GRACE_SECONDS) -> Iterator[Path]:
+    """Yield an empty folder whose files take their places in `folder` when the block ends well.
+
+    One after the other in the order of their names, each whole, in the place of what had its name.
+    The errors are those of `whole_file`.
+    """
+    with claim(Path(folder) / "files", wait=wait) as name, write_errors(name.parent):
+        part = _part(name)
+        try:
+            part.mkdir()
+            yield part
+            _sync_all(part)
+            for file in sorted(path for path in part.rglob("*") if path.is_file()):
+                target = name.parent / file.relative_to(part)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                file.replace(target)
+            sync(name.parent)
         finally:
             shutil.rmtree(part, ignore_errors=True)  # the next writer tries again
 
@@ -124,6 +149,20 @@ def write_text(
 ) -> None:
     """Write `text` in UTF-8, its line ends as they are, as `whole_file` does."""
     write_bytes(path, text.encode(), force=force, inputs=inputs, wait=wait)
+
+
+def write_json(
+    path: StrPath,
+    values: object,
+    *,
+    indent: int = 1,
+    force: bool = False,
+    inputs: Iterable[StrPath] = (),
+    wait: float = GRACE_SECONDS,
+) -> None:
+    """Write `values` as indented JSON, as `whole_file` does."""
+    text = json.dumps(values, indent=indent, ensure_ascii=False)
+    write_text(path, text + "\n", force=force, inputs=inputs, wait=wait)
 
 
 def write_lines(
@@ -155,7 +194,7 @@ def claim(path: StrPath, *, wait: float = GRACE_SECONDS) -> Iterator[Path]:
     if not target.parent.is_dir():
         raise WriteError(f"{target} cannot be written: there is no folder {target.parent}; make it")
     lock = FileLock(target.with_name(f".{target.name}.lock"), timeout=wait)
-    with _told(target):
+    with write_errors(target):
         try:
             lock.acquire()
         except Timeout as error:
@@ -164,7 +203,7 @@ def claim(path: StrPath, *, wait: float = GRACE_SECONDS) -> Iterator[Path]:
                 "another name"
             ) from error
     try:
-        with _told(target):
+        with write_errors(target):
             _sweep(target)
         yield target
     finally:
@@ -175,17 +214,18 @@ def claim(path: StrPath, *, wait: float = GRACE_SECONDS) -> Iterator[Path]:
 
 def _sweep(target: Path) -> None:
     """Remove what dead writers of `target` left; to be called under its lock."""
-    ours = re.compile(rf"\.{re.escape(target.name)}\.\d+\.(part|old)")
+    ours = re.compile(rf"\.{re.escape(target.name)}\.\d+\.(part|old)(-\w+)?")
     with os.scandir(target.parent) as entries:
         found = sorted(entry.name for entry in entries if ours.fullmatch(entry.name))
     for left in (target.with_name(name) for name in found):
         if left.suffix == ".old" and not target.exists():
             left.rename(target)  # its writer died between two renames
         else:
-            _remove(left)
+            remove(left)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a file or a folder with all that is in it."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -196,7 +236,7 @@ def _remove(path: Path) -> None:
 def refuse_file(path: StrPath, *, force: bool, inputs: Iterable[StrPath] = ()) -> None:
     """Raise `ExistsError` where `whole_file` would; to be asked before long work, too."""
     target = Path(path)
-    with _told(target):
+    with write_errors(target):
         if target.is_dir():
             raise ExistsError(f"{target} is a folder, but a file is written; choose another name")
         if not target.exists():
@@ -218,7 +258,7 @@ def refuse_folder(
 ) -> None:
     """Raise `ExistsError` where `whole_folder` would; to be asked before long work, too."""
     target = Path(path)
-    with _told(target):
+    with write_errors(target):
         if not target.exists():
             return
         if not target.is_dir():
@@ -287,7 +327,7 @@ def _parents(folder: Path) -> Iterator[None]:
     while not folder.exists():
         made.append(folder)
         folder = folder.parent
-    with _told(made[0] if made else folder):
+    with write_errors(made[0] if made else folder):
         for path in reversed(made):
             path.mkdir(exist_ok=True)
     try:
@@ -299,8 +339,8 @@ def _parents(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _told(target: Path) -> Iterator[None]:
-    """Turn what the file system says of writing `target` into `WriteError`.
+def write_errors(target: Path) -> Iterator[None]:
+    """Turn what the file system says of writing `target` into `WriteError`, for appenders too.
 
     An error about anything else, such as an input that cannot be read, stays what it is.
     """

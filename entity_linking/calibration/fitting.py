@@ -9,8 +9,7 @@ reported on other texts: `cross_validated` does it for those at hand.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -30,6 +29,7 @@ from entity_linking.parts import Scores
 from entity_linking.randomness import generator
 from entity_linking.scoring.links import Known, paired, predicate
 from kg_loaders import KnowledgeGraph
+from kg_loaders.writing import write_bytes
 
 Step = Literal["temperature", "nil", "curve", "threshold"]
 STEPS: tuple[Step, ...] = ("temperature", "nil", "curve", "threshold")
@@ -315,15 +315,19 @@ class FittedDecision:
     format: int = FORMAT
 
 
-def save_decision(fitted: FittedDecision, path: str | Path) -> None:
-    """Write JSON; the file appears when it is whole."""
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(msgspec.json.format(msgspec.json.encode(fitted), indent=1) + b"\n")
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+def save_decision(
+    fitted: FittedDecision,
+    path: str | Path,
+    *,
+    force: bool = False,
+    inputs: Iterable[str | Path] = (),
+) -> None:
+    """Write JSON; the file appears when it is whole.
+
+    `force` replaces a file that is there, but for one of the `inputs`. Raises `WriteError`.
+    """
+    content = msgspec.json.format(msgspec.json.encode(fitted), indent=1) + b"\n"
+    write_bytes(path, content, force=force, inputs=inputs)
 
 
 def load_decision(path: str | Path, graph: KnowledgeGraph) -> FittedDecision:

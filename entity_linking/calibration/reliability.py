@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from entity_linking.errors import ScoreError
+from kg_loaders.writing import whole_file
 
 Equal = Literal["width", "mass"]
 N_BINS = 15
@@ -154,17 +155,21 @@ def calibration_score(
 
 
 def draw_reliability(
-    before: Reliability, after: Reliability, path: str | Path, *, title: str = ""
+    before: Reliability,
+    after: Reliability,
+    path: str | Path,
+    *,
+    title: str = "",
+    force: bool = False,
 ) -> None:
-    """Two diagrams side by side as PNG, counts beneath; the file appears when it is whole."""
+    """Two diagrams side by side as PNG, counts beneath; the file appears when it is whole.
 
-    png = Path(path)
-    beside = png.with_name(f".{png.name}.partial")
-    try:
-        figure_of({"before": before, "after": after}, title).savefig(beside, format="png", dpi=120)
-        beside.replace(png)
-    finally:
-        beside.unlink(missing_ok=True)
+    `force` replaces a file that is there. Raises `WriteError`.
+    """
+
+    figure = figure_of({"before": before, "after": after}, title)
+    with whole_file(path, force=force) as part:
+        figure.savefig(part, format="png", dpi=120)
 
 
 def _answers(

@@ -25,8 +25,6 @@ all of it. Using a trained model loads no torch.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,8 +45,10 @@ from entity_linking.scorers.rerank_parts import (
     standard,
 )
 from entity_linking.scorers.rerank_table import RerankTable, feature_names, tabulate, targets
+from kg_loaders.writing import whole_folder
 
 FORMAT = "kept-reranker-1"
+KIND = "re-ranker"
 MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
 
 
@@ -112,33 +112,19 @@ class Reranker:
 
     # ---- disk --------------------------------------------------------------
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the folder, all or nothing; `force` replaces a re-ranker that is there already."""
-        target = Path(path)
-        if target.exists() and not (force and (target / MANIFEST).is_file()):
-            raise LinkIndexError(
-                f"{target} is there already; name another folder"
-                + (" (it holds no re-ranker, so it is not replaced)" if force else "")
-            )
+        """Write the folder, all or nothing; `force` replaces a re-ranker that is there already.
+
+        Raises `WriteError`.
+        """
         raw = save(dict(sorted(self._weights.items())))
         names = feature_names(tuple(self._scorers))
         manifest = _Manifest(
             FORMAT, tuple(self._scorers), *names, hashlib.sha256(raw).hexdigest(), self.record
         )
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside, old = (
-            target.with_name(f".{target.name}.{os.getpid()}.{x}") for x in ("part", "old")
-        )
-        beside.mkdir()
-        try:
-            (beside / WEIGHTS).write_bytes(raw)
+        with whole_folder(path, kind=KIND, is_kind=is_reranker, force=force) as part:
+            (part / WEIGHTS).write_bytes(raw)
             text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
-            (beside / MANIFEST).write_bytes(text + b"\n")
-            if target.exists():
-                target.rename(old)
-            beside.rename(target)
-        finally:
-            for folder in (beside, old):
-                shutil.rmtree(folder, ignore_errors=True)
+            (part / MANIFEST).write_bytes(text + b"\n")
 
     @classmethod
     def open(cls, path: str | Path, scorers: Mapping[str, Scorer]) -> Reranker:
@@ -259,6 +245,11 @@ def _logits(x: Scores, weights: Mapping[str, Scores], kind: str) -> Scores:
     found: Scores = np.einsum("if,f->i", x, weights[f"{kind}.linear"])
     found += np.einsum("ih,h->i", np.tanh(inner), weights[f"{kind}.outer"])
     return found
+
+
+def is_reranker(folder: Path) -> bool:
+    """Whether `folder` looks like one that `Reranker.save` wrote."""
+    return (folder / MANIFEST).is_file()
 
 
 def _read_manifest(folder: Path) -> _Manifest:

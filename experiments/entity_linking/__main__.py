@@ -20,6 +20,7 @@ from experiments.entity_linking.config import Study
 from experiments.entity_linking.results import score_all
 from experiments.entity_linking.study import Laboratory
 from experiments.entity_linking.tables import printed, to_markdown
+from kg_loaders.writing import write_text
 
 
 def main() -> None:
@@ -38,8 +39,8 @@ def main() -> None:
     laboratory = Laboratory(Path(os.environ["KEPT_DATA"]), study, arguments.out, announce)
     told = score_all(laboratory, arguments.out)
     text = json.dumps(told, indent=1, ensure_ascii=False)
-    (arguments.out / "results.json").write_text(text + "\n", encoding="utf-8")
-    (arguments.out / "results.md").write_text(to_markdown(told, study), encoding="utf-8")
+    write_text(arguments.out / "results.json", text + "\n", force=True)
+    write_text(arguments.out / "results.md", to_markdown(told, study), force=True)
     print(printed(told))
 
 

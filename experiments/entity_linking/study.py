@@ -59,6 +59,7 @@ from experiments.entity_linking.vectors import RememberedEncoder
 from experiments.entity_linking.world import PARTS, World, open_world
 from kept.linking.sentences import HostSentenceEncoder
 from kg_loaders.damage import DamageReport
+from kg_loaders.writing import write_text
 
 BASELINE, DICTIONARY = "lower-cased dictionary", "DictionaryLinker"
 TRAINED, SUPPLIED = "trained", "supplied candidates, votes"
@@ -89,7 +90,7 @@ class Stage:
         if not path.exists():
             self.announce(f"{self.folder.name}/{name}")
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_jsonl(make(), path)
+            write_jsonl(make(), path, force=True)
         return list(read_jsonl(path, DamageReport()))
 
 
@@ -153,7 +154,7 @@ class Laboratory:
             self.announce("gates")
             texts = {name: read_marked(self.root, name) for name in FULLY_MARKED}
             found = compared(self.names, self.study.gates, texts, self.common_words)
-            place.write_text(json.dumps(found), encoding="utf-8")
+            write_text(place, json.dumps(found), force=True)
         told: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
         return told
 

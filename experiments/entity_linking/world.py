@@ -22,6 +22,7 @@ from experiments.entity_linking.texts import Annotated
 from kept.hosts import load_tokenizer
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
+from kg_loaders.writing import write_text
 
 REPORT, GRAPH, COUNTS = "world.json", "graph", "counts.json"
 PARTS = ("train", "held_out")
@@ -66,11 +67,11 @@ def _make(root: Path, study: Study, folder: Path) -> None:
     graph = build_graph(root)
     graph.save(folder / GRAPH, force=True)
     counted = [row for row in annotated.count_surfaces(parts["counts"]) if row[1] in graph.entities]
-    (folder / COUNTS).write_text(json.dumps(counted), encoding="utf-8")
+    write_text(folder / COUNTS, json.dumps(counted), force=True)
     numbers: dict[str, Any] = {}
     for name, most in (("train", plan.n_train), ("held_out", plan.n_held_out)):
         documents = make_documents(parts[name], graph, study, most)
-        write_jsonl(documents, folder / f"{name}.jsonl")
+        write_jsonl(documents, folder / f"{name}.jsonl", force=True)
         links = [link for text in documents for link in text.links]
         numbers[name] = {
             "documents": len(documents),
@@ -92,7 +93,7 @@ def _make(root: Path, study: Study, folder: Path) -> None:
         "gold": {name: _gold(root, graph, texts) for name, texts in gold.items()},
     }
     text = json.dumps(told, indent=1, ensure_ascii=False)
-    (folder / REPORT).write_text(text + "\n", encoding="utf-8")
+    write_text(folder / REPORT, text + "\n", force=True)
 
 
 def word_pieces(host: str) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kept.finetuning.fewshot import FewshotConfig, run_fewshot
+from kg_loaders.writing import write_text
 
 
 def read(path: Path, data: Path, kg: Path | None, settings: dict[str, Any]) -> FewshotConfig:
@@ -66,7 +67,7 @@ def main(arguments: list[str]) -> int:
     config = read(given.config, Path(os.environ["KEPT_DATA"]), given.kg, settings)
     result = run_fewshot(config, given.output)
     written = json.dumps(result, indent=2, ensure_ascii=False) + "\n"
-    (given.output / "fewshot.json").write_text(written, encoding="utf-8")
+    write_text(given.output / "fewshot.json", written, force=True)
     print(table(config, result))
     return 0
 

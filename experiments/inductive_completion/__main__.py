@@ -31,6 +31,7 @@ from kept.linking.sentences import HostSentenceEncoder
 from kept.objectives.described_triples import entity_text
 from kept.training.config import differences
 from kg_loaders import KnowledgeGraph
+from kg_loaders.writing import write_text
 
 CODEX = "codex-s-unseen"
 HOST, N_PIECES = "minilm", 64
@@ -62,9 +63,9 @@ def main() -> None:
                 run(config, name, split, text, method, seed, arguments.out)
     records = current_records(config, root, arguments.out)
     page = to_markdown(config, records, arguments.out)
-    (arguments.out / "results.md").write_text(page, encoding="utf-8")
+    write_text(arguments.out / "results.md", page, force=True)
     rows = [asdict(record) for record in records]
-    (arguments.out / "results.json").write_text(json.dumps(rows, indent=1) + "\n")
+    write_text(arguments.out / "results.json", json.dumps(rows, indent=1) + "\n", force=True)
     print(page)
 
 
@@ -227,7 +228,7 @@ def read_records(folder: Path) -> Iterator[RunRecord]:
         return
     *lines, rest = path.read_text(encoding="utf-8").split("\n")
     if rest:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        write_text(path, "".join(f"{line}\n" for line in lines), force=True)
     for line in lines:
         yield RunRecord(**json.loads(line))
 

@@ -15,6 +15,7 @@ import yaml
 from experiments.kbert_zh.runs import ChineseConfig, read_world, run_all
 from experiments.kbert_zh.tables import summary, to_markdown
 from kept.training.log import StepRecord
+from kg_loaders.writing import write_text
 
 
 class Printer:
@@ -46,9 +47,9 @@ def main() -> None:
         announce=lambda text: print(text, flush=True),
     )
     told = summary(results, world.counts())
-    (arguments.out / "results.json").write_text(json.dumps(told, indent=1) + "\n")
+    write_text(arguments.out / "results.json", json.dumps(told, indent=1) + "\n", force=True)
     text = to_markdown(told, config.published)
-    (arguments.out / "results.md").write_text(text)
+    write_text(arguments.out / "results.md", text, force=True)
     print(text)
 
 

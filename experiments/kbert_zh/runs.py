@@ -34,6 +34,7 @@ from kept.training.config import TrainConfig
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
+from kg_loaders.writing import write_text
 
 TEXTS_AT_ONCE = 64
 
@@ -116,7 +117,7 @@ def run_all(
                 continue
             result = run_one(world, config, knowledge, seed, folder, reporter)
             partial = path.with_suffix(".partial")
-            partial.write_text(json.dumps(result) + "\n")
+            write_text(partial, json.dumps(result) + "\n", force=True)
             os.replace(partial, path)
             announce(f"{path.name}: accuracy {result['accuracy']:.4f}, {result['seconds']:.0f} s")
             found.append(result)

@@ -36,8 +36,8 @@ from kept.evaluation.leakage import (
     shared_triples,
     triples_in_graph,
 )
-from kept.files import write_json
 from kept.kge.splits import Splits, read_negatives, read_splits
+from kg_loaders.writing import write_json, write_text
 
 HERE = Path(__file__).parent
 
@@ -57,7 +57,7 @@ def run(plan: dict[str, Any], names: list[str], benchmark: Benchmark, states: Pa
                 deadline=deadline, tell=tell,
             )  # fmt: skip
             found = {"training": training, **measure(name, scorer, benchmark)}
-            write_json(place, found)
+            write_json(place, found, force=True)
         tell(f"{name}: {found['metrics']}")
         results[name] = found
     return results
@@ -135,8 +135,8 @@ def main() -> None:
     tell(text)
     if given.scorers is None:
         output = HERE / f"{given.dataset}.results"
-        write_json(output.with_suffix(".results.json"), told)
-        output.with_suffix(".results.md").write_text(text, encoding="utf-8")
+        write_json(output.with_suffix(".results.json"), told, force=True)
+        write_text(output.with_suffix(".results.md"), text, force=True)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from experiments.lama.study import Row, Study, train_row
 from experiments.lama.tables import write_tables
 from experiments.pretraining.__main__ import Printer
 from kept.evaluation.leakage import audit_table
+from kg_loaders.writing import write_text
 
 
 def main() -> None:
@@ -57,7 +58,7 @@ def run_rows(rows: list[Row], study: Study, root: Path, out: Path) -> None:
     print(world, flush=True)
     for knowledge in KNOWLEDGE:
         text = audit_table(world.audit(knowledge))
-        (out / f"audit-{knowledge}.md").write_text(text + "\n", encoding="utf-8")
+        write_text(out / f"audit-{knowledge}.md", text + "\n", force=True)
     asked = read_questions(root / "lama", study, world)
     for row in rows:
         print(f"{row.name}:", flush=True)

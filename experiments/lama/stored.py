@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kept.errors import CheckpointError
-from kept.files import write_json
+from kg_loaders.writing import write_json
 
 Origin = Mapping[str, str]
 """`settings` and `data`; a reader that has no data at hand gives the settings alone."""
@@ -25,7 +25,7 @@ def fingerprint(*parts: object) -> str:
 
 def write_stored(path: Path, origin: Origin, told: object) -> None:
     """`told` with its origin."""
-    write_json(path, {"origin": dict(origin), "told": told})
+    write_json(path, {"origin": dict(origin), "told": told}, force=True)
 
 
 def read_stored(path: Path, origin: Origin) -> Any:

@@ -27,7 +27,6 @@ from experiments.pretraining.study import (
 )
 from kept import hosts
 from kept.errors import ConfigError
-from kept.files import write_json
 from kept.graphs.builder import BuilderConfig
 from kept.methods import Method, method
 from kept.objectives.masked_nodes import MaskedNodes
@@ -37,6 +36,7 @@ from kept.randomness import torch_seed
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter, read_log
 from kept.training.loop import Resume, train
+from kg_loaders.writing import write_json
 
 HOST, TEXT_ONLY = "host", "none"
 TRAINED, SPENT, RUN_CONFIG = "trained.json", "spent.json", "pretrain.json"
@@ -148,7 +148,7 @@ def train_row(
     data = corpus.data(row.kind, study.host, study.builder, objectives)
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"host": study.host, "graph": dataclasses.asdict(study.builder), "view": {}}
-    write_json(folder / RUN_CONFIG, settings)
+    write_json(folder / RUN_CONFIG, settings, force=True)
     hosts.load_tokenizer(study.host).save_pretrained(folder)
     config = study.training_of(row)
     ledger = Ledger(folder / SPENT, reporter)

@@ -11,9 +11,9 @@ from experiments.lama.probing import NAMES, RESULT
 from experiments.lama.stored import read_stored, require_same_data
 from experiments.lama.study import HOST, TEXT_ONLY, TRAINED, Study
 from kept.evaluation.statistics import paired_bootstrap_interval, sign_flip_test, verdict
-from kept.files import write_json
 from kept.probing.results import read_answers
 from kept.randomness import generator
+from kg_loaders.writing import write_json, write_text
 
 Told = Mapping[str, Any]
 HEADINGS = {
@@ -44,9 +44,9 @@ def write_tables(study: Study, out: Path) -> str:
         "trained": trained, "probed": told, "missing": missing,
         "differences": _differences(told, study, out),
     }  # fmt: skip
-    write_json(out / "results.json", found)
+    write_json(out / "results.json", found, force=True)
     text = to_markdown(study, found, out)
-    (out / "results.md").write_text(text, encoding="utf-8")
+    write_text(out / "results.md", text, force=True)
     return text
 
 

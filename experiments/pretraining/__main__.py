@@ -21,8 +21,8 @@ from transformers.utils.logging import disable_progress_bar
 
 from experiments.pretraining.data import read_corpus
 from experiments.pretraining.study import RESULT, Study, run_method, to_markdown
-from kept.files import write_json
 from kept.training.log import StepRecord
+from kg_loaders.writing import write_json, write_text
 
 
 class Printer:
@@ -58,9 +58,9 @@ def main() -> None:
             command = [sys.executable, "-m", "experiments.pretraining", str(arguments.config)]
             subprocess.run([*command, "-o", str(arguments.out), "--method", name], check=True)
     results = [json.loads((arguments.out / name / RESULT).read_text()) for name in study.names]
-    write_json(arguments.out / "results.json", results)
+    write_json(arguments.out / "results.json", results, force=True)
     text = to_markdown(results, study)
-    (arguments.out / "results.md").write_text(text, encoding="utf-8")
+    write_text(arguments.out / "results.md", text, force=True)
     print(text)
 
 

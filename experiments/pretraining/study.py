@@ -16,7 +16,6 @@ from torch import nn
 from experiments.pretraining.data import Corpus
 from kept import hosts
 from kept.batches import KnowledgeBatch
-from kept.files import write_json
 from kept.graphs.builder import BuilderConfig
 from kept.methods import METHODS, Method, method
 from kept.objectives.model import KnowledgeForPreTraining
@@ -27,6 +26,7 @@ from kept.training.costs import peak_memory_mib
 from kept.training.log import Reporter, StepRecord
 from kept.training.loop import Resume, train
 from kept.training.stream import BatchStream
+from kg_loaders.writing import write_json
 
 RESULT, BEFORE, SPENT = "result.json", "before.json", "spent.json"
 
@@ -100,7 +100,7 @@ class Ledger:
     def write(self) -> None:
         """Keep what has been spent so far."""
         spent = {"cpu_seconds": self.cpu_seconds, "peak_memory_mib": self.peak_memory_mib}
-        write_json(self._path, spent)
+        write_json(self._path, spent, force=True)
         self._written = time.process_time()
 
     def step(self, record: StepRecord) -> None:
@@ -136,7 +136,7 @@ def run_method(
     ready = peak_memory_mib()
     before = folder / BEFORE
     if not before.exists():
-        write_json(before, mean_losses(model, batches))
+        write_json(before, mean_losses(model, batches), force=True)
     ledger = Ledger(folder / SPENT, reporter)
     config = study.training_of(name, study.cpu_minutes - ledger.cpu_seconds_before / 60)
     counts = count_parameters(model)
@@ -161,7 +161,7 @@ def run_method(
         "graph": corpus.graph.content_hash,
         "torch": torch.__version__,
     }
-    write_json(result, told)
+    write_json(result, told, force=True)
     return told
 
 

@@ -20,6 +20,7 @@ from kept.completion.tables import to_json, to_markdown
 from kept.hosts import load_tokenizer
 from kept.randomness import generator
 from kept.training.log import StepRecord
+from kg_loaders.writing import write_text
 
 
 class Printer:
@@ -73,9 +74,11 @@ def main() -> None:
     )
     if comparison is None:
         return
-    (arguments.out / "results.json").write_text(json.dumps(to_json(comparison), indent=1) + "\n")
+    write_text(
+        arguments.out / "results.json", json.dumps(to_json(comparison), indent=1) + "\n", force=True
+    )
     text = to_markdown(comparison)
-    (arguments.out / "results.md").write_text(text)
+    write_text(arguments.out / "results.md", text, force=True)
     print(text)
 
 

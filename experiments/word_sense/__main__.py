@@ -16,6 +16,7 @@ import yaml
 from experiments.word_sense.study import SenseConfig, read_world, run
 from experiments.word_sense.tables import to_markdown
 from kept.linking.sentences import HostSentenceEncoder
+from kg_loaders.writing import write_text
 
 
 def main() -> None:
@@ -31,9 +32,9 @@ def main() -> None:
     told = run(world, config, encoder, announce=lambda text: print(text, flush=True))
     told["encoder"], told["content_hash"] = encoder.name, world.graph.content_hash
     arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "results.json").write_text(json.dumps(told, indent=1) + "\n")
+    write_text(arguments.out / "results.json", json.dumps(told, indent=1) + "\n", force=True)
     text = to_markdown(told)
-    (arguments.out / "results.md").write_text(text, encoding="utf-8")
+    write_text(arguments.out / "results.md", text, force=True)
     print(text)
 
 

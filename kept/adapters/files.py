@@ -16,6 +16,7 @@ from torch import Tensor
 from kept.adapters.adapter import Adapter, AdapterOptions
 from kept.errors import CheckpointError, ConfigError
 from kg_loaders.errors import GraphMismatchError
+from kg_loaders.writing import whole_folder, write_json
 
 FORMAT, VERSION = "kept-adapter", 1
 WEIGHTS_FILE, HEADER_FILE = "adapter.safetensors", "adapter.json"
@@ -47,23 +48,25 @@ class SavedAdapter:
 def write_adapter(folder: str | Path, name: str, adapter: Adapter, host: Any) -> None:
     """Write `adapter`, trained beside a host with the configuration `host`.
 
-    The header is written last and holds the checksum of the weights.
+    The folder appears whole, in the place of an adapter that is there. The header holds the
+    checksum of the weights.
     """
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    weights, header = place / WEIGHTS_FILE, place / HEADER_FILE
-    header.unlink(missing_ok=True)
     tensors = {k: v.detach().cpu().contiguous() for k, v in adapter.state_dict().items()}
-    save_file(tensors, weights)
-    values = {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": name,
-        "host": {"model_type": host.model_type} | {k: getattr(host, k) for k in HOST_SIZES},
-        "options": dataclasses.asdict(adapter.options),
-        "sha256": _sha256(weights),
-    }
-    header.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    with whole_folder(folder, kind="adapter", is_kind=_is_adapter, force=True) as part:
+        save_file(tensors, part / WEIGHTS_FILE)
+        values = {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": name,
+            "host": {"model_type": host.model_type} | {k: getattr(host, k) for k in HOST_SIZES},
+            "options": dataclasses.asdict(adapter.options),
+            "sha256": _sha256(part / WEIGHTS_FILE),
+        }
+        write_json(part / HEADER_FILE, values, indent=2)
+
+
+def _is_adapter(folder: Path) -> bool:
+    return (folder / HEADER_FILE).is_file()
 
 
 def find_adapter(path: str | Path) -> Path:

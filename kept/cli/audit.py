@@ -41,6 +41,7 @@ def audit(
         list[Path] | None,
         typer.Option("--output", "-o", help="Write a .md, .json or .csv; may be repeated."),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Look for answers in the graph, in the training text, in the subject and in other sets.
 
@@ -54,12 +55,14 @@ def audit(
     from kept.evaluation.audit import audit as checks_of
     from kept.evaluation.leakage import exit_code
     from kg_loaders import KnowledgeGraph
+    from kg_loaders.writing import refuse_file, write_text
 
     limits = {code: _share(code, value) for code, value in _named(allow, "--allow CHECK=SHARE")}
     require_codes(limits)
     for path in output or ():
         if path.suffix not in WRITERS:
             raise ConfigError(f"{path}: the ending must be one of {', '.join(WRITERS)}")
+        refuse_file(path, force=force, inputs=[*(text or ()), *(cloze or ())])
     parts = [triples_part(name, Path(f)) for name, f in _named(triples, "--triples SET=FILE")]
     parts += _task_parts(format, {"train": train, "dev": dev, "test": test})
     parts += [cloze_part(path.name, path) for path in cloze or ()]
@@ -70,7 +73,7 @@ def audit(
     )
     echo(as_markdown(found, limits), nl=False)
     for path in output or ():
-        path.write_text(WRITERS[path.suffix](found, limits), encoding="utf-8")
+        write_text(path, WRITERS[path.suffix](found, limits), force=force)
     raise typer.Exit(exit_code(found, allowed=limits))
 
 

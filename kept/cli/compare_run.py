@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import get_args
@@ -14,9 +13,11 @@ from transformers.utils.logging import disable_progress_bar
 from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
-from kept.cli.training_run import asked_to_stop
+from kept.cli.training_run import asked_to_stop, refuse_foreign
 from kept.comparison.compare import compare
 from kept.comparison.find import data_root, read_experiment, stopping
+from kept.comparison.requested import ASKED
+from kept.comparison.runs import RECORDS
 from kept.comparison.tables import (
     SCORES,
     VERDICTS,
@@ -28,7 +29,7 @@ from kept.comparison.tables import (
 from kept.completion.method_comparison import method_names
 from kept.controls.conditions import Knowledge
 from kept.errors import ConfigError
-from kept.files import write_whole
+from kg_loaders.writing import WAIT_SECONDS, write_json, write_text
 
 
 def run(
@@ -46,6 +47,7 @@ def run(
     """Compare, print, and write NAME.md and NAME.json into `output`."""
     experiment = read_experiment(task, kg)
     names, kinds = method_names(methods, tuple(experiment.methods)), control_names(controls)
+    refuse_foreign(output, ASKED, RECORDS)
     output.mkdir(parents=True, exist_ok=True)
     disable_progress_bar()
     if threads is not None:
@@ -65,9 +67,9 @@ def run(
         )
     command = " ".join(["kept", *sys.argv[1:]])
     if compared.rows:
-        written = json.dumps(to_json(compared), indent=1, ensure_ascii=False)
-        write_whole(output / f"{experiment.name}.json", written + "\n")
-        write_whole(output / f"{experiment.name}.md", to_markdown(compared, command))
+        shared = {"force": True, "wait": WAIT_SECONDS}  # another comparison may be at it
+        write_json(output / f"{experiment.name}.json", to_json(compared), **shared)
+        write_text(output / f"{experiment.name}.md", to_markdown(compared, command), **shared)
         for columns, cells in (
             (SCORES, score_cells(compared)),
             (VERDICTS, verdict_cells(compared)),

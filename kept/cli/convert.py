@@ -32,6 +32,7 @@ def convert(
     options: Annotated[
         bool, typer.Option("--options", help="Tell the options of METHOD and convert nothing.")
     ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a model at OUTPUT.")] = False,
 ) -> None:
     """Convert a released checkpoint; every weight has its place or the file is refused.
 
@@ -47,7 +48,7 @@ def convert(
     if file is None or output is None:
         lacking = "FILE" if file is None else "--output DIR"
         raise typer.BadParameter("missing; or ask for --options", param_hint=lacking)
-    done = run(method, file, output, dict(map(read_setting, settings or [])))
+    done = run(method, file, output, dict(map(read_setting, settings or [])), force=force)
     echo(f"{done.model}: {done.n_parameters:,} parameters in {done.folder}")
     for name, digest in done.sha256.items():
         echo(f"{name} SHA-256 {digest}")

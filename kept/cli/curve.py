@@ -10,6 +10,8 @@ import typer
 from kept.cli.terminal import echo
 from kept.errors import ConfigError
 
+FILES = ("curve.md", "curve.csv", "curve.png")
+
 
 def curve(
     run: Annotated[Path, typer.Argument(help="A folder that `kept finetune` has finished.")],
@@ -23,6 +25,7 @@ def curve(
         str, typer.Option(help="drop, swap (to a likely error), random (to any entity); by comma.")
     ] = "drop,swap,random",
     name: Annotated[str, typer.Option("--set", help="dev or test.")] = "dev",
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Ask a trained model again with ever more links dropped or wrong; nothing is trained.
 
@@ -37,6 +40,7 @@ def curve(
         link_error_curve,
         write_csv,
     )
+    from kg_loaders.writing import refuse_file, whole_file, write_text
 
     wanted = kinds.split(",")
     unknown = [kind for kind in wanted if kind not in KINDS]
@@ -47,6 +51,8 @@ def curve(
     written = run / "finetune.json"
     if not (run / "metrics.json").is_file():
         raise ConfigError(f"{run} is no finished run of `kept finetune`: metrics.json is missing")
+    for file in FILES:
+        refuse_file(output / file, force=force)
     made = assemble(FinetuneConfig.read(written, {}), trained=run)
     points = link_error_curve(
         made,
@@ -56,10 +62,12 @@ def curve(
     )
     output.mkdir(parents=True, exist_ok=True)
     table = as_markdown(points)
-    (output / "curve.md").write_text(table, encoding="utf-8")
-    write_csv(points, output / "curve.csv")
+    markdown, values, picture = (output / file for file in FILES)
+    write_text(markdown, table, force=force)
+    write_csv(points, values, force=force)
     shown = f"{made.config.task}, {name}, knowledge {made.config.knowledge}"
-    draw_curve(points, shown).savefig(output / "curve.png", dpi=120)
+    with whole_file(picture, force=force) as part:
+        draw_curve(points, shown).savefig(part, format="png", dpi=120)
     echo(table, nl=False)
     echo(f"curve in {output}")
 

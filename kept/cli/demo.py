@@ -56,6 +56,7 @@ def demo(
 
     from kept.cli.console import TerminalConsole
     from kept.cli.progress import TrainingProgress
+    from kept.cli.training_run import refuse_foreign
     from kept.completion.method_comparison import method_names
     from kept.report.demo import demo_config, run_demo
     from kept.report.demo import methods_config as read_methods
@@ -65,6 +66,7 @@ def demo(
         compared = read_methods(method_names(methods), methods_config)
     elif methods_config is not None or budget_minutes is not None:
         raise typer.BadParameter("give --methods too: these options are about them")
+    refuse_foreign(output, "kg")
     output.mkdir(parents=True, exist_ok=True)
     disable_progress_bar()
     console = TerminalConsole()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,14 @@ from transformers.utils.logging import disable_progress_bar
 from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
-from kept.cli.training_run import asked_to_stop, read_run, tell
-from kept.files import write_whole
+from kept.cli.training_run import asked_to_stop, read_run, run_folder, tell
 from kept.finetuning.answers import ANSWERS, write_answers
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.run import FinetuneRun
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
+from kg_loaders.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, METRICS_FILE = "finetune.json", "metrics.json"
 
@@ -45,23 +44,24 @@ def run(
     )
     disable_progress_bar()
     console = TerminalConsole(stderr=True)
-    made = assemble(config.with_absolute_paths())
-    console.print(str(made.data))
-    for warning in made.facts.get("warnings", ()):
-        console.print(f"warning: {warning}")
-    result = _train(made, output, how, console)
-    if result.stopped == "finished":
-        _score(made, output)
+    with run_folder(output, CONFIG_FILE, "checkpoints"):
+        made = assemble(config.with_absolute_paths())
+        console.print(str(made.data))
+        for warning in made.facts.get("warnings", ()):
+            console.print(f"warning: {warning}")
+        result = _train(made, output, how, console)
+        if result.stopped == "finished":
+            _score(made, output)
     tell(result, output)
 
 
 def _train(made: FinetuneRun, output: Path, how: Resume, console: TerminalConsole) -> TrainResult:
-    output.mkdir(parents=True, exist_ok=True)
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
         if not list_checkpoints(output / "checkpoints"):
             written = made.config.model_dump_json(indent=2)
-            (output / CONFIG_FILE).write_text(written, encoding="utf-8")
-            made.tokenizer.save_pretrained(output)
+            write_text(output / CONFIG_FILE, written, force=True)
+            with whole_files(output) as part:
+                made.tokenizer.save_pretrained(part)
         return train(
             made.model,
             made.data,
@@ -77,7 +77,7 @@ def _train(made: FinetuneRun, output: Path, how: Resume, console: TerminalConsol
 def _score(made: FinetuneRun, output: Path) -> None:
     metrics, predictions = made.metrics()
     write_answers(output / ANSWERS, made, predictions)
-    write_whole(output / METRICS_FILE, json.dumps(metrics, indent=2, ensure_ascii=False) + "\n")
+    write_json(output / METRICS_FILE, metrics, indent=2, force=True)
     for name in made.asked:
         echo(_line(name, metrics[name], made.config.knowledge))
     echo(f"scores in {output / METRICS_FILE}, answers in {output / ANSWERS}")

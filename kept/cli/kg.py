@@ -187,6 +187,7 @@ def export_(
     base: Annotated[
         str | None, typer.Option(help="N-Triples: comes before names that are no IRIs.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file at OUT.")] = False,
 ) -> None:
     """Write triples (.tsv), texts (.jsonl) or both (.nt); the suffix decides.
 
@@ -197,7 +198,7 @@ def export_(
     from kg_loaders import KnowledgeGraph
     from kg_loaders.export import BASE, export
 
-    n_written = export(KnowledgeGraph.open(kg), out, base=base or BASE)
+    n_written = export(KnowledgeGraph.open(kg), out, base=base or BASE, force=force)
     echo(f"{n_written} written to {out}")
 
 

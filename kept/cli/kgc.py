@@ -39,13 +39,14 @@ def train_command(
     holdout: Annotated[
         float, typer.Option(help="Share of a graph to test, and as much to validate.")
     ] = 0.05,
+    force: Annotated[bool, typer.Option("--force", help="Replace a scorer at OUTPUT.")] = False,
 ) -> None:
     """Train a scorer and keep the epoch with the best validation MRR."""
     from kept.cli import kgc_runs
 
     kgc_runs.train_scorer(
         source, output, name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, norm=norm,
-        seed=seed, holdout=holdout,
+        seed=seed, holdout=holdout, force=force,
     )  # fmt: skip
 
 

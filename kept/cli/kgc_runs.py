@@ -14,17 +14,25 @@ from rich.table import Table
 
 from kept.cli.console import TerminalConsole
 from kept.cli.terminal import echo
-from kept.errors import CheckpointError, ConfigError
+from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, RankingResult, Ties, rank
 from kept.evaluation.triple_classification import TripleClassification, classify_triples
 from kept.kge.comparisons import Norm
 from kept.kge.reciprocal import make_reciprocal
 from kept.kge.scorers import Scorer, make_scorer
 from kept.kge.splits import SPLITS, Splits, read_negatives, read_splits
-from kept.kge.trained import check_splits, load_scorer, read_description, save_scorer
+from kept.kge.trained import (
+    KIND,
+    check_splits,
+    is_scorer,
+    load_scorer,
+    read_description,
+    save_scorer,
+)
 from kept.kge.training import TrainingHistory, train
 from kept.kge.training_config import RECIPES, TrainingConfig
 from kept.randomness import generator
+from kg_loaders.writing import refuse_folder
 
 
 def train_scorer(
@@ -38,10 +46,10 @@ def train_scorer(
     norm: int | None,
     seed: int,
     holdout: float,
+    force: bool,
 ) -> None:
     """Train by recipe with a progress bar and save."""
-    if output.exists():
-        raise CheckpointError(f"{output} exists already; remove it or name another folder")
+    refuse_folder(output, kind=KIND, is_kind=is_scorer, force=force, inputs=[source])
     if name not in RECIPES:
         raise ConfigError(f"scorer {name!r} is unknown; take one of {', '.join(RECIPES)}")
     splits = read_splits(source, holdout=holdout, seed=seed)
@@ -60,7 +68,7 @@ def train_scorer(
         "config": asdict(config), "losses": history.losses, "validations": history.validations,
         "best_epoch": history.best_epoch,
     }  # fmt: skip
-    save_scorer(output, scorer, splits.graph, training)
+    save_scorer(output, scorer, splits.graph, training, force=force)
     kind = f"{name} with inverse relations" if reciprocal else name
     echo(f"{output}: {kind}, {len(history.losses)} epochs in {history.seconds:.0f} s")
     for epoch, value in history.validations:

@@ -90,6 +90,9 @@ def link(
     resume: Annotated[
         bool, typer.Option("--resume", help="With -o: go on where a run was stopped.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With -o: replace the file, or what a run left of it.")
+    ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes; the output is the same.")] = 1,
     cache: Annotated[
         Path | None, typer.Option(help="Folder that remembers what was linked.")
@@ -122,11 +125,14 @@ def link(
     from kept.linking.linkers import LinkerSettings, Method
     from kept.linking.stream import Work
     from kg_loaders.damage import DamagePolicy, DamageReport
+    from kg_loaders.writing import refuse_file
 
     if damage not in ("stop", "skip"):
         raise LinkingError(f"--damage is {damage!r}; choose stop or skip")
-    if resume and output is None:
-        raise LinkingError("--resume goes on with a file; name it with -o")
+    if (resume or force) and output is None:
+        raise LinkingError("--resume and --force are about a file; name it with -o")
+    if resume and force:
+        raise LinkingError("--resume goes on, --force begins anew; give one of them")
     settings = LinkerSettings(
         kg=str(kg),
         labels=tuple(map(str, labels or ())),
@@ -141,11 +147,15 @@ def link(
         min_length=min_length,
         languages=None if language is None else tuple(language),
     )
+    named = (source, kg, index, model, decision, *(labels or ()), *(aliases or ()))
+    inputs = [path for path in named if path is not None]
+    if output is not None:
+        refuse_file(output, force=resume or force, inputs=inputs)
     report = DamageReport(policy=DamagePolicy(damage))
     items, n_expected = items_of(source, format, report)
     run = LinkRun(Work(settings, None if cache is None else str(cache)), workers, n_expected)
     if output is not None:
-        run.write(items, output, resume=resume)
+        run.write(items, output, resume=resume, force=force, inputs=inputs)
     elif as_json:
         run.print_json(items)
     else:

@@ -54,12 +54,13 @@ def calibrate(
         save_decision,
     )
     from entity_linking.calibration.reliability import draw_reliability, reliability
-    from entity_linking.errors import LinkingError, ScoreError
+    from entity_linking.errors import ScoreError
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
     from kg_loaders.damage import DamageReport
+    from kg_loaders.writing import refuse_file
 
-    if output.exists() and not force:
-        raise LinkingError(f"{output} exists; choose another file, or replace it with --force")
+    for path in [output] if plot is None else [output, plot]:
+        refuse_file(path, force=force, inputs=[gold])
     settings = LinkerSettings(
         kg=str(kg),
         index=None if index is None else str(index),
@@ -80,13 +81,13 @@ def calibrate(
     checked = cross_validated(seen, linker.decision, n_folds=folds, seed=seed)
     made = fit(seen, linker.decision)
     told = FittedDecision(made, graph.content_hash, repr(linker.scorer), gold.name, len(seen))
-    save_decision(told, output)
+    save_decision(told, output, force=force, inputs=[gold])
     _tell(checked, made)
     if plot is not None:
         before, after = (
             reliability(sure, checked.correct) for sure in (checked.raw, checked.calibrated)
         )
-        draw_reliability(before, after, plot, title=f"{method}, cross-validated")
+        draw_reliability(before, after, plot, title=f"{method}, cross-validated", force=force)
     echo(f"{len(seen)} mentions with candidates in {n_texts} texts; in {output}")
 
 

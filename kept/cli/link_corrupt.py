@@ -19,6 +19,7 @@ def corrupt(
     kg: Annotated[
         Path | None, typer.Option("--kg", help="Graph, for links with no wrong candidate.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file at OUTPUT.")] = False,
 ) -> None:
     """Remove and swap a share of links, to see how much linking errors cost a task.
 
@@ -28,9 +29,11 @@ def corrupt(
     from entity_linking.corruption import corrupt as corrupt_links
     from kg_loaders import KnowledgeGraph
     from kg_loaders.damage import DamageReport
+    from kg_loaders.writing import refuse_file
 
+    refuse_file(output, force=force, inputs=[source])
     graph = None if kg is None else KnowledgeGraph.open(kg)
     texts = list(read_jsonl(source, DamageReport()))
     made, report = corrupt_links(texts, drop=drop, swap=swap, seed=seed, graph=graph)
-    write_jsonl(made, output)
+    write_jsonl(made, output, force=force, inputs=[source])
     echo(f"{report}; {len(made)} texts in {output}")

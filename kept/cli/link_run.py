@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,11 +51,19 @@ class LinkRun:
             )
         return graph
 
-    def write(self, items: Iterator[Item], target: Path, *, resume: bool) -> None:
+    def write(
+        self,
+        items: Iterator[Item],
+        target: Path,
+        *,
+        resume: bool,
+        force: bool,
+        inputs: Sequence[str | Path],
+    ) -> None:
         key = linker_key(self.work.settings, self.graph)
-        part = PartialOutput(target, key, resume=resume)
-        n_done, rest = part.rest(items)
-        n_texts = n_done + part.write(self._linked(rest, n_done))
+        with PartialOutput(target, key, resume=resume, force=force, inputs=inputs) as part:
+            n_done, rest = part.rest(items)
+            n_texts = n_done + part.write(self._linked(rest, n_done))
         echo(f"{n_texts} texts in {target}")
 
     def print_json(self, items: Iterator[Item]) -> None:

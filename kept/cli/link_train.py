@@ -36,11 +36,13 @@ def train(
     from entity_linking.errors import LinkingError
     from entity_linking.scorers.mix import default_scorers
     from entity_linking.scorers.rerank_parts import RerankSettings
-    from entity_linking.scorers.reranker import Reranker, with_gold
+    from entity_linking.scorers.reranker import KIND, Reranker, is_reranker, with_gold
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+    from kg_loaders.writing import refuse_folder
 
     if absent not in ("nil", "skip"):
         raise LinkingError(f"--absent is {absent!r}; choose nil or skip")
+    refuse_folder(output, kind=KIND, is_kind=is_reranker, force=force, inputs=[gold, kg])
     settings = RerankSettings(
         seed=seed, epochs=epochs, hidden=hidden, absent="skip" if absent == "skip" else "nil"
     )

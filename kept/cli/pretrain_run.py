@@ -10,12 +10,13 @@ from transformers.utils.logging import disable_progress_bar
 
 from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
-from kept.cli.training_run import asked_to_stop, read_run, tell
+from kept.cli.training_run import asked_to_stop, read_run, run_folder, tell
 from kept.hosts import load_tokenizer
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
+from kg_loaders.writing import whole_files, write_text
 
 CONFIG_FILE = "pretrain.json"
 
@@ -39,7 +40,8 @@ def run(
         resume=resume,
         skip_damaged=skip_damaged,
     )
-    result = _train(config.with_absolute_paths(), output, how, TerminalConsole(stderr=True))
+    with run_folder(output, CONFIG_FILE, "checkpoints"):
+        result = _train(config.with_absolute_paths(), output, how, TerminalConsole(stderr=True))
     tell(result, output)
 
 
@@ -49,11 +51,11 @@ def _train(
     disable_progress_bar()
     model, data = assemble(config)
     console.print(str(data))
-    output.mkdir(parents=True, exist_ok=True)
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
         if not list_checkpoints(output / "checkpoints"):
-            (output / CONFIG_FILE).write_text(config.model_dump_json(indent=2), encoding="utf-8")
-            load_tokenizer(config.host).save_pretrained(output)
+            write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
+            with whole_files(output) as part:
+                load_tokenizer(config.host).save_pretrained(part)
         result = train(
             model,
             data,

@@ -73,6 +73,7 @@ def probe(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the items drawn and the intervals.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of torch.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Ask a model a collection's questions, or a graph's own triples, and rank its answers.
 
@@ -98,4 +99,5 @@ def probe(
         output=output,
         seed=seed,
         threads=threads,
+        force=force,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from kept.evaluation.leakage import (
     pairs_in_graph,
     triples_in_graph,
 )
-from kept.files import write_whole
 from kept.probing.candidates import whole_words
 from kept.probing.collections import Draw, collection_questions
 from kept.probing.edits import FactEdit, draw_edits, edit_table, probe_edits, summarise
@@ -56,10 +54,12 @@ from kept.probing.templates import read_templates
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
+from kg_loaders.writing import refuse_file, write_json
 
 MODES: dict[str, tuple[Mode, ...]] = {
     "weights": ("weights",), "graph": ("graph",), "both": ("weights", "graph"),
 }  # fmt: skip
+SCORES, ANSWERS = "scores.json", "answers-{}.jsonl"
 COLUMNS = ("", "P@1", "95 %", "P@10", "MRR", "ECE", "asked", "scored", "majority")
 MEANING = {
     "restricted": "among words of one piece",
@@ -89,9 +89,12 @@ def run(
     output: Path | None,
     seed: int,
     threads: int | None,
+    force: bool,
 ) -> None:
     """Ask, tell, write."""
     _require_mode(mode, show_asked, edits)
+    for name in () if output is None else (SCORES, *map(ANSWERS.format, MODES[mode])):
+        refuse_file(output / name, force=force)
     if threads is not None:
         torch.set_num_threads(threads)
     disable_progress_bar()
@@ -116,13 +119,13 @@ def run(
         )
         scores[chosen] = _tell(console, result, asked, graph, seed)
         if output is not None:
-            write_answers(result, output / f"answers-{chosen}.jsonl")
+            write_answers(result, output / ANSWERS.format(chosen), force=force)
     if drawn and graph is not None:
         console.print(f"{len(drawn)} of {edits} edits, each alone; {EDITS}\n")
         scores["edits"] = _tell_edits(console, model, graph, asked, drawn, likelihood, seed)
     if output is not None:
-        write_whole(output / "scores.json", json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
-        echo(f"scores in {output / 'scores.json'}, answers beside them")
+        write_json(output / SCORES, scores, indent=2, force=force)
+        echo(f"scores in {output / SCORES}, answers beside them")
 
 
 def _require_mode(mode: str, show_asked: bool, edits: int) -> None:

@@ -21,21 +21,25 @@ def report(
     data: Annotated[
         Path | None, typer.Option(envvar="KEPT_DATA", help="Where the experiment's files lie.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace files that kept did not write, too.")
+    ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page.")] = False,
 ) -> None:
     """Tables, curves and the examples that changed, with their graphs; CSV files beside.
 
-    Reads what is finished and runs nothing.
+    Reads what is finished and runs nothing. A page that kept wrote is replaced by the new one.
     """
     from kept.comparison.compare import finished
     from kept.comparison.find import data_root, read_experiment
     from kept.comparison.report import write_report
     from kept.comparison.runs import ExperimentRuns
+    from kept.report.page import is_kept_page
 
     experiment = read_experiment(task, kg)
     made = ExperimentRuns(experiment, data_root(data), runs)
     path = output or runs / f"{experiment.name}.html"
-    for written in write_report(finished(made), made, path):
+    for written in write_report(finished(made), made, path, force=force or is_kept_page(path)):
         echo(str(written))
     if open_page:
         webbrowser.open(path.resolve().as_uri())

@@ -33,8 +33,13 @@ def show(
         bool, typer.Option("--keep-mentions", help="Keep the words of a mention beside its anchor.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the policy `random`.")] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that kept did not draw, too.")
+    ] = False,
 ) -> None:
     """Draw the word-knowledge graph of a text: links, the facts they bring, and why.
+
+    A page that kept drew is replaced by the new one.
 
     Example: kept show "Paris lies on the Seine." --kg kg/ -o graph.svg
     """
@@ -45,7 +50,9 @@ def show(
     from kept.graphs.views import is_anchor
     from kept.hosts import load_tokenizer
     from kept.randomness import generator
+    from kept.report.page import is_kept_page
     from kg_loaders import KnowledgeGraph
+    from kg_loaders.writing import refuse_file, write_text
 
     drawings = {".html": draw_html, ".htm": draw_html, ".svg": draw_svg}
     draw = drawings.get(output.suffix.lower())
@@ -54,6 +61,8 @@ def show(
             f"{output}: kept draws a page (.html, .htm) or a picture (.svg); choose such a name, "
             "or turn the .svg into another format with a tool of yours"
         )
+    force = force or is_kept_page(output)
+    refuse_file(output, force=force, inputs=[kg])
     config = BuilderConfig(
         policy=policy,
         max_neighbours=max_neighbours,
@@ -64,7 +73,7 @@ def show(
     pieces = load_tokenizer(tokenizer)
     (linked,) = DictionaryLinker(graph).link([text])
     built = build(linked, pieces, graph, generator=generator(seed, "show"), config=config)
-    output.write_text(draw(built, graph, pieces), encoding="utf-8")
+    write_text(output, draw(built, graph, pieces), force=force)
     if not is_anchor(built).any():
         echo("no entity of this graph was found in the text", fg="yellow", err=True)
     echo(f"{built} in {output}")

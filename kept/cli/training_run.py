@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
@@ -14,6 +14,8 @@ from kept.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.training.config import RunConfig
 from kept.training.loop import Resume, TrainResult
+from kg_loaders.errors import ExistsError
+from kg_loaders.writing import claim
 
 Config = TypeVar("Config", bound=RunConfig)
 
@@ -36,6 +38,33 @@ def read_run(
         how = Resume.NEWEST_GOOD if skip_damaged else Resume.LATEST
         config_file = config_file or (written if written.is_file() else None)
     return kind.read(config_file, flags | dict(map(read_setting, settings))), how
+
+
+@contextmanager
+def run_folder(output: Path, *marks: str) -> Iterator[None]:
+    """Hold the folder of a run; `ExistsError` unless it is new, empty or holds one of `marks`."""
+    refuse_foreign(output, *marks)
+    output.mkdir(parents=True, exist_ok=True)
+    try:
+        with claim(output):
+            yield
+    finally:
+        with suppress(OSError):  # it is not empty
+            output.rmdir()
+
+
+def refuse_foreign(output: Path, *marks: str) -> None:
+    """Raise `ExistsError` where a folder holds things, but none of the `marks` of a run."""
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise ExistsError(f"{output} is a file; name the folder of a run")
+    names = [path.name for path in output.iterdir() if not path.name.startswith(".")]
+    if names and not {*marks} & {*names}:
+        raise ExistsError(
+            f"{output} holds {min(names)!r} and no run ({', '.join(marks)} would be there); name a "
+            "new folder"
+        )
 
 
 @contextmanager

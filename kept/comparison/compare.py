@@ -21,7 +21,7 @@ from kept.comparison.judging import Judge
 from kept.comparison.requested import AskedRow, read_asked, remember
 from kept.comparison.runs import ExperimentRuns, RunKey, planned, read_records
 from kept.controls.conditions import KNOWLEDGE, Knowledge
-from kept.errors import ConfigError, EvaluationError, InUseError, NoControlError
+from kept.errors import ConfigError, EvaluationError, NoControlError
 from kept.evaluation.paired import (
     difference_interval,
     score_interval,
@@ -31,6 +31,7 @@ from kept.evaluation.statistics import Interval, holm, seed_interval, verdict
 from kept.methods import BASELINE, METHODS
 from kept.randomness import generator
 from kept.training.log import Reporter
+from kg_loaders.errors import InUseError
 
 Floats = NDArray[np.float64]
 Arm = tuple[str, Knowledge]

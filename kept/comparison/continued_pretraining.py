@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
 
 from entity_linking.mentions import LinkedText
 from kept import hosts
@@ -24,7 +21,6 @@ from kept.controls.conditions import (
     random_entities,
 )
 from kept.encoders.base import KnowledgeEncoder
-from kept.errors import InUseError
 from kept.finetuning.config import FinetuneConfig
 from kept.graphs.builder import BuilderConfig
 from kept.methods import method
@@ -35,21 +31,7 @@ from kept.randomness import torch_seed
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
-
-
-@contextmanager
-def claimed(place: Path) -> Iterator[None]:
-    """None but this process makes `place`; raises InUseError where another does."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(place.with_name(f"{place.name}.lock"))
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise InUseError(f"{place} is being made by another process") from error
-    try:
-        yield
-    finally:
-        lock.release()
+from kg_loaders.writing import claim, whole_files, write_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +62,8 @@ class FirstStage:
         another process trains it.
         """
         place = folder / run_hash(described)
-        with claimed(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with claim(place):
             if (place / "tokenizer_config.json").exists() or self._train(
                 plan, texts, described, place, reporter, should_stop
             ):
@@ -112,9 +95,9 @@ class FirstStage:
         )
         if ended.stopped != "finished":
             return False
-        text = json.dumps(described, indent=1, ensure_ascii=False)
-        (place / "stage.json").write_text(text + "\n", encoding="utf-8")
-        hosts.load_tokenizer(self.config.host).save_pretrained(place)  # now the stage is whole
+        write_json(place / "stage.json", described, force=True)
+        with whole_files(place) as part:  # now the stage is whole
+            hosts.load_tokenizer(self.config.host).save_pretrained(part)
         shutil.rmtree(place / "checkpoints")
         return True
 

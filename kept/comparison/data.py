@@ -10,8 +10,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from entity_linking.mentions import LinkedText
 from kept.comparison.experiment import Experiment, run_hash
 from kept.controls.conditions import without_pairs
@@ -26,6 +24,7 @@ from kept.pretraining.assembly import read_texts
 from kept.randomness import generator
 from kept.training.config import OPERATIONAL, TrainConfig
 from kg_loaders import KnowledgeGraph
+from kg_loaders.writing import WAIT_SECONDS, claim
 
 SETS = ("train", "dev", "test")
 ASKED_BY = (
@@ -137,7 +136,7 @@ class ExperimentData:
         }
         place = self.folder / "graphs" / run_hash(settings)
         place.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(place.with_suffix(".lock")):
+        with claim(place.with_suffix(".made"), wait=WAIT_SECONDS):
             if not place.exists():
                 without_pairs(self.whole, pair_ids(self.asked, self.whole)).save(place)
         return place

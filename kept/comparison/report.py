@@ -32,7 +32,6 @@ from kept.comparison.tables import (
 )
 from kept.datasets.formats import TASKS
 from kept.evaluation.correlation import CORRELATIONS
-from kept.files import write_whole
 from kept.finetuning.answers import ANSWERS, Answer, read_answers
 from kept.graphs.draw import draw_svg
 from kept.graphs.graph import NodeKind
@@ -40,6 +39,7 @@ from kept.heads.model import TAGGING
 from kept.methods import BASELINE
 from kept.report.page import Section, drawn, page, picture, prose, quoted, table, verdict
 from kept.training.log import COLOURS, read_log
+from kg_loaders.writing import refuse_file, whole_file, write_text
 
 N_SHOWN = 2
 STYLES = {"true": "-", "off": ":", "shuffled": "--"}
@@ -56,6 +56,9 @@ class Difference:
     gold: tuple[str, ...]
     answers: dict[str, str]
     is_won: bool
+
+
+CSVS = ("scores", "pairs", "differences")
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,19 @@ class _Item:
         return cls(answers[0].gold, ", ".join(told), 2 * n_right > len(answers))
 
 
-def write_report(compared: Compared, runs: ExperimentRuns, path: Path) -> list[Path]:
-    """The page, and scores, pairs and differences as CSV beside it; all files written."""
+def write_report(
+    compared: Compared, runs: ExperimentRuns, path: Path, *, force: bool = False
+) -> list[Path]:
+    """The page, and scores, pairs and differences as CSV beside it; all files written.
+
+    `force` replaces files that are there. Raises `WriteError`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     stem = path.with_suffix("")
+    curves = stem.with_name(f"{stem.name}.curves.png")
+    csvs = {name: stem.with_name(f"{stem.name}.{name}.csv") for name in CSVS}
+    for each in (path, curves, *csvs.values()):
+        refuse_file(each, force=force)
     methods = [row.method for row in compared.rows if row.knowledge == "true"]
     found = {name: differences(compared, runs.folder, name) for name in methods}
     tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {
@@ -98,10 +110,9 @@ def write_report(compared: Compared, runs: ExperimentRuns, path: Path) -> list[P
     }
     written = [path]
     for name, (columns, cells) in tables.items():
-        written.append(stem.with_name(f"{stem.name}.{name}.csv"))
-        write_whole(written[-1], _csv(columns, cells))
-    curves = stem.with_name(f"{stem.name}.curves.png")
-    draw_all_curves(compared, runs.folder, curves)
+        written.append(csvs[name])
+        write_text(csvs[name], _csv(columns, cells), force=force)
+    draw_all_curves(compared, runs.folder, curves, force=force)
     sections = [
         Section(
             "Verdict",
@@ -125,7 +136,7 @@ def write_report(compared: Compared, runs: ExperimentRuns, path: Path) -> list[P
         Section("Published", _published(compared)),
     ]
     lead = "Does knowledge help, and is it what the facts say?"
-    write_whole(path, page(compared.experiment.name, lead, sections))
+    write_text(path, page(compared.experiment.name, lead, sections), force=force)
     return [*written, curves]
 
 
@@ -160,7 +171,7 @@ def _asked(row: ComparedRow, folder: Path, compared: Compared) -> dict[int, _Ite
     return {index: _Item.of(answers, is_tagging) for index, answers in by_item.items()}
 
 
-def draw_all_curves(compared: Compared, folder: Path, png: Path) -> None:
+def draw_all_curves(compared: Compared, folder: Path, png: Path, *, force: bool = False) -> None:
     """The task's loss over steps, a line an arm (its first seed); dashes are controls."""
     figure = Figure(figsize=(9, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
@@ -179,9 +190,8 @@ def draw_all_curves(compared: Compared, folder: Path, png: Path) -> None:
     axis.set(xlabel="step", ylabel="loss of the task")
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, fontsize=7, ncols=2)
-    beside = png.with_name(f".{png.name}.part")
-    figure.savefig(beside, format="png", dpi=120)
-    beside.replace(png)
+    with whole_file(png, force=force) as part:
+        figure.savefig(part, format="png", dpi=120)
 
 
 def _examples(

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from filelock import FileLock
 
 from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
-from kept.files import write_whole
+from kg_loaders.writing import WAIT_SECONDS, whole_file
 
 ASKED = "asked.json"
 
@@ -33,11 +32,10 @@ def remember(folder: Path, experiment: str, rows: Mapping[str, AskedRow]) -> Non
     """Put `rows` in the place of what was asked of them; other rows stay."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ASKED
-    with FileLock(path.with_suffix(".lock")):
+    with whole_file(path, force=True, wait=WAIT_SECONDS) as part:
         found = _read(path)
         found[experiment] = found.get(experiment, {}) | dict(rows)
-        text = msgspec.json.format(msgspec.json.encode(found), indent=1).decode()
-        write_whole(path, text + "\n")
+        part.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
 
 
 def read_asked(folder: Path, experiment: str) -> dict[str, AskedRow]:

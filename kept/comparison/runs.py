@@ -23,10 +23,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-from filelock import FileLock
 
 from kept import hosts
-from kept.comparison.continued_pretraining import FirstStage, claimed
+from kept.comparison.continued_pretraining import FirstStage
 from kept.comparison.data import (
     SETS,
     ExperimentData,
@@ -54,6 +53,7 @@ from kept.pretraining.data import linked_entities
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
+from kg_loaders.writing import WAIT_SECONDS, claim, sync, write_errors
 
 RECORDS = "runs.jsonl"
 VERSION = 1
@@ -158,7 +158,7 @@ class ExperimentRuns:
         None: told to stop before the end. NoControlError: the control changes nothing here.
         InUseError: another process is at this run, or at what it needs.
         """
-        with claimed(self.folder / self.name(key)):
+        with claim(self.folder / self.name(key)):
             return self.record(key) or self._run(key)
 
     def _run(self, key: RunKey) -> RunRecord | None:
@@ -251,11 +251,12 @@ class ExperimentRuns:
         }
 
     def _keep(self, record: RunRecord) -> RunRecord:
-        path = self.folder / RECORDS
-        with FileLock(path.with_suffix(".lock")), path.open("a+b") as file:
-            file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)  # a line that a kill cut would spoil ours
-            file.write(msgspec.json.encode(record) + b"\n")
+        with claim(self.folder / RECORDS, wait=WAIT_SECONDS) as path, write_errors(path):
+            with path.open("a+b") as file:
+                file.seek(0)
+                file.truncate(file.read().rfind(b"\n") + 1)  # a line that a kill cut spoils ours
+                file.write(msgspec.json.encode(record) + b"\n")
+            sync(path)
         return record
 
     # ---- no knowledge and no part of its own: the baseline under another name ------------------

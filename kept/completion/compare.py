@@ -48,11 +48,11 @@ from kept.evaluation.statistics import (
     sign_flip_test,
     verdict,
 )
-from kept.files import write_whole
 from kept.graphs.builder import BuilderConfig
 from kept.randomness import generator
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter
+from kg_loaders.writing import write_text
 
 KNOWLEDGE_NAMES: dict[Knowledge, str] = {
     "true": "CoLAKE",
@@ -344,7 +344,7 @@ def _write(path: Path, key: str, answers: Answers) -> None:
             for setting, result in answers.results.items()
         },
     }
-    write_whole(path, json.dumps(content))
+    write_text(path, json.dumps(content), force=True)
 
 
 def _read(path: Path, key: str) -> Answers:

@@ -25,7 +25,6 @@ from kept.auto import saved_encoder, saved_tokenizer
 from kept.completion.description_links import description_scores, encode_sequences
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Direction
-from kept.files import write_json
 from kept.hosts import load_tokenizer
 from kept.kge.encoded import table_scorer
 from kept.kge.scorers import SCORERS, Scorer
@@ -38,6 +37,7 @@ from kept.training.config import TrainConfig, binding
 from kept.training.log import Reporter
 from kept.training.loop import Resume, TrainResult, train
 from kg_loaders import KnowledgeGraph
+from kg_loaders.writing import whole_files, write_json
 
 TOLD = "kepler.json"
 
@@ -112,6 +112,7 @@ def train_kepler(
             for text, i in named
         ),
         texts,
+        force=True,
     )
     config = PretrainConfig(
         host=host, method="kepler", text=(texts,), treebank=(), kg=kg,
@@ -119,10 +120,11 @@ def train_kepler(
     )  # fmt: skip
     model, data = assemble(config)
     result = train(model, data, training, folder, reporter=reporter, resume=Resume.IF_ANY)
-    load_tokenizer(host).save_pretrained(folder)
+    with whole_files(folder) as part:
+        load_tokenizer(host).save_pretrained(part)
     told = kepler_plan(graph, host=host, options=options, training=training)
     told |= {"step": result.step, "n_steps": result.n_steps, "weights": _weights_hash(folder)}
-    write_json(folder / TOLD, told)
+    write_json(folder / TOLD, told, force=True)
     return result
 
 

@@ -33,7 +33,6 @@ from kept.evaluation.statistics import (
     sign_flip_test,
     verdict,
 )
-from kept.files import write_json, write_whole
 from kept.finetuning.scores import Baseline
 from kept.heads.model import SINGLE
 from kept.methods import BASELINE, METHODS, title
@@ -42,6 +41,7 @@ from kept.pretraining.data import linked_entities
 from kept.randomness import generator
 from kept.training.log import Reporter
 from kg_loaders import KnowledgeGraph
+from kg_loaders.writing import write_bytes, write_json
 
 OUTCOME, CLAIM = "outcome.json", "run.json"
 ALL = "all"
@@ -255,7 +255,7 @@ def _claim(folder: Path, key: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / CLAIM
     if not path.exists():
-        write_json(path, {"run": key})
+        write_json(path, {"run": key}, force=True)
     elif json.loads(path.read_text(encoding="utf-8"))["run"] != key:
         raise CheckpointError(
             f"{folder} belongs to another run (other data or configuration); "
@@ -274,4 +274,4 @@ def _stored(path: Path) -> Outcome | None:
 
 def _store(path: Path, outcome: Outcome) -> None:
     if not path.exists():
-        write_whole(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1).decode())
+        write_bytes(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1))

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from kept.errors import CheckpointError, ConfigError
+from kg_loaders.writing import refuse_folder, whole_folder
 
 CONVERTERS: dict[str, str] = {
     "ernie": "kept.convert.ernie",
@@ -64,34 +63,36 @@ def describe(method: str) -> str:
     return "\n".join([inspect.getdoc(reader) or "", "", *(lines or ["no options"])])
 
 
-def convert(method: str, path: Path, output: Path, options: Mapping[str, Any]) -> Converted:
+def convert(
+    method: str, path: Path, output: Path, options: Mapping[str, Any], *, force: bool = False
+) -> Converted:
     """Convert the released checkpoint `path` into the new folder `output`.
 
-    The folder appears whole or not at all. `options` are those of the method's own `convert`.
-    Raises `ConfigError` on other options, `CheckpointError` on a file that is not the original's
-    and on an `output` that already holds something.
+    The folder appears whole or not at all; `force` replaces a converted model that is there.
+    `options` are those of the method's own `convert`. Raises `ConfigError` on other options,
+    `CheckpointError` on a file that is not the original's and `WriteError` on an `output` that
+    holds something or cannot be written.
     """
     reader = converter(method)
     chosen = read_options(reader, options)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise CheckpointError(f"{output} already holds something; name a new folder")
+    inputs = [path, *(value for value in chosen.values() if isinstance(value, Path))]
+    how: Any = {"kind": "converted model", "is_kind": _is_model, "force": force, "inputs": inputs}
+    refuse_folder(output, **how)
     if not path.exists():
         raise CheckpointError(f"{path} does not exist")
     model = reader(path, **chosen)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
-    try:
-        partial.chmod(0o755)
-        model.save_pretrained(partial)
-        partial.replace(output)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with whole_folder(output, **how) as part:
+        model.save_pretrained(part)
     return Converted(
         output,
         type(model).__name__,
         sum(parameter.numel() for parameter in model.parameters()),
         {file.name: _sha256(file) for file in sorted(output.glob("*.safetensors"))},
     )
+
+
+def _is_model(folder: Path) -> bool:
+    return (folder / "config.json").is_file()
 
 
 def read_options(reader: Convert, values: Mapping[str, Any]) -> dict[str, Any]:

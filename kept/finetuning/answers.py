@@ -10,9 +10,9 @@ from typing import Any
 
 from kept.datasets.example import clusters
 from kept.errors import CheckpointError
-from kept.files import write_whole
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scores import Answers
+from kg_loaders.writing import write_text
 
 ANSWERS = "predictions.jsonl"
 
@@ -44,7 +44,7 @@ def write_answers(path: Path, run: FinetuneRun, predictions: Mapping[str, Answer
                 "group": groups[place], "gold": example.labels, "predicted": answer,
             }  # fmt: skip
             rows.append(json.dumps(row, ensure_ascii=False) + "\n")
-    write_whole(path, "".join(rows))
+    write_text(path, "".join(rows), force=True)
 
 
 def read_answers(path: Path, name: str) -> list[Answer]:

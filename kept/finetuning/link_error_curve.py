@@ -31,6 +31,7 @@ from kept.finetuning.scores import Answers
 from kept.heads.model import REGRESSION, TAGGING
 from kept.randomness import generator
 from kept.training.log import COLOURS
+from kg_loaders.writing import whole_file
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
 
@@ -154,9 +155,12 @@ def _point(
 
 
 # ---- out ----------------------------------------------------------------------------------------
-def write_csv(points: Sequence[CurvePoint], path: Path) -> None:
-    """A line a point; bounds that there are none of are empty."""
-    with path.open("w", encoding="utf-8", newline="") as file:
+def write_csv(points: Sequence[CurvePoint], path: Path, *, force: bool = False) -> None:
+    """A line a point; bounds that there are none of are empty. `force` replaces a file."""
+    with (
+        whole_file(path, force=force) as part,
+        part.open("w", encoding="utf-8", newline="") as file,
+    ):
         table = csv.DictWriter(file, [f.name for f in fields(CurvePoint)], lineterminator="\n")
         table.writeheader()
         table.writerows(map(asdict, points))

@@ -39,7 +39,7 @@ def draw_svg(built: WordKnowledgeGraph, graph: KnowledgeGraph, tokenizer: Any) -
     shapes += [_node(box, nodes[box.node]) for box in drawing.boxes]
     height = drawing.height + _LEGEND_HEIGHT
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="kept graph" role="img" '
         f'aria-labelledby="graph-title graph-desc" viewBox="0 0 {WIDTH} {height:.0f}" '
         f'width="{WIDTH}" height="{height:.0f}">'
         f'<title id="graph-title">Word-knowledge graph of “{_safe(built.text)}”</title>'

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,10 @@ from kept.kge.reciprocal import Reciprocal, make_reciprocal
 from kept.kge.scorers import SCORERS, RotatE, Scorer, TransE, make_scorer
 from kept.kge.splits import Splits
 from kg_loaders import GraphMismatchError, KnowledgeGraph
+from kg_loaders.writing import whole_folder
 
 FORMAT_VERSION = 1
+KIND = "trained scorer"
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 
 
@@ -32,14 +32,18 @@ class TrainedScorer:
 
 
 def save_scorer(
-    folder: Path, scorer: Scorer, graph: KnowledgeGraph, training: dict[str, Any]
+    folder: Path,
+    scorer: Scorer,
+    graph: KnowledgeGraph,
+    training: dict[str, Any],
+    *,
+    force: bool = False,
 ) -> None:
-    """Write beside and rename; `folder` must not exist. `training` is kept as JSON.
+    """Write the folder, whole or not at all; `training` is kept as JSON.
 
-    CheckpointError: the folder exists, or the scorer's tables are not of this graph's size.
+    `force` replaces a scorer that is there. CheckpointError: the scorer's tables are not of this
+    graph's size. WriteError: the folder exists or cannot be written.
     """
-    if folder.exists():
-        raise CheckpointError(f"{folder} exists already; remove it or name another folder")
     if (scorer.n_entities, scorer.n_relations) != (graph.n_entities, graph.n_relations):
         raise CheckpointError(
             f"the scorer has {scorer.n_entities} entities and {scorer.n_relations} relations, "
@@ -59,15 +63,14 @@ def save_scorer(
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "training": training,
     }
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
-    beside.mkdir(parents=True)
-    try:
-        (beside / WEIGHTS).write_bytes(weights)
-        (beside / DESCRIPTION).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
-        beside.rename(folder)
-    except OSError:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise
+    with whole_folder(folder, kind=KIND, is_kind=is_scorer, force=force) as part:
+        (part / WEIGHTS).write_bytes(weights)
+        (part / DESCRIPTION).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+
+
+def is_scorer(folder: Path) -> bool:
+    """Whether `folder` looks like one that `save_scorer` wrote."""
+    return (folder / DESCRIPTION).is_file()
 
 
 def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:

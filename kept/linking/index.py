@@ -12,7 +12,6 @@ repeated, not mended.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,9 @@ from entity_linking.errors import LinkIndexError
 from entity_linking.fuzzy.index import FuzzyIndex, names_of
 from entity_linking.names import NameCandidates, NameIndex
 from kg_loaders import KnowledgeGraph, TextKind
-from kg_loaders.seals import FolderFormat, open_sealed, read_manifest, seal
+from kg_loaders.columns import replaced
+from kg_loaders.seals import FolderFormat, open_sealed, seal
+from kg_loaders.writing import claim, whole_folder
 
 if TYPE_CHECKING:
     from entity_linking.dense.index import DenseIndex
@@ -108,40 +109,35 @@ class LinkIndex:
         left that died are taken over. `force` replaces an index that is there.
         """
         target = Path(folder)
-        _refuse(target, force=force)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-        beside.mkdir()
-        try:
-            NameIndex.build(graph, counts=counts, case=case, languages=languages).save(
-                beside / "names"
-            )
+        inputs = [] if graph.folder is None else [graph.folder]
+        with whole_folder(target, **replaced(LINKS), force=force, inputs=inputs) as part:
+            names = NameIndex.build(graph, counts=counts, case=case, languages=languages)
+            names.save(part / "names")
             if fuzzy:
-                FuzzyIndex.of_graph(graph, languages).save(beside / "fuzzy")
+                FuzzyIndex.of_graph(graph, languages).save(part / "fuzzy")
             if host is not None:
-                _build_dense(graph, host, languages, target, beside / "dense", progress)
-            seal(beside, LINKS, msgspec.to_builtins(Manifest(has_fuzzy=fuzzy, host=host)), ())
-            if target.exists():
-                shutil.rmtree(target)
-            beside.rename(target)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+                _build_dense(graph, host, languages, target, part / "dense", progress)
+            seal(part, LINKS, msgspec.to_builtins(Manifest(has_fuzzy=fuzzy, host=host)), ())
         return cls.open(target)
 
     def add(
         self, graph: KnowledgeGraph, *, counts: Counts = (), progress: Progress | None = None
     ) -> LinkIndex:
-        """The index with the entities of another graph too; what is there is not made again."""
-        self.names.add(graph, counts=counts).save(self.folder / "names")
-        languages = self.names.manifest.languages
-        if self.fuzzy is not None and graph.content_hash not in self.fuzzy.graph_hashes:
-            FuzzyIndex.add_to(
-                self.folder / "fuzzy", names_of(graph, languages), graph_hash=graph.content_hash
-            )
-        if self.dense is not None and graph.content_hash not in self.dense.manifest.graphs:
-            added = self.dense.add(graph, self.encoder(), progress=progress)
-            added.save(self.folder / "dense", force=True)
-        return LinkIndex.open(self.folder)
+        """The index with the entities of another graph too; what is there is not made again.
+
+        Raises `InUseError` while another process adds to it.
+        """
+        with claim(self.folder):
+            self.names.add(graph, counts=counts).save(self.folder / "names")
+            languages = self.names.manifest.languages
+            if self.fuzzy is not None and graph.content_hash not in self.fuzzy.graph_hashes:
+                FuzzyIndex.add_to(
+                    self.folder / "fuzzy", names_of(graph, languages), graph_hash=graph.content_hash
+                )
+            if self.dense is not None and graph.content_hash not in self.dense.manifest.graphs:
+                added = self.dense.add(graph, self.encoder(), progress=progress)
+                added.save(self.folder / "dense", force=True)
+            return LinkIndex.open(self.folder)
 
     def encoder(self) -> SentenceEncoder:
         """The sentence encoder that made the vectors; loads torch."""
@@ -212,11 +208,3 @@ def _build_dense(
     )
     made.save(folder)
     shutil.rmtree(shards)
-
-
-def _refuse(target: Path, *, force: bool) -> None:
-    if not target.exists():
-        return
-    if not force:
-        raise LinkIndexError(f"{target} is there already; name another folder, or use --force")
-    read_manifest(target, LINKS)

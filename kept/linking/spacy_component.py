@@ -27,6 +27,7 @@ import msgspec
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.parts import Disambiguator
+from kg_loaders.writing import write_bytes
 
 try:
     from spacy.tokens import Doc, Span
@@ -136,7 +137,7 @@ class Annotator:
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """`to_bytes` as a file in the folder `path`."""
         Path(path).mkdir(parents=True, exist_ok=True)
-        (Path(path) / FILE_NAME).write_bytes(self.to_bytes())
+        write_bytes(Path(path) / FILE_NAME, self.to_bytes(), force=True)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
         """`from_bytes` from the folder `path`."""

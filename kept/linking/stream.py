@@ -6,6 +6,7 @@ linker. `--resume` keeps the lines that are whole, if they stand for the same te
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,7 @@ from entity_linking.mentions import LinkedText
 from entity_linking.parts import Disambiguator
 from kept.linking.linkers import LinkerSettings, linker_key, open_graph, open_linker
 from kg_loaders import KnowledgeGraph
+from kg_loaders.writing import claim, refuse_file, sync, write_bytes, write_errors
 
 TEXTS_PER_STEP = 256
 STEPS_AHEAD = 2
@@ -106,23 +108,57 @@ class _Line(msgspec.Struct):
 class PartialOutput:
     """JSON lines that appear as `target` when they are whole, and can be gone on with before.
 
-    `key` names the linker. Without `resume` a part that is there already is a `LinkingError`.
+    A context: while it lasts no other process writes `target`. `key` names the linker. Without
+    `resume` a part that is there already is a `LinkingError`; `force` begins anew in its place and
+    in that of `target`, which is never one of the `inputs`. Raises `WriteError`.
     """
 
-    def __init__(self, target: Path, key: str, *, resume: bool) -> None:
-        self._target, self._key = target, key
-        self._part = target.with_name(f"{target.name}.part")
-        self._begun = target.with_name(f"{target.name}.part.json")
-        if not self._part.exists():
-            self._begun.write_bytes(msgspec.json.encode(_Begun(key)))
-            self._part.touch()
-        elif not resume:
-            raise LinkingError(
-                f"{self._part} was left by a run that stopped; go on with --resume, or delete it"
-            )
-        else:
+    def __init__(
+        self,
+        target: Path,
+        key: str,
+        *,
+        resume: bool,
+        force: bool = False,
+        inputs: Iterable[str | Path] = (),
+    ) -> None:
+        self._given, self._key = target, key
+        self._resume, self._force, self._inputs = resume, force, tuple(inputs)
+        self._held = ExitStack()
+
+    def __enter__(self) -> PartialOutput:
+        refuse_file(self._given, force=True, inputs=self._inputs)
+        with self._held:
+            self._target = self._held.enter_context(claim(self._given))
+            self._part = self._target.with_name(f"{self._target.name}.part")
+            self._begun = self._target.with_name(f"{self._target.name}.part.json")
+            with write_errors(self._part):
+                self._begin()
+            self._held = self._held.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def _begin(self) -> None:
+        if self._force and not self._resume:
+            self._part.unlink(missing_ok=True)
+            self._begun.unlink(missing_ok=True)
+        if self._part.exists():
+            if not self._resume:
+                raise LinkingError(
+                    f"{self._part} was left by a run that stopped; go on with --resume, begin anew "
+                    "with --force, or delete it"
+                )
             self._check()
             self._cut()
+        elif self._resume and self._target.exists() and self._begun.exists():
+            self._check()  # a run died between giving its output the name and tidying up
+            shutil.copyfile(self._target, self._part)
+        else:
+            refuse_file(self._target, force=self._force)
+            write_bytes(self._begun, msgspec.json.encode(_Begun(self._key)), force=True)
+            self._part.touch()
 
     def _check(self) -> None:
         try:
@@ -168,7 +204,7 @@ class PartialOutput:
         """Add the texts and name the file; returns how many were added."""
         n_texts = 0
         try:
-            with self._part.open("ab") as sink:
+            with write_errors(self._part), self._part.open("ab") as sink:
                 for step in steps:
                     sink.write(b"".join(to_json(linked) + b"\n" for linked in step))
                     sink.flush()
@@ -178,8 +214,11 @@ class PartialOutput:
                 self._part.unlink()
                 self._begun.unlink()
             raise
-        self._part.replace(self._target)
-        self._begun.unlink()
+        with write_errors(self._part):
+            sync(self._part)
+            self._part.replace(self._target)
+            self._begun.unlink()
+            sync(self._target.parent)
         return n_texts
 
 

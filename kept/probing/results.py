@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kept.errors import EvaluationError
-from kept.files import write_whole
+from kg_loaders.writing import write_text
 
 Mode = Literal["weights", "graph"]
 """A model answers from its weights alone, or from a graph that it reads, too: never mixed."""
@@ -110,11 +110,14 @@ class ProbeResult:
         return {name: getattr(self, name) for name in names if name != "answers"}
 
 
-def write_answers(result: ProbeResult, path: Path) -> None:
-    """JSONL: the settings in the first line, then an answer a line; it appears when it is whole."""
+def write_answers(result: ProbeResult, path: Path, *, force: bool = False) -> None:
+    """JSONL: the settings in the first line, then an answer a line; it appears when it is whole.
+
+    `force` replaces a file that is there. Raises `WriteError`.
+    """
     lines = [result.settings(), *(dataclasses.asdict(answer) for answer in result.answers)]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    write_whole(path, text)
+    write_text(path, text, force=force)
 
 
 def read_answers(path: Path) -> ProbeResult:

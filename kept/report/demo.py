@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +37,7 @@ from kept.report.page import Section, embedded_page, page, picture, prose, table
 from kept.training.log import Reporter
 from kg_loaders import KnowledgeGraph, StoreError, atlas
 from kg_loaders.checks import Finding, check
+from kg_loaders.writing import write_json, write_text
 
 SHOWN = "Paris is the capital of France, and the Seine flows through it."
 
@@ -88,7 +88,7 @@ def run_demo(
         announce(f"    {name}: {score}")
     announce("3/5 one word-knowledge graph, drawn")
     drawn = _draw(graph, config)
-    (folder / "graph.html").write_text(drawn, encoding="utf-8")
+    write_text(folder / "graph.html", drawn, force=True)
     announce("4/5 training and asking every method, with controls")
     split, n_unusable = _split(graph, config)
     announce(f"    {split}")
@@ -114,7 +114,7 @@ def run_demo(
     values |= {"completion": to_json(comparison), "config": config.model_dump(mode="json")}
     if methods is not None and compared is not None:
         values["methods"] = methods_to_json(compared) | {"config": methods.model_dump(mode="json")}
-    results.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(results, values, force=True)
     report = folder / "report.html"
     sections = [
         _graph_section(graph, findings),
@@ -130,7 +130,7 @@ def run_demo(
         "A small world of real facts, a small language model, a few minutes of training: does "
         "knowledge in the input help to tell how two mentioned entities are related?"
     )
-    report.write_text(page("kept demo", lead, sections), encoding="utf-8")
+    write_text(report, page("kept demo", lead, sections), force=True)
     return DemoResult(report, results, compared)
 
 

@@ -27,11 +27,21 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
     )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="generator" content="kept">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
         f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p><nav>{links}</nav>\n'
         f"{body}</body></html>\n"
     )
+
+
+def is_kept_page(path: Path) -> bool:
+    """Whether a file is a page or picture of kept's, which a newer one may replace."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        start = file.read(1000)
+    return b'<meta name="generator" content="kept">' in start or b'class="kept graph"' in start
 
 
 def prose(text: str) -> str:

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from kept.errors import CheckpointError
-from kg_loaders.writing import sync
+from kg_loaders.writing import remove, whole_files, whole_folder
 
 FORMAT_VERSION = 1
 STATE, OPTIMISER, CHECKSUMS = "state.json", "optimiser.safetensors", "checksums.json"
@@ -77,18 +77,10 @@ def save_checkpoint(
     `CheckpointError` says what failed.
     """
     target = folder / f"step-{state.step:08d}"
-    partial = folder / f".{target.name}.partial"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _discard(partial)
-        partial.mkdir()
-        _write(partial, model, optimisers, state)
-        if target.exists():
-            _discard(target)
-        partial.rename(target)
-        sync(folder)
+        with whole_folder(target, kind="checkpoint", is_kind=_is_checkpoint, force=True) as part:
+            _write(part, model, optimisers, state)
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(partial, ignore_errors=True)  # the error below tells; this only frees room
         raise CheckpointError(
             f"{target} could not be written ({error}); older checkpoints are untouched, "
             "make room and resume"
@@ -100,17 +92,9 @@ def save_checkpoint(
 
 def publish_model(run_dir: Path, model: nn.Module) -> None:
     """Write the model's own files into `run_dir`, each replaced at once."""
-    partial = run_dir / ".model.partial"
     try:
-        _discard(partial)
-        model.save_pretrained(partial)  # type: ignore[operator]  # every encoder has it
-        for file in sorted(p for p in partial.rglob("*") if p.is_file()):
-            sync(file)
-            target = run_dir / file.relative_to(partial)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            file.replace(target)
-        shutil.rmtree(partial)
-        sync(run_dir)
+        with whole_files(run_dir) as part:
+            model.save_pretrained(part)  # type: ignore[operator]  # every encoder has it
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"the model could not be written to {run_dir}: {error}") from error
 
@@ -118,12 +102,12 @@ def publish_model(run_dir: Path, model: nn.Module) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Remove what a killed process had half written or half removed."""
     for leftover in sorted(folder.glob(".step-*")):
-        shutil.rmtree(leftover)
+        remove(leftover)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """Checkpoints by step, oldest first, unverified; half-written ones are not among them."""
-    return sorted(p for p in folder.glob("step-*") if p.is_dir() and p.name[5:].isdigit())
+    return sorted(p for p in folder.glob("step-*") if p.is_dir() and _is_checkpoint(p))
 
 
 def verify_checkpoint(path: Path) -> dict[str, Path]:
@@ -167,6 +151,10 @@ def load_checkpoint(
 
 
 # ---- writing -----------------------------------------------------------------------------------
+def _is_checkpoint(folder: Path) -> bool:
+    return folder.name[5:].isdigit()
+
+
 def _write(
     folder: Path, model: nn.Module, optimisers: Mapping[str, Optimizer], state: TrainState
 ) -> None:
@@ -184,8 +172,6 @@ def _write(
     }
     listed = _Checksums(format_version=FORMAT_VERSION, files=entries)
     (folder / CHECKSUMS).write_text(listed.model_dump_json(), encoding="utf-8")
-    for path in (*files, folder / CHECKSUMS, folder):
-        sync(path)
 
 
 def _flatten(

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from kept.files import write_whole
+from kg_loaders.writing import whole_file, write_errors, write_text
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
@@ -60,7 +60,7 @@ class RunLog:
 
     def __init__(self, path: Path, *, resume_step: int) -> None:
         kept = [row for row in read_log(path) if row["step"] <= resume_step]
-        write_whole(path, "".join(json.dumps(row) + "\n" for row in kept))
+        write_text(path, "".join(json.dumps(row) + "\n" for row in kept), force=True)
         self._path = path
 
     def step(self, record: StepRecord) -> None:
@@ -72,7 +72,7 @@ class RunLog:
         self._append({"kind": "evaluation", "step": step, "scores": scores})
 
     def _append(self, row: dict[str, Any]) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
+        with write_errors(self._path), self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
 
@@ -97,9 +97,8 @@ def draw_curves(log: Path, png: Path) -> None:
     if evaluations:
         scores = [row["scores"] for row in evaluations]
         _plot(axes[1], [row["step"] for row in evaluations], scores, "score")
-    beside = png.with_name(f".{png.name}.partial")
-    figure.savefig(beside, format="png", dpi=120)
-    beside.replace(png)
+    with whole_file(png, force=True) as part:
+        figure.savefig(part, format="png", dpi=120)
 
 
 def _plot(axis: Any, steps: list[int], values: list[dict[str, float]], unit: str) -> None:

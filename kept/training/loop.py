@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 import torch
-from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
 from kept.batches import KnowledgeBatch
 from kept.errors import (
     CheckpointError,
     ConfigError,
-    InUseError,
     TrainingError,
     UnfinishedError,
 )
@@ -49,6 +47,7 @@ from kept.training.optimisers import (
     sparse_parameters,
 )
 from kept.training.stream import BatchStream, PretrainingData, read_batches
+from kg_loaders.writing import claim
 
 Evaluate = Callable[[nn.Module, int], dict[str, float]]
 Stop = Literal["finished", "budget", "request"]
@@ -115,19 +114,16 @@ def train(
     `run_dir` receives `checkpoints/`, `log.jsonl`, `curves.png` and, at the end, the model's own
     files; the model is left in eval mode. `evaluate(model, step)` runs in eval mode every
     `evaluate_every` steps and at the end. `should_stop` is asked after each step. The process's own
-    torch RNG and thread count are left as found. Raises ConfigError, CheckpointError,
-    TrainingError.
+    torch RNG and thread count are left as found. Raises ConfigError, CheckpointError, TrainingError
+    and, when another process trains here, InUseError.
     """
     folder = Path(run_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / ".lock", timeout=0), process_settings(config):
-            run = _Run(model, data, config, folder, reporter)
-            with run.stages:
-                run.start(resume)
-                return run.to_the_end(evaluate, should_stop)
-    except Timeout as error:
-        raise InUseError(f"{folder} is in use by another training process") from error
+    with claim(folder / "checkpoints"), process_settings(config):
+        run = _Run(model, data, config, folder, reporter)
+        with run.stages:
+            run.start(resume)
+            return run.to_the_end(evaluate, should_stop)
 
 
 class _Run:

@@ -19,6 +19,7 @@ from kg_loaders.atlas.describe import describe, nameable
 from kg_loaders.atlas.tables import World, load, rows
 from kg_loaders.atlas.wording import Draft, Surfaces, Writer
 from kg_loaders.records import Triple
+from kg_loaders.writing import write_lines
 
 SENTENCES = {
     "country": 6, "city": 1, "river": 3, "mountain": 3, "person": 3, "literary work": 4,
@@ -235,7 +236,7 @@ def _write_json(path: Path, values: Iterable[object]) -> None:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    write_lines(path, (f"{line}\n".encode() for line in lines), force=True)
 
 
 if __name__ == "__main__":
