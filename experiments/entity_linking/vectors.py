@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.parts import SentenceEncoder
+from kg_loaders.writing import whole_file
 
 TEXTS_PER_BLOCK = 2048
 
@@ -71,9 +72,11 @@ class RememberedEncoder:
     def _write(self, keys: NDArray[np.uint64], vectors: NDArray[np.float32]) -> None:
         stem = f"{len(self._blocks):06d}-{os.getpid()}"  # no other process writes this one
         for kind, array in (("vectors", vectors), ("keys", keys)):
-            beside = self._folder / f".{stem}.{os.getpid()}.npy"
-            np.save(beside, array)
-            beside.replace(self._folder / f"{stem}.{kind}.npy")
+            with (
+                whole_file(self._folder / f"{stem}.{kind}.npy") as part,
+                part.open("wb") as sink,
+            ):
+                np.save(sink, array)
         self._scan()
 
     def _scan(self) -> None:

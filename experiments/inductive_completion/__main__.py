@@ -31,7 +31,7 @@ from kept.linking.sentences import HostSentenceEncoder
 from kept.objectives.described_triples import entity_text
 from kept.training.config import differences
 from kg_loaders import KnowledgeGraph
-from kg_loaders.writing import write_text
+from kg_loaders.writing import whole_file, write_text
 
 CODEX = "codex-s-unseen"
 HOST, N_PIECES = "minilm", 64
@@ -125,9 +125,8 @@ def text_vectors(graph: KnowledgeGraph, folder: Path) -> NDArray[np.float32]:
     if not path.is_file():
         print(f"encoding {len(texts)} texts", flush=True)
         vectors = HostSentenceEncoder(HOST, max_length=N_PIECES).encode(texts)
-        beside = path.with_suffix(".part.npy")
-        np.save(beside, vectors)
-        beside.rename(path)
+        with whole_file(path) as part, part.open("wb") as sink:
+            np.save(sink, vectors)
     found: NDArray[np.float32] = np.load(path)
     return found
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,9 +115,7 @@ def run_all(
                 found.append(_read(path, config))
                 continue
             result = run_one(world, config, knowledge, seed, folder, reporter)
-            partial = path.with_suffix(".partial")
-            write_text(partial, json.dumps(result) + "\n", force=True)
-            os.replace(partial, path)
+            write_text(path, json.dumps(result) + "\n")
             announce(f"{path.name}: accuracy {result['accuracy']:.4f}, {result['seconds']:.0f} s")
             found.append(result)
     return found

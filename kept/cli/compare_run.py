@@ -29,7 +29,7 @@ from kept.comparison.tables import (
 from kept.completion.method_comparison import method_names
 from kept.controls.conditions import Knowledge
 from kept.errors import ConfigError
-from kg_loaders.writing import WAIT_SECONDS, write_json, write_text
+from kg_loaders.writing import write_json, write_text
 
 
 def run(
@@ -67,9 +67,8 @@ def run(
         )
     command = " ".join(["kept", *sys.argv[1:]])
     if compared.rows:
-        shared = {"force": True, "wait": WAIT_SECONDS}  # another comparison may be at it
-        write_json(output / f"{experiment.name}.json", to_json(compared), **shared)
-        write_text(output / f"{experiment.name}.md", to_markdown(compared, command), **shared)
+        write_json(output / f"{experiment.name}.json", to_json(compared), force=True)
+        write_text(output / f"{experiment.name}.md", to_markdown(compared, command), force=True)
         for columns, cells in (
             (SCORES, score_cells(compared)),
             (VERDICTS, verdict_cells(compared)),

@@ -93,8 +93,9 @@ def run(
 ) -> None:
     """Ask, tell, write."""
     _require_mode(mode, show_asked, edits)
-    for name in () if output is None else (SCORES, *map(ANSWERS.format, MODES[mode])):
-        refuse_file(output / name, force=force)
+    if output is not None:
+        for name in (SCORES, *map(ANSWERS.format, MODES[mode])):
+            refuse_file(output / name, force=force)
     if threads is not None:
         torch.set_num_threads(threads)
     disable_progress_bar()

@@ -65,7 +65,7 @@ def test_fit_report_and_link(folder: Path, small_graph: KnowledgeGraph) -> None:
 
     again = run("calibrate", *told)
     assert again.exit_code == 1
-    assert "exists; choose another file" in again.output
+    assert "exists; choose another name" in again.output
     assert run("calibrate", *told, "--force").exit_code == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import kept.cli.link_run as link_command
 from entity_linking import read_jsonl
 from entity_linking.mentions import LinkedText
 from kept.cli import app
+from kept.linking.linkers import LinkerSettings, linker_key, open_graph
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
@@ -181,8 +183,69 @@ def test_resume_without_anything_begun(kg: Path, tmp_path: Path) -> None:
     assert run(notes, "--kg", kg, "-o", out, "--resume").exit_code == 0
     assert entities(out) == [("1", ["Q2"])]
     notes.write_text("", encoding="utf-8")
-    assert run(notes, "--kg", kg, "-o", out).exit_code == 0
+    for flag in ([], ["--resume"]):
+        again = run(notes, "--kg", kg, "-o", out, *flag)
+        assert again.exit_code == 1
+        assert "exists; choose another name, or replace it with --force" in again.output
+    assert run(notes, "--kg", kg, "-o", out, "--force").exit_code == 0
     assert entities(out) == []
+
+
+@pytest.mark.parametrize("flag", ["--force", "--resume"])
+def test_the_input_is_never_the_output(kg: Path, tmp_path: Path, flag: str) -> None:
+    notes, other = tmp_path / "notes.txt", tmp_path / "other.txt"
+    notes.write_text("In Bonn.", encoding="utf-8")
+    other.hardlink_to(notes)
+    for out in (notes, other):
+        told = run(notes, "--kg", kg, "-o", out, flag)
+        assert told.exit_code == 1
+        assert "is the input" in told.output
+    assert notes.read_text(encoding="utf-8") == "In Bonn."
+    linked = run(notes, "--kg", kg, "-o", tmp_path / "links.jsonl")
+    assert linked.exit_code == 0, linked.output
+    worse = tmp_path / "links.jsonl"
+    told = run("corrupt", worse, "-o", worse, "--drop", "1", "--force")
+    assert "is the input" in told.output
+    assert entities(worse) == [("1", ["Q2"])]
+
+
+@pytest.mark.parametrize("flag", ["--force", "--resume"])
+def test_two_processes_never_write_one_output(
+    kg: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    """The second is refused while the first is at it; it once published every text twice."""
+    notes, whole, out = (tmp_path / name for name in ("notes.txt", "whole.jsonl", "out.jsonl"))
+    notes.write_text("\n".join(LINES), encoding="utf-8")
+    assert run(notes, "--kg", kg, "-o", whole).exit_code == 0
+    stream, second = link_command.link_stream, []
+
+    def meets_another(*arguments: Any) -> Iterator[list[LinkedText]]:
+        monkeypatch.setattr(link_command, "link_stream", stream)
+        for step in stream(*arguments):
+            second.append(run(notes, "--kg", kg, "-o", out, flag))
+            yield step
+
+    monkeypatch.setattr(link_command, "link_stream", meets_another)
+    first = run(notes, "--kg", kg, "-o", out)
+    assert first.exit_code == 0, first.output
+    assert second
+    assert {result.exit_code for result in second} == {1}
+    assert all("is being written by another process" in result.output for result in second)
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_a_run_that_died_while_tidying_up(kg: Path, tmp_path: Path) -> None:
+    notes, out = tmp_path / "notes.txt", tmp_path / "out.jsonl"
+    notes.write_text("In Bonn.", encoding="utf-8")
+    assert run(notes, "--kg", kg, "-o", out).exit_code == 0
+    settings = LinkerSettings(kg=str(kg))
+    key = linker_key(settings, open_graph(settings))
+    (tmp_path / "out.jsonl.part.json").write_text(json.dumps({"linker": key}))
+    before = out.read_bytes()
+    result = run(notes, "--kg", kg, "-o", out, "--resume")
+    assert result.exit_code == 0, result.output
+    assert out.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["notes.txt", "out.jsonl"]
 
 
 def test_own_table_and_text_in_one_command(tmp_path: Path) -> None:

@@ -324,7 +324,9 @@ def test_the_command_says_what_it_wrote(tmp_path: Path, small_graph: KnowledgeGr
     assert "model.safetensors SHA-256 " in done.stdout
     again = run("colake", tmp_path / "release/model.bin", "-o", out, "--set", "heads=2")
     assert again.exit_code == 1
-    assert "already holds something" in again.stderr
+    assert "exists; choose another folder, or replace it with --force" in again.stderr
+    flags = ("--set", "heads=2", "--force")
+    assert run("colake", tmp_path / "release/model.bin", "-o", out, *flags).exit_code == 0
     assert [p.name for p in out.parent.iterdir()] == ["out"]
 
 

@@ -22,6 +22,7 @@ from kg_loaders import (
     load,
 )
 from kg_loaders.damage import DamagePolicy
+from kg_loaders.errors import ExistsError, WriteError
 from kg_loaders.export import export
 from kg_loaders.jsonl import read
 
@@ -35,6 +36,19 @@ def texts(draw: st.DrawFn) -> Text:
     count = draw(st.integers(0, 2**31 - 1)) if kind is TextKind.ALIAS else 0
     language = draw(st.sampled_from(["", "en", "zh-hant"]))
     return Text(draw(NODE), kind, draw(ANY), language, count, draw(st.booleans()))
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".jsonl", ".nt"])
+def test_a_file_there_is_replaced_with_force_alone(
+    small_graph: KnowledgeGraph, tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / f"x{suffix}"
+    path.write_text("mine")
+    with pytest.raises(ExistsError, match="--force"):
+        export(small_graph, path)
+    assert path.read_text() == "mine"
+    n_written = export(small_graph, path, force=True)
+    assert n_written == len(path.read_bytes().splitlines())
 
 
 @settings(deadline=None, max_examples=60)
@@ -84,7 +98,7 @@ def test_ntriples(tmp_path: Path) -> None:
 def test_failed_export_leaves_nothing(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="suffix must be one of"):
         export(small_graph, tmp_path / "x.doc")
-    with pytest.raises(SourceError, match="cannot be written"):
+    with pytest.raises(WriteError, match="there is no folder"):
         export(small_graph, tmp_path / "none" / "x.tsv")
     with pytest.raises(SourceError, match="cannot stand"):
         export(graph_from_records([Triple("a", "", "b")]), tmp_path / "x.tsv")

@@ -151,7 +151,7 @@ def test_refusals_are_one_line_and_exit_code_1(
     small_graph.save(tmp_path / "kg")
     (tmp_path / "empty").mkdir()
     for arguments, message in (
-        (("train", benchmark_folder, "-o", model), "exists already"),
+        (("train", benchmark_folder, "-o", model), "replace it with --force"),
         (("train", benchmark_folder, "-o", tmp_path / "x", "--scorer", "y"), "scorer 'y'"),
         (("train", tmp_path / "empty", "-o", tmp_path / "x"), "neither a graph folder"),
         (("eval", tmp_path / "kg", "-m", model), "id space"),

@@ -17,12 +17,12 @@ from kept.cli.compare_run import control_names
 from kept.comparison import compare as experiment_comparison
 from kept.comparison import runs as experiment_runs
 from kept.comparison.compare import compare, finished
-from kept.comparison.continued_pretraining import claimed
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.find import find_experiment
 from kept.comparison.runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
 from kept.comparison.tables import to_json, to_markdown
 from kept.errors import CheckpointError, ConfigError, EvaluationError
+from kg_loaders.writing import claim
 
 
 def test_runs_are_planned_seed_by_seed_the_baseline_first() -> None:
@@ -142,7 +142,8 @@ def test_what_another_process_is_at_is_asked_for_later(
     said: list[str] = []
     with ExitStack() as locks:
         for place in held:
-            locks.enter_context(claimed(place))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            locks.enter_context(claim(place))
 
         def announce(line: str) -> None:
             said.append(line)

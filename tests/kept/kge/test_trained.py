@@ -13,6 +13,7 @@ from kept.kge import SCORERS, RotatE, Scorer, TransE, make_scorer
 from kept.kge.splits import Splits
 from kept.kge.trained import check_splits, load_scorer, save_scorer
 from kg_loaders import GraphMismatchError, KnowledgeGraph, Triple, graph_from_records
+from kg_loaders.errors import ExistsError
 
 
 def make(name: str, graph: KnowledgeGraph) -> Scorer:
@@ -67,7 +68,7 @@ def test_a_flipped_byte_a_missing_file_and_an_existing_folder_are_errors(
 ):
     folder = tmp_path / "m"
     save_scorer(folder, make("complex", small_graph), small_graph, {})
-    with pytest.raises(CheckpointError, match="exists already"):
+    with pytest.raises(ExistsError, match="--force"):
         save_scorer(folder, make("complex", small_graph), small_graph, {})
     weights = bytearray((folder / "model.safetensors").read_bytes())
     weights[-1] ^= 1

@@ -143,7 +143,7 @@ def test_a_pickle_in_the_folder_is_never_read(
 
 def test_half_written_folders_are_no_checkpoints(tmp_path: Path) -> None:
     whole = save(tmp_path)
-    half = tmp_path / ".step-00000002.partial"
+    half = tmp_path / ".step-00000002.1.part"
     shutil.copytree(whole, half)
     (half / CHECKSUMS).unlink()
     assert list_checkpoints(tmp_path) == [whole]

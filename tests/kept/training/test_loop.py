@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from filelock import FileLock
 from stream_toy import ToyData
 from training_toy import ToyModel, toy_config, toy_model, weights_hash
 
@@ -19,6 +18,8 @@ from kept.training.checkpoint import list_checkpoints
 from kept.training.gradients import loss_norms, shared_parameters
 from kept.training.log import StepRecord, read_log
 from kept.training.loop import Resume, train
+from kg_loaders.errors import InUseError
+from kg_loaders.writing import claim
 
 
 class Watcher:
@@ -59,7 +60,9 @@ def test_killed_in_mid_epoch_and_in_a_save_it_resumes_to_the_same_weights(
     assert in_save.communicate()[0].split()[-1] == "8"
     assert in_save.returncode == -signal.SIGKILL
     left = sorted(path.name for path in (tmp_path / "cut/checkpoints").iterdir())
-    assert left == [".step-00000008.partial", "step-00000004"]
+    assert left == [
+        f".step-00000008.{in_save.pid}.part", ".step-00000008.lock", "step-00000004",
+    ]  # fmt: skip
     again = start("train_toy.py", tmp_path / "cut", "--resume", hash_seed=1)
     lines = again.communicate()[0].split("\n")
     assert lines[0].startswith("resumed from ")
@@ -266,7 +269,10 @@ def test_a_constant_schedule_can_be_prolonged_but_not_cut(tmp_path: Path) -> Non
 
 
 def test_two_processes_cannot_share_a_folder(tmp_path: Path) -> None:
-    with FileLock(tmp_path / ".lock"), pytest.raises(CheckpointError, match="is in use"):
+    with (
+        claim(tmp_path / "checkpoints"),
+        pytest.raises(InUseError, match="is being written by another process"),
+    ):
         run(tmp_path)
 
 

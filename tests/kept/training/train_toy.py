@@ -14,9 +14,9 @@ if __name__ == "__main__":
     from stream_toy import ToyData
     from training_toy import toy_config, toy_model, weights_hash
 
-    from kept.training import checkpoint
     from kept.training.log import StepRecord
     from kept.training.loop import Resume, train
+    from kg_loaders import writing
 
     class _Slow:
         """Prints each step, so that the test can kill in the middle, and waits a little."""
@@ -38,7 +38,7 @@ if __name__ == "__main__":
             if next(calls) == number:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        checkpoint.sync = sync
+        writing.sync = sync
 
     def main() -> None:
         parser = argparse.ArgumentParser()

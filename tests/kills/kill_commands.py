@@ -1,0 +1,218 @@
+"""The commands that are killed, on tiny inputs, and what must be true of them afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kill_harness import Death, Ended, run_child
+
+TIMES = re.compile(r"second|millisecond|peak_memory|cpu")
+"""Names of what no two runs have in common."""
+UNSTABLE = ("curves.png", "tiny.md")
+
+
+@dataclass(frozen=True)
+class Command:
+    """`arguments` and `again`, what goes on after a kill; OUT, IN and WORLD stand for folders.
+
+    `target` is the one output that must be old or whole at every moment ("" where it is a folder
+    that fills up). `before` puts into OUT what is there already.
+    """
+
+    name: str
+    arguments: Sequence[str]
+    again: Sequence[str]
+    target: str = ""
+    before: Callable[[Path, Path], None] = field(default=lambda world, out: None)
+
+
+def invoke(arguments: Sequence[str], places: dict[str, Path]) -> Callable[[], int]:
+    """The command line, in this process; returns its exit code."""
+
+    def work() -> int:
+        from kept.cli import app
+
+        told = [re.sub("|".join(places), lambda m: str(places[m[0]]), each) for each in arguments]
+        try:
+            app(told, standalone_mode=True)
+        except SystemExit as ended:
+            return int(ended.code or 0)
+        return 0
+
+    return work
+
+
+# ---- what a folder holds -------------------------------------------------------------------------
+def content(folder: Path) -> dict[str, str]:
+    """Of every file its digest, of JSON without times; hidden ones too."""
+    return {
+        path.relative_to(folder).as_posix(): "folder" if path.is_dir() else _digest(path)
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def _digest(path: Path) -> str:
+    if path.name in UNSTABLE:
+        return "there"
+    raw = path.read_bytes()
+    if path.suffix in (".json", ".jsonl") and path.name != "tokenizer.json":
+        try:
+            rows = (
+                [json.loads(line) for line in raw.splitlines()]
+                if (path.suffix == ".jsonl")
+                else json.loads(raw)
+            )
+        except ValueError:
+            return f"not JSON: {hashlib.sha256(raw).hexdigest()}"
+        raw = json.dumps(_timeless(rows), sort_keys=True).encode()
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _timeless(inner)
+            for key, inner in value.items()
+            if not TIMES.search(key) and key != "sha256" and key != "files"
+        } | ({"files": sorted(value["files"])} if isinstance(value.get("files"), dict) else {})
+    return [_timeless(inner) for inner in value] if isinstance(value, list) else value
+
+
+# ---- one trial -----------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Trials:
+    """A command with its world; `whole` is what a run that nobody kills leaves."""
+
+    command: Command
+    world: Path
+    folder: Path
+
+    def reference(self) -> tuple[Ended, dict[str, str], dict[str, str]]:
+        """The unkilled run, what was there before it and what it leaves."""
+        out = self._fresh()
+        before = content(out)
+        ended = run_child(self._work(self.command.arguments, out), out)
+        assert ended.code == 0, ended.output
+        return ended, before, content(out)
+
+    def trial(self, death: Death, before: dict[str, str], whole: dict[str, str]) -> str:
+        """Kill, look, go on, look again; returns what was there in between."""
+        out = self._fresh()
+        killed = run_child(self._work(self.command.arguments, out), out, death)
+        where = f"{self.command.name}, {death} ({killed.events[-1]})"
+        assert killed.code is None, f"{where} was not reached:\n{killed.output}"
+        between = content(out)
+        state = self._state(between, before, whole, where)
+        resumed = run_child(self._work(self.command.again, out), out)
+        done = state == "whole" and "exists" in resumed.output
+        assert resumed.code == 0 or done, f"{where}: cannot go on:\n{resumed.output}"
+        after = content(out)
+        different = {name for name in {*after, *whole} if after.get(name) != whole.get(name)}
+        assert not different, f"{where}, then: {sorted(different)}"
+        return state
+
+    def _state(
+        self, between: dict[str, str], before: dict[str, str], whole: dict[str, str], where: str
+    ) -> str:
+        target = self.command.target
+
+        def seen(found: dict[str, str]) -> dict[str, str]:
+            return {k: v for k, v in found.items() if k == target or k.startswith(f"{target}/")}
+
+        if not target:
+            return "whole" if between == whole else "unfinished"
+        for name, wanted in (("whole", whole), ("old", before)):
+            if seen(between) == seen(wanted):
+                return name
+        raise AssertionError(f"{where}: neither old nor whole: {sorted(seen(between))}")
+
+    def _fresh(self) -> Path:
+        out = self.folder / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        self.command.before(self.world, out)
+        return out
+
+    def _work(self, arguments: Sequence[str], out: Path) -> Callable[[], int]:
+        return invoke(arguments, {"OUT": out, "WORLD": self.world})
+
+
+# ---- the world and the commands ------------------------------------------------------------------
+def make_world(folder: Path, graph: Any) -> None:
+    """Files of a graph, texts, a host, an annotated task and an experiment; done in a child."""
+    from test_finetune_command import rows
+    from tiny_pretraining import write_everything
+
+    config = write_everything(folder, graph)
+    training = config["training"] | {"steps": 2, "checkpoint_steps": 1, "checkpoint_seconds": None}
+    (folder / "pretrain.yaml").write_text(yaml.safe_dump(config | {"training": training}))
+    (folder / "t.tsv").write_text("a\tr\tb\nb\tr\tc\nbroken\nc\ts\ta\n")
+    (folder / "labels.tsv").write_text("a\tAnna\nb\tBert\nc\tCarla\n")
+    lines = [f"Paris and Germany, number {number}." for number in range(20)]
+    (folder / "notes.txt").write_text("\n".join(lines))
+    for name, opening in (("train", "the"), ("dev", "old")):
+        told = [json.dumps(row) for row in rows(graph, opening)]
+        (folder / f"{name}.txt").write_text("\n".join(told))
+    stage = {key: training[key] for key in ("steps", "batch_size", "checkpoint_seconds")}
+    stage |= {"learning_rate": 0.01, "checkpoint_steps": 1}
+    task = {
+        "task": "relation", "format": "wiki80", "train": "train.txt", "dev": "dev.txt",
+        "kg": "kg", "host": str(folder / "host"), "markers": "none", "training": stage,
+    }  # fmt: skip
+    experiment = {
+        "name": "tiny", "task": task, "methods": {"kbert": {}},
+        "pretraining": {"text": "text.jsonl", "n_texts": 8, "training": stage},
+        "published": [{"system": "X", "metric": "accuracy", "value": 0.5, "where": "nowhere"}],
+        "differs": "Everything.",
+    }  # fmt: skip
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(experiment))
+
+
+def _old_graph(world: Path, out: Path) -> None:
+    shutil.copytree(world / "kg", out / "kg")
+
+
+def _half_linked(world: Path, out: Path) -> None:
+    lines = (world / "links.jsonl").read_bytes().splitlines(keepends=True)
+    (out / "links.jsonl.part").write_bytes(b"".join(lines[:7]) + lines[7][:20])
+    shutil.copy(world / "part.json", out / "links.jsonl.part.json")
+
+
+BUILD = (
+    "kg", "build", "WORLD/t.tsv", "--labels", "WORLD/labels.tsv", "--quarantine", "OUT/bad",
+    "-o", "OUT/kg",
+)  # fmt: skip
+LINK = ("link", "WORLD/notes.txt", "--kg", "WORLD/kg", "-o", "OUT/links.jsonl")
+PRETRAIN = ("pretrain", "-c", "WORLD/pretrain.yaml", "-o", "OUT/run")
+FINETUNE = (
+    "finetune", "--task", "relation", "--format", "wiki80", "--train", "WORLD/train.txt",
+    "--dev", "WORLD/dev.txt", "--kg", "WORLD/kg", "--method", "kbert", "--host", "WORLD/host",
+    "--steps", "2", "--batch-size", "4", "--threads", "1", "--set", "training.checkpoint_steps=1",
+    "--set", "training.checkpoint_seconds=null", "-o", "OUT/run",
+)  # fmt: skip
+COMPARE = (
+    "compare", "--task", "WORLD/tiny.yaml", "--data", "WORLD", "-o", "OUT/runs", "--seeds", "1",
+    "--controls", "off", "--threads", "1",
+)  # fmt: skip
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command("build", BUILD, (*BUILD, "--force"), "kg"),
+        Command("build --force", (*BUILD, "--force"), (*BUILD, "--force"), "kg", _old_graph),
+        Command("link", LINK, (*LINK, "--resume"), "links.jsonl"),
+        Command(
+            "link --resume", (*LINK, "--resume"), (*LINK, "--resume"), "links.jsonl", _half_linked
+        ),
+        Command("pretrain", PRETRAIN, (*PRETRAIN, "--resume")),
+        Command("finetune", FINETUNE, (*FINETUNE, "--resume")),
+        Command("compare", COMPARE, COMPARE),
+    )
+}
