@@ -4,7 +4,8 @@ An event is whatever Python says to its audit hooks, and `fsync`, about a path b
 folder: opening for writing, making, renaming, linking, removing. `Death.torn` cuts what was being
 written last to half before it dies, as a write in native code may be cut that no hook sees.
 
-Children are forked from a process that has imported everything: a trial costs what the command does.
+Children are forked from a process that has imported everything, so that a trial costs no more than
+the command does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,9 +109,7 @@ def run_child(work: Callable[[], int], root: Path, death: Death | None = None) -
             try:
                 _Watch(root, death, tell).start()
                 code = work()
-            except BaseException:
-                import traceback
-
+            except BaseException:  # noqa: BLE001  # told, and the child ends with 99
                 traceback.print_exc()
             finally:
                 sys.stdout.flush()
