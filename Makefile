@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: venv demo demo-methods test test-long check bench wheel-test clean
+.PHONY: venv demo demo-methods test test-long kill check bench wheel-test clean
 
 venv: .venv/installed
 
@@ -25,6 +25,10 @@ test: venv
 # The property tests alone, with examples of their own each time, and twenty times as many.
 test-long: venv
 	$(BIN)/pytest -q -m hypothesis --hypothesis-profile=long
+
+# Each command killed at every file-system event, and gone on with; takes an hour.
+kill: venv
+	KEPT_KILL_STRIDE=1 $(BIN)/pytest -q -s tests/kills
 
 check: venv
 	$(BIN)/ruff check .

@@ -175,6 +175,8 @@ def compare(
                     time.sleep(POLL_SECONDS)
                 continue
             clock.took(time.monotonic() - started)
+        elif found is not None:
+            runs.tidy(key)
         n_busy = 0
         if found is None:
             missing.append(str(key))

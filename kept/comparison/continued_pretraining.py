@@ -67,6 +67,8 @@ class FirstStage:
             if (place / "tokenizer_config.json").exists() or self._train(
                 plan, texts, described, place, reporter, should_stop
             ):
+                if (place / "checkpoints").exists():  # a kill in between costs room, not the stage
+                    shutil.rmtree(place / "checkpoints")
                 return place
         return None
 
@@ -98,7 +100,6 @@ class FirstStage:
         write_json(place / "stage.json", described, force=True)
         with whole_files(place) as part:  # now the stage is whole
             hosts.load_tokenizer(self.config.host).save_pretrained(part)
-        shutil.rmtree(place / "checkpoints")
         return True
 
     def encoder(self) -> KnowledgeEncoder:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +54,7 @@ from kept.pretraining.data import linked_entities
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
+from kg_loaders.errors import InUseError
 from kg_loaders.writing import WAIT_SECONDS, claim, sync, write_errors
 
 RECORDS = "runs.jsonl"
@@ -160,6 +162,14 @@ class ExperimentRuns:
         """
         with claim(self.folder / self.name(key)):
             return self.record(key) or self._run(key)
+
+    def tidy(self, key: RunKey) -> None:
+        """Take away what a process left that died after it had recorded the run."""
+        with suppress(InUseError):  # then there is one that is at it
+            with claim(self.folder / self.name(key)) as place:
+                _leave(place)
+            with claim(self.folder / RECORDS):
+                pass
 
     def _run(self, key: RunKey) -> RunRecord | None:
         settings = self.settings(key)

@@ -77,7 +77,7 @@ def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
         raise RuntimeError("cut")
 
     with pytest.raises(RuntimeError, match="cut"):
-        write_jsonl(texts(), path)  # type: ignore[arg-type]
+        write_jsonl(texts(), path, force=True)  # type: ignore[arg-type]
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
 

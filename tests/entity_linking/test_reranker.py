@@ -28,6 +28,7 @@ from entity_linking.scorers.reranker import (
     with_gold,
 )
 from kg_loaders import KnowledgeGraph
+from kg_loaders.errors import ExistsError
 
 SCORERS: dict[str, Scorer] = {"prior": PriorScorer(), "rough": PriorScorer(floor=0.2)}
 QUICK = RerankSettings(epochs=20, learning_rate=0.03, hidden=4, mentions_per_step=64)
@@ -119,11 +120,12 @@ def test_save_open_same_scores(model: Reranker, tmp_path: Path) -> None:
     assert flat(again.scores(texts)) == flat(model.scores(texts))
     assert again.record == model.record
     assert Reranker.scorer_names(tmp_path / "model") == ("prior", "rough")
-    with pytest.raises(LinkIndexError, match="already"):
+    with pytest.raises(ExistsError, match="--force"):
         model.save(tmp_path / "model")
     model.save(tmp_path / "model", force=True)
     (tmp_path / "other").mkdir()
-    with pytest.raises(LinkIndexError, match="no re-ranker"):
+    (tmp_path / "other" / "mine").touch()
+    with pytest.raises(ExistsError, match="no re-ranker"):
         model.save(tmp_path / "other", force=True)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model", "other"]
 
