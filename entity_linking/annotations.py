@@ -15,6 +15,7 @@ Our own format is a JSON object a line:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,8 @@ from kg_loaders.repeated_keys import repeats_fault
 from kg_loaders.writing import write_lines
 
 WHOLE_FILE_BYTES = 1 << 32
+
+_ITEM = re.compile("Q[0-9]+")
 
 Row = TypeVar("Row")
 Example = TypeVar("Example")
@@ -287,7 +290,7 @@ def _from_elevant(article: _ElevantArticle) -> TypedText:
         if not 0 <= start < end <= len(article.text):
             raise LinkingError(f"span {start} to {end} is not in the text")
         if first <= start and end <= last:
-            is_item = label.entity_id[:1] == "Q" and label.entity_id[1:].isdigit()
+            is_item = bool(_ITEM.fullmatch(label.entity_id))
             link = gold_link(start - first, end - first, label.entity_id if is_item else None)
             labels.append((link, tuple(name for name in label.type.split("|") if name)))
     labels.sort(key=lambda pair: pair[0].mention)

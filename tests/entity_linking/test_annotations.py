@@ -214,3 +214,12 @@ def test_elevant_benchmarks(
     assert (len(texts), len(entities) - entities.count(None), entities.count(None)) == (
         n_texts, n_items, n_other,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["Q", "Q\u0661", "Q\u00b2", "Q1_0", "q1", "<NIL>"])
+def test_what_is_no_item_of_wikidata_is_nil(tmp_path: Path, name: str) -> None:
+    labels = [{"span": [0, 5], "entity_id": name}, {"span": [6, 10], "entity_id": "Q12"}]
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"id": 1, "text": "Paris 1999", "labels": labels}))
+    (linked,) = read_elevant(path, DamageReport())
+    assert [link.entity for link in linked.links] == [None, "Q12"]

@@ -16,7 +16,7 @@ from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.report import _published, differences
 from kept.comparison.requested import ASKED, AskedRow, read_asked, remember
 from kept.comparison.runs import ExperimentRuns, RunKey, planned
-from kept.comparison.tables import conditions, to_markdown
+from kept.comparison.tables import conditions, score_cells, to_markdown
 from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
 from kept.evaluation.statistics import holm
@@ -115,6 +115,43 @@ def test_one_text_asked_twice_is_one_group_also_in_runs_stored_before(
     path.write_text(text.replace('"index": 0,', '"index": 80,'), encoding="utf-8")
     with pytest.raises(CheckpointError, match="answers item 80, but 80 are asked"):
         finished(runs)
+
+
+def test_what_no_run_could_read_is_wrong_in_an_official_comparison(
+    examples: list[RelationExample], world: KnowledgeGraph, tmp_path: Path
+) -> None:
+    rows = [wiki80_row(example) for example in examples[::3][:N]]
+    root = tmp_path / "data"
+    root.mkdir()
+    world.save(root / "kg")
+    task = experiment_of("x").task | {"format": "tacred", "keep_repeats": True}
+    tokens = [
+        {"token": r["token"], "relation": "a", "subj_start": 0, "subj_end": 0, "obj_start": 1,
+         "obj_end": 1} for r in rows
+    ]  # fmt: skip
+    for name in ("dev", "train"):
+        (root / f"{name}.txt").write_text(json.dumps(tokens), encoding="utf-8")
+    experiment = Experiment(name="cut", task=task, methods={"kbert": {}}, metric="official")
+    runs = ExperimentRuns(experiment, root, tmp_path / "runs")
+    for key in (RunKey("none", "off", 0), RunKey("kbert", "true", 0)):
+        write_run(runs, key, ["a"] * 3)  # what is right of N: the rest was cut off
+        path = runs.folder / "runs.jsonl"
+        path.write_text(path.read_text().replace('"n_asked":3', f'"n_asked":{N}'))
+    compared = finished(runs)
+    recall = 3 / N
+    for row in compared.rows:
+        assert row.pooled.estimate == row.seeds[0] == pytest.approx(2 * recall / (1 + recall))
+        assert (row.n, row.n_asked) == (3, N)
+    assert compared.baseline == 1.0  # the majority needs to read nothing
+    told = to_markdown_scores(compared)
+    assert f"3 of {N}" in told
+    assert f"{N - 3} items whose targets were cut off with their texts count as wrong." in (
+        conditions(compared)
+    )
+
+
+def to_markdown_scores(compared: Compared) -> str:
+    return "\n".join(" | ".join(cells) for cells in score_cells(compared))
 
 
 def say(compared: Compared) -> tuple[list[tuple[str, Knowledge, int]], str]:
