@@ -3,7 +3,8 @@
 KeptError
 ├── BatchError       (ValueError)   a KnowledgeBatch or word-knowledge graph breaks an invariant
 ├── ConfigError      (ValueError)   configuration: all faults at once, each with its field
-│   └── NoControlError              a control that shows a model what the true graph shows
+│   ├── NoControlError              a control that shows a model what the true graph shows
+│   └── NoKnowledgeError            a method that would read the graph gets nothing from it
 ├── HostError        (ValueError)   a host model that a method cannot take
 ├── CheckpointError  (ValueError)   a checkpoint that is missing, cut, altered or of another graph
 ├── EvaluationError  (ValueError)   a metric asked of data on which it means nothing
@@ -29,6 +30,10 @@ class ConfigError(KeptError, ValueError):
 
 class NoControlError(ConfigError):
     """A control that shows a model just what the true graph shows."""
+
+
+class NoKnowledgeError(ConfigError):
+    """A method that would read the graph gets nothing from it."""
 
 
 class HostError(KeptError, ValueError):

@@ -78,6 +78,8 @@ def run(
                 table.add_row(*line)
             console.print(table)
         echo(f"tables in {output / experiment.name}.md, values in .json beside it")
+    for caution in compared.cautions:
+        echo(f"warning: {caution}")
     for name, why in compared.left_out.items():
         echo(f"left out: {name}: {why}")
     if compared.missing:

@@ -49,6 +49,10 @@ def run(
         console.print(str(made.data))
         for warning in made.facts.get("warnings", ()):
             console.print(f"warning: {warning}")
+        for name, found in made.coverage.items():
+            console.print(f"{name}: {found}")
+        for line in made.cautions:
+            console.print(f"warning: {line}")
         result = _train(made, output, how, console)
         if result.stopped == "finished":
             _score(made, output)
@@ -96,7 +100,8 @@ def _line(name: str, found: dict[str, Any], knowledge: str) -> str:
     base = found["baseline"]
     return (
         f"{name}: {', '.join(shown)} over {found['n_scored']} of {found['n_asked']}; majority "
-        f"{base['accuracy']['estimate']:.4f} / {base['micro']['f1']:.4f}; knowledge {knowledge}"
+        f"{base['accuracy']['estimate']:.4f} / {base['micro']['f1']:.4f}; "
+        f"{_knowledge(knowledge, found['coverage'])}"
     )
 
 
@@ -110,5 +115,12 @@ def _correlations(name: str, found: dict[str, Any], knowledge: str) -> str:
     base = found["baseline"]["mean_squared_error"]["estimate"]
     return (
         f"{name}: {', '.join(shown)} over {found['n_scored']} of {found['n_asked']}; mean of "
-        f"training: 0, 0, {base:.4f}; knowledge {knowledge}"
+        f"training: 0, 0, {base:.4f}; {_knowledge(knowledge, found['coverage'])}"
     )
+
+
+def _knowledge(knowledge: str, coverage: dict[str, Any]) -> str:
+    share = coverage["shares"]["read"]
+    if share is None:
+        return f"knowledge {knowledge}: words alone are shown, no graph is read here"
+    return f"knowledge {knowledge}, read in {share:.1%} of the texts"

@@ -14,11 +14,12 @@ from kept.cli.training_run import asked_to_stop, read_run, run_folder, tell
 from kept.hosts import load_tokenizer
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
+from kept.pretraining.data import WordGraphData
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
-from kg_loaders.writing import whole_files, write_text
+from kg_loaders.writing import whole_files, write_json, write_text
 
-CONFIG_FILE = "pretrain.json"
+CONFIG_FILE, COVERAGE_FILE = "pretrain.json", "coverage.json"
 
 
 def run(
@@ -51,6 +52,8 @@ def _train(
     disable_progress_bar()
     model, data = assemble(config)
     console.print(str(data))
+    if isinstance(data, WordGraphData):
+        _tell_coverage(data, output, console)
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
         if not list_checkpoints(output / "checkpoints"):
             write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
@@ -67,3 +70,12 @@ def _train(
         )
         model.encoder.save_trained_parts(output)
         return result
+
+
+def _tell_coverage(data: WordGraphData, output: Path, console: TerminalConsole) -> None:
+    """In how many texts the graph is read: on the screen, and in a file of the run."""
+    console.print(str(data.coverage))
+    for line in data.cautions:
+        console.print(f"warning: {line}")
+    found = data.coverage.as_json() | {"objectives": data.shares_read}
+    write_json(output / COVERAGE_FILE, found, force=True)

@@ -21,13 +21,14 @@ from kept.comparison.judging import Judge
 from kept.comparison.requested import AskedRow, read_asked, remember
 from kept.comparison.runs import ExperimentRuns, RunKey, planned, read_records
 from kept.controls.conditions import KNOWLEDGE, Knowledge
-from kept.errors import ConfigError, EvaluationError, NoControlError
+from kept.errors import ConfigError, EvaluationError, NoControlError, NoKnowledgeError
 from kept.evaluation.paired import (
     difference_interval,
     score_interval,
     swap_test,
 )
 from kept.evaluation.statistics import Interval, holm, seed_interval, verdict
+from kept.graphs.coverage import caution
 from kept.methods import BASELINE, METHODS
 from kept.randomness import generator
 from kept.training.log import Reporter
@@ -97,8 +98,9 @@ class ComparedPair:
 class Compared:
     """Everything that tables and reports read.
 
-    `missing`: runs there was no time for. `left_out`: runs that would be no control, with why.
-    `baseline`: the majority's score. `n_regrouped`: runs that were stored with other groups.
+    `missing`: runs there was no time for. `left_out`: runs that would be no control, or get nothing
+    from the graph, with why. `baseline`: the majority's score. `n_regrouped`: runs that were stored
+    with other groups.
     """
 
     experiment: Experiment
@@ -108,6 +110,21 @@ class Compared:
     left_out: Mapping[str, str]
     baseline: float | None
     n_regrouped: int = 0
+
+    def coverage(self, name: str, knowledge: str = "true") -> dict[str, Any] | None:
+        """`Coverage.as_json` of what a row was asked; None where its run is of before there was."""
+        for row in self.rows:
+            if (row.method, row.knowledge) == (name, knowledge):
+                scores: Mapping[str, Any] = row.record.scores[self.experiment.asked]
+                return scores.get("coverage")
+        return None
+
+    @property
+    def cautions(self) -> list[str]:
+        """A line for every row with true knowledge that reads the graph in a low share."""
+        names = [row.method for row in self.rows if row.knowledge == "true"]
+        lines = (caution(self.coverage(n), self.experiment.title(n)) for n in names)
+        return [line for line in lines if line is not None]
 
     def conclusion(self, name: str) -> str:
         """What the pairs of a method say together: is it better, and is it what the facts say?"""
@@ -145,7 +162,8 @@ def compare(
     """Run what is not done, seed by seed, and compare what is there.
 
     On `should_stop` what is running is left at a checkpoint; the same call goes on. Several
-    processes may share a folder: what another is at is asked for again later.
+    processes may share a folder: what another is at is asked for again later. A row that gets
+    nothing from the graph is left out, with the reason; NoKnowledgeError where every one does.
     """
     runs = ExperimentRuns(experiment, root, folder, reporter, should_stop)
     asked = {name: AskedRow(tuple(controls), seeds) for name in (BASELINE, *methods)}
@@ -164,7 +182,7 @@ def compare(
             started = time.monotonic()
             try:
                 found = runs.run(key)
-            except NoControlError as error:
+            except (NoControlError, NoKnowledgeError) as error:
                 left_out.setdefault(key.method, {})[key.knowledge] = str(error)
                 continue
             except InUseError:
@@ -184,8 +202,17 @@ def compare(
             done[key] = found
     asked |= {n: dataclasses.replace(asked[n], left_out=why) for n, why in left_out.items()}
     remember(folder, experiment.name, asked)
+    _require_any(methods, left_out)
     done = {key: done[key] for key in keys if key in done}
     return summarise(runs, done, missing, _named(left_out))
+
+
+def _require_any(methods: Sequence[str], left_out: Mapping[str, Mapping[Knowledge, str]]) -> None:
+    """Raise NoKnowledgeError where no row but the baseline gets anything from the graph."""
+    rows = [name for name in methods if name != BASELINE]
+    nothing = [f"{name}: {why}" for name in rows if (why := left_out.get(name, {}).get("true"))]
+    if rows and len(nothing) == len(rows):
+        raise NoKnowledgeError(f"no method gets anything from the graph. {'; '.join(nothing)}")
 
 
 def finished(runs: ExperimentRuns) -> Compared:

@@ -86,9 +86,10 @@ class FirstStage:
             torch.manual_seed(torch_seed(plan.training.seed, "initial weights", "heads"))
             objectives = objectives_of(self.name, self.knowledge)
             model = KnowledgeForPreTraining.of(encoder, objectives)
+        data = self.data(texts())
         ended = train(
             model,
-            self.data(texts()),
+            data,
             plan.training,
             place,
             reporter=reporter,
@@ -97,7 +98,8 @@ class FirstStage:
         )
         if ended.stopped != "finished":
             return False
-        write_json(place / "stage.json", described, force=True)
+        read = {"coverage": data.coverage.as_json(), "objectives_read": data.shares_read}
+        write_json(place / "stage.json", described | read, force=True)
         with whole_files(place) as part:  # now the stage is whole
             hosts.load_tokenizer(self.config.host).save_pretrained(part)
         return True
@@ -130,6 +132,7 @@ class FirstStage:
             view=view_for(chosen, graph, tokenizer, config.view or {}),
             objectives=objectives_of(self.name, self.knowledge),
             require_links=self.knowledge != "off",
+            require_read=self.knowledge == "true",
         )
 
     def _controlled(self) -> KnowledgeGraph:

@@ -244,6 +244,7 @@ def _caution(compared: Compared) -> list[str]:
     if compared.missing:
         notes.append(verdict(f"Not finished: {'; '.join(compared.missing)}"))
     notes += [verdict(f"Left out: {name}: {why}") for name, why in compared.left_out.items()]
+    notes += [verdict(f"Low coverage: {line}.") for line in compared.cautions]
     return notes
 
 

@@ -11,25 +11,33 @@ import msgspec
 from kept.comparison.compare import Compared, ComparedRow
 from kept.comparison.experiment import Experiment
 from kept.evaluation.statistics import Interval
+from kept.graphs.coverage import COLUMN, cell
 
-SCORES = ("method", "knowledge", "score", "95 % interval", "seeds", "mean over seeds", "n")
+SCORES = (
+    "method", "knowledge", "score", "95 % interval", "seeds", "mean over seeds", "n", COLUMN,
+)  # fmt: skip
 SHARES = (
     "method", "knowledge", "accuracy", "micro P", "R", "F1", "macro P", "R", "F1",
-    "95 % interval of the score",
+    "95 % interval of the score", COLUMN,
 )  # fmt: skip
-PAIRS = ("method", "against", "difference", "95 % interval", "p", "p (Holm)", "verdict")
-VERDICTS = ("method", "score", "against none", "verdict")
+PAIRS = ("method", "against", "difference", "95 % interval", "p", "p (Holm)", "verdict", COLUMN)
+VERDICTS = ("method", "score", "against none", "verdict", COLUMN)
 COSTS = (
     "method", "knowledge", "parameters added", "trained", "steps", "mentions in the graph",
     "with facts", "ms a sentence", "seconds",
 )  # fmt: skip
+COVERAGE = (
+    "Beside each row: in how many of the asked samples a link leads to an entity of its graph, "
+    "such an entity has a fact, both ends of the question have one, and the method reads anything "
+    "of the graph at all; a score moves by no more than the last."
+)
 PUBLISHED = ("system", "metric", "value", "where it stands")
 
 
 def score_cells(compared: Compared) -> list[list[str]]:
     """The scores; the majority's answer first."""
     base = compared.baseline
-    first = [] if base is None else [["majority", "—", f"{base:.3f}", "", "", "", ""]]
+    first = [] if base is None else [["majority", "—", f"{base:.3f}", "", "", "", "", ""]]
     return first + [
         [
             compared.experiment.title(row.method),
@@ -41,6 +49,7 @@ def score_cells(compared: Compared) -> list[list[str]]:
             if row.over_seeds is None
             else f"{row.over_seeds.estimate:.3f} ({_interval(row.over_seeds)})",
             str(row.n) if row.n == row.n_asked else f"{row.n} of {row.n_asked}",
+            cell(compared.coverage(row.method, row.knowledge)),
         ]
         for row in compared.rows
     ]
@@ -61,6 +70,7 @@ def share_cells(compared: Compared) -> list[list[str]]:
                 for a, b in paths
             ),
             _interval(row.pooled),
+            cell(compared.coverage(row.method, row.knowledge)),
         ]
         for row in compared.rows
         if not _is_copy(row)
@@ -78,6 +88,7 @@ def pair_cells(compared: Compared) -> list[list[str]]:
             f"{pair.p:.4f}",
             f"{pair.holm:.4f}",
             pair.in_words,
+            cell(compared.coverage(pair.method)),
         ]
         for pair in compared.pairs
     ]
@@ -92,6 +103,7 @@ def verdict_cells(compared: Compared) -> list[list[str]]:
             f"{row.pooled.estimate:.3f}",
             f"{base[row.method].estimate:+.3f}" if row.method in base else "",
             compared.conclusion(row.method),
+            cell(compared.coverage(row.method)),
         ]
         for row in compared.rows
         if row.knowledge == "true"
@@ -124,7 +136,7 @@ def to_markdown(compared: Compared, command: str) -> str:
         f"# {experiment.name}\n\n`{command}`\n",
         conditions(compared) + "\n",
         *([f"**Not finished:** {'; '.join(compared.missing)}.\n"] if compared.missing else []),
-        "## Verdict\n\n" + markdown(VERDICTS, verdict_cells(compared)),
+        "## Verdict\n\n" + markdown(VERDICTS, verdict_cells(compared)) + _cautions(compared),
         "## Scores\n\n" + markdown(SCORES, score_cells(compared)),
         "## Shares, means over seeds\n\n" + markdown(SHARES, share_cells(compared)),
         "## Differences, true knowledge minus the other\n\n"
@@ -134,7 +146,7 @@ def to_markdown(compared: Compared, command: str) -> str:
     ]
     if compared.left_out:
         lines = "\n".join(f"- {name}: {why}" for name, why in compared.left_out.items())
-        parts.insert(-1, f"## Left out: no control for the method\n\n{lines}\n")
+        parts.insert(-1, f"## Left out\n\n{lines}\n")
     return "\n".join(parts)
 
 
@@ -147,9 +159,13 @@ def conditions(compared: Compared) -> str:
         "pooled; p: randomisation over groups; both hold for these seeds. The mean over seeds has "
         f"Student's interval. {_regrouped(compared)}"
         "No graph holds a triple between two entities that dev or test ask about. "
-        f"{_first_stage(compared)} A verdict needs interval and test at 5 %, p with Holm's "
-        "correction."
+        f"{_first_stage(compared)} {COVERAGE} A verdict needs interval and test at 5 %, p with "
+        "Holm's correction."
     )
+
+
+def _cautions(compared: Compared) -> str:
+    return "".join(f"\n**Low coverage:** {line}.\n" for line in compared.cautions)
 
 
 def _cut_off(compared: Compared) -> str:
@@ -190,6 +206,10 @@ def to_json(compared: Compared) -> dict[str, Any]:
         "experiment": compared.experiment.model_dump(mode="json"),
         "rows": msgspec.to_builtins(list(compared.rows)),
         "pairs": [msgspec.to_builtins(p) | {"verdict": p.in_words} for p in compared.pairs],
+        "coverage": {
+            f"{row.method}, knowledge {row.knowledge}": compared.coverage(row.method, row.knowledge)
+            for row in compared.rows
+        },
         "verdicts": {
             row.method: compared.conclusion(row.method)
             for row in compared.rows

@@ -106,7 +106,8 @@ class Outcome:
     sentences that brought an entity to the method, and all mentions. `added`: parameters beside the
     host's (the encoder's, the pre-training heads'); `trained`: those that move, by stage.
     `milliseconds`: the model's time for a sentence in a batch of 32, median. `is_baseline`: without
-    knowledge this method is the baseline itself and was not trained again.
+    knowledge this method is the baseline itself and was not trained again. `coverage`: by setting,
+    `kept.graphs.coverage.Coverage.as_json`; None in files of before it was recorded.
     """
 
     method: str
@@ -119,6 +120,7 @@ class Outcome:
     milliseconds: float
     seconds: tuple[float, float]
     is_baseline: bool = False
+    coverage: dict[str, dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +190,7 @@ class MethodRuns:
             trained=trained,
             milliseconds=milliseconds,
             seconds=(_seconds(folder / "pretraining"), _seconds(folder / "finetuning")),
+            coverage={key: data.coverage.as_json() for key, data in asked.items()},
         )
 
     def is_baseline(self, name: str) -> bool:
@@ -228,6 +231,8 @@ class MethodRuns:
                 encoder, task.head, self.labels, problem_type=SINGLE, **options
             )
         data = self._data(name, knowledge, self.train, asked=False)
+        if knowledge == "true":
+            data.require_read("the training sentences", is_linked=False, needs_facts=True)
         return model if self._train(model, data, "finetuning", folder) else None
 
     def _train(self, model: Any, data: Any, stage: str, folder: Path) -> bool:
@@ -264,6 +269,7 @@ class MethodRuns:
             view=chosen.view.of(graph, self.tokenizer),
             objectives=objectives_of(name, knowledge),
             require_links=knowledge != "off",
+            require_read=knowledge == "true",
         )
 
     def _data(

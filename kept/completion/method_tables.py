@@ -9,9 +9,10 @@ import msgspec
 
 from kept.completion.method_comparison import Difference, MethodComparison, Row
 from kept.completion.method_runs import Outcome
+from kept.graphs.coverage import COLUMN, cell
 from kept.methods import title
 
-SCORES = ("method", "knowledge", "accuracy", "95 % interval", "n")
+SCORES = ("method", "knowledge", "accuracy", "95 % interval", "n", COLUMN)
 DIFFERENCES = ("method", "against", "accuracy difference", "95 % interval", "p", "verdict")
 COSTS = (
     "method", "knowledge", "parameters added (encoder + pre-training heads)",
@@ -24,6 +25,7 @@ LOSSES = ("method", "knowledge", "loss", "first steps", "last steps", "")
 def score_cells(rows: Sequence[Row], outcomes: Sequence[Outcome] = ()) -> list[list[str]]:
     """Cells of the table of scores; runs that are the baseline itself say so."""
     same = {(o.method, o.knowledge) for o in outcomes if o.is_baseline}
+    covered = {(o.method, o.knowledge): o.coverage or {} for o in outcomes}
     return [
         [
             row.method if row.knowledge is None else title(row.method),
@@ -31,6 +33,9 @@ def score_cells(rows: Sequence[Row], outcomes: Sequence[Outcome] = ()) -> list[l
             f"{row.accuracy.estimate:.3f}",
             f"{row.accuracy.low:.3f} to {row.accuracy.high:.3f}",
             str(row.n),
+            ""
+            if row.knowledge is None
+            else cell(covered.get((row.method, row.knowledge), {}).get(row.setting)),
         ]
         for row in rows
     ]

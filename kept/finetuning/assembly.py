@@ -39,7 +39,7 @@ from kept.datasets.formats import (
     some_of,
 )
 from kept.encoders.base import KnowledgeEncoder
-from kept.errors import ConfigError
+from kept.errors import ConfigError, NoKnowledgeError
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, pair_ids, prepared, require_difference
 from kept.finetuning.joining import FurtherSets, keep_apart, with_further
@@ -48,8 +48,8 @@ from kept.finetuning.scores import Baseline
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import View
 from kept.heads.model import KnowledgeForTask
-from kept.methods import Method, method, method_of
-from kept.pretraining.assembly import builder_for, view_for
+from kept.methods import Method, method, method_of, title
+from kept.pretraining.assembly import builder_for, made_beforehand, view_for
 from kept.randomness import torch_seed
 from kg_loaders import KnowledgeGraph
 
@@ -70,8 +70,13 @@ def assemble(
     no fact of their pairs stays in the graph. A control that shows the model nothing else than the
     true graph is refused, unless `is_pretrained_control`: the model was pre-trained under it.
     `trained` is the folder of a run of this configuration that has ended: its model is taken.
+    Raises `NoKnowledgeError` where the method reads nothing of the graph in a set; not with
+    knowledge off, whose purpose it is, nor for a model that is `trained`.
     """
     task = TASKS[config.task]
+    is_untrained = trained is None and _is_untrained(config)
+    if is_untrained and config.knowledge != "off":
+        raise NoKnowledgeError(_untrained(config))
     whole = KnowledgeGraph.open(config.kg)
     clean, facts = read_sets(config, whole, hidden)
     sets, facts["link_errors"] = spoilt_sets(clean, config.link_errors, whole, config.control_seed)
@@ -113,16 +118,42 @@ def assemble(
         train=train,
         asked={name: maker.data(sets[name], None) for name in _asked(sets)},
         baseline=Baseline.of(sets["train"], task.problem_type),
-        facts=facts | {"n_train_skipped": train.skipped, "labels": labels},
+        facts=facts
+        | {
+            "n_train_skipped": train.skipped,
+            "labels": labels,
+            "coverage": {"train": train.coverage.as_json()},
+        },
         asked_with=maker.spoilt(clean),
         asked_like=maker.asked,
     )
+    if trained is None:
+        for name, data in {"train": train, **run.asked}.items():
+            maker.require_read(name, clean[name], data)
     is_free = is_pretrained_control or (train.view.reads_graph and not config.model)
+    is_free = is_free or (is_untrained and config.knowledge == "off")
     if config.knowledge != "true" and not is_free:
         view = view_for(chosen, clear, tokenizer, options)
         true = dataclasses.replace(maker, graph=clear, view=view, others=None, knowledge="true")
         require_difference(train, true.data(sets["train"], train.labels), config.knowledge)
     return with_further(run, maker, further, is_trained=trained is not None)
+
+
+def _is_untrained(config: FinetuneConfig) -> bool:
+    """Whether a new encoder would have its knowledge from pre-training that it has not had."""
+    given = config.adapters or config.options.get("adapters_from")
+    is_new = config.model is None and not given
+    return is_new and method(config.method or "").reads != "links"
+
+
+def _untrained(config: FinetuneConfig) -> str:
+    name = config.method or ""
+    adapters = ", or adapters that were trained (--adapter DIR)" if name == "kadapter" else ""
+    return (
+        f"{title(name)} reads the graph in pre-training alone, and a new encoder has had none: "
+        f"knowledge {config.knowledge} would be none. Pre-train it (kept pretrain --method {name}) "
+        f"and give its folder (--model DIR){adapters}; or say --knowledge off, as it is"
+    )
 
 
 def _read_further(config: FinetuneConfig, graph: KnowledgeGraph) -> list[FurtherSets]:
@@ -168,7 +199,21 @@ class _Maker:
         """Further examples as those of an asked set, the run's link errors among them."""
         config, sets = self.config, {"asked": list(examples)}
         sets, _ = spoilt_sets(sets, config.link_errors, self.whole, config.control_seed)
-        return self.data(sets["asked"], None)
+        made = self.data(sets["asked"], None)
+        self.require_read("what is asked", examples, made)
+        return made
+
+    def require_read(self, name: str, clean: Sequence[TaskExample], made: TaskData) -> None:
+        """Raise `NoKnowledgeError` where nothing of the graph is read in a set.
+
+        `clean` are its examples before any link was spoilt on purpose.
+        """
+        config = self.config
+        if config.knowledge == "off":
+            return
+        data = self.data(clean, None) if config.link_errors.share else made
+        brought = config.model or made_beforehand(config.options)
+        data.require_read(name, is_linked=config.link, needs_facts=not brought)
 
     def spoilt(
         self, clean: Mapping[str, Sequence[TaskExample]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -28,6 +28,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
 from kept.heads.model import head_kind
 from kept.methods import method
+from kept.pretraining.assembly import made_beforehand
 from kept.pretraining.config import absolute
 from kept.training.config import RunConfig, TrainConfig
 
@@ -128,7 +129,7 @@ class FinetuneConfig(RunConfig):
                 f"adapters know what they were trained on, whatever knowledge={self.knowledge!r} "
                 "takes away; give adapters trained on such a graph as kg"
             )
-        if self.knowledge != "true" and (given := _made_beforehand(self.options)):
+        if self.knowledge != "true" and (given := made_beforehand(self.options)):
             faults.append(
                 f"options {given} bring what was made beforehand, whatever "
                 f"knowledge={self.knowledge!r} takes away; leave them out"
@@ -178,15 +179,6 @@ class FinetuneConfig(RunConfig):
         if Path(self.host).is_dir():
             update["host"] = str(Path(self.host).resolve())
         return self.model_copy(update=update)
-
-
-def _made_beforehand(options: Mapping[str, Any]) -> list[str]:
-    """Options of an encoder that bring vectors, or a graph of their own."""
-    found = ["vectors"] if options.get("vectors") is not None else []
-    kars = [kar for kar in options.get("kars", ()) if isinstance(kar, Mapping)]
-    return found + sorted(
-        {f"kars.{n}" for kar in kars for n in ("kg", "vectors_from") if kar.get(n)}
-    )
 
 
 def contradictions(config: FinetuneConfig) -> Iterator[str]:

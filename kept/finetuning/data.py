@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +25,7 @@ from kept.datasets.formats import TaskExample
 from kept.errors import NoControlError
 from kept.finetuning.markers import MARKERS, mark_targets
 from kept.graphs.builder import BuilderConfig, Exclusion, join_words
+from kept.graphs.coverage import Coverage, coverage_of, require_read
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
@@ -128,6 +130,37 @@ class TaskData:
             digest.update(words.ids.tobytes())
         return digest.hexdigest()
 
+    @cached_property
+    def coverage(self) -> Coverage:
+        """In how many examples the method has anything of the graph to read."""
+        texts, targets = self._texts, [example.targets for example in self.examples]
+        has_two = self.problem_type != TAGGING and all(len(found) == 2 for found in targets)
+        return coverage_of(
+            texts,
+            linked_entities(texts, self.graph)[0],
+            self.graph,
+            targets=targets if has_two and targets else None,
+            exclude=self._hidden,
+            is_read=self._is_read if self.view.reads_graph else None,
+        )
+
+    def require_read(self, of: str, *, is_linked: bool, needs_facts: bool) -> None:
+        """Raise `NoKnowledgeError` where a view that reads the graph shows nothing of it."""
+        require_read(
+            self.coverage, self._texts, self.graph, self.view, of=of, is_linked=is_linked,
+            needs_facts=needs_facts,
+        )  # fmt: skip
+
+    @property
+    def _texts(self) -> list[LinkedText]:
+        return [example.linked for example in self.examples]
+
+    def _is_read(self, index: int) -> bool:
+        """Whether the view shows something of the graph in an example of which nothing is left out
+        by chance."""
+        drawn = self._joined(index, 0, 0, dataclasses.replace(self.builder, drop_probability=0.0))
+        return self.view.brings_knowledge(drawn, self.view(drawn))
+
     def n_nodes(self, index: int) -> int:
         """An upper bound for example `index` in every epoch."""
         return int(self._bounds[index])
@@ -147,12 +180,17 @@ class TaskData:
 
     def drawn(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
         """The word-knowledge graph of example `index`, before the view."""
+        return self._joined(index, epoch, seed, self.builder)
+
+    def _joined(
+        self, index: int, epoch: int, seed: int, builder: BuilderConfig
+    ) -> WordKnowledgeGraph:
         return join_words(
             self.examples[index].linked,
             self._words[index],
             self.graph,
             generator=generator(seed, "graph", epoch, index),
-            config=self.builder,
+            config=builder,
             exclude=self._hidden[index],
         )
 
@@ -183,8 +221,7 @@ class TaskData:
         return {"node_labels": at_nodes}
 
     def _node_bounds(self) -> NDArray[np.int64]:
-        texts = [example.linked for example in self.examples]
-        entities, link_offsets = linked_entities(texts, self.graph)
+        entities, link_offsets = linked_entities(self._texts, self.graph)
         n_words = np.array([len(words.ids) for words in self._words], np.int64)
         return node_bounds(entities, link_offsets, n_words, self.graph, self.builder, self.view)
 

@@ -103,7 +103,8 @@ def run_fewshot(
     }
     return {
         "name": config.name, "n_asked": len(labels), "skipped": data.skipped,
-        "n_relations": len(set(labels)), "trained": config.trained, **made.facts, "scores": found,
+        "n_relations": len(set(labels)), "trained": config.trained, **made.facts,
+        "coverage": made.facts["coverage"] | {"novel": data.coverage.as_json()}, "scores": found,
     }  # fmt: skip
 
 

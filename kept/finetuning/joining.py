@@ -82,7 +82,12 @@ def with_further(
             train=train,
             asked=sets,
             baseline=Baseline.of(each.sets["train"], problem_type),
-            facts=each.facts | {"n_train_skipped": train.skipped, "labels": labels},
+            facts=each.facts
+            | {
+                "n_train_skipped": train.skipped,
+                "labels": labels,
+                "coverage": {"train": train.coverage.as_json()},
+            },
             asked_with=own.spoilt(each.sets),
             task=number,
         )

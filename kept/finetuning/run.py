@@ -23,6 +23,7 @@ from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData
 from kept.finetuning.multitask import TaskMixture
 from kept.finetuning.scores import Answers, Baseline, scores
+from kept.graphs.coverage import Coverage, caution
 from kept.heads.model import MULTI, REGRESSION, TAGGING, KnowledgeForTask
 from kept.randomness import generator
 
@@ -63,6 +64,22 @@ class FinetuneRun:
         given = [weight for weight in weights if weight is not None]
         mixing = 1.0 if config.mixing is None else config.mixing
         return TaskMixture(parts, weights=given or None, mixing=mixing)
+
+    @property
+    def coverage(self) -> dict[str, Coverage]:
+        """By set, those of further tasks as `NAME/train`: in how many texts the graph is read."""
+        sets = {"train": self.train, **self.asked}
+        for name, run in self.further.items():
+            sets |= {f"{name}/train": run.train}
+        return {name: data.coverage for name, data in sets.items()}
+
+    @property
+    def cautions(self) -> list[str]:
+        """A line for every set of which the method reads the graph in a low share."""
+        if self.config.knowledge == "off":
+            return []
+        lines = (caution(found.as_json(), name) for name, found in self.coverage.items())
+        return [line for line in lines if line is not None]
 
     def evaluate(self, model: torch.nn.Module, step: int) -> dict[str, float]:
         """Scores on dev while training, and the weights of mixed layers."""
@@ -115,6 +132,7 @@ class FinetuneRun:
             "n_scored": len(data),
             "skipped": data.skipped,
             "n_with_labels_unseen_in_training": n_unknown,
+            "coverage": data.coverage.as_json(),
         }
         return predicted, counts | made[0] | {"baseline": made[1]}
 

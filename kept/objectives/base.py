@@ -8,6 +8,7 @@ dataclass of options, an `Objective` (a module with the heads and the losses) an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -55,9 +56,11 @@ class Preparation(ABC):
     Draws come only from the generator given, so that a sample depends on (seed, epoch, index)
     alone and a batch's own draws on (seed, step).
     `pairing`: samples must be pairs of texts, of this kind, with their class in `pair_labels`.
+    `remedy`: what to do where `share_read` is 0.
     """
 
     pairing: ClassVar[Pairing | None] = None
+    remedy: ClassVar[str] = ""
 
     @classmethod
     @abstractmethod
@@ -68,6 +71,14 @@ class Preparation(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """Changes whenever a sample could."""
+
+    def share_read(self, texts: Sequence[NDArray[np.int64]]) -> float | None:
+        """The share of samples, or of entities, that the objective learns from; None where it reads
+        nothing of the graph beside what the view shows.
+
+        `texts`: the entities of each text's links, -1 for one outside the graph.
+        """
+        return None
 
     def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         """One sample (a batch of one, unpadded) with this objective's labels."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -19,12 +20,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, TripleBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
+from kept.graphs.coverage import look
+from kept.graphs.naming import is_named
 from kept.kge.scorers import SCORERS, SCORES, transe_score
 from kept.kge.training import contrast
 from kept.objectives.base import Objective, Preparation, World
@@ -225,6 +229,10 @@ class KnowledgeEmbeddingPreparation(Preparation):
     """Gives each batch its triples. Abstract in its `field`: the first or the second of a batch."""
 
     field: ClassVar[str]
+    remedy = (
+        "no entity of a triple has a description or a name to be read; build the graph with them "
+        "(kept kg build … --descriptions FILE, --labels FILE)"
+    )
 
     def __init__(
         self,
@@ -248,6 +256,16 @@ class KnowledgeEmbeddingPreparation(Preparation):
         if options.id_space_hash is not None:
             graph.require_id_space(options.id_space_hash, of="the objective's relation table")
         return cls(options, graph, world.tokenizer)
+
+    def share_read(self, texts: Sequence[NDArray[np.int64]]) -> float | None:
+        """The share of the triples' entities that have a description, or words for a name."""
+        ids = np.unique(self.graph.triples[:, [0, 2]])
+        n, n_read = look(np.ones(len(ids), np.bool_), lambda i: self._is_told(int(ids[i])))
+        return n_read / n
+
+    def _is_told(self, entity: int) -> bool:
+        described = self.options.read != "label" and self.graph.description(entity) is not None
+        return described or is_named(self.graph, entity)
 
     @property
     def fingerprint(self) -> str:

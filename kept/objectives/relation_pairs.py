@@ -9,6 +9,7 @@ Axis legend: batch, chosen (samples that have a pair), relation, width.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -23,6 +24,7 @@ from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.kadapter import KAdapter
 from kept.errors import BatchError
+from kept.graphs.coverage import look
 from kept.layers.spans import target_states
 from kept.objectives.adapter_features import AdapterFeatures, features_for, keep_initialisation
 from kept.objectives.base import Objective, Preparation, World
@@ -48,12 +50,23 @@ class RelationPairsPreparation(Preparation):
     A text without any such pair is kept with the label IGNORE.
     """
 
+    remedy = (
+        "no text mentions two entities that a triple of the graph joins; give texts about pairs of "
+        "its entities (linked with this graph), or a graph with triples between those of the texts"
+    )
+
     def __init__(self, graph: KnowledgeGraph) -> None:
         self.graph = graph
 
     @classmethod
     def of(cls, options: RelationPairsOptions, world: World) -> Self:
         return cls(world.graph)
+
+    def share_read(self, texts: Sequence[NDArray[np.int64]]) -> float | None:
+        """The share of texts two of whose mentions a triple joins."""
+        may_be = np.array([(entities >= 0).sum() > 1 for entities in texts], np.bool_)
+        n, n_read = look(may_be, lambda i: len(joined_pairs(texts[i], self.graph)) > 0)
+        return n_read / n if n else 0.0
 
     @property
     def fingerprint(self) -> str:

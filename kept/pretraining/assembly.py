@@ -62,7 +62,7 @@ def _texts(
     objectives: Objectives,
 ) -> WordGraphData:
     texts, documents = read_texts(config.text)
-    return WordGraphData(
+    data = WordGraphData(
         texts,
         graph,
         tokenizer,
@@ -70,6 +70,17 @@ def _texts(
         view=view_for(chosen, graph, tokenizer, config.view),
         objectives=objectives,
         documents=documents,
+    )
+    data.require_read(needs_facts=config.start_from is None and not made_beforehand(config.options))
+    return data
+
+
+def made_beforehand(options: Mapping[str, Any]) -> list[str]:
+    """Options of an encoder that bring vectors, or a graph of their own."""
+    found = ["vectors"] if options.get("vectors") is not None else []
+    kars = [kar for kar in options.get("kars", ()) if isinstance(kar, Mapping)]
+    return found + sorted(
+        {f"kars.{n}" for kar in kars for n in ("kg", "vectors_from") if kar.get(n)}
     )
 
 

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 
 from entity_linking.mentions import LinkedText
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
-from kept.errors import ConfigError
+from kept.errors import ConfigError, NoKnowledgeError
 from kept.graphs.builder import BuilderConfig, join_words
+from kept.graphs.coverage import LOW_SHARE, Coverage, caution, coverage_of, require_read
 from kept.graphs.views import View
 from kept.graphs.words import PairTemplate, Words, encode_words, join_texts
 from kept.objectives.base import Preparation, World
@@ -39,7 +41,8 @@ class WordGraphData:
     (`Preparation.pairing`), sample i is a pair around text i, drawn anew in every epoch;
     `documents` are the numbers of texts that belong together, in order (all, if absent).
     Raises `ConfigError` when no link leads into `graph`, unless `require_links` is false (a control
-    without knowledge), and `HostError` for a slow tokenizer.
+    without knowledge); `NoKnowledgeError` where view or objective read nothing of it, unless
+    `require_read` is false (a control that may leave nothing); `HostError` for a slow tokenizer.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class WordGraphData:
         objectives: Mapping[str, Mapping[str, Any]],
         documents: Sequence[int] | None = None,
         require_links: bool = True,
+        require_read: bool = True,
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
         self._word_pad_id = int(tokenizer.pad_token_id)
@@ -83,6 +87,8 @@ class WordGraphData:
             of_pairs=self._pairs is not None,
         )
         self._fingerprint = self._hash()
+        if require_links and require_read:
+            self.require_read(needs_facts=False)
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -98,6 +104,56 @@ class WordGraphData:
     def fingerprint(self) -> str:
         """SHA-256 over graph, word pieces, links, view and every option."""
         return self._fingerprint
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """In how many texts the method has anything of the graph to read in its input."""
+        is_read = self._is_read if self.view.reads_graph else None
+        return coverage_of(self._texts, self._entities, self.graph, is_read=is_read)
+
+    @cached_property
+    def shares_read(self) -> dict[str, float]:
+        """By objective that reads the graph itself: the share of what it is given to learn from."""
+        texts = np.split(self._entities, self._link_offsets[1:-1])
+        found = {name: p.share_read(texts) for name, p in self.preparations.items()}
+        return {name: share for name, share in found.items() if share is not None}
+
+    @property
+    def cautions(self) -> list[str]:
+        """A line for the view, and for every objective, that reads the graph in a low share."""
+        of_view = caution(self.coverage.as_json(), "texts")
+        return [*([of_view] if of_view else [])] + [
+            f"objective {name} learns from {share:.1%} of what it is given; below {LOW_SHARE:.0%} "
+            "little of the graph can be learned"
+            for name, share in self.shares_read.items()
+            if share < LOW_SHARE
+        ]
+
+    def require_read(self, *, needs_facts: bool) -> None:
+        """Raise `NoKnowledgeError` where the view, or an objective, reads nothing of the graph.
+
+        `needs_facts` False: what an entity brings does not come from the graph's triples.
+        """
+        require_read(
+            self.coverage, self._texts, self.graph, self.view, of="the texts",
+            needs_facts=needs_facts,
+        )  # fmt: skip
+        for name, share in self.shares_read.items():
+            if not share:
+                raise NoKnowledgeError(
+                    f"objective {name} gets nothing from {self.graph}: "
+                    f"{self.preparations[name].remedy}"
+                )
+
+    def _is_read(self, index: int) -> bool:
+        drawn = join_words(
+            self._texts[index],
+            self._words_of(index),
+            self.graph,
+            generator=generator(0, "coverage", index),
+            config=dataclasses.replace(self.builder, drop_probability=0.0),
+        )
+        return self.view.brings_knowledge(drawn, self.view(drawn))
 
     def frequencies(self) -> NDArray[np.float64]:
         """How often each entity is linked, `[entity row]`; special rows 0."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from kept.batches import KnowledgeBatch
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import BatchError
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kg_loaders import KnowledgeGraph
@@ -24,11 +24,16 @@ class View(ABC):
     """Abstract: what a method sees of a word-knowledge graph. Must pickle cheaply.
 
     `reads_candidates`: links must keep their candidates. `reads_graph`: False where a batch holds
-    the words alone, so that a text can be encoded without any graph.
+    the words alone, so that a text can be encoded without any graph. `remedy`: what to do where
+    texts have links and the graph has facts of them, and the view shows nothing of either.
     """
 
     reads_candidates: ClassVar[bool] = False
     reads_graph: ClassVar[bool] = True
+    remedy: ClassVar[str] = (
+        "links and facts are there, but the settings leave nothing of them: see the sizes under "
+        "`graph` (max_neighbours, max_nodes, max_words) and the options under `view`"
+    )
 
     @classmethod
     @abstractmethod
@@ -51,6 +56,16 @@ class View(ABC):
         words = np.flatnonzero(graph.kinds == NodeKind.WORD)[: len(trunk)]
         found[words] = trunk[: len(words)]
         return found
+
+    def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
+        """Whether `batch`, this view of `graph`, holds anything of the knowledge graph.
+
+        By default a node that is no word, or an entity beside words or among candidates.
+        """
+        if bool((batch.node_kinds != NodeKind.WORD).any()):
+            return True
+        beside = (batch.entity_ids, batch.candidate_ids)
+        return any(ids is not None and bool((ids >= N_SPECIAL_ROWS).any()) for ids in beside)
 
     @property
     def fingerprint(self) -> str:

@@ -30,6 +30,7 @@ from transformers import PreTrainedTokenizerBase
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.errors import BatchError, ConfigError, HostError
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
+from kept.graphs.naming import is_named
 from kept.graphs.views.base import View, row, weights_of, words_of
 from kg_loaders import KnowledgeGraph
 
@@ -62,6 +63,12 @@ class KBERTView(View):
     RELATION or ENTITY. With `weigh_links` a branch weighs as much as the link it hangs at is sure.
     Objectives and tasks about words therefore touch the trunk alone.
     """
+
+    remedy = (
+        "facts are written as words, and none that may be shown is about a thing with a name; "
+        "build the graph with names (kept kg build … --labels FILE, --relation-labels FILE), or "
+        "see graph.max_neighbours, view.max_branches, view.max_pieces and view.max_nodes"
+    )
 
     def __init__(
         self,
@@ -173,6 +180,16 @@ class KBERTView(View):
         brought = [float(sure[b.anchor]) for b in kept for _ in b.pieces]
         weights = torch.tensor([[1.0] * words.node_ids.shape[1] + brought])
         return dataclasses.replace(batch, node_weights=weights)
+
+    def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
+        """Whether a branch names something in words; an identifier such as Q142 says nothing."""
+        if not bool((batch.node_kinds == NodeKind.ENTITY).any()):
+            return False
+        _, entities = _mentions(graph)
+        facts = _facts(graph, entities)
+        shown = {(e, fact) for e in facts for fact in facts[e][: self.max_branches]}
+        others = {tail if head == entity else head for entity, (head, _, tail) in shown}
+        return any(is_named(self._graph, other) for other in others)
 
     def pieces(self, kind: NodeKind, node: int) -> Pieces:
         """The word pieces of a relation's or an entity's label, read as within a sentence."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiny_task_files import relation_examples, write_task_file
 from typer.testing import CliRunner
 
 from kept.cli import app
@@ -21,7 +22,15 @@ from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.find import find_experiment
 from kept.comparison.runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
 from kept.comparison.tables import to_json, to_markdown
-from kept.errors import CheckpointError, ConfigError, EvaluationError
+from kept.errors import (
+    CheckpointError,
+    ConfigError,
+    EvaluationError,
+    NoControlError,
+    NoKnowledgeError,
+)
+from kept.finetuning.assembly import assemble
+from kept.finetuning.config import FinetuneConfig
 from kg_loaders.writing import claim
 
 
@@ -176,16 +185,91 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     alone = experiment.model_copy(update={"pretraining": None})
+    trained = ExperimentRuns(experiment, experiment_root, tmp_path).run(RunKey("kepler", "true", 0))
+    assert trained is not None
+    model = tmp_path / "pretrained" / trained.costs["pretraining"]
+    run = ExperimentRuns(alone, experiment_root, tmp_path)
+    config = run.config(RunKey("kepler", "shuffled", 0)).model_dump()
+    given = FinetuneConfig.read(None, config | {"model": model, "method": None})
+    with pytest.raises(NoControlError, match="it would be no control"):
+        assemble(given)
+    # what is not trained before has nothing to take away: every kind of knowledge is left out
     compared = compare(
         alone,
         root=experiment_root,
         folder=tmp_path,
-        methods=["kepler"],
+        methods=["kepler", "kbert"],
         controls=["shuffled"],
         seeds=1,
     )
-    assert list(compared.left_out) == ["kepler, knowledge shuffled"]
-    assert "no control" in compared.left_out["kepler, knowledge shuffled"]
+    assert list(compared.left_out) == ["kepler, knowledge true", "kepler, knowledge shuffled"]
+    for why in compared.left_out.values():
+        assert "reads the graph in pre-training alone" in why
+    assert {row.method for row in compared.rows} == {"none", "kbert"}
+    assert finished(run).left_out == compared.left_out
+    page = to_markdown(compared, "kept compare")
+    assert "## Left out\n\n- kepler, knowledge true: KEPLER reads the graph in pre-training" in page
+
+
+def test_rows_that_get_nothing_from_the_graph_are_left_out_and_all_of_them_stop(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    bare = experiment.task | {"format": "semeval"}  # its texts bring no link
+    for name in ("train", "dev"):
+        write_task_file(tmp_path / f"{name}.txt", "semeval", relation_examples()[:60])
+    bare |= {name: str(tmp_path / f"{name}.txt") for name in ("train", "dev")}
+    bare |= {"keep_repeats": True}
+    given: dict[str, Any] = {
+        "experiment": experiment.model_copy(update={"task": bare}),
+        "root": experiment_root, "folder": tmp_path, "controls": ["off", "shuffled"], "seeds": 1,
+    }  # fmt: skip
+    with pytest.raises(NoKnowledgeError, match=r"no method gets anything .*kbert: nothing of"):
+        compare(**given, methods=["none", "kbert"])
+    compared = compare(**given, methods=["none", "kbert", "kepler"])
+    assert list(compared.left_out) == ["kbert, knowledge true", "kbert, knowledge shuffled"]
+    assert "`link: true`" in compared.left_out["kbert, knowledge true"]
+    told = {(row.method, row.knowledge) for row in compared.rows}
+    assert ("kepler", "true") in told
+
+
+def test_every_table_tells_the_coverage_and_an_old_run_tells_none(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {
+        "root": experiment_root, "folder": tmp_path, "methods": ["none", "kbert"],
+        "controls": ["off"], "seeds": 1,
+    }  # fmt: skip
+    compared = compare(experiment, **given)
+    found = compared.coverage("kbert")
+    assert found is not None
+    shares = [found["shares"][name] for name in ("link", "fact", "both_facts", "read")]
+    assert shares[:2] == [1.0, 1.0]
+    assert 0 < shares[3] < 1  # a town is no head: K-BERT is shown no fact of it
+    own = " / ".join(f"{100 * share:.1f}" for share in shares)
+    page = to_markdown(compared, "kept compare")
+    for heading in ("Verdict", "Scores", "Shares, means over seeds", "Differences"):
+        part = page.partition(f"## {heading}")[2].partition("\n## ")[0]
+        assert "samples with link / fact / both facts / read" in part
+        assert own in part, heading
+    assert to_json(compared)["coverage"]["kbert, knowledge true"] == found
+    assert "Low coverage" not in page
+
+    path = tmp_path / RECORDS
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        if record["method"] == "kbert":
+            record["scores"]["dev"]["coverage"]["shares"]["read"] = 0.04
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    low = compare(experiment, **given)
+    assert "**Low coverage:** K-BERT: the graph is read in 4.0% of the" in to_markdown(low, "x")
+    for record in records:  # as a run of before it was recorded
+        del record["scores"]["dev"]["coverage"], record["scores"]["coverage"]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    old = compare(experiment, **given)
+    assert [row.record.run for row in old.rows] == [row.record.run for row in compared.rows]
+    assert old.cautions == []
+    page = to_markdown(old, "kept compare")
+    assert page.count("not recorded") == 1 + 3 + 2 + 1
 
 
 def test_a_variant_is_a_row_of_its_own_under_its_own_name(

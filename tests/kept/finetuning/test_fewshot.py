@@ -10,7 +10,7 @@ import pytest
 from tiny_task_files import write_task_file
 
 from entity_linking.relations import RelationExample
-from kept.errors import ConfigError, EvaluationError, UnfinishedError
+from kept.errors import ConfigError, EvaluationError, NoKnowledgeError, UnfinishedError
 from kept.finetuning import fewshot
 from kept.finetuning.data import TaskData
 from kept.finetuning.fewshot import FewshotConfig, episode_accuracies, run_fewshot
@@ -125,7 +125,8 @@ def test_novel_examples_are_shown_as_an_asked_set_is(
     for name, part in (("all", examples), ("novel", examples[:90])):
         write_task_file(files / f"{name}.txt", "semeval", part)  # its texts have no link
     bare = {"format": "semeval", "leave_out": []}
-    assert asked(bare, novel_format="semeval") == []
+    with pytest.raises(NoKnowledgeError, match=r"no text has a link; .*`link: true`"):
+        asked(bare, novel_format="semeval")
     assert asked(bare | {"link": True}, novel_format="semeval") == true
 
 

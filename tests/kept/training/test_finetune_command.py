@@ -98,6 +98,7 @@ def test_scores_are_learnt_as_numbers(
     result = finetune(
         world, "--epochs", 40, "--lr", 0.01, "--evaluate-every", 50, "--test",
         world / "scores.tsv", "--set", "keep_repeats=true", "-o", tmp_path, task="regression",
+        method="none",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     model = KnowledgeForTask.from_pretrained(tmp_path, graph=small_graph)
@@ -135,8 +136,9 @@ def test_scores_are_no_classes(world: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "a" / "model.safetensors").exists()
     grades = world / "grades.tsv"
     result = finetune(
-        world, "--train", grades, "--steps", 1, "-o", tmp_path / "b", task="classification"
-    )
+        world, "--train", grades, "--steps", 1, "-o", tmp_path / "b", task="classification",
+        method="none",
+    )  # fmt: skip
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "b" / "metrics.json").read_text())
     (warning,) = found["warnings"]
@@ -182,7 +184,9 @@ def test_a_run_leaves_a_model_scores_and_answers(
 @pytest.mark.parametrize("task", ["typing", "classification", "tagging"])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_task_and_method(task: str, method: str, world: Path, tmp_path: Path) -> None:
-    result = finetune(world, "--link", "--steps", 3, "-o", tmp_path, task=task, method=method)
+    knowledge = "true" if METHODS[method].reads == "links" else "off"  # it comes in pre-training
+    flags = ("--link", "--steps", 3, "--knowledge", knowledge, "-o", tmp_path)
+    result = finetune(world, *flags, task=task, method=method)
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "metrics.json").read_text())
     assert found["links_in_kg"]["inside"] > 0
@@ -282,10 +286,13 @@ def test_texts_of_dev_are_taken_out_of_train(world: Path, tmp_path: Path) -> Non
 
 def test_pairs_of_texts_are_linked_within_each(world: Path, tmp_path: Path) -> None:
     lines = ["label\ttext_a\ttext_b", *(f"{i % 2}\tthe old City of\tLight {i}" for i in range(6))]
+    linked = [f"{i % 2}\tParis {i}\tBerlin" for i in range(12)]
     path = tmp_path / "pairs.tsv"
-    path.write_text("\n".join([*lines, "1\tParis\tBerlin"]), encoding="utf-8")
+    path.write_text("\n".join([*lines, *linked]), encoding="utf-8")
     files = ("--train", path, "--link", "--steps", 1, "-o", tmp_path / "run")
     result = finetune(world, *files, "--set", "dev_share=0.3", task="classification")
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "run/metrics.json").read_text())
-    assert found["links_in_kg"]["links"] in (0, 2)  # "City of Light" is Paris, across the pair not
+    with_link = found["coverage"]["train"]["with_link"]
+    assert 0 < with_link < found["n_train"]  # "City of Light" is Paris, across the pair not
+    assert found["links_in_kg"]["links"] == 2 * with_link

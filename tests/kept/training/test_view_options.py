@@ -17,7 +17,7 @@ from entity_linking import LinkedText, Mention
 from entity_linking.mentions import Candidate, Link
 from kept.auto import AutoEncoder, saved_view
 from kept.cli import app
-from kept.errors import BatchError, CheckpointError, ConfigError
+from kept.errors import BatchError, CheckpointError, ConfigError, NoKnowledgeError
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.methods import METHODS
@@ -61,14 +61,16 @@ def test_every_view_names_its_options(name: str) -> None:
 def test_branches_in_fine_tuning_and_after(
     world: Path, tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
+    with pytest.raises(NoKnowledgeError, match=r"view\.max_branches"):
+        assemble(finetune_config(world, method="kbert", view={"max_branches": 0}))
     sizes = {}
-    for most in (0, 1, 2):
+    for most in (1, 2):
         run = assemble(finetune_config(world, method="kbert", view={"max_branches": most}))
         sizes[most] = [
             run.train.sample(i, epoch=0, seed=0).node_ids.shape[1] for i in range(len(run.train))
         ]
         assert len(run.asked["dev"]) > 0
-    assert all(none < one < two for none, one, two in zip(*sizes.values(), strict=True))
+    assert all(one < two for one, two in zip(*sizes.values(), strict=True))
     plain = assemble(finetune_config(world, method="kbert"))
     assert plain.config.view == {}
     assert plain.train.view.max_branches == 2
@@ -107,9 +109,11 @@ def test_confidence_from_pre_training_on(
         (found,) = AutoEncoder.from_pretrained(tmp_path / str(least)).encode([text], small_graph)
         shown[least] = found.entities.names
     assert shown == {0.4: ("Q90",), 0.6: ()}
-    inherited = assemble(finetune_config(world, model=tmp_path / "0.6"))
-    assert inherited.config.view == {"min_confidence": 0.6}
-    assert inherited.train.view.min_confidence == 0.6
+    inherited = assemble(finetune_config(world, model=tmp_path / "0.4"))
+    assert inherited.config.view == {"min_confidence": 0.4}
+    assert inherited.train.view.min_confidence == 0.4
+    with pytest.raises(NoKnowledgeError, match="the options under `view`"):
+        assemble(finetune_config(world, model=tmp_path / "0.6"))
     given = assemble(finetune_config(world, model=tmp_path / "0.6", view={}))
     assert given.train.view.min_confidence == 0.3
 

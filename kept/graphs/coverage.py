@@ -1,0 +1,233 @@
+"""Coverage: in how many samples a method has anything of the graph to read, and what to do if none.
+
+A method that reads nothing trains and scores as if there were no graph; that must not be reported
+as knowledge. Axis legend: link, text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.mentions import Link, LinkedText, Mention
+from kept.errors import NoKnowledgeError
+from kept.graphs.builder import Exclusion
+from kept.graphs.naming import n_with_names
+from kept.graphs.views.base import View
+from kg_loaders import KnowledgeGraph
+
+LOW_SHARE = 0.1
+"""Below it a share of samples is called low: a score moves by no more than the share that reads the
+graph, and a method that mends every third of a tenth moves it by .033, about the half-width of a
+95 % interval over 1,000 answers (.98 / sqrt(1000) = .031)."""
+LOOKED_AT = 512
+"""Samples that are built to see what is read, evenly spread; all, before it is called none."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Samples, of `n`, of which the graph says anything.
+
+    `with_link`: a link leads to an entity of the graph. `with_fact`: such an entity stands in a
+    triple, as head or tail, that the sample does not hide. `with_both_facts`: so do both targets;
+    None where there are not two. `read` of `looked_at`: what the method is shown, by its settings,
+    holds something of the graph; None where it is shown words alone.
+    """
+
+    n: int
+    with_link: int
+    with_fact: int
+    with_both_facts: int | None
+    looked_at: int
+    read: int | None
+
+    @property
+    def shares(self) -> dict[str, float | None]:
+        """The counts as shares; None where there is no count, or no sample."""
+        found: dict[str, float | None] = {
+            name: None if count is None or not self.n else count / self.n
+            for name, count in (
+                ("link", self.with_link),
+                ("fact", self.with_fact),
+                ("both_facts", self.with_both_facts),
+            )
+        }
+        is_told = self.read is not None and self.looked_at
+        return found | {"read": self.read / self.looked_at if is_told else None}  # type: ignore[operator]
+
+    def as_json(self) -> dict[str, Any]:
+        """Counts and shares, as metrics files hold them."""
+        return {**asdict(self), "shares": self.shares}
+
+    def __str__(self) -> str:
+        return f"{told(self.as_json())} of {self.n} texts"
+
+
+def told(found: dict[str, Any] | None) -> str:
+    """`Coverage.as_json` in a line; "not recorded" for None, a run of before there was any."""
+    if found is None:
+        return "not recorded"
+    names = (("link", "link"), ("fact", "fact"), ("both_facts", "both facts"), ("read", "read"))
+    shares = {key: found["shares"][name] for name, key in names}
+    return ", ".join(f"{key} {share:.1%}" for key, share in shares.items() if share is not None)
+
+
+def cell(found: dict[str, Any] | None) -> str:
+    """`Coverage.as_json` in a cell: per cent with a link, a fact, both facts, and what is read."""
+    if found is None:
+        return "not recorded"
+    shares = (found["shares"][name] for name in ("link", "fact", "both_facts", "read"))
+    return " / ".join("–" if share is None else f"{100 * share:.1f}" for share in shares)
+
+
+COLUMN = "% of samples with link / fact / both facts / read"
+"""Above `cell`."""
+
+
+def caution(found: dict[str, Any] | None, of: str) -> str | None:
+    """What to say where the graph is read in a low share of the samples; None elsewhere."""
+    share = None if found is None else found["shares"]["read"]
+    if share is None or share >= LOW_SHARE:
+        return None
+    return (
+        f"{of}: the graph is read in {share:.1%} of the samples ({told(found)}); no score can move "
+        f"by more than that share; below {LOW_SHARE:.0%} a difference is hardly told from chance"
+    )
+
+
+def coverage_of(
+    texts: Sequence[LinkedText],
+    entities: NDArray[np.int64],
+    graph: KnowledgeGraph,
+    *,
+    targets: Sequence[Sequence[Mention]] | None = None,
+    exclude: Sequence[Exclusion | None] | None = None,
+    is_read: Callable[[int], bool] | None = None,
+) -> Coverage:
+    """Count over `texts`, whose links lead to `entities [link]` (-1: to none of `graph`).
+
+    `targets`: head and tail of each text. `exclude`: facts that a text never shows. `is_read`:
+    whether a text, by its number, brings something of the graph to the method; it is asked for
+    `LOOKED_AT` of them, and for all that have a link where none of those does.
+    """
+    rows = iter(entities.tolist())
+    with_link, with_fact, with_both = np.zeros((3, len(texts)), np.bool_)
+    degrees = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
+    for i, text in enumerate(texts):
+        linked = [(link, entity) for link in text.links if (entity := next(rows)) >= 0]
+        hidden = None if exclude is None else exclude[i]
+        known = [link for link, entity in linked if _has_fact(graph, entity, degrees, hidden)]
+        with_link[i], with_fact[i] = bool(linked), bool(known)
+        if targets is not None:
+            with_both[i] = all(any(_touch(k, target) for k in known) for target in targets[i])
+    n_looked_at, n_read = (0, None) if is_read is None else look(with_link, is_read)
+    return Coverage(
+        n=len(texts),
+        with_link=int(with_link.sum()),
+        with_fact=int(with_fact.sum()),
+        with_both_facts=None if targets is None else int(with_both.sum()),
+        looked_at=n_looked_at,
+        read=n_read,
+    )
+
+
+def _has_fact(
+    graph: KnowledgeGraph, entity: int, degrees: NDArray[np.integer], hidden: Exclusion | None
+) -> bool:
+    """Whether an entity has a triple that is not hidden."""
+    hides = hidden is not None and hidden.pairs is not None and bool((hidden.pairs == entity).any())
+    if not hides or degrees[entity] > 2 * graph.n_relations:  # a pair has no more triples than that
+        return bool(degrees[entity])
+    out = np.arange(graph.out_offsets[entity], graph.out_offsets[entity + 1])
+    into = graph.in_order[graph.in_offsets[entity] : graph.in_offsets[entity + 1]]
+    assert hidden is not None
+    return bool(hidden.keeps(graph.triples[np.concatenate([out, into])]).any())
+
+
+def _touch(link: Link, target: Mention) -> bool:
+    return link.mention.start < target.end and target.start < link.mention.end
+
+
+def look(may_be: NDArray[np.bool_], is_read: Callable[[int], bool]) -> tuple[int, int]:
+    """How many samples were looked at, and how many of them are read.
+
+    `may_be [sample]`: which are worth a look where none of the first ones is read.
+    """
+    if not len(may_be):
+        return 0, 0
+    last = len(may_be) - 1
+    chosen = np.unique(np.linspace(0, last, min(LOOKED_AT, last + 1)).round().astype(np.int64))
+    n_read = sum(map(is_read, chosen.tolist()))
+    if n_read:
+        return len(chosen), n_read
+    others = np.setdiff1d(np.flatnonzero(may_be), chosen)
+    for n_further, i in enumerate(others.tolist(), 1):
+        if is_read(i):
+            return len(chosen) + n_further, 1
+    return len(chosen) + len(others), 0
+
+
+def require_read(
+    found: Coverage,
+    texts: Sequence[LinkedText],
+    graph: KnowledgeGraph,
+    view: View,
+    *,
+    of: str,
+    is_linked: bool = False,
+    needs_facts: bool = True,
+) -> None:
+    """Raise `NoKnowledgeError` with the remedy where nothing of the graph is read in any sample.
+
+    `of` names the samples. `is_linked`: the texts were linked by the graph's names. `needs_facts`
+    False: what an entity brings does not come from this graph's triples.
+    """
+    if found.read is None:
+        return
+    if found.read and (found.with_fact or not needs_facts):
+        return
+    links = [link for text in texts for link in text.links if link.entity is not None]
+    why = next(_reasons(found, links, graph, view, is_linked))
+    raise NoKnowledgeError(
+        f"nothing of {graph} is read in {of} ({len(texts)} texts): {why}. Training would go as "
+        "with knowledge off"
+    )
+
+
+def _reasons(
+    found: Coverage, links: Sequence[Link], graph: KnowledgeGraph, view: View, is_linked: bool
+) -> Iterator[str]:
+    n_named = n_with_names(graph)
+    if not links and not is_linked:
+        yield (
+            "no text has a link; link them by the graph's names (--link, in a file `link: true`), "
+            "or beforehand with `kept link`"
+        )
+    if not links and not n_named:
+        yield (
+            "no entity of the graph has a name that could be found in a text; build it with names "
+            "(kept kg build … --labels FILE, --aliases FILE)"
+        )
+    if not links:
+        yield (
+            f"none of the names of {n_named} entities stands in a text; give texts about these "
+            "entities, or the graph of these texts"
+        )
+    if not found.with_link:
+        first = next(iter(graph.entities), "none at all")
+        yield (
+            f"none of the {len(links)} links, such as {links[0].entity!r}, leads to an entity of "
+            f"it, such as {first!r}; give the graph that the texts were linked with, or link "
+            "them again"
+        )
+    if not found.with_fact:
+        yield (
+            f"{found.with_link} texts have a link, and no linked entity has a fact that may be "
+            "shown (those between asked pairs are taken out); give a graph with facts about these "
+            "entities"
+        )
+    yield view.remedy
