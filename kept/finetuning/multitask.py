@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,9 +17,6 @@ from numpy.typing import NDArray
 from kept.batches import KnowledgeBatch
 from kept.finetuning.data import TaskData
 from kept.randomness import generator
-
-if TYPE_CHECKING:
-    pass
 
 
 def turns(sizes: Sequence[int], shares: Sequence[float]) -> list[int]:
