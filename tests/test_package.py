@@ -15,6 +15,25 @@ MAY_IMPORT = {
     "entity_linking": {"kg_loaders", "entity_linking"},
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
+FLOORS = (
+    ("errors", "outputs", "randomness"),
+    ("batches", "options", "suggestions"),
+    ("evaluation", "graphs", "layers"),
+    ("hosts", "kge"),
+    ("adapters",),
+    ("encoders",),
+    ("heads", "linking", "methods", "objectives", "training"),
+    ("convert", "datasets"),
+    ("controls", "pretraining"),
+    ("auto",),
+    ("finetuning", "probing"),
+    ("completion",),
+    ("report",),
+    ("comparison",),
+    ("cli",),
+    ("__main__",),
+)
+"""Rooms of `kept`, from the ground up: each imports only from floors below its own."""
 
 
 def _imports(file: Path) -> set[str]:
@@ -36,6 +55,31 @@ def test_imports_run_one_way(package: str) -> None:
     for file in files:
         forbidden = (_imports(file) & ours) - MAY_IMPORT[package]
         assert not forbidden, f"{file} imports {forbidden}"
+
+
+def _rooms(file: Path) -> set[str]:
+    """The rooms of `kept` that a file imports from, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        found |= {name.split(".")[1] for name in names if name.startswith("kept.")}
+    return found
+
+
+def test_no_room_imports_from_a_floor_that_is_not_below() -> None:
+    folder = Path(kept.__file__ or "").parent
+    floor = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+    files = [file for file in sorted(folder.rglob("*.py")) if file != folder / "__init__.py"]
+    rooms = {file.relative_to(folder).parts[0].removesuffix(".py") for file in files}
+    assert rooms == floor.keys()
+    for file in files:
+        room = file.relative_to(folder).parts[0].removesuffix(".py")
+        wrong = {n for n in _rooms(file) - {room} if floor.get(n, -1) >= floor[room]}
+        assert not wrong, f"{file} imports from {sorted(wrong)}"
 
 
 def test_every_everyday_name_is_there() -> None:
