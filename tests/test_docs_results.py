@@ -147,3 +147,23 @@ def test_linking_numbers_are_those_of_the_file() -> None:
             number = NUMBER.search(line[column])
             assert (cell == "–") == (number is None), (name, part[:20])
             assert cell == "–" or float(cell) == float(number[0]), (name, part[:20])  # type: ignore[index]
+
+
+def test_what_is_better_than_none_says_what_the_first_stage_cost_none() -> None:
+    """The baseline of wiki80 read the first stage; the host that read nothing stands higher."""
+    folder = ROOT / "experiments/relation_extraction"
+
+    def none_of(name: str) -> str:
+        page = (folder / f"{name}.results.md").read_text(encoding="utf-8")
+        return re.findall(r"^\| none \| off \| 0(\.\d+) ", page, re.MULTILINE)[0]
+
+    after, before = none_of("wiki80"), none_of("wiki80-types")
+    assert (after, before) == (".420", ".440")
+    for page in (ROOT / "README.md", folder / "README.md"):
+        text = page.read_text(encoding="utf-8").split("Open Entity")[0]
+        (claim,) = [part for part in text.split("\n\n") if " are\nbetter than none" in part
+                    or " are better than none" in part]  # fmt: skip
+        assert {after, before} <= set(re.findall(r"\.\d{3}", claim)), page
+        assert f"| none, no first stage | | {before} | |" in text
+    notes = (folder / "wiki80.results.md").read_text(encoding="utf-8").split("## Published")[1]
+    assert f"0{before}" in notes
