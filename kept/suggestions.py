@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from kept.errors import HostError
+from kept.errors import ConfigError, HostError
 
 N_NEAR, LEAST_ALIKE = 3, 60.0
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -50,6 +50,12 @@ def not_there(path: str | Path) -> str:
     names = [str(folder / name) for name in near(part, _names_in(folder))]
     told = f"; did you mean {' or '.join(names)}?" if names else ""
     return f"{path} does not exist: there is no {part} {where}{told}"
+
+
+def require_there(path: Path) -> None:
+    """Raise `ConfigError` that names near ones unless `path` is a file or a folder."""
+    if not is_there(path):
+        raise ConfigError(not_there(path))
 
 
 def require_local(name: str | Path) -> None:

@@ -2,7 +2,7 @@
 
 A module that declares a command imports typer and what is as light; what the command does, it
 imports when it is called: inside the function or, where it is long, from a module `*_run`. Names of
-a table in a help text are `{module:TABLE}` (`kept.cli.options.ListsNames`). So `kept --help` and
+a table in a help text are `{module:TABLE}` (`kept.cli.options.KeptCommand`). So `kept --help` and
 every mistyped command or option answer at once (`tests/kept/cli/test_startup.py`).
 """
 
@@ -21,7 +21,7 @@ from kept.cli.curve import curve
 from kept.cli.demo import demo
 from kept.cli.errors import TellsErrors
 from kept.cli.finetune import finetune
-from kept.cli.options import ListsNames
+from kept.cli.options import KeptCommand
 from kept.cli.pretrain import pretrain
 from kept.cli.probe import probe
 from kept.cli.report import report
@@ -54,16 +54,16 @@ def _root(
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the library of the hub is imported
 
 
-app.command("demo")(demo)
-app.command("show")(show)
-app.command("pretrain", cls=ListsNames)(pretrain)
-app.command("compare")(compare)
-app.command("report")(report)
-app.command("convert")(convert)
-app.command("finetune")(finetune)
-app.command("audit")(audit)
-app.command("curve")(curve)
-app.command("probe")(probe)
+app.command("demo", cls=KeptCommand)(demo)
+app.command("show", cls=KeptCommand)(show)
+app.command("pretrain", cls=KeptCommand)(pretrain)
+app.command("compare", cls=KeptCommand)(compare)
+app.command("report", cls=KeptCommand)(report)
+app.command("convert", cls=KeptCommand)(convert)
+app.command("finetune", cls=KeptCommand)(finetune)
+app.command("audit", cls=KeptCommand)(audit)
+app.command("curve", cls=KeptCommand)(curve)
+app.command("probe", cls=KeptCommand)(probe)
 app.add_typer(link.app, name="link")
 app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")

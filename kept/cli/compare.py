@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kept.cli.options import Threads
+from kept.cli.options import MAX_MINUTES, Threads
 
 
 def compare(
@@ -23,7 +23,7 @@ def compare(
     controls: Annotated[
         str, typer.Option(help="Kinds of knowledge to stand beside the true one; '' for none.")
     ] = "off,shuffled",
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds of the task, 0 and up.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Seeds of the task, 0 and up.")] = 3,
     kg: Annotated[
         Path | None, typer.Option(help="Your graph, in the place of the experiment's.")
     ] = None,
@@ -32,7 +32,9 @@ def compare(
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(min=0, help="Stop after so many minutes; the same command goes on."),
+        typer.Option(
+            min=0, max=MAX_MINUTES, help="Stop after so many minutes; the same command goes on."
+        ),
     ] = None,
     threads: Threads = None,
 ) -> None:

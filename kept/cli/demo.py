@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kept.cli.options import MAX_MINUTES
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def demo(
         typer.Option(
             "--budget-minutes",
             min=0,
+            max=MAX_MINUTES,
             help="Stop training methods after so long; the same command goes on.",
         ),
     ] = None,

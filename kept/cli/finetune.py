@@ -12,12 +12,15 @@ from typing import Annotated
 import typer
 
 from kept.cli.options import (
+    MAX_COUNT,
     ConfigFile,
     Going,
+    HostModel,
     LearningRate,
     Minutes,
     Seed,
     Skipping,
+    Steps,
     Threads,
 )
 
@@ -48,9 +51,7 @@ def finetune(
         Path | None, typer.Option(help="Folder of a trained model, or give --method.")
     ] = None,
     method: Annotated[str | None, typer.Option(help="A new encoder of this method.")] = None,
-    host: Annotated[
-        str | None, typer.Option(help="minilm (default), a folder or a hub name.")
-    ] = None,
+    host: HostModel = None,
     adapter: Annotated[
         list[Path] | None,
         typer.Option(
@@ -77,12 +78,17 @@ def finetune(
     train_only: Annotated[
         list[str] | None, typer.Option(help="The only parts to train beside the head.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Optimiser steps, or give --epochs.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the examples.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Examples a batch.")] = None,
+    steps: Steps = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="Passes over the examples.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="Examples a batch.")
+    ] = None,
     learning_rate: LearningRate = None,
     evaluate_every: Annotated[
-        int | None, typer.Option(help="Score dev every so many steps, and log it.")
+        int | None,
+        typer.Option(min=1, max=MAX_COUNT, help="Score dev every so many steps, and log it."),
     ] = None,
     seed: Seed = None,
     threads: Threads = None,

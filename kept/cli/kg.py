@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kept.cli.options import ListsNames
+from kept.cli.options import KeptCommand
 from kept.cli.terminal import echo
 from kg_loaders.damage import DamagePolicy, DamageReport
 
@@ -27,7 +27,7 @@ def _text_option(help: str) -> typer.models.OptionInfo:
     return option
 
 
-@app.command(cls=ListsNames)
+@app.command(cls=KeptCommand)
 def build(
     sources: Annotated[list[Path], typer.Argument(help="Files of triples, or WordNet's folder.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.")],
@@ -109,7 +109,7 @@ def _show_damage(report: DamageReport) -> None:
         echo(f"skipped: {reason}: {n}", err=True)
 
 
-@app.command()
+@app.command(cls=KeptCommand)
 def info(kg: GraphFolder, as_json: AsJson = False) -> None:
     """Show what a graph holds, where it comes from, and its hashes.
 
@@ -148,7 +148,7 @@ def _facts(graph: KnowledgeGraph) -> dict[str, object]:
     }
 
 
-@app.command()
+@app.command(cls=KeptCommand)
 def check(
     kg: GraphFolder,
     split: Annotated[
@@ -180,7 +180,7 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command(name="export")
+@app.command(name="export", cls=KeptCommand)
 def export_(
     kg: GraphFolder,
     out: Annotated[Path, typer.Option("--out", "-o", help=".tsv, .jsonl or .nt")],

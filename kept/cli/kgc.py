@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from kept.cli.options import MAX_COUNT, MAX_SEED, KeptCommand
+
 app = typer.Typer(
     help="Complete a knowledge graph: train, evaluate and ask triple scorers.",
     no_args_is_help=True,
@@ -20,7 +22,7 @@ Model = Annotated[Path, typer.Option("--model", "-m", help="Folder of a trained 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-@app.command("train")
+@app.command("train", cls=KeptCommand)
 def train_command(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
@@ -30,14 +32,21 @@ def train_command(
     reciprocal: Annotated[
         bool, typer.Option("--reciprocal", help="Ask for heads as tails of inverse relations.")
     ] = False,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Instead of the recipe's.")] = None,
-    width: Annotated[int | None, typer.Option(min=2, help="Instead of the recipe's.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, max=10**6, help="Instead of the recipe's.")
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option(min=2, max=2**16, help="Instead of the recipe's.")
+    ] = None,
     norm: Annotated[
         int | None, typer.Option(min=1, max=2, help="Of transe (else 2) or rotate (else 1).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the split, the vectors and the training.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Of the split, the vectors and the training.")
+    ] = 0,
     holdout: Annotated[
-        float, typer.Option(help="Share of a graph to test, and as much to validate.")
+        float,
+        typer.Option(min=0, max=0.5, help="Share of a graph to test, and as much to validate."),
     ] = 0.05,
     force: Annotated[bool, typer.Option("--force", help="Replace a scorer at OUTPUT.")] = False,
 ) -> None:
@@ -50,7 +59,7 @@ def train_command(
     )  # fmt: skip
 
 
-@app.command("eval")
+@app.command("eval", cls=KeptCommand)
 def eval_command(
     source: Source,
     model: Model,
@@ -72,14 +81,14 @@ def eval_command(
     )  # fmt: skip
 
 
-@app.command("predict")
+@app.command("predict", cls=KeptCommand)
 def predict_command(
     head: Annotated[str, typer.Argument(help='Identifier, or "?".')],
     relation: Annotated[str, typer.Argument(help='Identifier, or "?".')],
     source: Annotated[Path, typer.Option("--kg", help="Graph or folder of the training.")],
     model: Model,
     tail: Annotated[str, typer.Argument(help='Identifier, or "?".')] = "?",
-    top: Annotated[int, typer.Option(min=1, help="Answers to show.")] = 10,
+    top: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Answers to show.")] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Best answers for the one slot that is "?"; known ones are marked."""

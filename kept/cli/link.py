@@ -17,7 +17,7 @@ from kept.cli.link_corrupt import corrupt
 from kept.cli.link_index import index as index_command
 from kept.cli.link_score import score
 from kept.cli.link_train import train
-from kept.cli.options import ListsNames
+from kept.cli.options import MAX_THREADS, KeptCommand
 
 DEFAULT = "text"
 
@@ -39,11 +39,11 @@ class LinksByDefault(TyperGroup):
 
 
 app = typer.Typer(cls=LinksByDefault, no_args_is_help=True)
-app.command("index", cls=ListsNames)(index_command)
-app.command("train")(train)
-app.command("calibrate", cls=ListsNames)(calibrate)
-app.command("score")(score)
-app.command("corrupt")(corrupt)
+app.command("index", cls=KeptCommand)(index_command)
+app.command("train", cls=KeptCommand)(train)
+app.command("calibrate", cls=KeptCommand)(calibrate)
+app.command("score", cls=KeptCommand)(score)
+app.command("corrupt", cls=KeptCommand)(corrupt)
 
 
 @app.callback()
@@ -57,7 +57,7 @@ def _group() -> None:
 TextFiles = list[Path] | None
 
 
-@app.command(DEFAULT, cls=ListsNames)
+@app.command(DEFAULT, cls=KeptCommand)
 def link(
     source: Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file, or text itself.")],
     kg: Annotated[
@@ -90,10 +90,12 @@ def link(
     resume: Annotated[
         bool, typer.Option("--resume", help="With -o: go on where a run was stopped.")
     ] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, max=MAX_THREADS, help="Processes; the output is the same.")
+    ] = 1,
     force: Annotated[
         bool, typer.Option("--force", help="With -o: replace the file, or what a run left of it.")
     ] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; the output is the same.")] = 1,
     cache: Annotated[
         Path | None, typer.Option(help="Folder that remembers what was linked.")
     ] = None,
@@ -105,9 +107,15 @@ def link(
         str | None,
         typer.Option(help="{entity_linking.dictionary:CASES}; else that of the index, or smart."),
     ] = None,
-    min_prior: Annotated[float, typer.Option(help="Drop candidates with a lower prior.")] = 0.0,
-    nil_below: Annotated[float, typer.Option(help="NIL when the confidence is lower.")] = 0.0,
-    min_length: Annotated[int, typer.Option(help="Shortest name, in characters.")] = 2,
+    min_prior: Annotated[
+        float, typer.Option(min=0, max=1, help="Drop candidates with a lower prior.")
+    ] = 0.0,
+    nil_below: Annotated[
+        float, typer.Option(min=0, max=1, help="NIL when the confidence is lower.")
+    ] = 0.0,
+    min_length: Annotated[
+        int, typer.Option(min=1, max=1000, help="Shortest name, in characters.")
+    ] = 2,
     language: Annotated[
         list[str] | None, typer.Option(help="Use names in this language; may be repeated.")
     ] = None,

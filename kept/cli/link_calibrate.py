@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from kept.cli.options import MAX_SEED
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -31,8 +32,12 @@ def calibrate(
     find: Annotated[
         bool, typer.Option("--find", help="Find mentions; those that GOLD does not mark are NIL.")
     ] = False,
-    folds: Annotated[int, typer.Option(min=2, help="Of the texts, to measure on others.")] = 5,
-    seed: Annotated[int, typer.Option(help="Deals the texts out to the folds.")] = 0,
+    folds: Annotated[
+        int, typer.Option(min=2, max=1000, help="Of the texts, to measure on others.")
+    ] = 5,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Deals the texts out to the folds.")
+    ] = 0,
     plot: Annotated[
         Path | None, typer.Option(help="Draw a reliability diagram into this PNG file.")
     ] = None,

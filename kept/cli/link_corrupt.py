@@ -7,15 +7,20 @@ from typing import Annotated
 
 import typer
 
+from kept.cli.options import MAX_SEED
 from kept.cli.terminal import echo
 
 
 def corrupt(
     source: Annotated[Path, typer.Argument(metavar="IN", help="JSON lines of linked texts.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Write JSON lines to this file.")],
-    drop: Annotated[float, typer.Option(help="Share of the links to remove.")] = 0.0,
-    swap: Annotated[float, typer.Option(help="Share of the links to link wrongly.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Chooses the links; higher rates add to lower.")] = 0,
+    drop: Annotated[float, typer.Option(min=0, max=1, help="Share of the links to remove.")] = 0.0,
+    swap: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the links to link wrongly.")
+    ] = 0.0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Chooses the links; higher rates add to lower.")
+    ] = 0,
     kg: Annotated[
         Path | None, typer.Option("--kg", help="Graph, for links with no wrong candidate.")
     ] = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kept.cli.options import local_or_hub
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ def index(
         Path | None, typer.Option(help="Add the graph to this index instead.", metavar="INDEX")
     ] = None,
     dense: Annotated[
-        str | None, typer.Option(help="Also vectors of entity cards, by this host: minilm or DIR.")
+        str | None,
+        typer.Option(
+            callback=local_or_hub, help="Also vectors of entity cards, by this host: minilm or DIR."
+        ),
     ] = None,
     fuzzy: Annotated[
         bool, typer.Option("--fuzzy", help="Also n-grams, for names that are spelled otherwise.")

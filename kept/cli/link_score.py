@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kept.cli.options import MAX_SEED
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def score(
     gold_spans: Annotated[
         bool, typer.Option("--gold-spans", help="Judge only links on gold mentions, as in RSS-500.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of the resampled texts behind the intervals.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Of the resampled texts behind the intervals.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score links by GERBIL's conventions: precision, recall, F1, accuracy, candidates, NIL.

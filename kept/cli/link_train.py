@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kept.cli.options import MAX_SEED
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -24,9 +25,13 @@ def train(
     index: Annotated[
         Path | None, typer.Option(help="Candidates from this index; give it when linking too.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the split and of the training.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, help="At most.")] = 40,
-    hidden: Annotated[int, typer.Option(min=0, help="Hidden units; 0: a log-linear model.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Of the split and of the training.")
+    ] = 0,
+    epochs: Annotated[int, typer.Option(min=1, max=10**6, help="At most.")] = 40,
+    hidden: Annotated[
+        int, typer.Option(min=0, max=4096, help="Hidden units; 0: a log-linear model.")
+    ] = 0,
     absent: Annotated[
         str, typer.Option(help="Gold that is no candidate: nil (train NIL) or skip.")
     ] = "nil",

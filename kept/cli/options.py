@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,36 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from kept.errors import ConfigError
-from kept.suggestions import is_there, near, not_there, require_local
-
-
-def existing(value: Any) -> Any:
-    """A callback of options for what is read: refuses a path that is not there, before any work."""
-    for path in value if isinstance(value, (list, tuple)) else [value]:
-        if path is not None and not is_there(path):
-            raise ConfigError(not_there(path))
-    return value
-
-
-def finite(value: float | None) -> float | None:
-    """A callback of options for numbers: neither NaN nor infinity is one."""
-    if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is not a finite number")
-    return value
-
-
-def one_of(*names: str) -> Callable[[str | None], str | None]:
-    """A callback of options for a name out of a few."""
-
-    def check(value: str | None) -> str | None:
-        if value is not None and value not in names:
-            meant = near(value, names)
-            told = f"; did you mean {' or '.join(meant)}?" if meant else ""
-            raise typer.BadParameter(f"{value!r} is none of {', '.join(names)}{told}")
-        return value
-
-    return check
+from kept.suggestions import require_local, require_there
 
 
 def local_or_hub(value: str | None) -> str | None:
@@ -51,27 +21,32 @@ def local_or_hub(value: str | None) -> str | None:
     return value
 
 
-MAX_SEED, MAX_COUNT, MAX_THREADS, MAX_MINUTES = 2**63 - 1, 10**9, 1024, 10**7
+WRITTEN = frozenset({"output", "out", "cache", "quarantine", "plot"})
+"""Options for paths that a command makes; every other path is read, and must be there."""
+MAX_SEED, MAX_COUNT, MAX_THREADS, MAX_MINUTES, MAX_RATE = 2**63 - 1, 10**9, 1024, 10**7, 10
 """Above these a number is a slip: it overflows somewhere, or asks for what no machine has."""
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", callback=existing, help="YAML file; flags lie over it."),
-]
-Graph = Annotated[
-    Path | None, typer.Option("--kg", callback=existing, help="Folder of the knowledge graph.")
+    typer.Option("--config", "-c", help="YAML file; flags lie over it."),
 ]
 LearningRate = Annotated[
-    float | None, typer.Option("--lr", min=0, max=10, callback=finite, help="Of the network.")
+    float | None, typer.Option("--lr", min=0, max=MAX_RATE, help="Of the network.")
 ]
 Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Of everything random.")]
+HostModel = Annotated[
+    str | None,
+    typer.Option(callback=local_or_hub, help="minilm (default), a folder or a hub name."),
+]
+Steps = Annotated[
+    int | None, typer.Option(min=1, max=MAX_COUNT, help="Optimiser steps, or give --epochs.")
+]
 Threads = Annotated[int | None, typer.Option(min=1, max=MAX_THREADS, help="Threads of torch.")]
 Minutes = Annotated[
     float | None,
     typer.Option(
         min=0,
         max=MAX_MINUTES,
-        callback=finite,
         help="Stop with a checkpoint after so many minutes.",
     ),
 ]
@@ -84,10 +59,11 @@ Skipping = Annotated[
 _TABLE = re.compile(r"\{([\w.]+):(\w+)\}")
 
 
-class ListsNames(TyperCommand):
-    """A command in whose help `{module:TABLE}` stands for the names in that table.
+class KeptCommand(TyperCommand):
+    """Every command of kept: what it reads is there, its numbers are numbers, its help is whole.
 
-    The module is imported when the help is shown, not when the command is declared.
+    Checked before the command imports anything. In its help `{module:TABLE}` stands for the names
+    in that table; the module is imported when the help is shown.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -97,6 +73,19 @@ class ListsNames(TyperCommand):
             if told:
                 parameter.help = _TABLE.sub(_names, told)  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Check the values, then run."""
+        for parameter in self.params:
+            given = ctx.params.get(str(parameter.name))
+            for value in given if isinstance(given, (list, tuple)) else [given]:
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise typer.BadParameter(
+                        f"{value} is not a finite number", ctx=ctx, param=parameter
+                    )
+                if isinstance(value, Path) and parameter.name not in WRITTEN:
+                    require_there(value)
+        return super().invoke(ctx)
 
 
 def _names(found: re.Match[str]) -> str:

@@ -11,12 +11,17 @@ from typing import Annotated, Any
 import typer
 
 from kept.cli.options import (
+    MAX_COUNT,
+    MAX_RATE,
+    MAX_THREADS,
     ConfigFile,
     Going,
+    HostModel,
     LearningRate,
     Minutes,
     Seed,
     Skipping,
+    Steps,
     Threads,
 )
 
@@ -36,9 +41,7 @@ def pretrain(
         list[Path] | None,
         typer.Option(help="CoNLL-U, plain or compressed, instead of --text; may be repeated."),
     ] = None,
-    host: Annotated[
-        str | None, typer.Option(help="minilm (default), a folder or a hub name.")
-    ] = None,
+    host: HostModel = None,
     method: Annotated[
         str | None, typer.Option(help="colake (default), or one of {kept.methods:METHODS}.")
     ] = None,
@@ -57,19 +60,29 @@ def pretrain(
         list[str] | None,
         typer.Option(metavar="PART", help="Part of the encoder that moves; may be repeated."),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Optimiser steps, or give --epochs.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the text.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Texts a batch.")] = None,
+    steps: Steps = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="Passes over the text.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="Texts a batch.")
+    ] = None,
     node_budget: Annotated[
-        int | None, typer.Option(help="Nodes a batch, instead of --batch-size.")
+        int | None,
+        typer.Option(min=1, max=MAX_COUNT, help="Nodes a batch, instead of --batch-size."),
     ] = None,
     learning_rate: LearningRate = None,
     entity_learning_rate: Annotated[
-        float | None, typer.Option("--entity-lr", help="Of the entity table's rows.")
+        float | None,
+        typer.Option("--entity-lr", min=0, max=MAX_RATE, help="Of the entity table's rows."),
     ] = None,
-    warmup_steps: Annotated[int | None, typer.Option("--warmup", help="Steps of warm-up.")] = None,
+    warmup_steps: Annotated[
+        int | None, typer.Option("--warmup", min=0, max=MAX_COUNT, help="Steps of warm-up.")
+    ] = None,
     seed: Seed = None,
-    workers: Annotated[int | None, typer.Option(help="Processes that build batches.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=0, max=MAX_THREADS, help="Processes that build batches.")
+    ] = None,
     threads: Threads = None,
     budget_minutes: Minutes = None,
     settings: Annotated[

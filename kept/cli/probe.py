@@ -10,10 +10,15 @@ from typing import Annotated
 
 import typer
 
+from kept.cli.options import MAX_COUNT, MAX_SEED, Threads, local_or_hub
+
 
 def probe(
     model: Annotated[
-        str, typer.Argument(help="A masked LM (folder or hub name), or the folder of a run.")
+        str,
+        typer.Argument(
+            callback=local_or_hub, help="A masked LM (folder or hub name), or the folder of a run."
+        ),
     ],
     kg: Annotated[
         Path | None,
@@ -51,12 +56,16 @@ def probe(
         ),
     ] = None,
     max_items: Annotated[
-        int | None, typer.Option(min=1, help="Triples asked of each relation, drawn by the seed.")
+        int | None,
+        typer.Option(
+            min=1, max=MAX_COUNT, help="Triples asked of each relation, drawn by the seed."
+        ),
     ] = None,
     edits: Annotated[
         int,
         typer.Option(
             min=0,
+            max=MAX_COUNT,
             help="In mode graph, change this many facts of the graph, one at a time, and tell what "
             "answers move.",
         ),
@@ -71,8 +80,10 @@ def probe(
         Path | None,
         typer.Option("--output", "-o", help="Folder for scores (JSON) and answers (JSONL)."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the items drawn and the intervals.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of torch.")] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Of the items drawn and the intervals.")
+    ] = 0,
+    threads: Threads = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Ask a model a collection's questions, or a graph's own triples, and rank its answers.

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, cast
 
 import typer
 
+from kept.cli.options import MAX_SEED, local_or_hub
 from kept.cli.terminal import echo
 
 
@@ -20,19 +21,24 @@ def show(
     ] = Path("graph.html"),
     open_page: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     tokenizer: Annotated[
-        str, typer.Option(help="Tokenizer: `minilm`, a folder or a hub name.")
+        str,
+        typer.Option(callback=local_or_hub, help="Tokenizer: `minilm`, a folder or a hub name."),
     ] = "minilm",
     policy: Annotated[str, typer.Option(help="Which facts come first: file, random, degree.")] = (
         "degree"
     ),
-    max_neighbours: Annotated[int, typer.Option(help="Facts shown of each anchor.")] = 4,
+    max_neighbours: Annotated[
+        int, typer.Option(min=0, max=10**6, help="Facts shown of each anchor.")
+    ] = 4,
     directions: Annotated[
         str, typer.Option(help="Facts whose head is the anchor (head), or both.")
     ] = "head",
     keep_mentions: Annotated[
         bool, typer.Option("--keep-mentions", help="Keep the words of a mention beside its anchor.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the policy `random`.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the policy `random`.")
+    ] = 0,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a file that kept did not draw, too.")
     ] = False,
