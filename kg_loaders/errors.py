@@ -8,7 +8,8 @@ KgError
 │   └── InUseError                  another process is at work on it
 ├── StoreError        (ValueError)  a graph folder is missing, half-written, altered or too new
 ├── GraphMismatchError(ValueError)  something made with one graph's ids meets another graph
-└── UnknownNodeError  (KeyError)    an identifier that the graph does not hold
+├── UnknownNodeError  (KeyError)    an identifier that the graph does not hold
+└── NodeIdError       (IndexError)  what is no id: a name for an integer, or a number outside
 """
 
 from __future__ import annotations
@@ -51,3 +52,7 @@ class UnknownNodeError(KgError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class NodeIdError(KgError, IndexError):
+    """What is no id of this graph: a name where an integer is due, or a number outside."""

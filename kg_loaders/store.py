@@ -19,7 +19,7 @@ from kg_loaders.errors import GraphMismatchError, StoreError
 from kg_loaders.folder import FORMAT_VERSION, Manifest
 from kg_loaders.records import TextKind
 from kg_loaders.texts import Texts
-from kg_loaders.vocabulary import Vocabulary, update_with_strings
+from kg_loaders.vocabulary import Vocabulary, node_id, rows_of_ids, update_with_strings
 
 __all__ = ["FORMAT_VERSION", "KnowledgeGraph", "Manifest", "Texts", "Vocabulary", "assemble"]
 
@@ -116,10 +116,12 @@ class KnowledgeGraph:
     # ---- triples -----------------------------------------------------------
     def outgoing(self, entity: int) -> NDArray[np.int32]:
         """Triples `[n 3]` whose head is `entity`."""
+        entity = node_id(entity, self.n_entities)
         return self.triples[self.out_offsets[entity] : self.out_offsets[entity + 1]]
 
     def incoming(self, entity: int) -> NDArray[np.int32]:
         """Triples `[n 3]` whose tail is `entity`."""
+        entity = node_id(entity, self.n_entities)
         rows = self.in_order[self.in_offsets[entity] : self.in_offsets[entity + 1]]
         return self.triples[rows]
 
@@ -129,7 +131,7 @@ class KnowledgeGraph:
         One binary search among the triples of each head, all heads at once. Ids outside the
         vocabularies are found nowhere.
         """
-        wanted = np.asarray(triples, np.int64).reshape(-1, 3)
+        wanted = rows_of_ids(triples)
         if not self.n_triples:
             return np.full(len(wanted), -1)
         inside = (wanted >= 0).all(axis=1) & (

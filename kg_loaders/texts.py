@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kg_loaders.records import TextKind
-from kg_loaders.vocabulary import update_with_strings
+from kg_loaders.vocabulary import node_id, update_with_strings
 
 
 class Texts:
@@ -37,7 +37,11 @@ class Texts:
         return len(self.kinds)
 
     def of(self, node: int, kind: TextKind, language: str | None = None) -> list[tuple[str, int]]:
-        """`(value, count)` of one node, best first; of one language when it is named."""
+        """`(value, count)` of one node, best first; of one language when it is named.
+
+        `NodeIdError` for what is no id of a node.
+        """
+        node = node_id(node, len(self.offsets) - 1)
         start, stop = int(self.offsets[node]), int(self.offsets[node + 1])
         return [
             (str(self.values[row].as_py()), int(self.counts[row]))

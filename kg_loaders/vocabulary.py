@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kg_loaders.errors import DamageError, UnknownNodeError
+from kg_loaders.errors import DamageError, NodeIdError, UnknownNodeError
 
 
 class Vocabulary:
@@ -48,10 +49,8 @@ class Vocabulary:
         return self._names
 
     def name(self, index: int) -> str:
-        """The identifier with this id; IndexError outside `[0, len)`."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"id {index} is outside this vocabulary of {len(self)} names")
-        return str(self._names[index].as_py())
+        """The identifier with this id; `NodeIdError` for any other value."""
+        return str(self._names[node_id(index, len(self))].as_py())
 
     def find(self, name: str) -> int | None:
         """The id of `name`, or None."""
@@ -84,6 +83,37 @@ class Vocabulary:
             .astype(np.int32)
         )
         return rows
+
+
+def node_id(value: Any, n_nodes: int) -> int:
+    """`value` as an id of one of `n_nodes`; `NodeIdError` that says how a name becomes one.
+
+    >>> node_id("Q1", 3)
+    Traceback (most recent call last):
+    kg_loaders.errors.NodeIdError: 'Q1' is no id but a str; graph.entities.id('Q1') gives the id
+    """
+    try:
+        index = operator.index(value)
+    except TypeError as error:
+        named = repr(value) if isinstance(value, str) else "name"
+        raise NodeIdError(
+            f"{value!r} is no id but a {type(value).__name__}; graph.entities.id({named}) gives "
+            "the id"
+        ) from error
+    if not 0 <= index < n_nodes:
+        raise NodeIdError(f"id {index} is outside: there are {n_nodes}, from 0 on")
+    return index
+
+
+def rows_of_ids(triples: Any) -> NDArray[np.int64]:
+    """`triples` as int64 `[n 3]`; `NodeIdError` for names, or where three do not make a row."""
+    try:
+        return np.asarray(triples, np.int64).reshape(-1, 3)
+    except (TypeError, ValueError) as error:
+        raise NodeIdError(
+            f"{triples!r} is no array of ids [n 3], head, relation and tail; an entity is found by "
+            "its identifier with graph.entities.find(NAME)"
+        ) from error
 
 
 def strings(values: Iterable[str]) -> pa.LargeStringArray:

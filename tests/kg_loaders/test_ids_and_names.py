@@ -1,0 +1,53 @@
+"""A name where an id is due says how to get the id; a number outside says how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from kg_loaders.errors import KgError, NodeIdError
+
+ASKED: list[Callable[[KnowledgeGraph, Any], object]] = [
+    KnowledgeGraph.label,
+    KnowledgeGraph.aliases,
+    KnowledgeGraph.description,
+    KnowledgeGraph.types,
+    KnowledgeGraph.outgoing,
+    KnowledgeGraph.incoming,
+    KnowledgeGraph.relation_label,
+]
+
+
+@pytest.fixture(scope="module")
+def graph() -> KnowledgeGraph:
+    return graph_from_records(
+        [Triple("d020", "treats", "d021"), Text("d020", TextKind.LABEL, "imatinib")]
+    )
+
+
+@pytest.mark.parametrize("ask", ASKED, ids=lambda ask: ask.__name__)
+def test_a_name_is_told_how_to_become_an_id(ask: Any, graph: KnowledgeGraph) -> None:
+    with pytest.raises(NodeIdError, match=r"'d020' is no id but a str; graph\.entities\.id\('d0"):
+        ask(graph, "d020")
+    for outside in (2, -1, 10**12):
+        with pytest.raises(NodeIdError, match="is outside"):
+            ask(graph, outside)
+    with pytest.raises(NodeIdError, match="a float"):
+        ask(graph, 0.5)
+
+
+def test_ids_of_any_integer_type_are_taken(graph: KnowledgeGraph) -> None:
+    row = graph.entities.id("d020")
+    assert graph.label(np.int32(row)) == graph.label(row) == "imatinib"
+    assert len(graph.outgoing(np.int64(row))) == 1
+
+
+@pytest.mark.parametrize("asked", ["imatinib", [1, 2], [["d020", "treats", "d021"]], None, 0.5])
+def test_find_takes_rows_of_ids(asked: Any, graph: KnowledgeGraph) -> None:
+    with pytest.raises(KgError, match=r"graph\.entities\.find\(NAME\)"):
+        graph.find(asked)
+    assert graph.find(np.array([[0, 0, 1]], np.int32)).tolist() == [0]
