@@ -35,8 +35,8 @@ def is_there(path: str | Path) -> bool:
 def not_there(path: str | Path) -> str:
     """What to say of a path that does not exist: where it ends, and which names are near.
 
-    >>> not_there("no/such/folder")
-    'no/such/folder does not exist: there is no no here'
+    >>> not_there("nothing/here")
+    'nothing/here does not exist: there is no nothing here'
     """
     path = Path(path)
     folder = Path(path.anchor)
@@ -49,13 +49,14 @@ def not_there(path: str | Path) -> str:
         return f"{path} does not exist: {folder} is no folder"
     names = [str(folder / name) for name in near(part, _names_in(folder))]
     told = f"; did you mean {' or '.join(names)}?" if names else ""
-    return f"{path} does not exist: there is no {part} {where}{told}"
+    place = "" if path == folder / part else f": there is no {part} {where}"
+    return f"{path} does not exist{place}{told}"
 
 
-def require_there(path: Path) -> None:
-    """Raise `ConfigError` that names near ones unless `path` is a file or a folder."""
+def require_there(path: Path, remedy: str = "") -> None:
+    """Raise `ConfigError` that names near ones, and the remedy, unless `path` exists."""
     if not is_there(path):
-        raise ConfigError(not_there(path))
+        raise ConfigError("; ".join(filter(None, [not_there(path), remedy])))
 
 
 def require_local(name: str | Path) -> None:

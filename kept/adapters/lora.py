@@ -23,6 +23,10 @@ TARGETS = {
 PLACE = "lora_"
 
 
+MAX_ALPHA = 1e6
+"""A larger scale overflows the weights."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoraOptions:
     """The change of a projection is `alpha / rank` times a product of rank `rank`.
@@ -47,8 +51,8 @@ class LoraOptions:
             faults.append(f"targets: at least one of {list(TARGETS)}")
         if self.rank < 1:
             faults.append(f"rank {self.rank}: 1 or more")
-        if self.alpha <= 0:
-            faults.append(f"alpha {self.alpha}: above 0")
+        if not 0 < self.alpha <= MAX_ALPHA:
+            faults.append(f"alpha {self.alpha}: above 0, at most {MAX_ALPHA}")
         if not 0 <= self.dropout < 1:
             faults.append(f"dropout {self.dropout}: from 0, below 1")
         if faults:

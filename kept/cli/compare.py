@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kept.cli.options import MAX_MINUTES, Threads
+from kept.bounds import MAX_MINUTES
+from kept.cli.options import Threads
 
 
 def compare(

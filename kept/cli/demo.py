@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kept.cli.options import MAX_MINUTES
+from kept.bounds import MAX_MINUTES
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def demo(
         compared = read_methods(method_names(methods), methods_config)
     elif methods_config is not None or budget_minutes is not None:
         raise typer.BadParameter("give --methods too: these options are about them")
+    of_the_demo = demo_config(config)
     refuse_foreign(output, "kg")
     output.mkdir(parents=True, exist_ok=True)
     disable_progress_bar()
@@ -75,7 +76,7 @@ def demo(
     with TrainingProgress(console) as reporter:
         result = run_demo(
             output,
-            demo_config(config),
+            of_the_demo,
             announce=reporter.notice,
             reporter=reporter,
             methods=compared,

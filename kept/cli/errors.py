@@ -6,6 +6,7 @@ docs/decisions/0005-one-command-line-error.md lists the codes.
 from __future__ import annotations
 
 import errno
+import re
 import traceback
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +23,9 @@ OURS = ("kept", "entity_linking", "kg_loaders")
 FAILED, FAULT = 1, 70
 TYPERS = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
 """What typer raises to end a command, or for a faulty command line, which it tells itself."""
-NO_SPACE = "no space is left on the disk"
+_NO_SPACE = "No space left"  # as Rust and C++ say it, without a number
+_NO_MEMORY = re.compile("(can't|cannot|not) allocate( enough)? memory|out of memory|enough memory")
+NO_SPACE = "no space left on the disk"
 NO_MEMORY = (
     "there is not enough memory for this; take smaller sizes (of batches, widths, graphs), or a "
     "larger machine"
@@ -60,9 +63,13 @@ def explain(error: Exception) -> tuple[str, int]:
 def _told(error: Exception) -> str | None:
     """The message where the cause is outside kept: the disk, the memory, a file that is missing."""
     said = str(error)
-    if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in said:
+    chain = _chain(error)
+    full = (errno.ENOSPC, errno.EDQUOT)
+    if any(getattr(each, "errno", None) in full or _NO_SPACE in str(each) for each in chain):
         return f"{_at_work_on(error)}{NO_SPACE}; free some, then give the same command again"
-    if isinstance(error, MemoryError) or "not enough memory" in said or "out of memory" in said:
+    if "inline_container" in said or "PytorchStreamWriter" in said:
+        return f"{_at_work_on(error)}torch could not write it whole; is there {NO_SPACE}? ({said})"
+    if any(isinstance(each, MemoryError) or _NO_MEMORY.search(str(each)) for each in chain):
         return f"{_at_work_on(error)}{NO_MEMORY}"
     if isinstance(error, RecursionError):
         return f"{_at_work_on(error)}{TOO_DEEP}"
@@ -73,6 +80,14 @@ def _told(error: Exception) -> str | None:
         reason = error.strerror or said or type(error).__name__
         return f"{named}: {reason}" if named else f"{_at_work_on(error)}{reason}"
     return None
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error and what it came from: a writer that is closed on a full disk raises another."""
+    chain = [error]
+    while (earlier := chain[-1].__cause__ or chain[-1].__context__) and earlier not in chain:
+        chain.append(earlier)
+    return chain
 
 
 def _fault(error: Exception) -> str:

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
+from kept.bounds import MAX_COUNT
 from kept.cli.options import (
-    MAX_COUNT,
     ConfigFile,
     Going,
     HostModel,

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from kept.cli.options import MAX_COUNT, MAX_SEED, KeptCommand
+from kept.bounds import MAX_COUNT, MAX_SEED
+from kept.cli.options import KeptCommand
 
 app = typer.Typer(
     help="Complete a knowledge graph: train, evaluate and ask triple scorers.",

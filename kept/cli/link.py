@@ -12,12 +12,13 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
+from kept.bounds import MAX_THREADS
 from kept.cli.link_calibrate import calibrate
 from kept.cli.link_corrupt import corrupt
 from kept.cli.link_index import index as index_command
 from kept.cli.link_score import score
 from kept.cli.link_train import train
-from kept.cli.options import MAX_THREADS, KeptCommand
+from kept.cli.options import KeptCommand
 
 DEFAULT = "text"
 

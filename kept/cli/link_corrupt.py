@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kept.cli.options import MAX_SEED
+from kept.bounds import MAX_SEED
 from kept.cli.terminal import echo
 
 

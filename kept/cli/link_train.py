@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kept.cli.options import MAX_SEED
+from kept.bounds import MAX_SEED
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from kept.bounds import MAX_COUNT, MAX_MINUTES, MAX_RATE, MAX_SEED, MAX_THREADS
 from kept.suggestions import require_local, require_there
 
 
@@ -23,8 +24,8 @@ def local_or_hub(value: str | None) -> str | None:
 
 WRITTEN = frozenset({"output", "out", "cache", "quarantine", "plot"})
 """Options for paths that a command makes; every other path is read, and must be there."""
-MAX_SEED, MAX_COUNT, MAX_THREADS, MAX_MINUTES, MAX_RATE = 2**63 - 1, 10**9, 1024, 10**7, 10
-"""Above these a number is a slip: it overflows somewhere, or asks for what no machine has."""
+MADE_BY = {"kg": "`kept kg build` makes the folder of a graph"}
+"""What to do when a path of that name is missing."""
 
 ConfigFile = Annotated[
     Path | None,
@@ -84,7 +85,7 @@ class KeptCommand(TyperCommand):
                         f"{value} is not a finite number", ctx=ctx, param=parameter
                     )
                 if isinstance(value, Path) and parameter.name not in WRITTEN:
-                    require_there(value)
+                    require_there(value, MADE_BY.get(str(parameter.name), ""))
         return super().invoke(ctx)
 
 

@@ -10,10 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from kept.bounds import MAX_COUNT, MAX_RATE, MAX_THREADS
 from kept.cli.options import (
-    MAX_COUNT,
-    MAX_RATE,
-    MAX_THREADS,
     ConfigFile,
     Going,
     HostModel,

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from kept.cli.options import MAX_COUNT, MAX_SEED, Threads, local_or_hub
+from kept.bounds import MAX_COUNT, MAX_SEED
+from kept.cli.options import Threads, local_or_hub
 
 
 def probe(

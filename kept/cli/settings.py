@@ -12,9 +12,9 @@ from kept.errors import ConfigError
 def read_setting(text: str) -> tuple[str, Any]:
     """The name and the value, read as YAML; raises `ConfigError` on anything else."""
     name, separator, value = text.partition("=")
-    if not separator:
+    if not (name and separator):
         raise ConfigError(f"--set {text!r}: write NAME=VALUE")
     try:
         return name, yaml.safe_load(value)
-    except yaml.YAMLError as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"--set {text!r}: {value!r} is not a YAML value") from error

@@ -8,7 +8,8 @@ from typing import Annotated, Literal, cast
 
 import typer
 
-from kept.cli.options import MAX_SEED, local_or_hub
+from kept.bounds import MAX_SEED
+from kept.cli.options import local_or_hub
 from kept.cli.terminal import echo
 
 

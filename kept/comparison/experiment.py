@@ -46,7 +46,7 @@ class FurtherPretraining(BaseModel):
     drawn. Seeds of the task share one first stage a method and kind of knowledge.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     text: str
     n_texts: PositiveInt

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from kept.completion.batches import relation_result
 from kept.completion.rankers import (
@@ -50,7 +50,7 @@ from kept.evaluation.statistics import (
 )
 from kept.graphs.builder import BuilderConfig
 from kept.randomness import generator
-from kept.training.config import TrainConfig
+from kept.training.config import RunConfig, TrainConfig
 from kept.training.log import Reporter
 from kg_loaders.writing import write_text
 
@@ -61,10 +61,8 @@ KNOWLEDGE_NAMES: dict[Knowledge, str] = {
 }
 
 
-class CompletionConfig(BaseModel):
+class CompletionConfig(RunConfig):
     """What a comparison runs. `recipes`: by triple scorer or "dkrl", fields that differ."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "minilm"
     seed: NonNegativeInt = 0
@@ -72,12 +70,12 @@ class CompletionConfig(BaseModel):
     n_transductive: PositiveInt
     n_inductive: PositiveInt
     max_sentences_per_fact: PositiveInt | None = None
-    builder: dict[str, Any] = {}
-    masking: dict[str, Any] = {}
+    builder: dict[str, Any] = Field(default_factory=dict)
+    masking: dict[str, Any] = Field(default_factory=dict)
     n_negatives: PositiveInt = 8
     training: TrainConfig
     scorers: tuple[str, ...] = ("transe", "distmult", "complex", "rotate")
-    recipes: dict[str, dict[str, Any]] = {}
+    recipes: dict[str, dict[str, Any]] = Field(default_factory=dict)
     n_resamples: PositiveInt = 2000
 
     @property

@@ -51,7 +51,7 @@ ScorerOf = Callable[[str], HasScores | None]
 
 
 class _Method(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class DegreeMethod(_Method):

@@ -24,7 +24,7 @@ class LinkErrors(BaseModel):
     that are asked (a linker worse at work than on the training data), trained on, or all.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Kind = "drop"
     share: Annotated[float, Field(ge=0, le=1)] = 0.0

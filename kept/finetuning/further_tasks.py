@@ -26,7 +26,7 @@ class FurtherTask(BaseModel):
     `name` is that of its loss and of its scores; the other fields are those of `FinetuneConfig`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str
     weight: PositiveFloat | None = None

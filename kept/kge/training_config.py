@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from kept.bounds import MAX_RATE
 from kept.errors import ConfigError
 
 Loss = Literal["cross_entropy", "log_sigmoid", "margin"]
@@ -48,7 +49,10 @@ class TrainingConfig:
             for wrong, text in (
                 (self.n_epochs < 0, f"n_epochs {self.n_epochs} is negative"),
                 (self.batch_size < 1, f"batch_size {self.batch_size} is below 1"),
-                (self.learning_rate <= 0, f"learning_rate {self.learning_rate} is not positive"),
+                (
+                    not 0 < self.learning_rate <= MAX_RATE,
+                    f"learning_rate {self.learning_rate} is not above 0 and at most {MAX_RATE}",
+                ),
                 (sampling and self.n_negatives < 1, "negative_sampling needs n_negatives"),
                 (not sampling and self.loss != "cross_entropy", "one_vs_all takes cross_entropy"),
                 (not sampling and self.n_negatives > 0, "one_vs_all takes no n_negatives"),

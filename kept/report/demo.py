@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import yaml
-
 from entity_linking import DictionaryLinker, score_links, score_spans
 from kept.completion.atlas import atlas_examples, atlas_split, linked_texts
 from kept.completion.batches import usable_examples
@@ -55,8 +53,7 @@ class DemoResult:
 
 def demo_config(path: Path | None = None) -> CompletionConfig:
     """The configuration shipped beside this file, or another of its form."""
-    text = (path or Path(__file__).with_name("demo.yaml")).read_text(encoding="utf-8")
-    return CompletionConfig.model_validate(yaml.safe_load(text))
+    return CompletionConfig.read(path or Path(__file__).with_name("demo.yaml"))
 
 
 def methods_config(methods: Sequence[str], path: Path | None = None) -> MethodsConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import (
@@ -20,8 +20,10 @@ from pydantic import (
     field_validator,
 )
 
+from kept.bounds import MAX_COUNT, MAX_RATE, MAX_SEED, MAX_THREADS
 from kept.errors import ConfigError
 
+Rate = Annotated[PositiveFloat, Field(le=MAX_RATE)]
 OPERATIONAL = frozenset(
     {
         "workers", "prefetch", "checkpoint_steps", "checkpoint_seconds", "keep", "log_every",
@@ -43,7 +45,7 @@ class Unfreezing(BaseModel):
     are of equal length, so that a resumed run is the same.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     order: Literal["gradual", "chain", "sequential"]
     every: PositiveInt | None = None
@@ -64,28 +66,28 @@ class TrainConfig(BaseModel):
     host's own parameters, trained long before, where `learning_rate` suits what is new beside them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    seed: NonNegativeInt = 0
-    steps: PositiveInt | None = None
-    epochs: PositiveInt | None = Field(None, validate_default=True)
-    batch_size: PositiveInt | None = None
-    node_budget: PositiveInt | None = Field(None, validate_default=True)
-    accumulate: PositiveInt = 1
-    learning_rate: PositiveFloat = 1e-4
-    entity_learning_rate: PositiveFloat = 1e-3
-    host_learning_rate: PositiveFloat | None = None
+    seed: NonNegativeInt = Field(0, le=MAX_SEED)
+    steps: PositiveInt | None = Field(None, le=MAX_COUNT)
+    epochs: PositiveInt | None = Field(None, le=MAX_COUNT, validate_default=True)
+    batch_size: PositiveInt | None = Field(None, le=MAX_COUNT)
+    node_budget: PositiveInt | None = Field(None, le=MAX_COUNT, validate_default=True)
+    accumulate: PositiveInt = Field(1, le=MAX_COUNT)
+    learning_rate: Rate = 1e-4
+    entity_learning_rate: Rate = 1e-3
+    host_learning_rate: Rate | None = None
     weight_decay: NonNegativeFloat = 0.01
     schedule: Literal["linear", "constant"] = "linear"
-    warmup_steps: NonNegativeInt = 0
+    warmup_steps: NonNegativeInt = Field(0, le=MAX_COUNT)
     clip_norm: PositiveFloat | None = 1.0
     rate_decay: float | None = Field(None, ge=1)
     unfreezing: Unfreezing | None = None
     objective_weights: dict[str, NonNegativeFloat] = {}
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
-    threads: PositiveInt | None = None
-    workers: NonNegativeInt = 0
+    threads: PositiveInt | None = Field(None, le=MAX_THREADS)
+    workers: NonNegativeInt = Field(0, le=MAX_THREADS)
     prefetch: PositiveInt = 2
     checkpoint_steps: PositiveInt | None = None
     checkpoint_seconds: PositiveFloat | None = 600.0
@@ -101,6 +103,14 @@ class TrainConfig(BaseModel):
     def _one_length(cls, epochs: int | None, info: ValidationInfo) -> int | None:
         return _exactly_one(epochs, info, "steps")
 
+    @field_validator("warmup_steps")
+    @classmethod
+    def _within_the_run(cls, warmup_steps: int, info: ValidationInfo) -> int:
+        steps = info.data.get("steps")
+        if steps is not None and warmup_steps > steps:
+            raise ValueError(f"a warm-up is at most as long as the run, which has {steps} steps")
+        return warmup_steps
+
     @field_validator("node_budget")
     @classmethod
     def _one_size(cls, node_budget: int | None, info: ValidationInfo) -> int | None:
@@ -110,7 +120,7 @@ class TrainConfig(BaseModel):
 class RunConfig(BaseModel):
     """Abstract: one run, read from YAML and flags."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
     def read(cls, path: Path | None, overrides: Mapping[str, Any] | None = None) -> Self:
@@ -155,7 +165,7 @@ def _exactly_one(value: int | None, info: ValidationInfo, other: str) -> int | N
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read as YAML: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path} holds {type(values).__name__}, not a mapping of fields")

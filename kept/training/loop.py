@@ -408,4 +408,10 @@ def _n_steps(config: TrainConfig, stream: BatchStream) -> int:
     if config.steps is not None:
         return config.steps
     n_batches = sum(stream.n_batches(epoch) for epoch in range(config.epochs or 0))
-    return -(-n_batches // config.accumulate)
+    n_steps = -(-n_batches // config.accumulate)
+    if config.warmup_steps > n_steps:
+        raise ConfigError(
+            f"warmup_steps {config.warmup_steps}: a warm-up is at most as long as the run, and "
+            f"{config.epochs} epochs are {n_steps} steps; give fewer, or train longer"
+        )
+    return n_steps

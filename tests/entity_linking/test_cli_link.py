@@ -52,7 +52,6 @@ def test_file_to_json_lines(kg: Path, tmp_path: Path) -> None:
     [
         (["no.txt"], "no.txt is not a file"),
         (["Paris", "--case", "loud"], "case is 'loud'"),
-        (["Paris", "--min-prior", "2"], "min_prior is 2.0"),
     ],
 )
 def test_faults_are_one_line(kg: Path, arguments: list[str], message: str) -> None:

@@ -270,7 +270,7 @@ def test_score_and_corrupt_are_there(kg: Path, tmp_path: Path) -> None:
         (["index", "KG", "-o", "x", "--case", "loud"], "--case is 'loud'"),
         (["index", "KG", "--add-to", "INDEX", "--fuzzy"], "--add-to keeps"),
         (["index", "KG", "--add-to", "KG"], "is not a link index, but 'kept graph'"),
-        (["index", "KG", "--add-to", "nowhere"], "is not a link index"),
+        (["index", "KG", "--add-to", "nowhere"], "nowhere does not exist"),
         (["Paris", "--kg", "KG", "--index", "INDEX", "--case", "insensitive"], "with case 'smart'"),
         (["Paris", "--kg", "KG", "--index", "INDEX", "--language", "fr"], "with languages None"),
         (["Paris", "--kg", "KG", "--method", "trained"], "needs a model"),

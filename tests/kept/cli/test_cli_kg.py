@@ -56,7 +56,7 @@ def test_errors_are_one_message(kept) -> None:  # type: ignore[no-untyped-def]
         ("kg build bad.tsv -o kg", "bad.tsv, line 2 (byte 9): 2 fields instead of 3"),
         ("kg build none.tsv -o kg", "none.tsv does not exist"),
         ("kg build t.tsv --order xyz -o kg", "order 'xyz' is none of"),
-        ("kg info nowhere", "nowhere is not a knowledge graph"),
+        ("kg info nowhere", "nowhere does not exist"),
         ("kg build t.tsv --format doc -o kg", "format 'doc' is none of"),
         ("kg build t.tsv --damage quarantine -o kg", "needs a quarantine file"),
     ):

@@ -155,7 +155,7 @@ def test_refusals_are_one_line_and_exit_code_1(
         (("train", benchmark_folder, "-o", tmp_path / "x", "--scorer", "y"), "scorer 'y'"),
         (("train", tmp_path / "empty", "-o", tmp_path / "x"), "neither a graph folder"),
         (("eval", tmp_path / "kg", "-m", model), "id space"),
-        (("eval", benchmark_folder, "-m", tmp_path / "no"), "not a trained scorer"),
+        (("eval", benchmark_folder, "-m", tmp_path / "no"), "no does not exist"),
         (("eval", benchmark_folder, "-m", model, "--ties", "best"), "tie rule 'best'"),
         (("eval", benchmark_folder, "-m", model, "--split", "dev"), "split 'dev'"),
         (("eval", benchmark_folder, "-m", model, "--directions", "up"), "directions ['up']"),

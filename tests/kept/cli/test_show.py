@@ -57,7 +57,7 @@ def test_faults_are_explained(run: Any, tmp_path: Path) -> None:
     assert "policy 'best'" in done.output
     done = run("Paris", "--kg", str(tmp_path / "none"), "-o", str(tmp_path / "a.html"))
     assert done.exit_code == 1
-    assert "not a knowledge graph" in done.output.replace("\n", "")
+    assert "none does not exist" in done.output.replace("\n", "")
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.pdf", "a", "a.svg.gz"])

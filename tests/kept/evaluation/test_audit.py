@@ -190,8 +190,8 @@ def test_every_code_is_a_check_and_long_examples_are_cut_in_the_table() -> None:
         (["--allow", "pair-in-graph=2"], "from 0 to 1"),
         (["--allow", "pair-in-graph=x"], "is not a number"),
         (["--allow", "pair-in-graph"], "write --allow CHECK=SHARE"),
-        (["--dev", "x.txt"], "--format is missing"),
-        (["--dev", "x.txt", "--format", "wiki8"], "no format 'wiki8'"),
+        (["--dev", __file__], "--format is missing"),
+        (["--dev", __file__, "--format", "wiki8"], "no format 'wiki8'"),
         (["-o", "x.txt"], "must be one of .md"),
     ],
 )

@@ -1,0 +1,10 @@
+"""The largest numbers that a configuration or a command takes.
+
+Above them a number is a slip: it overflows somewhere, or asks for what no machine has.
+"""
+
+MAX_SEED = 2**63 - 1
+MAX_COUNT = 10**9
+MAX_THREADS = 1024
+MAX_MINUTES = 10**7
+MAX_RATE = 10
