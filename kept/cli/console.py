@@ -17,7 +17,7 @@ class TerminalConsole(Console):
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
         super().__init__(stderr=stderr, soft_wrap=soft_wrap, markup=False, highlight=False)
 
-    def render_str(self, text: str, **options: Any) -> Any:  # type: ignore[override]
+    def render_str(self, text: str, **options: Any) -> Any:
         """As rich does; here, so that widths are those of what is shown."""
         return super().render_str(visible(text), **options)
 

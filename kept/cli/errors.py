@@ -21,8 +21,13 @@ from kept.suggestions import is_there, not_there
 OURS = ("kept", "entity_linking", "kg_loaders")
 """Packages whose exceptions are errors of the user; asked by name, which loads none of them."""
 FAILED, FAULT = 1, 70
-TYPERS = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
-"""What typer raises to end a command, or for a faulty command line, which it tells itself."""
+TYPERS: tuple[type[BaseException], ...] = (
+    typer.Exit,
+    typer.Abort,
+    typer.BadParameter.__mro__[2],
+    BrokenPipeError,
+)
+"""What typer raises to end a command, or tells itself: a faulty command line, a closed pipe."""
 _NO_SPACE = "No space left"  # as Rust and C++ say it, without a number
 _NO_MEMORY = re.compile("(can't|cannot|not) allocate( enough)? memory|out of memory|enough memory")
 NO_SPACE = "no space left on the disk"
@@ -40,7 +45,7 @@ class TellsErrors(TyperGroup):
         """Run the command, tell what stopped it."""
         try:
             return super().invoke(ctx)
-        except (*TYPERS, BrokenPipeError):
+        except TYPERS:
             raise
         except Exception as error:
             if ctx.params.get("debug"):

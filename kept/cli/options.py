@@ -82,7 +82,7 @@ class KeptCommand(TyperCommand):
             for value in given if isinstance(given, (list, tuple)) else [given]:
                 if isinstance(value, float) and not math.isfinite(value):
                     raise typer.BadParameter(
-                        f"{value} is not a finite number", ctx=ctx, param=parameter
+                        f"{value} is not a finite number", ctx=ctx, param_hint=parameter.opts
                     )
                 if isinstance(value, Path) and parameter.name not in WRITTEN:
                     require_there(value, MADE_BY.get(str(parameter.name), ""))

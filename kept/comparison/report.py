@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from kept.comparison.tables import (
     share_cells,
     verdict_cells,
 )
+from kept.csv_text import csv_text
 from kept.datasets.formats import TASKS
 from kept.evaluation.correlation import CORRELATIONS
 from kept.finetuning.answers import ANSWERS, Answer, read_answers
@@ -111,7 +110,7 @@ def write_report(
     written = [path]
     for name, (columns, cells) in tables.items():
         written.append(csvs[name])
-        write_text(csvs[name], _csv(columns, cells), force=force)
+        write_text(csvs[name], csv_text(columns, cells), force=force)
     draw_all_curves(compared, runs.folder, curves, force=force)
     sections = [
         Section(
@@ -246,11 +245,3 @@ def _caution(compared: Compared) -> list[str]:
     notes += [verdict(f"Left out: {name}: {why}") for name, why in compared.left_out.items()]
     notes += [verdict(f"Low coverage: {line}.") for line in compared.cautions]
     return notes
-
-
-def _csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return out.getvalue()

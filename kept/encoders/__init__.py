@@ -63,7 +63,7 @@ def read_config(folder: str | Path) -> KnowledgeConfig:
             "of a saved model"
         )
     config: KnowledgeConfig = _load(
-        values.get("model_type"), str(path)
+        str(values.get("model_type")), str(path)
     ).config_class.from_pretrained(folder)
     return config
 

@@ -5,9 +5,7 @@ Axis legend: triple.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from kept.csv_text import csv_text
 from kept.errors import ConfigError
 from kept.evaluation.fact_lookup import Fact
 from kept.evaluation.leakage import (
@@ -227,12 +226,11 @@ def as_json(checks: Sequence[LeakCheck], limits: Mapping[str, float]) -> str:
 def as_csv(checks: Sequence[LeakCheck], limits: Mapping[str, float]) -> str:
     """A line a check; examples apart by " ; "."""
     rows = _rows(checks, limits)
-    written = io.StringIO()
-    table = csv.DictWriter(written, list(rows[0]), lineterminator="\n")
-    table.writeheader()
-    for row, check in zip(rows, checks, strict=True):
-        table.writerow(row | {"examples": " ; ".join(check.examples)})
-    return written.getvalue()
+    lines = [
+        (row | {"examples": " ; ".join(check.examples)}).values()
+        for row, check in zip(rows, checks, strict=True)
+    ]
+    return csv_text(list(rows[0]), lines)
 
 
 WRITERS: dict[str, Callable[[Sequence[LeakCheck], Mapping[str, float]], str]] = {

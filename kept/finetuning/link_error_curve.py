@@ -9,7 +9,6 @@ Axis legend: item (an example).
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -22,6 +21,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from kept.controls.link_errors import KINDS, Kind, LinkErrors
+from kept.csv_text import csv_text
 from kept.datasets.example import clusters
 from kept.datasets.formats import TaskExample
 from kept.errors import ConfigError
@@ -31,7 +31,7 @@ from kept.finetuning.scores import Answers
 from kept.heads.model import REGRESSION, TAGGING
 from kept.randomness import generator
 from kept.training.log import COLOURS
-from kg_loaders.writing import whole_file
+from kg_loaders.writing import write_text
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
 
@@ -157,13 +157,8 @@ def _point(
 # ---- out ----------------------------------------------------------------------------------------
 def write_csv(points: Sequence[CurvePoint], path: Path, *, force: bool = False) -> None:
     """A line a point; bounds that there are none of are empty. `force` replaces a file."""
-    with (
-        whole_file(path, force=force) as part,
-        part.open("w", encoding="utf-8", newline="") as file,
-    ):
-        table = csv.DictWriter(file, [f.name for f in fields(CurvePoint)], lineterminator="\n")
-        table.writeheader()
-        table.writerows(map(asdict, points))
+    rows = [asdict(point).values() for point in points]
+    write_text(path, csv_text([f.name for f in fields(CurvePoint)], rows), force=force)
 
 
 def as_markdown(points: Sequence[CurvePoint]) -> str:
