@@ -138,20 +138,30 @@ def test_popularity_and_counts_move_the_prior() -> None:
 
 
 def test_counts_of_names_add_up_and_a_name_counts_once() -> None:
-    """n(s, e) sums over the names that a surface leads to; of two languages the higher count."""
-    graph = graph_from_records(
-        [
-            Text("Q1", TextKind.ALIAS, "JK Rowling", "en", 6),
-            Text("Q1", TextKind.ALIAS, "J.K. Rowling", "en", 8),
-            Text("Q1", TextKind.ALIAS, "JK Rowling", "fr", 9),
-            Text("Q2", TextKind.ALIAS, "JK Rowling", "en", 5),
+    """n(s, e) sums over the names that a surface leads to; of two languages the higher count.
+
+    A label and an alias written alike are two names; the same name in an added graph is not.
+    """
+
+    def index_of(**counts: int) -> NameIndex:
+        rows = [
+            ("Q1", TextKind.LABEL, "JK Rowling", "en", counts["label"]),
+            ("Q1", TextKind.ALIAS, "JK Rowling", "en", 6),
+            ("Q1", TextKind.ALIAS, "J.K. Rowling", "en", 8),
+            ("Q1", TextKind.ALIAS, "JK Rowling", "fr", counts["alias"]),
+            ("Q2", TextKind.ALIAS, "JK Rowling", "en", 5),
         ]
-    )
-    found = {c.entity: c.prior for c in proposed(NameIndex.build(graph), "JK Rowling")}
-    of_first = 9 + 8 * KIND_WEIGHTS[Kind.SPELLING]
-    assert found["Q1"] == pytest.approx((of_first + 10 / 2) / (of_first + 5 + 10))
-    twice = NameIndex.build(graph).add(graph_of({"Q1": ["Joanne"]}))
-    assert {c.entity: c.prior for c in proposed(twice, "JK Rowling")} == pytest.approx(found)
+        return NameIndex.build(graph_from_records([Text(*row) for row in rows]))
+
+    def priors(index: NameIndex) -> dict[str, float]:
+        return {c.entity: c.prior for c in proposed(index, "JK Rowling")}
+
+    of_first = 3 + 9 + 8 * KIND_WEIGHTS[Kind.SPELLING]
+    expected = (of_first + 10 * 2 / 3) / (of_first + 5 + 10)  # a label weighs twice an alias
+    assert priors(index_of(label=3, alias=9))["Q1"] == pytest.approx(expected)
+    again = graph_from_records([Text("Q1", TextKind.ALIAS, "JK Rowling", "de", 12)])
+    higher = priors(index_of(label=3, alias=9).add(again))
+    assert higher == pytest.approx(priors(index_of(label=3, alias=12)))
 
 
 def test_a_counted_surface_has_spellings_and_no_other_variant() -> None:
