@@ -14,12 +14,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from other_sizes.tensors import COMMITTED
 
 METHODS = ("colake", "ernie", "kadapter", "kbert", "kepler")
 FIXED = ("test_other_sizes.py", "test_golden_coverage.py")
 
 
+@pytest.mark.slow
 def test_every_parity_test_takes_other_sizes(tmp_path: Path) -> None:
     for folder in COMMITTED.iterdir():
         shutil.copytree(folder, tmp_path / folder.name)

@@ -52,6 +52,17 @@ def test_a_pair_may_stand_beside_its_own_triple():
     assert pairs_in_graph(tested, graph.with_triples(graph.triples[:0], note="none")).n_found == 0
 
 
+def test_an_unknown_end_is_in_no_pair():
+    """The id -1 beside another must not be read as the pair before it."""
+    graph = graph_from_records([Triple("a", "r", "c"), Triple("b", "s", "b")])
+    last = graph.n_entities - 1
+    assert graph.triples[0].tolist()[::2] == [0, last]
+    for head, tail in ((1, -1), (-1, 1), (-1, -1)):
+        tested = np.array([[head, 0, tail]])
+        assert pairs_in_graph(tested, graph).n_found == 0
+        assert inverses_in_graph(tested, graph).n_found == 0
+
+
 def test_triples_shared_by_splits(small_graph: KnowledgeGraph):
     train, test = small_graph.triples[:10], small_graph.triples[9:]
     found = shared_triples({"train": train, "test": test}, small_graph)
@@ -61,15 +72,16 @@ def test_triples_shared_by_splits(small_graph: KnowledgeGraph):
 
 def test_sentences_in_the_training_text():
     found = sentences_in_training(
-        ["Paris is in France .", "Bonn is a city.", "?"],
-        iter(["x", "paris  is\tin FRANCE.", "!"]),
+        ["Paris is in France .", "Bonn is a city.", "?", "in __Bonn__"],
+        iter(["x", "paris  is\tin FRANCE.", "!", "In Bonn"]),
     )
-    assert (found.n_checked, found.n_found) == (3, 1)
-    assert found.examples == ("Paris is in France .",)
+    assert (found.n_checked, found.n_found) == (4, 2)
+    assert found.examples == ("Paris is in France .", "in __Bonn__")
 
 
 def test_answers_inside_the_subject():
     found = answers_in_subjects([("Bank of France", "france"), ("Seine", "France"), ("x", " ")])
+    assert answers_in_subjects([("Bank of France", " France\n")]).n_found == 1
     assert (found.n_checked, found.n_found) == (2, 1)  # one has no answer to look for
 
 

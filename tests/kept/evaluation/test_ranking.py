@@ -134,6 +134,27 @@ def test_counts_are_exact_in_every_type(dtype: torch.dtype):
     assert (counts.n_greater.tolist(), counts.n_equal.tolist()) == ([2000], [1999])
 
 
+def test_counts_are_exact_beyond_what_float32_can_count():
+    n = 2**24 + 3
+    counts = rank_scores(torch.zeros(1, n), torch.tensor([0]), None)
+    assert (int(counts.n_greater[0]), int(counts.n_equal[0])) == (0, n - 1)
+
+
+def test_an_answer_known_twice_is_filtered_once():
+    """From two splits or twice in one; here the known answer beats the gold, another ties."""
+    test = np.array([[0, 0, 1]])
+    train = np.array([[0, 0, 2], [0, 0, 2], [0, 0, 3]])
+    known = Filter({"train": train, "valid": train[1:], "test": test}, n_entities=4, n_relations=1)
+    assert repr(known) == "Filter(train+valid+test, 3 triples)"
+
+    def scores(direction: str, triples: torch.Tensor) -> torch.Tensor:
+        return torch.tensor([[0.9, 0.5, 0.7, 0.5]])
+
+    for ties, expected in (("optimistic", 2.0), ("pessimistic", 2.0)):
+        result = rank(scores, test, filter=known, ties=ties, directions=("tail",), candidates="all")
+        assert result.ranks.tolist() == [expected]
+
+
 def test_nan_scores_are_an_error_and_not_a_first_rank():
     with pytest.raises(EvaluationError, match="NaN"):
         rank_scores(torch.tensor([[float("nan"), 1.0]]), torch.tensor([1]), None)

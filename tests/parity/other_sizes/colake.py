@@ -31,11 +31,7 @@ MODEL = {
 TIED = ("lm_head.decoder.weight", "lm_head.decoder.bias", "rel_lm_head.decoder.weight",
         "rel_lm_head.decoder.bias")  # fmt: skip
 HEADS = {"word_logits": "word_pred", "ent_logits": "entity_pred", "rel_logits": "relation_pred"}
-LOSSES = {
-    "word": "masked_lm_loss",
-    "entity": "ent_masked_lm_loss",
-    "relation": "rel_masked_lm_loss",
-}
+LOSSES = {"word": "masked_lm", "entity": "ent_masked_lm", "relation": "rel_masked_lm"}
 
 
 def make(folder: Path) -> None:
@@ -77,7 +73,7 @@ def outputs_of(model: KnowledgeForPreTraining, folder: Path) -> dict[str, Tensor
         own["embedding_output"] = output.hidden_states[0]
         for name, value in parity.logits_of(model, states[-1], batch).items():
             own |= {name: value, HEADS[name]: value.argmax(-1)}
-        own |= {theirs: output.losses[ours] for ours, theirs in LOSSES.items()}
+        own |= {f"{theirs}_loss": output.losses[ours] for ours, theirs in LOSSES.items()}
         own["loss"] = torch.stack(list(output.losses.values())).sum()
         own["extended_attention_mask"] = (1 - visible[:, None].float()) * -10000
         found |= tensors.with_prefix(own, prefix)

@@ -14,8 +14,8 @@ from kept import hosts
 from kept.convert import kadapter as keys
 from kept.convert.tables import to_original
 from kept.encoders.kadapter import KAdapter
-from kept.heads.base import target_states
 from kept.heads.model import KnowledgeForTask
+from kept.layers.spans import target_states
 from kept.objectives.model import KnowledgeForPreTraining
 
 SIZES = {48: 32, 96: 64, 24: 15, 40: 20, 110: 121, 14: 17, 7: 6, 9: 8, 42: 11}

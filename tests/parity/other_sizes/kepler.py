@@ -13,12 +13,11 @@ from other_sizes import tensors
 from torch import Tensor
 
 from kept import hosts
-from kept.batches import N_SPECIAL_ROWS
+from kept.batches import N_SPECIAL_ROWS, TripleBatch
 from kept.convert import kepler as keys
 from kept.convert import tables
 from kept.evaluation.ranking import Filter, rank
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.triple_batch import TripleBatch
 
 SIZES = {32: 24, 96: 72, 48: 40, 60: 71, 7: 9}
 MODEL = {
