@@ -246,6 +246,14 @@ def decode_whole(path: str | Path, data: bytes, shape: type[Row]) -> Row:
         ) from error
 
 
+def decode_row(raw: bytes, decoder: msgspec.json.Decoder[Row]) -> Row:
+    """What a row says; DecodeError for another shape, LinkingError for a key that stands twice."""
+    row = decoder.decode(raw)
+    if fault := repeats_fault(raw):
+        raise LinkingError(fault)
+    return row
+
+
 def _convert(
     raw: bytes,
     decoder: msgspec.json.Decoder[Row],
@@ -254,10 +262,7 @@ def _convert(
     place: tuple[str, int, int],
 ) -> Iterator[Example]:
     try:
-        row = decoder.decode(raw)
-        if fault := repeats_fault(raw):
-            raise LinkingError(fault)
-        example = convert(row)
+        example = convert(decode_row(raw, decoder))
     except (msgspec.DecodeError, LinkingError) as error:
         report.reject(*place, str(error), raw)
         return

@@ -8,13 +8,20 @@ text, head, relation and tail were yielded before is a duplicate.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from entity_linking.annotations import decode_whole, gold_link, read_rows, whole_file
+from entity_linking.annotations import (
+    decode_row,
+    decode_whole,
+    gold_link,
+    read_rows,
+    whole_file,
+)
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from kg_loaders.damage import DamageReport
@@ -99,20 +106,35 @@ def read_fewrel(
     data, end, number = whole_file(path), 0, 0
     decoder = msgspec.json.Decoder(_FewRelRow)
     seen: set[tuple[str, str, str, str]] | None = set() if distinct else None
-    for relation, rows in decode_whole(path, data, dict[str, list[msgspec.Raw]]).items():
+    by_relation = decode_whole(path, data, dict[str, list[msgspec.Raw]])
+    _require_once(path, json.loads(data, object_pairs_hook=_names))
+    for relation, rows in by_relation.items():
         for row in rows:
             raw, number = bytes(row), number + 1
             offset = data.index(raw, end)
             end = offset + len(raw)
             report.n_lines += 1
             try:
-                example = _from_fewrel(decoder.decode(raw), relation)
+                example = _from_fewrel(decode_row(raw, decoder), relation)
             except (msgspec.DecodeError, LinkingError) as error:
                 report.reject(str(path), number, offset, str(error), raw)
                 continue
             if not _is_repeat(example, seen, report):
                 report.n_texts += 1
                 yield example
+
+
+def _names(pairs: list[tuple[str, Any]]) -> list[str]:
+    return [name for name, _ in pairs]
+
+
+def _require_once(path: str | Path, relations: Sequence[str]) -> None:
+    """Raise `SourceError` for a relation of which all rows but the last ones would be lost."""
+    seen: set[str] = set()
+    for name in relations:
+        if name in seen:
+            raise SourceError(f"{path}: the key {name!r} stands twice; put its rows under one")
+        seen.add(name)
 
 
 def read_wiki80(
@@ -168,8 +190,8 @@ def _read_trex_file(
             report.n_blank += 1
             continue
         try:
-            fact = decoder.decode(raw)
-        except msgspec.DecodeError as error:
+            fact = decode_row(raw, decoder)
+        except (msgspec.DecodeError, LinkingError) as error:
             report.reject(str(file), line, offset, str(error), raw)
             continue
         report.n_lines += len(fact.evidences) - 1

@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
+from entity_linking.annotations import decode_row
+from entity_linking.errors import LinkingError
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.lines import read_lines
@@ -49,8 +51,8 @@ def rows(
     decoder = msgspec.json.Decoder(shape)
     for name, number, offset, raw in lines(path, report, inside):
         try:
-            row = decoder.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            row = decode_row(raw, decoder)
+        except (msgspec.DecodeError, UnicodeDecodeError, LinkingError) as error:
             report.reject(name, number, offset, str(error), raw)
             continue
         yield name, number, offset, raw, row

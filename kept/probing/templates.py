@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from entity_linking.annotations import gold_link
+from entity_linking.annotations import decode_row, gold_link
+from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText, Mention
 from kept.errors import EvaluationError
 from kept.probing.items import HOLE
@@ -86,7 +87,7 @@ def read_templates(
             row = _row(name, raw)
             text, relation = row.template or row.pattern or "", row.relation or stem(name)
             made = Template(relation, text, row.weight, row.label, row.type)
-        except (EvaluationError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (EvaluationError, LinkingError, msgspec.DecodeError, UnicodeDecodeError) as error:
             report.reject(name, number, offset, str(error), raw)
             continue
         of_relation = found.setdefault(relation, [])
@@ -102,7 +103,7 @@ def _row(name: str, raw: bytes) -> _Row:
     if name.endswith(".txt"):
         return _Row(raw.decode())
     if not name.endswith(".tsv"):
-        return msgspec.json.decode(raw, type=_Row)
+        return decode_row(raw, msgspec.json.Decoder(_Row))
     relation, tab, text = raw.decode().strip().partition("\t")
     if not tab:
         raise EvaluationError(f"no tab in {relation!r}; write relation<TAB>template")

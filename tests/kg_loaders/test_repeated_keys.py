@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entity_linking.annotations import read_jsonl
-from kg_loaders import DamageError, DamageReport
+from entity_linking.relations import read_fewrel, read_trex
+from kept.probing.templates import read_templates
+from kg_loaders import DamageError, DamageReport, SourceError
 from kg_loaders.damage import DamagePolicy
 from kg_loaders.jsonl import read
 from kg_loaders.repeated_keys import repeated_key, repeats_fault
@@ -81,3 +83,36 @@ def test_linked_texts(tmp_path: Path) -> None:
     )
     with pytest.raises(DamageError, match=r"linked\.jsonl, line 1 .*the key 'entity' stands twice"):
         list(read_jsonl(path, DamageReport()))
+
+
+TREX = (
+    '{"uuid": "1", "sub_uri": "Q1", "obj_uri": "Q2", "obj_uri": "Q3", "predicate_id": "P1", '
+    '"evidences": []}'
+)
+FEWREL = (
+    '{"P1": [{"tokens": ["a", "b"], "tokens": ["b", "a"], '
+    '"h": ["a", "Q1", [[0]]], "t": ["b", "Q2", [[1]]]}]}'
+)
+TEMPLATE = '{"relation": "P1", "template": "[X] is [Y] .", "template": "[X] was [Y] ."}'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reader", "key"),
+    [
+        ("P1.jsonl", TREX, read_trex, "obj_uri"),
+        ("fewrel.json", FEWREL, read_fewrel, "tokens"),
+        ("templates.jsonl", TEMPLATE, read_templates, "template"),
+    ],
+)
+def test_rows_of_others(tmp_path: Path, name: str, text: str, reader: Any, key: str) -> None:
+    path = tmp_path / name
+    path.write_text(text + "\n", encoding="utf-8")
+    with pytest.raises(DamageError, match=rf"{name}, line 1 .*the key '{key}' stands twice"):
+        list(reader(path, DamageReport()))
+
+
+def test_a_relation_whose_rows_stand_under_two_keys_loses_none(tmp_path: Path) -> None:
+    path = tmp_path / "fewrel.json"
+    path.write_text('{"P1": [], "P2": [], "P1": []}', encoding="utf-8")
+    with pytest.raises(SourceError, match=r"fewrel\.json: the key 'P1' stands twice"):
+        list(read_fewrel(path, DamageReport()))
