@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: venv demo demo-methods test test-long kill check bench wheel-test clean
+.PHONY: venv demo demo-methods test test-long kill fuzz check bench wheel-test clean
 
 venv: .venv/installed
 
@@ -29,6 +29,11 @@ test-long: venv
 # Each command killed at every file-system event, and gone on with; takes an hour.
 kill: venv
 	KEPT_KILL_STRIDE=1 $(BIN)/pytest -q -s tests/kills
+
+# Spoilt and hostile files for every reader and opener, SECONDS each; findings stay in .fuzz/.
+SECONDS ?= 60
+fuzz: venv
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
 
 check: venv
 	$(BIN)/ruff check .

@@ -25,13 +25,13 @@ import msgspec
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
-from kg_loaders.lines import read_lines
+from kg_loaders.lines import BOM, JSON_FAULTS, read_lines, read_whole
+from kg_loaders.nesting import check_json
 from kg_loaders.repeated_keys import repeats_fault
 from kg_loaders.writing import write_lines
-
-WHOLE_FILE_BYTES = 1 << 32
 
 _ITEM = re.compile("Q[0-9]+")
 
@@ -219,8 +219,8 @@ def read_array(
     """One JSON array a file; its rows take the place of lines, in the counts and in messages."""
     report.units = "rows"
     decoder = msgspec.json.Decoder(row_type)
-    data = whole_file(path)
-    rows = decode_whole(path, data, list[msgspec.Raw])
+    data = whole_file(path, report.budget)
+    rows = decode_whole(path, data, list[msgspec.Raw], report.budget)
     end = 0
     for number, row in enumerate(rows, 1):
         raw = bytes(row)
@@ -230,17 +230,17 @@ def read_array(
         yield from _convert(raw, decoder, convert, report, (str(path), number, offset))
 
 
-def whole_file(path: str | Path) -> bytes:
+def whole_file(path: str | Path, budget: ReaderBudget | None = None) -> bytes:
     """The decompressed bytes; a damaged stream is a `SourceError`, whatever the policy."""
-    lines = read_lines(path, DamageReport(), max_line_bytes=WHOLE_FILE_BYTES)
-    return b"\n".join(raw for _, _, raw in lines)
+    return read_whole(path, budget).removeprefix(BOM)
 
 
-def decode_whole(path: str | Path, data: bytes, shape: type[Row]) -> Row:
-    """A JSON file that holds one value; `SourceError` when it is not `shape`."""
+def decode_whole(path: str | Path, data: bytes, shape: type[Row], budget: ReaderBudget) -> Row:
+    """A JSON file that holds one value; `SourceError` when it is not `shape`, or too much."""
+    check_json(str(path), data, budget)
     try:
         return msgspec.json.decode(data, type=shape)
-    except msgspec.DecodeError as error:
+    except JSON_FAULTS as error:
         raise SourceError(
             f"{path}: {error}; this is not the JSON that the reader expects"
         ) from error
@@ -263,7 +263,7 @@ def _convert(
 ) -> Iterator[Example]:
     try:
         example = convert(decode_row(raw, decoder))
-    except (msgspec.DecodeError, LinkingError) as error:
+    except (*JSON_FAULTS, LinkingError) as error:
         report.reject(*place, str(error), raw)
         return
     report.n_texts += 1

@@ -26,7 +26,7 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
-from kg_loaders.lines import read_lines
+from kg_loaders.lines import JSON_FAULTS, read_lines
 
 MASK = "[MASK]"
 
@@ -103,11 +103,11 @@ def read_fewrel(
     counts. Units are rows, relation by relation.
     """
     report.units = "rows"
-    data, end, number = whole_file(path), 0, 0
+    data, end, number = whole_file(path, report.budget), 0, 0
     decoder = msgspec.json.Decoder(_FewRelRow)
     seen: set[tuple[str, str, str, str]] | None = set() if distinct else None
-    by_relation = decode_whole(path, data, dict[str, list[msgspec.Raw]])
-    _require_once(path, json.loads(data, object_pairs_hook=_names))
+    by_relation = decode_whole(path, data, dict[str, list[msgspec.Raw]], report.budget)
+    _require_once(path, json.loads(data, object_pairs_hook=_names, parse_int=str))
     for relation, rows in by_relation.items():
         for row in rows:
             raw, number = bytes(row), number + 1
@@ -116,7 +116,7 @@ def read_fewrel(
             report.n_lines += 1
             try:
                 example = _from_fewrel(decode_row(raw, decoder), relation)
-            except (msgspec.DecodeError, LinkingError) as error:
+            except (*JSON_FAULTS, LinkingError) as error:
                 report.reject(str(path), number, offset, str(error), raw)
                 continue
             if not _is_repeat(example, seen, report):
@@ -191,7 +191,7 @@ def _read_trex_file(
             continue
         try:
             fact = decode_row(raw, decoder)
-        except (msgspec.DecodeError, LinkingError) as error:
+        except (*JSON_FAULTS, LinkingError) as error:
             report.reject(str(file), line, offset, str(error), raw)
             continue
         report.n_lines += len(fact.evidences) - 1

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.columns import replaced
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
@@ -32,6 +33,7 @@ from kg_loaders.writing import refuse_folder, whole_file
 
 DEFAULT_LANGUAGES = ("en",)
 MAX_NODES = MAX_TRIPLES = 2**31 - 1
+MAX_LANGUAGES = 2**15 - 1
 
 
 # ---- formats -------------------------------------------------------------------------------------
@@ -127,19 +129,22 @@ def load(
     languages: Sequence[str] | None = None,
     licence: str = "",
     force: bool = False,
+    budget: ReaderBudget | None = None,
 ) -> tuple[KnowledgeGraph, DamageReport]:
     """Read `sources` into one graph, and save it to `out` when named; all or nothing.
 
     `languages` are preferred in that order, and alone read from formats that tell languages apart;
     None reads all and prefers English. `force` replaces a graph at `out` and a file at
-    `quarantine`. Raises `DamageError`, `SourceError`, `StoreError`, `WriteError`.
+    `quarantine`. `budget` is what each file may cost (default: that of the environment). Raises
+    `DamageError`, `SourceError` (as `BudgetError`), `StoreError`, `WriteError`.
     """
     named = [s if isinstance(s, Source) else Source(Path(s)) for s in sources]
     inputs = [source.path for source in named]
     if out is not None:
         refuse_folder(out, **replaced(GRAPH), force=force, inputs=inputs)
     aside = None if quarantine is None else Path(quarantine)
-    report = DamageReport(policy=DamagePolicy(policy), quarantine=aside)
+    budget = budget or ReaderBudget.from_environment()
+    report = DamageReport(DamagePolicy(policy), aside, budget=budget)
     with ExitStack() as stack:
         if aside is not None:
             whole = whole_file(aside, force=force, inputs=inputs)
@@ -230,6 +235,11 @@ class Columns:
         triples[:, 1] = relation_ranks[triples[:, 1]]
         seen = {name for texts in self._texts for name in texts.languages}
         names = [*dict.fromkeys(languages), *sorted(seen.difference(languages))]
+        if len(names) > MAX_LANGUAGES:
+            raise SourceError(
+                f"texts in {len(names)} languages, and a graph holds at most {MAX_LANGUAGES}; a "
+                "damaged file may make up names of languages: name those you need (--language)"
+            )
         return assemble(
             triples=triples,
             entities=entities,

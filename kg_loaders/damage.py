@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.errors import DamageError, KgError
 
 EXCERPT_BYTES = 80
@@ -44,7 +45,8 @@ class DamageReport:
     """Counts of one load, and its first `max_kept` rejections in full.
 
     Readers count `n_lines`, `n_blank`, `n_comment`, `n_further` and call `reject` and `skip`; the
-    build counts `n_triples`, `n_texts` and `n_duplicates`.
+    build counts `n_triples`, `n_texts` and `n_duplicates`. What one file may cost says `budget`;
+    the policy does not apply to it.
     """
 
     policy: DamagePolicy = DamagePolicy.STOP
@@ -63,6 +65,7 @@ class DamageReport:
     skipped: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     rejections: list[Rejection] = field(default_factory=list)
+    budget: ReaderBudget = field(default_factory=ReaderBudget.from_environment)
 
     def __post_init__(self) -> None:
         if (self.policy is DamagePolicy.QUARANTINE) != (self.quarantine is not None):

@@ -3,6 +3,7 @@
 KgError
 ├── DamageError       (ValueError)  a line of a source is malformed; names file, line, byte, remedy
 ├── SourceError       (OSError)     a source cannot be read at all: missing, cut, unknown format
+│   └── BudgetError                 reading it would cost more than the reader's budget allows
 ├── WriteError        (OSError)     an output cannot be written: no room, no folder, no permission
 │   ├── ExistsError                 it is there already, or is one of the inputs
 │   └── InUseError                  another process is at work on it
@@ -37,6 +38,10 @@ class ExistsError(WriteError):
 
 class InUseError(WriteError):
     """Another process is at work on the same output."""
+
+
+class BudgetError(SourceError):
+    """A source that asks for more than `kg_loaders.budget.ReaderBudget` allows."""
 
 
 class StoreError(KgError, ValueError):

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from kg_loaders.damage import DamageReport
-from kg_loaders.lines import MAX_LINE_BYTES, read_lines
+from kg_loaders.lines import JSON_FAULTS, MAX_LINE_BYTES, read_lines
 from kg_loaders.records import Record, Text, TextKind
 from kg_loaders.repeated_keys import repeats_fault
 from kg_loaders.store import KnowledgeGraph
@@ -70,7 +70,7 @@ def read(
             fault = _fault(texts) or (repeats_fault(line) if _may_repeat(line) else "")
         except msgspec.ValidationError as error:
             fault = str(error)
-        except msgspec.DecodeError as error:
+        except JSON_FAULTS as error:
             fault = f"not JSON: {error}".split(" (byte")[0]
         if fault:
             report.reject(file, line_no, offset, fault, line)

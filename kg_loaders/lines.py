@@ -2,9 +2,10 @@
 
 A path that goes on inside a zip archive (`ARCHIVE.zip/MEMBER`) is that member.
 
-Cost is linear in the bytes, memory is bounded by `max_line_bytes` and the block size, whatever the
-compression ratio. Lines end at LF and nowhere else; the CR of a CRLF goes with it, any other CR
-stays. A byte-order mark at the start of the file goes.
+Cost is linear in the bytes, memory is bounded by `max_line_bytes` and the block size. A file that
+unfolds beyond the ratio of the report's `ReaderBudget` is a `BudgetError`. Lines end at LF and
+nowhere else; the CR of a CRLF goes with it, any other CR stays. A byte-order mark at the start of
+the file goes.
 
 A damaged stream (cut, junk after the last member, not what its suffix says) is a `SourceError`
 under the policy `stop`. Under the other policies all whole lines before the damage count, and the
@@ -14,6 +15,8 @@ damage is one more line of the file, rejected: its raw bytes are the unfinished 
 from __future__ import annotations
 
 import bz2
+import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,14 +24,18 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 import zstandard
 
+from kg_loaders.budget import FREE_BYTES, ReaderBudget
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 BLOCK_BYTES = 256 * 1024
 BOM = b"\xef\xbb\xbf"
+JSON_FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a line that is not the JSON that is wanted; RecursionError: too deep."""
 
 Blocks = Iterator[bytes]
 
@@ -58,7 +65,7 @@ def read_lines(
     Offsets count the decompressed bytes. Yielded lines decode as UTF-8.
     """
     file, line_no, offset, broken = str(path), 0, 0, ""
-    parts = _parts(_blocks(Path(path)), max_line_bytes)
+    parts = _parts(_blocks(Path(path), report.budget), max_line_bytes)
     for kind, data, reason in parts:
         if kind is _Kind.MORE:
             report.set_aside(data)
@@ -95,6 +102,21 @@ def read_lines(
             report.n_lines += 1
             report.reject(file, line_no, offset, reason, data, more=kind is _Kind.LONG)
             offset += len(data)
+
+
+def read_whole(path: str | Path, budget: ReaderBudget | None = None) -> bytes:
+    """Every unpacked byte; BudgetError, or SourceError for what is missing or damaged."""
+    budget = budget or ReaderBudget.from_environment()
+    parts: list[bytes] = []
+    n_bytes = 0
+    try:
+        for block in _blocks(Path(path), budget):
+            parts.append(block)
+            n_bytes += len(block)
+            budget.check(str(path), {"document_bytes": n_bytes})
+    except _StreamDamageError as damage:
+        raise SourceError(f"{path}: {damage}; fetch the file again") from damage
+    return b"".join(parts)
 
 
 def _too_long(limit: int) -> str:
@@ -182,10 +204,10 @@ _CODECS: dict[str, _Codec] = {
 COMPRESSED = frozenset(_CODECS)
 
 
-def _blocks(path: Path) -> Blocks:
+def _blocks(path: Path, budget: ReaderBudget) -> Blocks:
     archive = next((parent for parent in path.parents if parent.suffix.lower() == ".zip"), None)
     if archive is not None and archive.is_file():
-        yield from _member(archive, path.relative_to(archive).as_posix())
+        yield from _member(archive, path.relative_to(archive).as_posix(), budget)
         return
     try:
         with path.open("rb") as stream:
@@ -194,22 +216,63 @@ def _blocks(path: Path) -> Blocks:
                 while block := stream.read(BLOCK_BYTES):
                     yield block
             else:
-                yield from _decompress(stream, codec)
-    except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror or error}") from error
+                n_out = 0
+                for block in _decompress(stream, codec):
+                    n_out += len(block)
+                    check_expansion(str(path), n_out, stream.tell(), budget)
+                    yield block
+    except SourceError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise SourceError(f"{path!s} cannot be read: {_why(error)}") from error
 
 
-def _member(archive: Path, name: str) -> Blocks:
+def check_expansion(place: str, n_out: int, n_in: int, budget: ReaderBudget) -> None:
+    """Raise `BudgetError` when `n_in` bytes have unfolded to too many."""
+    if n_out > FREE_BYTES and n_out > budget.expansion * n_in:
+        budget.check(place, {"expansion": n_out // max(n_in, 1)})
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+_DAMAGED = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, OverflowError,
+)  # fmt: skip
+ENCRYPTED = 0x1  # bit of a member's flags
+
+
+def _member(archive: Path, name: str, budget: ReaderBudget) -> Blocks:
     try:
-        with zipfile.ZipFile(archive) as container, container.open(name) as stream:
-            while block := stream.read(BLOCK_BYTES):
-                yield block
+        with zipfile.ZipFile(archive) as container:
+            info = container.getinfo(name)
+            if info.flag_bits & ENCRYPTED:
+                raise SourceError(
+                    f"{archive}, member {name!r} is encrypted; unpack it with its password and "
+                    "name the unpacked file"
+                )
+            n_out, n_in = 0, min(info.compress_size, archive.stat().st_size)
+            with container.open(info) as stream:
+                while block := stream.read(BLOCK_BYTES):
+                    n_out += len(block)
+                    check_expansion(f"{archive}/{name}", n_out, n_in, budget)
+                    yield block
+    except SourceError:
+        raise
     except KeyError as error:
         raise SourceError(f"{archive} has no member {name!r}; give one that it holds") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise _StreamDamageError(f"the zip data are damaged ({error})") from error
-    except OSError as error:
-        raise SourceError(f"{archive} cannot be read: {error.strerror or error}") from error
+    except (NotImplementedError, RuntimeError) as error:
+        raise SourceError(
+            f"{archive}, member {name!r} cannot be unpacked here ({error}); unpack it yourself "
+            "and name the unpacked file"
+        ) from error
+    except _DAMAGED as error:
+        raise _StreamDamageError(f"the zip data are damaged ({_why(error)})") from error
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) is None:  # bzip2 and zip say so of their data
+            raise _StreamDamageError(f"the zip data are damaged ({_why(error)})") from error
+        raise SourceError(f"{archive} cannot be read: {_why(error)}") from error
 
 
 def _decompress(stream: BinaryIO, codec: _Codec) -> Blocks:

@@ -5,7 +5,8 @@ twice; `relation_prefixes` says beforehand what is a relation: that reads once, 
 labels and triples stand in different files.
 
 N-Triples and N-Quads go on after a malformed line. The other formats cannot: there the malformed
-place is one rejection, which says that the rest of the file was not read.
+place is one rejection, which says that the rest of the file was not read. They are parsed in a
+process of their own, within the report's `ReaderBudget` (`kg_loaders.documents`).
 """
 
 from __future__ import annotations
@@ -16,19 +17,14 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.document_parser import TOO_LONG, Fault, Row, row_of
+from kg_loaders.documents import Document
 from kg_loaders.errors import SourceError
-from kg_loaders.lines import (
-    BOM,
-    COMPRESSED,
-    MAX_LINE_BYTES,
-    _blocks,
-    _StreamDamageError,
-    read_lines,
-)
-from kg_loaders.rdf_bases import BaseWatch, require_no_dot_segments
+from kg_loaders.lines import COMPRESSED, MAX_LINE_BYTES, read_lines
+from kg_loaders.rdf_bases import require_no_dot_segments
 from kg_loaders.rdf_records import TEXT_PREDICATES, LiteralTerm, Statement, Types, to_records
-from kg_loaders.rdflib_graph import read_by_rdflib
 from kg_loaders.records import Record, TextKind
 
 LINE_FORMATS = {
@@ -37,24 +33,17 @@ LINE_FORMATS = {
     "nq": ox.RdfFormat.N_QUADS,
     "nquads": ox.RdfFormat.N_QUADS,
 }
-STREAM_FORMATS = {
-    "ttl": ox.RdfFormat.TURTLE,
-    "turtle": ox.RdfFormat.TURTLE,
-    "trig": ox.RdfFormat.TRIG,
-    "rdf": ox.RdfFormat.RDF_XML,
-    "owl": ox.RdfFormat.RDF_XML,
-    "xml": ox.RdfFormat.RDF_XML,
-    "jsonld": ox.RdfFormat.JSON_LD,
-}
-RDFLIB_FORMATS = {"n3": "n3", "trix": "trix"}
-SUFFIXES = (*LINE_FORMATS, *STREAM_FORMATS, *RDFLIB_FORMATS)
+DOCUMENT_FORMATS = {  # and the names by which their parser knows them
+    "ttl": "ttl", "turtle": "ttl", "trig": "trig", "rdf": "rdf", "owl": "rdf", "xml": "rdf",
+    "jsonld": "jsonld", "n3": "n3", "trix": "trix",
+}  # fmt: skip
+SUFFIXES = (*LINE_FORMATS, *DOCUMENT_FORMATS)
 
-_BASES_OF = {ox.RdfFormat.JSON_LD: "json", ox.RdfFormat.RDF_XML: "xml"}
-"""What shows a base in the bytes alone; of other formats the parser knows its base."""
 CHUNK_LINES = 1024
 CHUNK_BYTES = 1024 * 1024
 EXCERPT = 4096
 LOST = "; the rest of the file was not read"
+NOTHING = "; nothing of the file was read"
 
 
 def read(
@@ -92,26 +81,25 @@ def read(
     name = format or format_of(path)
     require_no_dot_segments(path, base_iri or "", "the option base_iri")
 
-    def statements(to: DamageReport) -> Iterator[Statement]:
-        if name in LINE_FORMATS:
-            return _read_lines(path, to, LINE_FORMATS[name], max_line_bytes)
-        if name in STREAM_FORMATS:
-            return _read_stream(path, to, STREAM_FORMATS[name], base_iri)
-        if name in RDFLIB_FORMATS:
-            return read_by_rdflib(path, to, RDFLIB_FORMATS[name], base_iri)
+    if name not in SUFFIXES:
         raise SourceError(f"{path}: no RDF format {name!r}; known: {', '.join(SUFFIXES)}")
 
+    def document() -> Document:
+        return Document(path, report.budget, DOCUMENT_FORMATS[name], base_iri)
+
     predicates: Iterable[str] = ()
-    if relation_prefixes is None:
-        aside = DamageReport(DamagePolicy.SKIP, max_kept=0)
-        if name in LINE_FORMATS:
-            predicates = _predicates_of_lines(path, aside, max_line_bytes)
-        else:
-            predicates = (statement.predicate for statement in statements(aside))
+    if relation_prefixes is None and name in LINE_FORMATS:
+        predicates = _predicates_of_lines(path, report.budget, max_line_bytes)
+    elif relation_prefixes is None:
+        predicates = (row[1] for row in document().rows(predicates=True))
+    if name in LINE_FORMATS:
+        statements = _read_lines(path, report, LINE_FORMATS[name], max_line_bytes)
+    else:
+        statements = _read_document(document(), report)
     report.units = "lines" if name in LINE_FORMATS else "statements"
     yield from to_records(
         predicates,
-        statements(report),
+        statements,
         report,
         prefixes=prefixes,
         texts=texts,
@@ -132,15 +120,9 @@ def format_of(path: Path) -> str:
 # ---- pyoxigraph ----------------------------------------------------------------------------------
 
 
-def _statement(quad: ox.Quad) -> Statement:
-    subject, value = quad.subject, quad.object
-    head = subject.value if type(subject) is ox.NamedNode else None
-    tail: str | LiteralTerm | None = None
-    if type(value) is ox.NamedNode:
-        tail = value.value
-    elif type(value) is ox.Literal:
-        tail = LiteralTerm(value.value, value.language or "")
-    return Statement(head, quad.predicate.value, tail)
+def _statement(row: Row) -> Statement:
+    head, predicate, tail = row
+    return Statement(head, predicate, LiteralTerm(*tail) if isinstance(tail, tuple) else tail)
 
 
 def _read_lines(
@@ -155,6 +137,9 @@ def _read_lines(
             report.n_blank += 1
         elif line.startswith(b"#") and b"\r" not in line:  # N-Triples' lines end at CR too
             report.n_comment += 1
+        elif b"<<" in line and _STRING.sub(b"", line).count(b"<<") > report.budget.depth:
+            reason = f"nested more than {report.budget.depth} levels deep"  # the parser recurses
+            report.reject(str(path), item[0], item[1], reason, item[2])
         else:
             if len(pending) == CHUNK_LINES or n_bytes + len(line) > CHUNK_BYTES:
                 yield from _parse_chunk(path, report, format, pending)
@@ -170,7 +155,7 @@ def _parse_chunk(
     data = b"\n".join(line for _, _, line in lines)
     quads, reason = _parse(data, format)
     if not reason and len(quads) == len(lines) and b"\r" not in data:
-        yield from map(_statement, quads)
+        yield from map(_statement, map(row_of, quads))
         return
     for line_no, offset, line in lines:
         if len(lines) > 1:
@@ -181,7 +166,7 @@ def _parse_chunk(
             reason = reason or "more than one statement in a line"
             report.reject(str(path), line_no, offset, reason, line)
         else:
-            yield _statement(quads[0])
+            yield _statement(row_of(quads[0]))
 
 
 def _parse(data: bytes, format: ox.RdfFormat) -> tuple[list[ox.Quad], str]:
@@ -191,11 +176,13 @@ def _parse(data: bytes, format: ox.RdfFormat) -> tuple[list[ox.Quad], str]:
         return [], _reason(error)
 
 
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 _PREDICATE = re.compile(rb"[ \t]*(?:<[^>]*>|_:[^ \t<]+)[ \t]*<([^>]*)>")
 
 
-def _predicates_of_lines(path: Path, aside: DamageReport, max_line_bytes: int) -> Iterator[str]:
+def _predicates_of_lines(path: Path, budget: ReaderBudget, max_line_bytes: int) -> Iterator[str]:
     """The predicates of N-Triples or N-Quads, found without parsing every line."""
+    aside = DamageReport(DamagePolicy.SKIP, max_kept=0, budget=budget)
     found: dict[bytes, None] = {}
     for _, _, line in read_lines(path, aside, max_line_bytes=max_line_bytes):
         match = _PREDICATE.match(line)
@@ -211,96 +198,57 @@ _VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\b[0-9A-F]{4,8}\b")
 
 
 def _reason(error: Exception) -> str:
-    """The message without the data in it, so that there are few distinct reasons."""
     if isinstance(error, MemoryError):
         if "buffer" not in str(error):
             raise error
-        return "a term longer than 16 MiB"
-    message = " ".join(_PLACE.sub("", str(error)).split())
-    return _VARIABLE.sub("…", message)[:200]
+        return TOO_LONG
+    return _without_data(str(error))
 
 
-class _Stream:
-    """What pyoxigraph reads from; keeps the reason when the compressed data break off."""
-
-    def __init__(self, path: Path, bases: BaseWatch) -> None:
-        self._blocks, self._bases = _blocks(path), bases
-        self._left = b""
-        self._at_start = True
-        self.damage = ""
-        self.n_line_ends = 0
-
-    def read(self, size: int = -1) -> bytes:
-        if not self._left:
-            self._left = self._next()
-        end = len(self._left) if size < 0 else size
-        data, self._left = self._left[:end], self._left[end:]
-        self.n_line_ends += data.count(b"\n")
-        return data
-
-    def _next(self) -> bytes:
-        try:
-            block = next(self._blocks, b"")
-        except _StreamDamageError as damage:
-            self.damage = str(damage)
-            return b""
-        if self._at_start:
-            self._at_start = False
-            block = block.removeprefix(BOM) or self._next()
-        self._bases.see(block)
-        return block
+def _without_data(message: str) -> str:
+    """The message without the data in it, so that there are few distinct reasons."""
+    return _VARIABLE.sub("…", " ".join(_PLACE.sub("", message).split()))[:200]
 
 
-def _read_stream(
-    path: Path, report: DamageReport, format: ox.RdfFormat, base_iri: str | None
-) -> Iterator[Statement]:
-    bases = BaseWatch(_BASES_OF.get(format, "turtle"))
-    stream = _Stream(path, bases)
-    reason, line_no = "", 0
-    try:
-        parser = ox.parse(stream, format, base_iri=base_iri)  # type: ignore[arg-type]
-        for quad in parser:
-            if bases.found:
-                _require_bases(path, bases.found, format, parser)
-            report.n_lines += 1
-            yield _statement(quad)
-    except (SyntaxError, MemoryError) as error:
-        reason = _reason(error)
-        line_no = getattr(error, "lineno", None) or 0
-        if not line_no:
-            reason += " (at this line or before)"
-    if stream.damage:
-        if report.policy is DamagePolicy.STOP:
-            raise SourceError(f"{path}: {stream.damage}; fetch the file again")
-        reason, line_no = stream.damage, 0
-    if reason:
-        line_no = line_no or stream.n_line_ends + 1
+# ---- documents -----------------------------------------------------------------------------------
+def _read_document(document: Document, report: DamageReport) -> Iterator[Statement]:
+    for row in document.rows():
         report.n_lines += 1
-        report.reject(str(path), line_no, *_locate(path, line_no, reason + LOST))
+        yield _statement(row)
+    fault, by_rdflib = document.fault, document.format in ("n3", "trix")
+    if not (fault or document.damage):
+        return
+    if document.damage and report.policy is DamagePolicy.STOP:
+        raise SourceError(f"{document.path}: {document.damage}; fetch the file again")
+    line_no = fault.line if fault and not document.damage else 0
+    reason = document.damage or _reason_of(fault, by_rdflib)
+    line_no = line_no or (1 if by_rdflib else fault.n_line_ends + 1 if fault else 1)
+    report.n_lines += 1
+    offset, start = _locate(document, line_no)
+    reason += NOTHING if by_rdflib else LOST
+    report.reject(str(document.path), line_no, offset, reason, start)
 
 
-def _require_bases(path: Path, base: str, format: ox.RdfFormat, parser: ox.QuadParser) -> None:
-    """Raise `SourceError` for a base that is resolved wrongly; what only looks like one is none."""
-    if format not in _BASES_OF:
-        base = parser.base_iri or ""
-    require_no_dot_segments(path, base, "the base")
+def _reason_of(fault: Fault | None, by_rdflib: bool) -> str:
+    if fault is None:
+        return ""
+    if by_rdflib:
+        return " ".join(fault.message.split())[:200]
+    return _without_data(fault.message) + ("" if fault.line else " (at this line or before)")
 
 
-def _locate(path: Path, line_no: int, reason: str) -> tuple[int, str, bytes]:
-    """Offset of a line, the reason handed through, and the start of the line."""
+def _locate(document: Document, line_no: int) -> tuple[int, bytes]:
+    """Offset of a line and its start, b"" behind the end of what can be read."""
     n_left, offset, start = line_no - 1, 0, b""
-    try:
-        for block in _blocks(path):
-            n_ends = block.count(b"\n")
-            if n_left > n_ends or (n_left == n_ends and block.endswith(b"\n")):
-                n_left -= n_ends
-                offset += len(block)
-                continue
-            at = 0
-            for _ in range(n_left):
-                at = block.index(b"\n", at) + 1
-            n_left, offset, start = 0, offset + at, block[at:]
-            break
-    except _StreamDamageError:
-        start = b""  # the place is behind the end of what can be read
-    return offset, reason, start.split(b"\n", 1)[0][:EXCERPT]
+    for block in document.blocks():
+        n_ends = block.count(b"\n")
+        if n_left > n_ends or (n_left == n_ends and block.endswith(b"\n")):
+            n_left -= n_ends
+            offset += len(block)
+            continue
+        at = 0
+        for _ in range(n_left):
+            at = block.index(b"\n", at) + 1
+        offset, start = offset + at, block[at:]
+        break
+    return offset, start.split(b"\n", 1)[0][:EXCERPT]

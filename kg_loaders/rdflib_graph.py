@@ -1,4 +1,4 @@
-"""rdflib graphs to knowledge graphs and back, and the formats that only rdflib reads.
+"""rdflib graphs to knowledge graphs and back.
 
 rdflib is imported when it is first needed: that takes a third of a second.
 """
@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from kg_loaders import KnowledgeGraph, Texts, Vocabulary, graph_from_records
 from kg_loaders.damage import DamageReport
-from kg_loaders.errors import SourceError
-from kg_loaders.lines import BOM, _blocks, _StreamDamageError
-from kg_loaders.rdf_bases import BaseWatch, require_no_dot_segments
+from kg_loaders.document_parser import rows_of_graph
 from kg_loaders.rdf_records import (
     RDF_TYPE,
     RDFS,
@@ -37,7 +34,6 @@ _PREDICATES = {
     TextKind.DESCRIPTION: f"{RDFS}comment",
     TextKind.TYPE: RDF_TYPE,
 }
-EXCERPT = 4096
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|\\^`]*")
 
 
@@ -116,45 +112,8 @@ def _add_texts(result: rdflib.Graph, texts: Texts, nodes: list[rdflib.URIRef], b
 
 def statements_of(graph: rdflib.Graph) -> Iterator[Statement]:
     """The statements of an rdflib graph."""
-    from rdflib import Literal as RdflibLiteral
-    from rdflib import URIRef
-
-    for subject, predicate, value in graph.triples((None, None, None)):
-        head = str(subject) if isinstance(subject, URIRef) else None
-        if isinstance(value, URIRef):
-            yield Statement(head, str(predicate), str(value))
-        elif isinstance(value, RdflibLiteral):
-            literal = LiteralTerm(str(value), (value.language or "").lower())
-            yield Statement(head, str(predicate), literal)
-        else:
-            yield Statement(head, str(predicate), None)
-
-
-def read_by_rdflib(
-    path: Path, report: DamageReport, format: str, base_iri: str | None
-) -> Iterator[Statement]:
-    """Read a whole file into memory; a malformed one gives nothing but one rejection."""
-    import rdflib
-
-    graph = rdflib.Graph() if format == "n3" else rdflib.Dataset(default_union=True)
-    data, reason = b"", ""
-    try:
-        data = b"".join(_blocks(path)).removeprefix(BOM)
-        bases = BaseWatch("turtle" if format == "n3" else "xml")
-        bases.see(data)
-        require_no_dot_segments(path, bases.found, "the base")
-        graph.parse(data=data, format=format, publicID=base_iri)
-    except SourceError:
-        raise
-    except _StreamDamageError as damage:
-        reason = str(damage)
-    except Exception as error:  # noqa: BLE001 - rdflib's parsers declare none, and raise any
-        reason = " ".join(f"{type(error).__name__} {error}".split())[:200]
-    if reason:
-        report.n_lines += 1
-        report.reject(str(path), 1, 0, f"{reason}; nothing of the file was read", data[:EXCERPT])
-    else:
-        yield from _counted(statements_of(graph), report)
+    for head, predicate, tail in rows_of_graph(graph):
+        yield Statement(head, predicate, LiteralTerm(*tail) if isinstance(tail, tuple) else tail)
 
 
 def _counted(statements: Iterator[Statement], report: DamageReport) -> Iterator[Statement]:

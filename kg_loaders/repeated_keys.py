@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 
@@ -38,8 +39,8 @@ def repeats_fault(raw: bytes) -> str:
 
 def _check(pairs: list[tuple[str, Any]]) -> None:
     if len(pairs) > 1 and len(dict(pairs)) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _RepeatedKeyError(next(name for name in names if names.count(name) > 1))
+        counts = Counter(name for name, _ in pairs)
+        raise _RepeatedKeyError(next(name for name, count in counts.items() if count > 1))
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_check)

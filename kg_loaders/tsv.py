@@ -105,10 +105,10 @@ def _texts_of(
             continue
         if column != "count":
             texts.append(Text(node, COLUMNS[column], value, language, 0, is_relation))
-        elif not (re.fullmatch("0*[0-9]{1,10}", value) and int(value) < 2**31):
+        elif not (re.fullmatch("0*[0-9]{1,10}", value) and int(value[-10:]) < 2**31):
             return [], "count is not a number from 0 to 2147483647"
         elif texts:
-            texts[-1] = texts[-1]._replace(frequency=int(value))
+            texts[-1] = texts[-1]._replace(frequency=int(value[-10:]))
     return texts, ""
 
 

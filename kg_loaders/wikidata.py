@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import msgspec
 
 from kg_loaders.damage import DamageReport
-from kg_loaders.lines import MAX_LINE_BYTES, read_lines
+from kg_loaders.lines import JSON_FAULTS, MAX_LINE_BYTES, read_lines
 from kg_loaders.rdf_records import Types
 from kg_loaders.records import Record, Text, TextKind, Triple
 
@@ -97,7 +97,7 @@ def read(
         try:
             entity = decode_entity(data.removesuffix(b","))
             records = entity_reader.records(entity)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except JSON_FAULTS as error:
             reason = f"not an entity in JSON: {error}"[:200]
             report.reject(str(path), line_no, offset, reason, line)
             continue

@@ -300,7 +300,9 @@ def _tag_counts(file: Path, synsets: dict[str, Synset], report: DamageReport) ->
         fields = line.decode().split()
         try:
             key, _, count = fields
-            counts[key] = whole_number(count)
+            if (n_tags := whole_number(count)) >= 2**31:
+                raise ValueError("a number beyond what a graph keeps")
+            counts[key] = n_tags
         except ValueError:
             report.reject(str(file), line_no, offset, "not `sense_key sense_number count`", line)
             continue

@@ -7,7 +7,6 @@ Framework and Empirical Comparison". `NAME.data.xml` holds `<text>` > `<sentence
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,10 @@ from numpy.typing import NDArray
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.scoring import LinkScore
+from kg_loaders.budget import ReaderBudget
+from kg_loaders.damage import DamageReport
+from kg_loaders.lines import read_lines, read_whole
+from kg_loaders.nesting import check_xml
 from kg_loaders.wordnet import sense_keys
 
 PARTS_OF_SPEECH = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
@@ -67,9 +70,11 @@ def read_senses(data: str | Path, keys: str | Path | None = None) -> list[SenseT
     """
     path = Path(data)
     gold = {} if keys is None else dict(_read_keys(Path(keys)))
-    raw = path.read_bytes()
+    budget = ReaderBudget.from_environment()
+    raw = read_whole(path, budget)
+    check_xml(str(path), raw, budget)
     try:
-        root = ElementTree.fromstring(gzip.decompress(raw) if path.suffix == ".gz" else raw)
+        root = ElementTree.fromstring(raw)
     except ElementTree.ParseError as error:
         raise LinkingError(f"{path} is not well-formed XML: {error}") from error
     texts = [_text(node, gold, path) for node in root.iter("text")]
@@ -85,8 +90,8 @@ def read_senses(data: str | Path, keys: str | Path | None = None) -> list[SenseT
 
 
 def _read_keys(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
-        fields = line.split()
+    for number, _, line in read_lines(path, DamageReport()):
+        fields = line.decode().split()
         if len(fields) == 1:
             raise LinkingError(f"{path}, line {number}: instance {fields[0]!r} has no sense key")
         if fields:

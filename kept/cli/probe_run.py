@@ -12,7 +12,6 @@ import torch
 from rich.table import Table
 from transformers.utils.logging import disable_progress_bar
 
-from entity_linking.annotations import whole_file
 from kept.cli.console import TerminalConsole
 from kept.cli.terminal import echo
 from kept.errors import ConfigError
@@ -54,6 +53,7 @@ from kept.probing.templates import read_templates
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
+from kg_loaders.lines import read_lines
 from kg_loaders.writing import refuse_file, write_json
 
 MODES: dict[str, tuple[Mode, ...]] = {
@@ -226,7 +226,7 @@ def _ids(fact: tuple[str, str, str] | None, graph: KnowledgeGraph) -> list[int]:
 
 
 def _words(path: Path) -> list[str]:
-    words = [line.strip() for line in whole_file(path).decode().split("\n")]
+    words = [raw.decode().strip() for _, _, raw in read_lines(path, DamageReport())]
     words = [word for word in words if word]
     if not words:
         raise ConfigError(f"{path} holds no word; write one a line")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -24,6 +23,7 @@ from kept.pretraining.assembly import read_texts
 from kept.randomness import generator
 from kept.training.config import OPERATIONAL, TrainConfig
 from kg_loaders import KnowledgeGraph
+from kg_loaders.lines import read_whole
 from kg_loaders.writing import WAIT_SECONDS, claim
 
 SETS = ("train", "dev", "test")
@@ -173,13 +173,7 @@ class ExperimentData:
                 files[str(own)] = path
         found = {}
         for name, path in files.items():
-            archive, is_member, member = str(path).partition(".zip/")
-            content = (
-                zipfile.Path(f"{archive}.zip", member).read_bytes()
-                if is_member
-                else path.read_bytes()
-            )
-            found[name] = _digest(content)
+            found[name] = _digest(read_whole(path) if ".zip/" in str(path) else path.read_bytes())
         return found
 
     @cached_property

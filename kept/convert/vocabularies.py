@@ -38,9 +38,10 @@ def read_vocabulary(path: Path) -> dict[str, int]:
             pairs = _read_pickled(data)
         else:
             pairs = _read_lines(data.decode())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read as a vocabulary: {error}") from error
-    if not all(type(name) is str and type(number) is int for name, number in pairs):
+    is_table = isinstance(pairs, list) and all(isinstance(pair, tuple) for pair in pairs)
+    if not is_table or not all(type(name) is str and type(id) is int for name, id in pairs):
         raise CheckpointError(f"{path} is not a dictionary of names to integer ids")
     vocabulary = dict(pairs)
     if len(vocabulary) < len(pairs) or len(set(vocabulary.values())) < len(pairs):

@@ -137,7 +137,8 @@ def _spell(rows: list[tuple[int, list[str]]]) -> tuple[str, dict[str, tuple[int,
             continue
         start, end = len(text), len(text) + len(form)
         first, _, last = number.partition("-")
-        numbers = [str(i) for i in range(int(first), int(last or first) + 1)]
+        end_number = min(int(last or first), int(first) + len(rows))  # no more are there
+        numbers = [str(i) for i in range(int(first), end_number + 1)]
         if any(name not in by_number for name in numbers) or not numbers:
             raise _FaultError(f"token {number} has words that are not there", at)
         spans |= _split(numbers, [by_number[name][1] for name in numbers], start, end, form)
@@ -169,9 +170,13 @@ def _check_tree(words: list[Word], first_line: int) -> None:
     roots = [i for i, word in enumerate(words, 1) if word.head == 0]
     if len(roots) != 1:
         raise _FaultError(f"{len(roots)} roots instead of one", first_line)
+    rooted = {0}
     for number in range(1, len(words) + 1):
+        passed: set[int] = set()
         at = number
-        for _ in words:
-            at = words[at - 1].head if at else 0
-        if at:
-            raise _FaultError(f"word {number} hangs in a circle", first_line)
+        while at not in rooted:
+            if at in passed:
+                raise _FaultError(f"word {number} hangs in a circle", first_line)
+            passed.add(at)
+            at = words[at - 1].head
+        rooted |= passed

@@ -24,6 +24,8 @@ from kg_loaders.damage import DamageReport
 WINDOW = 1
 """The most sentences between the sentences of two mentions that are asked about, counted as steps:
 0 is one sentence, 1 two that follow one another."""
+MOST_MENTIONS = 10_000
+"""Of a document; its questions grow as their square."""
 UNRELATED = 3
 """Pairs without a relation for one that has some, in training."""
 
@@ -86,6 +88,8 @@ def thinned(examples: Sequence[TaskExample], seed: int) -> list[TaskExample]:
 
 
 def _document(row: _Row) -> tuple[_Row, Document]:
+    if (n_mentions := sum(map(len, row.vertexSet))) > MOST_MENTIONS:
+        raise LinkingError(f"{n_mentions} mentions, whose pairs are too many; cut the document")
     for number, mentions in enumerate(row.vertexSet):
         if not mentions:
             raise LinkingError(f"entity {number} has no mention")

@@ -6,7 +6,6 @@ Paths are given without `.gz`: a packed file is read where there is one.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import tarfile
@@ -16,6 +15,7 @@ from typing import Any
 
 from kg_loaders import Triple
 from kg_loaders.errors import DamageError
+from kg_loaders.lines import read_whole
 
 
 class _Unquoted(csv.excel_tab):
@@ -25,8 +25,7 @@ class _Unquoted(csv.excel_tab):
 def content(path: Path) -> str:
     """The text of a file, packed or not."""
     packed = path.with_name(path.name + ".gz")
-    data = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
-    return data.decode()
+    return read_whole(packed if packed.exists() else path).decode()
 
 
 def lines(path: Path) -> Iterator[str]:

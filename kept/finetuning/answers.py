@@ -50,7 +50,7 @@ def write_answers(path: Path, run: FinetuneRun, predictions: Mapping[str, Answer
 def read_answers(path: Path, name: str) -> list[Answer]:
     """The answers to the set called `name`; CheckpointError for a line that is none."""
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if not line:
             continue
         try:
@@ -58,8 +58,9 @@ def read_answers(path: Path, name: str) -> list[Answer]:
             answer = Answer(
                 row["index"], row["id"], row["group"], tuple(row["gold"]), tuple(row["predicted"])
             )
-        except (ValueError, KeyError, TypeError) as error:
+            is_asked = row["set"] == name
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"{path}:{number} is no answer ({error!r}); rerun it") from error
-        if row["set"] == name:
+        if is_asked:
             found.append(answer)
     return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import tarfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -12,8 +14,8 @@ import msgspec
 from entity_linking.annotations import decode_row
 from entity_linking.errors import LinkingError
 from kg_loaders.damage import DamageReport
-from kg_loaders.errors import SourceError
-from kg_loaders.lines import read_lines
+from kg_loaders.errors import BudgetError, SourceError
+from kg_loaders.lines import JSON_FAULTS, check_expansion, read_lines
 
 Row = TypeVar("Row")
 
@@ -52,7 +54,7 @@ def rows(
     for name, number, offset, raw in lines(path, report, inside):
         try:
             row = decode_row(raw, decoder)
-        except (msgspec.DecodeError, UnicodeDecodeError, LinkingError) as error:
+        except (*JSON_FAULTS, LinkingError) as error:
             report.reject(name, number, offset, str(error), raw)
             continue
         yield name, number, offset, raw, row
@@ -78,14 +80,20 @@ def _archived(
     path: Path, inside: str, report: DamageReport
 ) -> Iterator[tuple[str, int, int, bytes]]:
     found: list[tuple[str, bytes]] = []
+    n_bytes, n_packed = 0, path.stat().st_size if path.is_file() else 0
     try:
         with tarfile.open(path, "r:*") as archive:
             for member in archive:
                 stream = archive.extractfile(member)
                 folders = PurePosixPath(member.name).parts[:-1]
+                n_bytes += member.size  # a sparse member may claim any size
+                report.budget.check(str(path), {"document_bytes": n_bytes})
+                check_expansion(str(path), n_bytes, n_packed, report.budget)
                 if stream is not None and (not inside or _below(folders, inside)):
                     found.append((f"{path}:{member.name}", stream.read()))
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except BudgetError:
+        raise
+    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise SourceError(f"{path} cannot be read as an archive: {error}; fetch it again") from None
     for name, data in sorted(found):
         offset = 0

@@ -19,6 +19,7 @@ from kept.errors import EvaluationError
 from kept.probing.items import HOLE
 from kept.probing.sources import lines, stem
 from kg_loaders.damage import DamageReport
+from kg_loaders.lines import JSON_FAULTS
 
 SUBJECT = "[X]"
 
@@ -87,7 +88,7 @@ def read_templates(
             row = _row(name, raw)
             text, relation = row.template or row.pattern or "", row.relation or stem(name)
             made = Template(relation, text, row.weight, row.label, row.type)
-        except (EvaluationError, LinkingError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (EvaluationError, LinkingError, *JSON_FAULTS) as error:
             report.reject(name, number, offset, str(error), raw)
             continue
         of_relation = found.setdefault(relation, [])

@@ -7,6 +7,7 @@ import gzip
 import time
 import tracemalloc
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamagePolicy, DamageReport
-from kg_loaders.errors import DamageError, SourceError
+from kg_loaders.errors import BudgetError, DamageError, SourceError
 from kg_loaders.lines import BLOCK_BYTES, COMPRESSED, read_lines
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -207,12 +209,16 @@ def test_flipped_byte_is_damage(tmp_path: Path) -> None:
 def test_bomb_in_bounded_memory(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path, bytes(300_000_000), suffix)
     assert path.stat().st_size < 1_000_000
-    tracemalloc.start()
-    _, report = read(path, "skip", max_line_bytes=1000)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert report.n_rejected == 1
-    assert peak < 200_000_000
+    trusted = ReaderBudget(expansion=10**9)
+    for budget in (ReaderBudget(), trusted):
+        report = DamageReport(DamagePolicy.SKIP, budget=budget)
+        tracemalloc.start()
+        with nullcontext() if budget is trusted else pytest.raises(BudgetError, match="expansion"):
+            list(read_lines(path, report, max_line_bytes=1000))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert report.n_rejected == 1
+        assert peak < 200_000_000
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:

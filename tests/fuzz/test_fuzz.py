@@ -1,0 +1,60 @@
+"""Every fuzz target for a moment: the corpus, then a few spoilt files. `make fuzz` takes longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kept.cli.link_inputs import FORMATS as LINK_FORMATS
+from kept.datasets.formats import FORMATS as TASK_FORMATS
+from kg_loaders.build import FORMATS as GRAPH_FORMATS
+from kg_loaders.rdf import SUFFIXES
+from tests.fuzz.__main__ import fuzz
+from tests.fuzz.mutation import MOST_BYTES, mutated
+from tests.fuzz.openers import OPENERS
+from tests.fuzz.targets import CORPUS, READERS
+
+
+def test_every_format_is_a_target() -> None:
+    assert {f"graph.{name}" for name in GRAPH_FORMATS} <= set(READERS)
+    assert {f"link.{name}" for name in LINK_FORMATS} <= set(READERS)
+    others = {f"task.{name}" for name in TASK_FORMATS if name not in LINK_FORMATS}
+    assert others <= set(READERS), "formats of tasks that are formats of links are read there"
+    suffixes = {path.suffix[1:] for path in (CORPUS / "rdf").iterdir()}
+    same = {"ntriples": "nt", "nquads": "nq", "turtle": "ttl", "owl": "rdf", "xml": "rdf"}
+    assert suffixes == {same.get(suffix, suffix) for suffix in SUFFIXES}
+
+
+def _kind(name: str) -> str:
+    return "opener" if name in OPENERS else name.partition(".")[0]
+
+
+KINDS = sorted({_kind(name) for name in (*READERS, *OPENERS)})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_targets_are_clean(kind: str, tmp_path: Path) -> None:
+    first = {name: name.partition(".")[0] for name in READERS}
+    known = ("graph", "lines", "link", "task", "probe")
+    chosen = [
+        name for name, start in first.items() if (start if start in known else "other") == kind
+    ]
+    is_clean, said = fuzz(chosen or list(OPENERS), tmp_path / "files", seconds=0.5, least=15)
+    assert is_clean, said
+
+
+def test_a_finding_is_told(tmp_path: Path) -> None:
+    """The harness itself: a time limit of nothing, and a crash."""
+    is_clean, said = fuzz(["no such target"], tmp_path / "files", seconds=0)
+    assert not is_clean
+    assert "invalid choice" in said
+
+
+def test_mutation_is_repeatable_and_bounded() -> None:
+    data = b"a\tr\tb\n" * 20_000
+    found = [mutated(data, b"other", Random(f"{seed}")) for seed in range(200)]
+    assert found == [mutated(data, b"other", Random(f"{seed}")) for seed in range(200)]
+    assert len(set(found)) > 150
+    assert max(map(len, found)) <= MOST_BYTES
