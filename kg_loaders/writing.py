@@ -40,6 +40,8 @@ _REMEDIES = {
     errno.EPERM: "choose a folder that you may write to",
     errno.EROFS: "choose a folder that you may write to",
 }
+_NATIVE = re.compile(r"\(os error (\d+)\)")
+"""How safetensors and tokenizers, which raise no `OSError`, tell the system's answer."""
 StrPath = str | os.PathLike[str]
 
 
@@ -349,9 +351,17 @@ def write_errors(target: Path) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, KgError) or not _is_of(error, target):
             raise
-        remedy = _REMEDIES.get(error.errno or 0, "choose another place")
-        reason = error.strerror or error
-        raise WriteError(f"{target} cannot be written: {reason}; {remedy}") from error
+        raise _refused(target, str(error.strerror or error), error.errno or 0) from error
+    except Exception as error:
+        told = _NATIVE.search(str(error))
+        if isinstance(error, KgError) or told is None:
+            raise
+        raise _refused(target, str(error), int(told[1])) from error
+
+
+def _refused(target: Path, reason: str, number: int) -> WriteError:
+    remedy = _REMEDIES.get(number, "choose another place")
+    return WriteError(f"{target} cannot be written: {reason}; {remedy}")
 
 
 def _is_of(error: OSError, target: Path) -> bool:

@@ -97,7 +97,7 @@ class Trials:
 
     def reference(self) -> tuple[Ended, dict[str, str], dict[str, str]]:
         """The unkilled run, what was there before it and what it leaves."""
-        out = self._fresh()
+        out = self.fresh()
         before = content(out)
         ended = run_child(self._work(self.command.arguments, out), out)
         assert ended.code == 0, ended.output
@@ -105,7 +105,7 @@ class Trials:
 
     def trial(self, death: Death, before: dict[str, str], whole: dict[str, str]) -> str:
         """Kill, look, go on, look again; returns what was there in between."""
-        out = self._fresh()
+        out = self.fresh()
         killed = run_child(self._work(self.command.arguments, out), out, death)
         where = f"{self.command.name}, {death} ({killed.events[-1]})"
         assert killed.code is None, f"{where} was not reached:\n{killed.output}"
@@ -134,7 +134,8 @@ class Trials:
                 return name
         raise AssertionError(f"{where}: neither old nor whole: {sorted(seen(between))}")
 
-    def _fresh(self) -> Path:
+    def fresh(self) -> Path:
+        """A new folder with what is there before the command."""
         out = self.folder / "out"
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)

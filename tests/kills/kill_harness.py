@@ -15,6 +15,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,30 +100,34 @@ class _Watch:
 def run_child(work: Callable[[], int], root: Path, death: Death | None = None) -> Ended:
     """Fork, do `work` below `root`, and die there if `death` says so."""
     told, tell = os.pipe()
-    with (root.parent / f"{root.name}.out").open("w+b") as output:
-        child = os.fork()
-        if child == 0:
-            os.close(told)
-            os.dup2(output.fileno(), 1)
-            os.dup2(output.fileno(), 2)
-            code = 99
-            try:
-                _Watch(root, death, tell).start()
-                code = work()
-            except BaseException:  # noqa: BLE001  # told, and the child ends with 99
-                traceback.print_exc()
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
-        os.close(tell)
-        with os.fdopen(told, encoding="utf-8", errors="replace") as lines:
-            events = tuple(line.rstrip("\n") for line in lines)
-        _, status = os.waitpid(child, 0)
-        output.seek(0)
-        text = output.read().decode("utf-8", "replace")
+    shown, show = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(show, 1)
+        os.dup2(show, 2)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")  # not what pytest captures
+        code = 99
+        try:
+            _Watch(root, death, tell).start()
+            code = work()
+        except BaseException:  # noqa: BLE001  # told, and the child ends with 99
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    for descriptor in (tell, show):
+        os.close(descriptor)
+    with ThreadPoolExecutor(2) as readers:
+        events, output = readers.map(_read_all, (told, shown))
+    _, status = os.waitpid(child, 0)
     code = None if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-    return Ended(code, events, text)
+    return Ended(code, tuple(events.splitlines()), output)
+
+
+def _read_all(descriptor: int) -> str:
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
+        return stream.read()
 
 
 def deaths(events: tuple[str, ...], stride: int) -> list[Death]:
