@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from kept.datasets.example import TaskExample
 from kept.errors import ConfigError
 from kept.heads.model import REGRESSION, SCORE, SINGLE
+from kg_loaders.digits import decimal_number
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 MOST_SHOWN = 5
@@ -56,7 +57,7 @@ def _are_numbers(labels: Sequence[str]) -> bool:
 
 def _number(label: str) -> float | None:
     try:
-        found = float(label)
+        found = decimal_number(label)
     except ValueError:
         return None
     return found if math.isfinite(found) else None

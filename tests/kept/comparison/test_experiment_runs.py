@@ -312,7 +312,7 @@ def test_a_variant_is_a_row_of_its_own_under_its_own_name(
         ({"task.method": "kbert"}, "method: give the rows"),
         ({"asked": "test"}, "asked: the task has no test set; .*test_share"),
         ({"asked": "tset"}, "asked: .*'dev' or 'test'"),
-        ({"metric": "macro"}, "metric: .*'accuracy', 'micro' or 'official'"),
+        ({"metric": "macro"}, "metric: .*'accuracy', 'micro', 'official'"),
         ({"metric": "official"}, "metric: format wiki80 has no official score"),
     ],
 )
