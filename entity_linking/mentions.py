@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from entity_linking.errors import LinkingError
+from kg_loaders.notebook import marked, table
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -92,6 +93,17 @@ class LinkedText:
             for a, b in zip(self.links, self.links[1:], strict=False)
         ):
             raise LinkingError(f"links of {self.text[:60]!r} are not sorted by start")
+
+    def _repr_html_(self) -> str:
+        places = [(link.mention.start, link.mention.end) for link in self.links]
+        chosen = [link.entity or "NIL" for link in self.links]
+        rows = (
+            (self.text[start:end], entity, f"{link.confidence:.2f}", len(link.candidates))
+            for (start, end), entity, link in zip(places, chosen, self.links, strict=True)
+        )
+        head = ("mention", "entity", "confidence", "candidates")
+        spans = [(*place, entity) for place, entity in zip(places, chosen, strict=True)]
+        return marked(self.text, spans) + table("links", head, rows, len(self.links))
 
     def _check_pair(self, start: int) -> None:
         if not 0 < start < len(self.text):

@@ -61,7 +61,15 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, "__version__"])
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("kept")
     if name not in _PLACES:
         raise AttributeError(f"module 'kept' has no attribute {name!r}")
     place = import_module(_PLACES[name])

@@ -53,6 +53,9 @@ class Entities:
     links: tuple[int | None, ...]
     vectors: Float[Tensor, "entity width"]
 
+    def __repr__(self) -> str:
+        return f"Entities({len(self.names)}, vectors {list(self.vectors.shape)})"
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedText:
@@ -74,6 +77,12 @@ class EncodedText:
     sentence: Float[Tensor, " width"]
     linking: tuple[Choice, ...] | None = None
 
+    def __repr__(self) -> str:
+        return (
+            f"EncodedText({self.linked.text[:40]!r}, tokens {list(self.tokens.shape)}, "
+            f"mentions {list(self.mentions.shape)}, sentence {list(self.sentence.shape)})"
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Encoded(Sequence[EncodedText]):
@@ -89,7 +98,7 @@ class Encoded(Sequence[EncodedText]):
         return len(self.texts)
 
     def __repr__(self) -> str:
-        return f"Encoded({len(self)} texts, width {self.sentences.shape[-1]})"
+        return f"Encoded({len(self)} texts, sentences {list(self.sentences.shape)})"
 
 
 class AutoEncoder:

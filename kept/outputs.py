@@ -5,10 +5,13 @@ Axis legend: batch, node, mention, candidate, width, entity_width, layer, class.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 
 from jaxtyping import Float
 from torch import Tensor
+
+from kg_loaders.notebook import table
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,3 +32,30 @@ class KnowledgeOutput:
     linking_scores: Float[Tensor, "batch mention candidate"] | None = None
     class_logits: Float[Tensor, "batch class"] | Float[Tensor, "batch node class"] | None = None
     losses: dict[str, Float[Tensor, ""]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name} {shape}" for name, shape in self._shapes())
+        return f"KnowledgeOutput({shown})"
+
+    def _repr_html_(self) -> str:
+        rows = self._shapes()
+        return table("KnowledgeOutput", ("field", "shape or value"), rows, len(rows))
+
+    def _shapes(self) -> list[tuple[str, str]]:
+        """Every field that is there: shapes of tensors, how many layers, values of losses."""
+        found = []
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, Tensor):
+                found.append((each.name, str(list(value.shape))))
+            elif isinstance(value, tuple) and value:
+                found.append((each.name, f"{len(value)} x {list(value[0].shape)}"))
+            elif isinstance(value, dict):
+                found += [
+                    (
+                        f"{each.name}[{name!r}]",
+                        f"{inner.item():.4g}" if inner.ndim == 0 else str(list(inner.shape)),
+                    )
+                    for name, inner in value.items()
+                ]
+        return found

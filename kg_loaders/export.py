@@ -1,14 +1,15 @@
-"""Write a graph to one file: triples as TSV, texts as JSON lines, both as N-Triples.
+"""Write a graph to one file: triples as TSV, texts as JSON lines, both as N-Triples or Turtle.
 
-`triples.tsv` and `texts.jsonl` together give back the same graph. N-Triples give back every name
-that is an absolute IRI or, under `prefixes={base: ""}`, can stand in one; counts of aliases have no
-place there.
+`triples.tsv` and `texts.jsonl` together give back the same graph. N-Triples and Turtle give back
+every name that is an absolute IRI or, under `prefixes={base: ""}`, can stand in one; counts of
+aliases have no place there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,7 +20,7 @@ from kg_loaders.errors import SourceError
 from kg_loaders.records import TextKind
 from kg_loaders.store import KnowledgeGraph
 from kg_loaders.texts import Texts
-from kg_loaders.writing import write_lines
+from kg_loaders.writing import whole_file
 
 BASE = "urn:kept:"
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -27,6 +28,12 @@ PREDICATES = {
     TextKind.LABEL: "http://www.w3.org/2000/01/rdf-schema#label",
     TextKind.ALIAS: "http://www.w3.org/2004/02/skos/core#altLabel",
     TextKind.DESCRIPTION: "http://schema.org/description",
+}
+PREFIXES = {
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "schema": "http://schema.org/",
 }
 _FORBIDDEN = re.compile(r"[\x00-\x20<>\"{}|^`\\%#\[\]\x7f-\x9f]")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -46,43 +53,53 @@ def export(
     return writer(graph, path, base, force)
 
 
-def _write_ntriples(graph: KnowledgeGraph, path: Path, base: str, force: bool) -> int:
-    lines = (line.encode() for line in _statements(graph, base))
-    return write_lines(path, lines, force=force)
+def _write_rdf(graph: KnowledgeGraph, path: Path, base: str, force: bool) -> int:
+    """N-Triples, or Turtle whose prefixes are those of the texts' predicates and `base`."""
+    is_turtle = path.suffix.lower() == ".ttl"
+    format = ox.RdfFormat.TURTLE if is_turtle else ox.RdfFormat.N_TRIPLES
+    written = count(1)
+    statements = (statement for statement in _statements(graph, base) if next(written))
+    with whole_file(path, force=force) as part:
+        ox.serialize(statements, part, format, prefixes={**PREFIXES, "kept": base})
+    return next(written) - 1
 
 
-def _statements(graph: KnowledgeGraph, base: str) -> Iterator[str]:
+def _statements(graph: KnowledgeGraph, base: str) -> Iterator[ox.Triple]:
+    """One a triple, then one a text; those of one subject stand together."""
     entities, relations = (
         [_iri(name, base) for name in names] for names in (graph.entities, graph.relations)
     )
     for head, relation, tail in graph.triples.tolist():
-        yield f"{entities[head]} {relations[relation]} {entities[tail]} .\n"
+        yield ox.Triple(entities[head], relations[relation], entities[tail])
     for texts, nodes in ((graph.entity_texts, entities), (graph.relation_texts, relations)):
         for node, row in zip(texts.nodes().tolist(), range(len(texts)), strict=True):
-            yield f"{nodes[node]} {_predicate_and_value(texts, row, base)} .\n"
+            yield ox.Triple(nodes[node], *_predicate_and_value(texts, row, base))
 
 
-def _predicate_and_value(texts: Texts, row: int, base: str) -> str:
+def _predicate_and_value(
+    texts: Texts, row: int, base: str
+) -> tuple[ox.NamedNode, ox.NamedNode | ox.Literal]:
     value = str(texts.values[row].as_py())
     kind = TextKind(int(texts.kinds[row]))
     if kind is TextKind.TYPE:
-        return f"<{RDF_TYPE}> {_iri(value, base)}"
+        return ox.NamedNode(RDF_TYPE), _iri(value, base)
     language = texts.language_names[texts.languages[row]]
-    return f"<{PREDICATES[kind]}> {ox.Literal(value, language=language or None)}"
+    return ox.NamedNode(PREDICATES[kind]), ox.Literal(value, language=language or None)
 
 
-def _iri(name: str, base: str) -> str:
+def _iri(name: str, base: str) -> ox.NamedNode:
     """An absolute IRI stays; any other name comes after `base`, what may not stand there as %XX."""
     if _ABSOLUTE.match(name):
         try:
-            return str(ox.NamedNode(name))
+            return ox.NamedNode(name)
         except ValueError:
             pass  # looks like one, is none
-    return str(ox.NamedNode(base + _FORBIDDEN.sub(lambda found: quote(found[0], safe=""), name)))
+    return ox.NamedNode(base + _FORBIDDEN.sub(lambda found: quote(found[0], safe=""), name))
 
 
 _WRITERS: dict[str, Callable[[KnowledgeGraph, Path, str, bool], int]] = {
     ".tsv": lambda graph, path, base, force: tsv.write(graph, path, force=force),
     ".jsonl": lambda graph, path, base, force: jsonl.write(graph, path, force=force),
-    ".nt": _write_ntriples,
+    ".nt": _write_rdf,
+    ".ttl": _write_rdf,
 }

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kg_loaders import folder as disk
 from kg_loaders.errors import GraphMismatchError, StoreError
 from kg_loaders.folder import FORMAT_VERSION, Manifest
+from kg_loaders.notebook import N_SHOWN, table
 from kg_loaders.records import TextKind
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, node_id, rows_of_ids, update_with_strings
@@ -58,6 +59,13 @@ class KnowledgeGraph:
             f"KnowledgeGraph({self.n_entities} entities, {self.n_relations} relations, "
             f"{self.n_triples} triples, {self.content_hash[:12]})"
         )
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (self.label(head), self.relation_label(relation), self.label(tail))
+            for head, relation, tail in self.triples[:N_SHOWN].tolist()
+        )
+        return table(repr(self), ("head", "relation", "tail"), rows, self.n_triples)
 
     @property
     def n_entities(self) -> int:

@@ -3,11 +3,14 @@
 import ast
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import kept
+from kept.cli import app
 
 ROOT = Path(__file__).parent.parent
 MAY_IMPORT = {
@@ -16,7 +19,7 @@ MAY_IMPORT = {
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
 FLOORS = (
-    ("errors", "outputs", "randomness"),
+    ("bounds", "csv_text", "errors", "outputs", "randomness"),
     ("batches", "options", "suggestions"),
     ("evaluation", "graphs", "layers"),
     ("hosts", "kge"),
@@ -88,6 +91,13 @@ def test_every_everyday_name_is_there() -> None:
         assert getattr(kept, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         kept.nonsense  # noqa: B018
+
+
+def test_version_and_dir() -> None:
+    assert kept.__version__ == version("kept")
+    assert {*kept.__all__, "__version__"} <= set(dir(kept))
+    shown = CliRunner().invoke(app, ["--version"])
+    assert (shown.exit_code, shown.output) == (0, f"kept {kept.__version__}\n")
 
 
 def test_help_loads_no_torch() -> None:

@@ -37,8 +37,19 @@ app = typer.Typer(
 )
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from kept import __version__
+
+        typer.echo(f"kept {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error instead of a message.")
     ] = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,6 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Build, look at, check and export k
 GraphFolder = Annotated[Path, typer.Argument(help="A folder made by `kept kg build`.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TextFiles = list[Path] | None
+RdfTypes = Literal["triple", "text", "both"]
 N_SHOWN = 5
 
 
@@ -49,6 +50,9 @@ def build(
     language: Annotated[
         list[str] | None, typer.Option(help="Languages to prefer; from dumps, to take at all.")
     ] = None,
+    rdf_types: Annotated[
+        RdfTypes, typer.Option(help="RDF: rdf:type makes triples, types of entities, or both.")
+    ] = "triple",
     licence: Annotated[str, typer.Option(help="Of the sources, as an SPDX name.")] = "",
     force: Annotated[bool, typer.Option(help="Replace the graph at OUT.")] = False,
     as_json: AsJson = False,
@@ -61,10 +65,7 @@ def build(
     """
     from kg_loaders import Source, load
 
-    given = [
-        Source(path, format, {"order": order} if _is_tsv(path, format, order) else {})
-        for path in sources
-    ]
+    given = [Source(path, format, _options(path, format, order, rdf_types)) for path in sources]
     first_language = language[0] if language else "en"
     for files, columns, is_relation in (
         (labels, ("label", "description"), False),
@@ -92,12 +93,14 @@ def build(
     echo(f"{graph} in {out}")
 
 
-def _is_tsv(path: Path, format: str | None, order: str) -> bool:
+def _options(path: Path, format: str | None, order: str, rdf_types: str) -> dict[str, str]:
+    """What the reader of the file takes of the options that only one format has."""
     from kg_loaders import Source
 
-    if format is None and order != "hrt":
-        return Source(path).format_name == "tsv"
-    return format == "tsv"
+    given = {"tsv": {"order": order}, "rdf": {"types": rdf_types}}
+    if format is None and (order, rdf_types) != ("hrt", "triple"):
+        format = Source(path).format_name
+    return given.get(format or "", {})
 
 
 def _show_damage(report: DamageReport) -> None:
@@ -183,13 +186,13 @@ def check(
 @app.command(name="export", cls=KeptCommand)
 def export_(
     kg: GraphFolder,
-    out: Annotated[Path, typer.Option("--out", "-o", help=".tsv, .jsonl or .nt")],
+    out: Annotated[Path, typer.Option("--out", "-o", help=".tsv, .jsonl, .nt or .ttl")],
     base: Annotated[
-        str | None, typer.Option(help="N-Triples: comes before names that are no IRIs.")
+        str | None, typer.Option(help="RDF: comes before names that are no IRIs.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file at OUT.")] = False,
 ) -> None:
-    """Write triples (.tsv), texts (.jsonl) or both (.nt); the suffix decides.
+    """Write triples (.tsv), texts (.jsonl) or both (.nt, .ttl); the suffix decides.
 
     `kept kg build triples.tsv texts.jsonl` makes the same graph again.
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.mentions import Link
+from kg_loaders.notebook import table
 
 
 class NodeKind(IntEnum):
@@ -67,6 +68,19 @@ class WordKnowledgeGraph:
             f"WordKnowledgeGraph({counts[0]} words, {counts[1]} entities, {counts[2]} relations, "
             f"{len(self.edges)} edges)"
         )
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (NodeKind(kind).name.lower(), id_, position, self.text[start:end] if start >= 0 else "")
+            for kind, id_, position, (start, end) in zip(
+                self.kinds.tolist(),
+                self.ids.tolist(),
+                self.positions.tolist(),
+                self.spans.tolist(),
+                strict=True,
+            )
+        )
+        return table(repr(self), ("kind", "id", "soft position", "text"), rows, self.n_nodes)
 
     @property
     def n_nodes(self) -> int:

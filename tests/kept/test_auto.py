@@ -106,7 +106,7 @@ def test_a_text_is_encoded_the_same_in_any_company(
         torch.testing.assert_close(one.tokens, other.tokens, atol=1e-5, rtol=1e-5)
     assert auto.encode("a river", kg=small_graph).sentences.shape == (1, 16)
     assert auto.encode([], kg=small_graph).sentences.shape == (0, 16)
-    assert repr(whole) == "Encoded(4 texts, width 16)"
+    assert repr(whole) == "Encoded(4 texts, sentences [4, 16])"
 
 
 def test_colake_has_vectors_of_anchors_and_neighbours(

@@ -38,7 +38,7 @@ def texts(draw: st.DrawFn) -> Text:
     return Text(draw(NODE), kind, draw(ANY), language, count, draw(st.booleans()))
 
 
-@pytest.mark.parametrize("suffix", [".tsv", ".jsonl", ".nt"])
+@pytest.mark.parametrize("suffix", [".tsv", ".jsonl", ".nt", ".ttl"])
 def test_a_file_there_is_replaced_with_force_alone(
     small_graph: KnowledgeGraph, tmp_path: Path, suffix: str
 ) -> None:
@@ -94,6 +94,19 @@ def test_ntriples(tmp_path: Path) -> None:
         (node("http://e/mailto:not%20an%20iri"), ox.Literal("x", language="de")),
     }
     assert node("http://x.org/p") in {q.predicate for q in quads}
+
+
+def test_turtle_says_what_ntriples_say(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    counts = {export(small_graph, tmp_path / f"x{suffix}") for suffix in (".nt", ".ttl")}
+    told = [
+        {(q.subject, q.predicate, q.object) for q in ox.parse(path=str(tmp_path / f"x{suffix}"))}
+        for suffix in (".nt", ".ttl")
+    ]
+    assert told[0] == told[1]
+    assert counts == {len(told[0])}
+    text = (tmp_path / "x.ttl").read_text(encoding="utf-8")
+    assert "@prefix skos: <http://www.w3.org/2004/02/skos/core#> ." in text
+    assert "kept:Q90 kept:P1376 kept:Q142" in text
 
 
 def test_failed_export_leaves_nothing(small_graph: KnowledgeGraph, tmp_path: Path) -> None:

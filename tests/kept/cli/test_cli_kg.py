@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kept.cli import main
+from kg_loaders import KnowledgeGraph
 
 
 @pytest.fixture
@@ -99,3 +100,14 @@ def test_export(kept, tmp_path: Path, suffix: str) -> None:  # type: ignore[no-u
 def test_help_has_an_example(kept, command: str) -> None:  # type: ignore[no-untyped-def]
     code, out, _ = kept(f"kg {command} --help")
     assert (code, f"Example: kept kg {command}" in " ".join(out.split())) == (0, True)
+
+
+@pytest.mark.parametrize(("kind", "n_triples"), [("triple", 2), ("text", 1), ("both", 2)])
+def test_rdf_types(kept, tmp_path: Path, kind: str, n_triples: int) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "x.ttl").write_text("@prefix e: <http://e/> . e:Tim a e:Person ; e:leads e:Apple .")
+    assert kept(f"kg build x.ttl --rdf-types {kind} -o kg")[0] == 0
+    graph = KnowledgeGraph.open(tmp_path / "kg")
+    types = graph.types(graph.entities.id("http://e/Tim"))
+    assert (graph.n_triples, types) == (n_triples, [] if kind == "triple" else ["http://e/Person"])
+    assert kept("kg export kg -o again.ttl")[0] == 0
+    assert "kept:" in (tmp_path / "again.ttl").read_text()
