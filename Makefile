@@ -3,14 +3,29 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: venv demo demo-methods test test-long kill fuzz check bench wheel-test clean
+.PHONY: venv lock demo demo-methods test test-long kill fuzz check bench wheel-test clean
 
 venv: .venv/installed
 
-.venv/installed: pyproject.toml constraints.txt
+PIP := install --quiet --disable-pip-version-check
+
+# With LOCKED=1 the very files of requirements.lock, each checked against its hash.
+.venv/installed: pyproject.toml constraints.txt $(if $(LOCKED),requirements.lock)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+ifdef LOCKED
+	$(BIN)/pip $(PIP) --require-hashes --no-deps -r requirements.lock
+	$(BIN)/pip $(PIP) --no-deps --no-build-isolation -e .
+else
+	$(BIN)/pip $(PIP) -c constraints.txt -e '.[dev]'
+endif
 	touch $@
+
+# Asks pip which files it would install, and notes their hashes; for the platform that runs it.
+lock: venv
+	$(BIN)/pip $(PIP) --dry-run --ignore-installed --report .lock.json \
+		-c constraints.txt '.[dev]' 'setuptools>=77'
+	$(BIN)/python scripts/lock.py .lock.json > requirements.lock
+	rm .lock.json
 
 demo: venv
 	$(BIN)/kept demo
@@ -50,7 +65,7 @@ wheel-test: venv
 	mkdir .wheel-test
 	cp -r tests docs experiments README.md pyproject.toml .wheel-test
 	$(PYTHON) -m venv .wheel-test/.venv
-	.wheel-test/.venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt \
+	.wheel-test/.venv/bin/pip $(PIP) -c constraints.txt \
 		"$$(ls dist/*.whl)[dev]"
 	cd .wheel-test && .venv/bin/pytest -q
 
