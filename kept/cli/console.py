@@ -6,9 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.segment import Segment
+from rich.table import Table
 
 from kept.cli.terminal import visible
+
+MOST_COLUMNS = 100_000
+"""More characters than any line has."""
 
 
 class TerminalConsole(Console):
@@ -16,6 +21,13 @@ class TerminalConsole(Console):
 
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
         super().__init__(stderr=stderr, soft_wrap=soft_wrap, markup=False, highlight=False)
+
+    def print_whole(self, table: Table) -> None:
+        """Print a table as wide as its columns that do not wrap need: identifiers are never cut."""
+        needed = Measurement.get(self, self.options.update(width=MOST_COLUMNS), table).minimum
+        own, self.width = self.width, max(self.width, needed)
+        self.print(table)
+        self.width = own
 
     def render_str(self, text: str, **options: Any) -> Any:
         """As rich does; here, so that widths are those of what is shown."""

@@ -71,14 +71,24 @@ def eval_command(
         Path | None,
         typer.Option(help="Folder with valid_negatives and test_negatives: classify triples too."),
     ] = None,
+    pooled: Annotated[
+        bool,
+        typer.Option(
+            "--pooled", help="Score all triples together, also those that training never saw."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Filtered ranks of a split, with their conditions; triple classification with negatives."""
+    """Filtered ranks of a split, with their conditions; triple classification with negatives.
+
+    Scores are over the triples whose entities and relation training saw; half seen and unseen ones
+    stand apart. Published numbers pool them all: --pooled.
+    """
     from kept.cli import kgc_runs
 
     kgc_runs.evaluate(
         source, model, split=split, ties=ties, directions=directions.split(","),
-        negatives=negatives, as_json=as_json,
+        negatives=negatives, pooled=pooled, as_json=as_json,
     )  # fmt: skip
 
 
@@ -90,9 +100,19 @@ def predict_command(
     model: Model,
     tail: Annotated[str, typer.Argument(help='Identifier, or "?".')] = "?",
     top: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Answers to show.")] = 10,
+    untrained: Annotated[
+        bool,
+        typer.Option("--untrained", help="Also ask about, and answer with, what was not trained."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Best answers for the one slot that is "?"; known ones are marked."""
+    """Best answers for the one slot that is "?"; known ones are marked.
+
+    An entity or relation that training never saw is refused, and is no answer. An entity is none of
+    its own answers, unless a known triple of the relation joins some entity with itself.
+    """
     from kept.cli import kgc_runs
 
-    kgc_runs.predict(source, model, (head, relation, tail), top=top, as_json=as_json)
+    kgc_runs.predict(
+        source, model, (head, relation, tail), top=top, untrained=untrained, as_json=as_json
+    )

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import torch
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 
 from kept.cli.console import TerminalConsole
 from kept.cli.terminal import echo
-from kept.errors import ConfigError
+from kept.errors import ConfigError, EvaluationError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, RankingResult, Ties, rank
 from kept.evaluation.triple_classification import TripleClassification, classify_triples
 from kept.kge.comparisons import Norm
+from kept.kge.prediction import best_answers
 from kept.kge.reciprocal import make_reciprocal
 from kept.kge.scorers import Scorer, make_scorer
-from kept.kge.splits import SPLITS, Splits, read_negatives, read_splits
+from kept.kge.splits import SPLITS, STRATA, Splits, read_negatives, read_splits
 from kept.kge.trained import (
     KIND,
     check_splits,
     is_scorer,
     load_scorer,
     read_description,
+    read_seen,
     save_scorer,
+    unseen_ids,
 )
 from kept.kge.training import TrainingHistory, train
 from kept.kge.training_config import RECIPES, TrainingConfig
@@ -65,6 +68,7 @@ def train_scorer(
     history = _train(scorer, splits, config, draws)
     training = {
         "seed": seed, "holdout": holdout, "splits_hash": splits.splits_hash,
+        "unseen": unseen_ids(splits),
         "config": asdict(config), "losses": history.losses, "validations": history.validations,
         "best_epoch": history.best_epoch,
     }  # fmt: skip
@@ -83,63 +87,109 @@ def evaluate(
     ties: str,
     directions: Sequence[str],
     negatives: Path | None,
+    pooled: bool,
     as_json: bool,
 ) -> None:
     """Print filtered ranks of a split and everything they depend on.
 
+    Triples with an entity or relation that training never saw are scored apart, unless `pooled`.
     With a folder of `negatives`, triples of test are classified too, by thresholds fitted on valid.
     """
     splits, scorer = _load(source, model)
     check_splits(model, splits)
     if split not in SPLITS:
         raise ConfigError(f"split {split!r} is unknown; take one of {', '.join(SPLITS)}")
-    result = rank(scorer, splits.as_mapping()[split], filter=_filter(splits), ties=_ties(ties),
+    rows = splits.as_mapping()[split]
+    result = rank(scorer, rows, filter=_filter(splits), ties=_ties(ties),
                   directions=_directions(directions), candidates="all")  # fmt: skip
-    n_unseen = splits.n_unseen(split)
+    strata = _strata(result, splits, split)
+    headline = result if pooled else result.where(splits.seen.strata(result.triples) == STRATA[0])
+    if not headline.n_scored:
+        raise EvaluationError(
+            f"none of the {len(rows)} triples of {split} holds only what training saw; "
+            "--pooled scores all of them together"
+        )
     found = None if negatives is None else _classify(splits, scorer, negatives)
     if as_json:
-        told = {"metrics": result.metrics(), **result.conditions(), "n_unseen": n_unseen,
+        told = {"metrics": headline.metrics(), "scored_over": "all" if pooled else STRATA[0],
+                **headline.conditions(), "strata": strata, "n_unseen": splits.n_unseen(split),
                 "shared": splits.shared()}  # fmt: skip
         told |= {} if found is None else {"classification": asdict(found)}
         echo(json.dumps(told, indent=2))
         return
-    _show(result, f"{model.name} on {source.name}, {split}")
-    echo(f"{n_unseen} triples hold an entity or relation unseen in training")
+    _show(headline, f"{model.name} on {source.name}, {split}")
+    _show_strata(strata, len(rows), pooled=pooled)
     _tell_shared(splits)
     if found is not None:
         echo(f"triple classification of test: {found}")
 
 
-def predict(
-    source: Path, model: Path, asked: tuple[str, str, str], *, top: int, as_json: bool
-) -> None:
-    """Print the best answers for the slot "?"."""
-    splits, scorer = _load(source, model)
-    if asked.count("?") != 1:
-        raise ConfigError(f'exactly one of head, relation and tail must be "?", not {asked}')
-    graph = splits.graph
-    direction = next(name for name, slot in SLOTS.items() if asked[slot] == "?")
-    vocabularies = (graph.entities, graph.relations, graph.entities)
-    pairs = zip(asked, vocabularies, strict=True)
-    query = torch.tensor([[0 if name == "?" else names.id(name) for name, names in pairs]])
-    with torch.no_grad():
-        scores = scorer.scores(direction, query)[0]
-    known = frozenset(_filter(splits).known(direction, query.numpy())[1].tolist())
-    label = graph.relation_label if direction == "relation" else graph.label
-    best = torch.argsort(scores, descending=True, stable=True)[:top].tolist()
-    rows = [
-        (vocabularies[SLOTS[direction]].name(index), label(index), float(scores[index]),
-         index in known)
-        for index in best
-    ]  # fmt: skip
-    if as_json:
-        told = [dict(zip(("id", "label", "score", "known"), row, strict=True)) for row in rows]
-        echo(json.dumps(told, indent=2, ensure_ascii=False))
+def _strata(result: RankingResult, splits: Splits, split: str) -> dict[str, dict[str, Any]]:
+    """By stratum: its triples, its questions, and their metrics (None where there is none)."""
+    triples = splits.seen.strata(splits.as_mapping()[split])
+    questions = splits.seen.strata(result.triples)
+    found = {}
+    for name in STRATA:
+        part = result.where(questions == name)
+        metrics = part.metrics() if part.n_scored else None
+        n = int((triples == name).sum())
+        found[name] = {"n_triples": n, "n_questions": part.n_scored, "metrics": metrics}
+    return found
+
+
+def _show_strata(strata: Mapping[str, Mapping[str, Any]], n: int, *, pooled: bool) -> None:
+    n_seen = strata[STRATA[0]]["n_triples"]
+    if n_seen == n:
+        echo(f"training saw every entity and relation of the {n} triples")
         return
-    table = Table("rank", "id", "label", "score", "known")
-    for place, (name, text, score, is_known) in enumerate(rows, 1):
-        table.add_row(str(place), name, text, f"{score:.3f}", "yes" if is_known else "")
+    table = Table("by what training saw", "triples", "questions", "MR", "MRR", "Hits@1", "Hits@3",
+                  "Hits@10")  # fmt: skip
+    for name, part in strata.items():
+        metrics = dict(part["metrics"] or {})
+        mean_rank = f"{metrics.pop('mr'):.1f}" if metrics else "–"
+        cells = [f"{value:.4f}" for value in metrics.values()] or ["–"] * 4
+        table.add_row(name, str(part["n_triples"]), str(part["n_questions"]), mean_rank, *cells)
     TerminalConsole().print(table)
+    of = "all triples, vectors that nothing has trained among them (--pooled)"
+    if not pooled:
+        of = f"the {n_seen} of {n} triples whose head, relation and tail training saw"
+    echo(
+        f"the scores above are over {of}; half seen: one entity or the relation is in no training "
+        "triple, unseen: neither entity is. Untrained entities compete as candidates everywhere"
+    )
+
+
+def predict(
+    source: Path,
+    model: Path,
+    asked: tuple[str, str, str],
+    *,
+    top: int,
+    untrained: bool,
+    as_json: bool,
+) -> None:
+    """Print the best answers for the slot "?"; see `kept.kge.prediction.best_answers`."""
+    splits, scorer = _load(source, model)
+    found = best_answers(
+        scorer, splits, read_seen(model, splits), asked, n=top, untrained=untrained
+    )
+    if as_json:
+        echo(json.dumps([asdict(answer) for answer in found.best], indent=2, ensure_ascii=False))
+        return
+    table = Table("rank", Column("id", no_wrap=True, overflow="ignore"), "label", "score", "known",
+                  "trained")  # fmt: skip
+    for place, answer in enumerate(found.best, 1):
+        table.add_row(
+            str(place), answer.id, answer.label, f"{answer.score:.3f}",
+            "yes" if answer.known else "", "" if answer.trained else "no",
+        )  # fmt: skip
+    TerminalConsole().print_whole(table)
+    if found.left_out is not None:
+        echo(f"{found.left_out} itself is left out: no known triple of the relation is a loop")
+    if found.n_untrained:
+        echo(f"{found.n_untrained} left out: training never saw them; --untrained lets them in")
+    if not all(answer.trained for answer in found.best):
+        echo('"trained" no: made of vectors that nothing has moved; the score means nothing')
 
 
 def _classify(splits: Splits, scorer: Scorer, folder: Path) -> TripleClassification:

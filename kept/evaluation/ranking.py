@@ -176,12 +176,14 @@ class RankingResult:
 
     def of(self, direction: Direction) -> RankingResult:
         """The questions of one direction; what was skipped stays with the whole."""
-        keep = self.asked == SLOTS[direction]
+        return replace(self.where(self.asked == SLOTS[direction]), directions=(direction,))
+
+    def where(self, keep: NDArray[np.bool_]) -> RankingResult:
+        """The questions that `keep [scored]` names; what was skipped stays with the whole."""
         counts = RankCounts(self.counts.n_greater[keep], self.counts.n_equal[keep])
-        n = int(keep.sum())
         return replace(
             self, triples=self.triples[keep], asked=self.asked[keep], counts=counts,
-            directions=(direction,), n_asked=n, n_skipped={},
+            n_asked=int(keep.sum()), n_skipped={},
         )  # fmt: skip
 
     def conditions(self) -> dict[str, object]:

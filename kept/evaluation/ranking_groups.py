@@ -6,7 +6,6 @@ Axis legend: triple, relation, question (a scored one, as in `RankingResult`), c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.errors import EvaluationError
-from kept.evaluation.ranking import SLOTS, Direction, RankCounts, RankingResult, ScoresFunction
+from kept.evaluation.ranking import SLOTS, Direction, RankingResult, ScoresFunction
 
 CATEGORIES = ("1-1", "1-N", "N-1", "N-N")
 DEGREES = (1, 10, 30, 100, 300)
@@ -98,7 +97,7 @@ def group_metrics(
     sides |= {direction: result.asked == SLOTS[direction] for direction in result.directions}
     told: dict[str, dict[str, dict[str, float]]] = {}
     for side, asked in sides.items():
-        parts = {name: _only(result, asked & (names == name)) for name in order}
+        parts = {name: result.where(asked & (names == name)) for name in order}
         told[side] = {
             name: {"n": part.n_scored, **part.metrics()}
             for name, part in parts.items()
@@ -130,8 +129,3 @@ def degree_baseline(
         return tables[direction][asked[:, 1].long()]
 
     return scores
-
-
-def _only(result: RankingResult, keep: NDArray[np.bool_]) -> RankingResult:
-    counts = RankCounts(result.counts.n_greater[keep], result.counts.n_equal[keep])
-    return replace(result, triples=result.triples[keep], asked=result.asked[keep], counts=counts)

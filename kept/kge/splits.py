@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 
@@ -17,8 +18,39 @@ from kg_loaders.damage import DamageReport
 from kg_loaders.errors import UnknownNodeError
 
 SPLITS = ("train", "valid", "test")
+STRATA = ("seen", "half seen", "unseen")
 ENDINGS = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
 OPENKE_ENDINGS = ("2id.txt", "2id.txt.gz")
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What stands in a training triple: bool `entities [entity]` and `relations [relation]`.
+
+    A vector of anything else was drawn and never trained.
+    """
+
+    entities: NDArray[np.bool_]
+    relations: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, triples: NDArray[np.integer], *, n_entities: int, n_relations: int) -> Seen:
+        """Of the training triples `[triple 3]`."""
+        entities, relations = np.zeros(n_entities, np.bool_), np.zeros(n_relations, np.bool_)
+        entities[triples[:, [0, 2]]] = True
+        relations[triples[:, 1]] = True
+        return cls(entities, relations)
+
+    def strata(self, triples: NDArray[np.integer]) -> NDArray[np.str_]:
+        """The stratum of each of `triples [triple 3]`, one of `STRATA`.
+
+        "seen": head, relation and tail were trained; "unseen": neither head nor tail; "half seen":
+        all others, one entity or the relation alone being unseen.
+        """
+        ends = self.entities[triples[:, [0, 2]]]
+        is_seen = ends.all(1) & self.relations[triples[:, 1]]
+        names = np.array(STRATA)
+        return np.asarray(names[np.where(is_seen, 0, np.where(ends.any(1), 1, 2))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +97,13 @@ class Splits:
 
     def n_unseen(self, name: str) -> int:
         """Triples of a split with an entity or a relation that no training triple has."""
-        rows = self.as_mapping()[name]
-        entities = np.isin(rows[:, [0, 2]], self.train[:, [0, 2]]).all(1)
-        return int((~(entities & np.isin(rows[:, 1], self.train[:, 1]))).sum())
+        return int((self.seen.strata(self.as_mapping()[name]) != STRATA[0]).sum())
+
+    @cached_property
+    def seen(self) -> Seen:
+        """What the training triples hold."""
+        sizes = {"n_entities": self.graph.n_entities, "n_relations": self.graph.n_relations}
+        return Seen.of(self.train, **sizes)
 
 
 def read_splits(path: Path, *, holdout: float, seed: int) -> Splits:

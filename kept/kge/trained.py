@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load, save
 
 from kept.errors import CheckpointError
 from kept.kge.reciprocal import Reciprocal, make_reciprocal
 from kept.kge.scorers import SCORERS, RotatE, Scorer, TransE, make_scorer
-from kept.kge.splits import Splits
+from kept.kge.splits import Seen, Splits
 from kg_loaders import GraphMismatchError, KnowledgeGraph
 from kg_loaders.writing import whole_folder
 
@@ -119,6 +120,31 @@ def check_splits(folder: Path, splits: Splits) -> None:
             f"{splits.splits_hash[:12]}: what it tests may have been trained on; train again, or "
             "give the source of the training"
         )
+
+
+def unseen_ids(splits: Splits) -> dict[str, list[int]]:
+    """Ids of entities and relations in no training triple, as `training` keeps them: "unseen"."""
+    seen = splits.seen
+    return {
+        name: np.flatnonzero(~has).tolist()
+        for name, has in (("entities", seen.entities), ("relations", seen.relations))
+    }
+
+
+def read_seen(folder: Path, splits: Splits) -> Seen:
+    """What the training of the scorer in `folder` saw, whatever triples the source has by now.
+
+    A folder of before that was kept is taken to have seen what `splits` train on.
+    """
+    unseen = read_description(folder)["training"].get("unseen")
+    if unseen is None:
+        return splits.seen
+    found = Seen(
+        np.ones(splits.graph.n_entities, np.bool_), np.ones(splits.graph.n_relations, np.bool_)
+    )
+    found.entities[unseen["entities"]] = False
+    found.relations[unseen["relations"]] = False
+    return found
 
 
 def read_description(folder: Path) -> dict[str, Any]:

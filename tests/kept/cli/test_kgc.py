@@ -106,7 +106,7 @@ def test_a_graph_folder_is_cut_the_same_way_each_time(tmp_path: Path, small_grap
                    "--seed", 5)  # fmt: skip
     assert trained.exit_code == 0, trained.output
     told = json.loads(kept("eval", tmp_path / "kg", "-m", tmp_path / "m", "--json").stdout)
-    assert told["n_asked"] == 6
+    assert sum(part["n_questions"] for part in told["strata"].values()) == 6
     labels = kept("predict", "Q90", "P17", "--kg", tmp_path / "kg", "-m", tmp_path / "m").stdout
     assert "France" in labels
 
@@ -166,3 +166,150 @@ def test_refusals_are_one_line_and_exit_code_1(
         assert result.exit_code == 1
         assert message in result.stderr
         assert result.stderr.count("\n") == 1
+
+
+# ---- what training never saw ---------------------------------------------------------------------
+LONG = "http://example.org/resource/" + "a_very_long_identifier_" * 6
+FAR = ["f0", "f1", "f2"]
+
+
+@pytest.fixture(scope="module")
+def holed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ring with a loop relation; test has 2 seen, 3 half seen and 2 unseen triples."""
+    folder = tmp_path_factory.mktemp("holed")
+    names = [f"e{i:02}" for i in range(N)]
+    train = [f"{a}\tnext\t{b}" for a, b in zip(names, [*names[1:], names[0]], strict=True)]
+    train += [f"{name}\tsame\t{name}" for name in names[:6]] + [f"e00\tnear\t{LONG}"]
+    seen, half = ["e00\tnext\te05", "e03\tsame\te04"], [f"e00\tnext\t{FAR[0]}"]
+    half += [f"{FAR[1]}\tnext\te01", "e01\tnever\te02"]
+    test = [*seen, *half, f"{FAR[0]}\tnext\t{FAR[1]}", f"{FAR[2]}\tnever\t{FAR[2]}"]
+    for part, lines in (("train", train), ("valid", train[:2]), ("test", test)):
+        (folder / f"{part}.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module", params=["transe", "complex"])
+def scorer(
+    request: pytest.FixtureRequest, holed: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    output: Path = tmp_path_factory.mktemp("holed") / request.param
+    done = kept("train", holed, "--scorer", request.param, "-o", output, "--epochs", 2,
+                "--width", 8)  # fmt: skip
+    assert done.exit_code == 0, done.output
+    return output
+
+
+def test_triples_that_training_never_saw_are_scored_apart(holed: Path, scorer: Path) -> None:
+    told = json.loads(kept("eval", holed, "-m", scorer, "--json").stdout)
+    assert told["scored_over"] == "seen"
+    assert (told["n_asked"], told["n_scored"], told["n_unseen"]) == (4, 4, 5)
+    strata = told["strata"]
+    assert {name: part["n_triples"] for name, part in strata.items()} == {
+        "seen": 2, "half seen": 3, "unseen": 2,
+    }  # fmt: skip
+    assert told["metrics"] == strata["seen"]["metrics"]
+    pooled = json.loads(kept("eval", holed, "-m", scorer, "--pooled", "--json").stdout)
+    assert (pooled["scored_over"], pooled["n_scored"]) == ("all", 14)
+    assert pooled["strata"] == strata
+    weighted = [part["n_questions"] * part["metrics"]["mrr"] for part in strata.values()]
+    assert pooled["metrics"]["mrr"] == pytest.approx(sum(weighted) / 14)
+    shown = " ".join(kept("eval", holed, "-m", scorer).stdout.split())
+    assert "the 2 of 7 triples whose head, relation and tail training saw" in shown
+    assert "half seen" in shown
+    assert "--pooled" in " ".join(kept("eval", holed, "-m", scorer, "--pooled").stdout.split())
+    all_seen = kept("eval", holed, "-m", scorer, "--split", "valid").stdout
+    assert "training saw every entity and relation of the 2 triples" in all_seen
+
+
+def test_a_split_of_which_training_saw_nothing_is_pooled_or_refused(
+    holed: Path, tmp_path: Path
+) -> None:
+    for part in ("train", "valid"):
+        (tmp_path / f"{part}.txt").write_text((holed / f"{part}.txt").read_text())
+    (tmp_path / "test.txt").write_text(f"{FAR[0]}\tnext\t{FAR[1]}\n")
+    kept("train", tmp_path, "-o", tmp_path / "m", "--epochs", 1, "--width", 4)
+    refused = kept("eval", tmp_path, "-m", tmp_path / "m")
+    assert refused.exit_code == 1
+    assert "none of the 1 triples of test holds only what training saw; --pooled" in refused.stderr
+    assert kept("eval", tmp_path, "-m", tmp_path / "m", "--pooled").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ((FAR[0], "next"), "'f0'"), (("?", "next", FAR[1]), "'f1'"), (("e01", "never"), "'never'"),
+        ((FAR[0], "?", FAR[1]), "'f0' and 'f1'"), ((FAR[2], "never"), "'f2' and 'never'"),
+    ],
+)  # fmt: skip
+def test_what_training_never_saw_is_refused_by_name(
+    holed: Path, scorer: Path, asked: tuple[str, ...], names: str
+) -> None:
+    refused = kept("predict", *asked, "--kg", holed, "-m", scorer)
+    assert refused.exit_code == 1
+    assert f"{names}: in no training triple" in refused.stderr
+    assert "--untrained" in refused.stderr
+    given = kept("predict", *asked, "--kg", holed, "-m", scorer, "--untrained", "--json")
+    rows = json.loads(given.stdout)
+    assert rows
+    assert not any(row["trained"] for row in rows)
+    shown = kept("predict", *asked, "--kg", holed, "-m", scorer, "--untrained").stdout
+    assert "the score means nothing" in shown
+
+
+def test_no_answer_was_never_trained_unless_asked_for(holed: Path, scorer: Path) -> None:
+    flags = ("--kg", holed, "-m", scorer, "--top", 99, "--json")
+    rows = json.loads(kept("predict", "e00", "next", *flags).stdout)
+    found = [row["id"] for row in rows]
+    assert all(row["trained"] for row in rows)
+    assert not {*FAR} & {*found}
+    assert len(found) == N  # and the long one, without e00 itself
+    more = json.loads(kept("predict", "e00", "next", *flags, "--untrained").stdout)
+    assert {row["id"] for row in more if not row["trained"]} == {*FAR}
+    relations = json.loads(kept("predict", "e00", "?", "e01", *flags).stdout)
+    assert {row["id"] for row in relations} == {"next", "same", "near"}
+    shown = kept("predict", "e00", "next", "--kg", holed, "-m", scorer).stdout
+    assert "3 left out: training never saw them" in shown
+
+
+def test_an_entity_is_no_answer_to_itself_unless_the_relation_has_loops(
+    holed: Path, scorer: Path
+) -> None:
+    flags = ("--kg", holed, "-m", scorer, "--top", 99)
+    for asked in (("e00", "next"), ("?", "next", "e00")):
+        rows = json.loads(kept("predict", *asked, *flags, "--json").stdout)
+        assert "e00" not in [row["id"] for row in rows]
+        assert "e00 itself is left out" in kept("predict", *asked, *flags).stdout
+    same = json.loads(kept("predict", "e00", "same", *flags, "--json").stdout)
+    assert "e00" in [row["id"] for row in same]
+    assert "itself is left out" not in kept("predict", "e00", "same", *flags).stdout
+
+
+def test_identifiers_are_never_cut(
+    holed: Path, scorer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = kept("predict", "e00", "near", "--kg", holed, "-m", scorer, "--top", 99).stdout
+    lines = shown.splitlines()
+    assert any(LONG in line for line in lines)
+    assert "…" not in shown
+
+
+def test_what_was_seen_is_kept_with_the_scorer(holed: Path, scorer: Path, tmp_path: Path) -> None:
+    """The source may hold other triples by now: what the training saw does not change."""
+    for part in ("valid", "test"):
+        (tmp_path / f"{part}.txt").write_text((holed / f"{part}.txt").read_text())
+    more = (holed / "train.txt").read_text() + f"{FAR[0]}\tnext\te01\n"
+    (tmp_path / "train.txt").write_text(more)
+    refused = kept("predict", FAR[0], "next", "--kg", tmp_path, "-m", scorer)
+    assert refused.exit_code == 1
+    assert "'f0': in no training triple" in refused.stderr
+    path, old = scorer / "model.json", (scorer / "model.json").read_text()
+    described = json.loads(old)
+    del described["training"]["unseen"]  # a folder of before: by the splits of the source
+    path.write_text(json.dumps(described))
+    try:
+        told = kept("predict", FAR[0], "next", "--kg", tmp_path, "-m", scorer)
+        assert told.exit_code == 0, told.output
+        assert kept("predict", FAR[0], "next", "--kg", holed, "-m", scorer).exit_code == 1
+    finally:
+        path.write_text(old)
