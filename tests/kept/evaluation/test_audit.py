@@ -241,6 +241,7 @@ def google_re(i: int, **changes: Any) -> dict[str, Any]:
 
 def audit_people(people: Path, rows: list[dict[str, Any]], *flags: object) -> tuple[int, Any]:
     file, out = people / "re.jsonl", people / "re.json"
+    out.unlink(missing_ok=True)  # what is there is not replaced
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     result = kept("--kg", people / "kg", "--cloze", file, *flags, "-o", out)
     assert result.exit_code in (0, 1, 3), result.output
