@@ -27,6 +27,8 @@ scores for emerging entities count them as wrong).
 Some data sets mark only some mentions (RSS-500: exactly two a sentence), so that more links are no
 error there: `on_gold_spans` leaves the predictions on gold spans alone.
 
+`elevant` counts as ELEVANT does, whose tables rows of one's own may stand beside.
+
 Intervals resample texts, never mentions, which are not independent within a text.
 """
 

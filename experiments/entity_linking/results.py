@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from entity_linking.calibration.fitting import Answer, answers, confidences, cross_validated, fit
 from entity_linking.calibration.reliability import calibration_score, draw_reliability, reliability
 from entity_linking.decision import Decision
 from entity_linking.mentions import LinkedText
+from entity_linking.randomness import generator
 from entity_linking.scoring import (
     Measure,
     binned,
@@ -22,6 +24,8 @@ from entity_linking.scoring import (
     popularity_bins,
     report,
 )
+from entity_linking.scoring.elevant import Mode, count_elevant
+from entity_linking.scoring.intervals import ratio_interval
 from experiments.entity_linking.benchmarks import FILES, WITH_NIL, coarse
 from experiments.entity_linking.causes import link_causes, span_causes
 from experiments.entity_linking.linkers import decided, forced
@@ -42,6 +46,8 @@ from experiments.entity_linking.study import (
 
 SPAN_SCORES = ("accuracy, all", "recall@1, all", "recall@5, all", "recall@30, all")
 LINK_SCORES = ("strong micro F1", "strong micro precision", "strong micro recall", "weak micro F1")
+COUNTS = ("required", "required, refused mentions left out", "ignored")
+"""ELEVANT's two modes, and the first for a linker that keeps to itself what it calls NIL."""
 NIL_SCORES = ("NIL precision", "NIL recall", "NIL F1")
 NOT_CALIBRATED = (BASELINE, SUPPLIED, SUPPLIED_TRAINED)
 """The supplied sets know nothing of the held-out text, so nothing is fitted on them."""
@@ -61,6 +67,10 @@ def score_all(laboratory: Laboratory, folder: Path) -> Told:
         row: {b: _nils(laboratory, row, b, decision) for b in WITH_NIL}
         for row, decision in decisions.items()
     }
+    elevant = {
+        row: {b: elevant_scores(laboratory, row, b, free[row]) for b in links[row]}
+        for row in DETECTS
+    }
     return {
         "world": laboratory.world.told,
         "graph hash": laboratory.world.graph.content_hash,
@@ -69,6 +79,7 @@ def score_all(laboratory: Laboratory, folder: Path) -> Told:
         "gates": laboratory.gate_scores(),
         "gold spans": spans,
         "end to end": links,
+        "as ELEVANT counts": elevant,
         "NIL": nils,
         "calibration": {
             row: _calibration(laboratory, row, decision, folder if row == TRAINED else None)
@@ -143,6 +154,7 @@ def _calibration(laboratory: Laboratory, row: str, decision: Decision, folder: P
                 reliability(calibrated, correct),
                 folder / f"reliability-{title.split()[0]}.png",
                 title=f"{row} linker, {title}: before and after calibration",
+                force=True,  # a run that goes on draws it anew
             )
     return {
         "held-out text": [msgspec.to_builtins(s) for s in (crossed.before, crossed.after)],
@@ -169,6 +181,30 @@ def _links(laboratory: Laboratory, row: str, name: str, decision: Decision) -> T
     gold = laboratory.gold(name)
     ours = decided(laboratory.free_row(row, name), decision)
     return _scores(laboratory, gold, ours, LINK_SCORES, gold_spans_only=False)
+
+
+def elevant_scores(laboratory: Laboratory, row: str, name: str, decision: Decision) -> Told:
+    """End-to-end F1 by ELEVANT's counts (`COUNTS`), each with its interval over documents."""
+    gold = laboratory.labelled(name)
+    ours = decided(laboratory.free_row(row, name), decision)
+    linked = [_without_nil(text) for text in ours]
+    found = {}
+    sides: tuple[tuple[Sequence[LinkedText], Mode], ...]
+    sides = (ours, "required"), (linked, "required"), (ours, "ignored")
+    for kind, (texts, mode) in zip(COUNTS, sides, strict=True):
+        counts = count_elevant(gold, texts, mode=mode).astype(np.float64)
+        between = ratio_interval(
+            2 * counts[:, 2], counts[:, 0] + counts[:, 1],
+            generator=generator(laboratory.study.seed, "link scores"),
+            n_resamples=laboratory.study.n_resamples,
+        )  # fmt: skip
+        found[kind] = msgspec.to_builtins(between)
+    return found
+
+
+def _without_nil(text: LinkedText) -> LinkedText:
+    links = tuple(link for link in text.links if link.entity is not None)
+    return LinkedText(text.text, links, text.id)
 
 
 def _nils(laboratory: Laboratory, row: str, name: str, decision: Decision) -> Told:

@@ -34,6 +34,7 @@ from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeS
 from entity_linking.scorers.mix import Mix, default_scorers
 from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.reranker import Reranker, with_gold
+from entity_linking.scoring.elevant import LabelledText, read_labelled
 from experiments.entity_linking import baseline
 from experiments.entity_linking.benchmarks import FILES, PARTLY_MARKED, SuppliedCandidates
 from experiments.entity_linking.config import Study
@@ -203,6 +204,10 @@ class Laboratory:
             most = sum(len(text.links) for text in self.gold(CASED))
             return with_names(read_marked(self.root, WIKIGOLD), most)
         return [text.linked for text in self.world.benchmarks[name]]
+
+    def labelled(self, name: str) -> list[LabelledText]:
+        """The texts of a benchmark with ELEVANT's labels, optional and nested ones among them."""
+        return list(read_labelled(self.root / "el" / FILES[name], DamageReport()))
 
     def answered(self, name: str, proposed: Sequence[LinkedText]) -> list[LinkedText]:
         """Candidates and gold together, gold hidden from some."""

@@ -18,8 +18,15 @@ from entity_linking.scoring import score_spans
 from experiments.entity_linking import baseline, causes, data, linkers, spans, texts
 from experiments.entity_linking.benchmarks import FILES, SuppliedCandidates, coarse, read_benchmarks
 from experiments.entity_linking.config import Study
-from experiments.entity_linking.results import score_all, without_marked
-from experiments.entity_linking.study import BASELINE, POOLED, ROWS, TRAINED, Laboratory
+from experiments.entity_linking.results import COUNTS, score_all, without_marked
+from experiments.entity_linking.study import (
+    BASELINE,
+    DETECTS,
+    POOLED,
+    ROWS,
+    TRAINED,
+    Laboratory,
+)
 from experiments.entity_linking.tables import printed, to_markdown
 from experiments.entity_linking.texts import Annotated
 from experiments.entity_linking.vectors import RememberedEncoder
@@ -275,14 +282,23 @@ def test_a_run_in_small_goes_on_and_repeats(root: Path, study: Study, tmp_path: 
         assert told["gold spans"][row]["kore50"]["recall@30, all"]["value"] == 1
         assert "rss-500" not in told["end to end"][row]
     assert (out / "reliability-held-out.png").stat().st_size > 10_000
-    page = to_markdown(told, study)
+    page, written = to_markdown(told, study), json.dumps(told)
     assert page.count(f"| {TRAINED} |") >= len(FILES)
+    for row in DETECTS:
+        for each in told["as ELEVANT counts"][row].values():
+            assert list(each) == list(COUNTS)
+            assert all(0 <= kind["estimate"] <= 1 for kind in each.values())
+        assert f"| {row} | ELEVANT, required |" in page
+    assert "Not yet counted" not in page
+    assert "| ReFinED | ELEVANT, required | 0.623 |" in page
+    del told["as ELEVANT counts"][TRAINED]
+    assert f"Not yet counted as ELEVANT does: {TRAINED}." in to_markdown(told, study)
     assert printed(told).splitlines()[0].startswith(BASELINE)
 
     said.clear()
     again = score_all(Laboratory(root, study, out, said.append), out)
     assert said == []
-    assert json.dumps(again) == json.dumps(told)
+    assert json.dumps(again) == written
 
 
 @pytest.mark.data

@@ -140,9 +140,9 @@ def _benchmarks(folder: Path) -> None:
             spans = {"Moor": "Q1000", "Reeve": "Q1031", "Calder": "Q3", "Arden": "Q1"}
             spans |= {"Zork": "<NIL>"}
             labels = [
-                {"span": [text.index(s), text.index(s) + len(s)], "entity_id": entity,
+                {"id": place, "span": [text.index(s), text.index(s) + len(s)], "entity_id": entity,
                  "type": "Q215627" if entity > "Q1" else "OTHER"}
-                for s, entity in spans.items()
+                for place, (s, entity) in enumerate(spans.items())
                 if s in text
             ]  # fmt: skip
             article = {"id": i, "text": text, "labels": labels, "evaluation_span": [0, len(text)]}

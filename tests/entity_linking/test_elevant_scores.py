@@ -1,0 +1,134 @@
+"""ELEVANT's counts, case by case, on nested labels, and on its own gold files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from entity_linking.annotations import read_elevant
+from entity_linking.errors import LinkingError, ScoreError
+from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.scoring import score_links
+from entity_linking.scoring.elevant import Label, LabelledText, Mode, count_elevant, read_labelled
+from kg_loaders.damage import DamageReport
+
+TEXT = "Ulm and Paris, France met."
+ULM, PARIS, FRANCE, BOTH = (0, 3), (8, 13), (15, 21), (8, 21)
+Counts = tuple[int, int, int]
+
+
+def counted(labels: list[Label], found: dict[tuple[int, int], str | None], mode: Mode) -> Counts:
+    links = tuple(Link(Mention(*span), (), entity, 1.0) for span, entity in found.items())
+    gold = [LabelledText(TEXT, tuple(labels))]
+    n_gold, n_found, n_right = count_elevant(gold, [LinkedText(TEXT, links)], mode=mode)[0].tolist()
+    return n_gold, n_found, n_right
+
+
+@pytest.mark.parametrize(
+    ("gold", "said", "required", "ignored"),
+    [
+        ("Q1", "Q1", (1, 1, 1), (1, 1, 1)),
+        ("Q1", "Q2", (1, 1, 0), (1, 1, 0)),
+        ("Q1", "NIL", (1, 1, 0), (1, 0, 0)),
+        ("Q1", "-", (1, 0, 0), (1, 0, 0)),
+        ("NIL", "Q1", (1, 1, 0), (0, 1, 0)),
+        ("NIL", "NIL", (1, 1, 1), (0, 0, 0)),
+        ("NIL", "-", (1, 0, 0), (0, 0, 0)),
+        ("-", "Q1", (0, 1, 0), (0, 1, 0)),
+        ("-", "NIL", (0, 1, 0), (0, 0, 0)),
+        ("optional Q1", "Q1", (0, 0, 0), (0, 0, 0)),
+        ("optional Q1", "Q2", (0, 1, 0), (0, 1, 0)),
+        ("optional Q1", "NIL", (0, 1, 0), (0, 0, 0)),
+        ("optional Q1", "-", (0, 0, 0), (0, 0, 0)),
+        ("optional NIL", "Q1", (0, 1, 0), (0, 1, 0)),
+        ("optional NIL", "NIL", (0, 0, 0), (0, 0, 0)),
+    ],
+)
+def test_each_case(gold: str, said: str, required: Counts, ignored: Counts) -> None:
+    names = {"Q1": "Q1", "Q2": "Q2", "NIL": None}
+    name = gold.removeprefix("optional ")
+    labels = [] if gold == "-" else [Label(ULM, names[name], is_optional=name != gold)]
+    found = {} if said == "-" else {ULM: names[said]}
+    assert counted(labels, found, "required") == required
+    assert counted(labels, found, "ignored") == ignored
+
+
+NESTED = [
+    Label(BOTH, "Q90", children=(1, 2)), Label(PARIS, "Q90", parent=0),
+    Label(FRANCE, "Q142", parent=0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({}, (1, 0, 0)),
+        ({BOTH: "Q90"}, (1, 1, 1)),
+        ({PARIS: "Q90", FRANCE: "Q142"}, (1, 1, 1)),
+        ({PARIS: "Q90"}, (1, 0, 0)),  # the other half is missed
+        ({PARIS: "Q90", FRANCE: "Q1"}, (1, 1, 0)),
+        ({BOTH: "Q1"}, (1, 1, 0)),
+        ({BOTH: "Q1", PARIS: "Q90", FRANCE: "Q142"}, (1, 1, 1)),
+        ({ULM: "Q90"}, (1, 1, 0)),
+    ],
+)
+def test_what_is_nested_is_one_thing_to_find(
+    found: dict[tuple[int, int], str | None], expected: Counts
+) -> None:
+    assert counted(NESTED, found, "required") == counted(NESTED, found, "ignored") == expected
+
+
+def test_an_optional_whole_is_missed_where_its_parts_are_not_optional() -> None:
+    whole = Label(BOTH, "Q90", is_optional=True, children=(1,))
+    assert counted([whole, Label(PARIS, "Q90", parent=0)], {}, "required") == (1, 0, 0)
+    part = Label(PARIS, "Q90", is_optional=True, parent=0)
+    assert counted([whole, part], {}, "required") == (0, 0, 0)
+
+
+def test_spans_that_grow_to_the_same_words_are_one() -> None:
+    assert counted([Label(PARIS, "Q90")], {(8, 12): "Q90"}, "required") == (1, 1, 1)
+    assert counted([Label((8, 11), "Q90")], {PARIS: "Q90"}, "required") == (1, 1, 1)
+    assert counted([Label(PARIS, "Q90")], {(8, 14): "Q90"}, "required") == (1, 1, 0)
+
+
+def test_labels_are_read_with_what_stands_around_them(tmp_path: Path) -> None:
+    labels = [
+        {"id": 7, "span": [4, 10], "entity_id": "Q1", "type": "Q5", "children": [8, 9]},
+        {"id": 8, "span": [4, 7], "entity_id": "DATETIME", "type": "DATETIME", "parent": 7},
+        {"id": 9, "span": [0, 7], "entity_id": "Q2", "type": "Q5", "parent": 7},
+    ]
+    row = {"id": 3, "text": "abc defghijkl", "evaluation_span": [2, 13], "labels": labels}
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (found,) = read_labelled(path, DamageReport())
+    assert found == LabelledText(
+        "c defghijkl",
+        (Label((2, 8), "Q1", children=(1,)), Label((2, 5), None, is_optional=True, parent=0)),
+        "3",
+    )
+    with pytest.raises(ScoreError, match="mode is 'strict'; give 'required' or 'ignored'"):
+        count_elevant([], [], mode="strict")  # type: ignore[arg-type]
+    with pytest.raises(LinkingError, match="text 0 differs"):
+        count_elevant([found], [LinkedText("other", ())], mode="required")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "required", "ignored"),
+    [
+        ("kore50.benchmark.jsonl", 144, 143),
+        ("rss-500.benchmark.jsonl.gz", 1000, 518),
+        ("reuters-128.benchmark.jsonl.gz", 880, 623),
+        ("oke-2016-train.benchmark.jsonl.gz", 1049, 869),
+    ],
+)
+def test_all_gold_is_to_be_found(data_root: Path, name: str, required: int, ignored: int) -> None:
+    """Of KORE50 as in ELEVANT's stored results; a text that is linked as gold has it all right."""
+    gold = list(read_labelled(data_root / "el" / name, DamageReport()))
+    linked = list(read_elevant(data_root / "el" / name, DamageReport()))
+    modes: tuple[tuple[Mode, int], ...] = (("required", required), ("ignored", ignored))
+    for mode, n in modes:
+        assert count_elevant(gold, linked, mode=mode).sum(0).tolist() == [n, n, n]
+    assert score_links(linked, linked).n_gold == ignored
