@@ -30,6 +30,7 @@ from kept.batches import KnowledgeBatch
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
 from kept.graphs.graph import NodeKind
 from kept.layers.packing import dense_rows
+from kept.model_files import require_finite, require_whole, verify_model
 from kept.suggestions import is_there, require_local
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
@@ -43,11 +44,13 @@ def load_host(name_or_path: str | Path) -> PreTrainedModel:
     """The encoder called `minilm`, of a folder, or of a hub name, in evaluation mode.
 
     Raises `HostError` for what cannot be opened or is of no family in `FAMILIES`,
-    `MissingExtraError` when the MiniLM package is not installed, `CheckpointError` when its weights
-    are not the ones expected.
+    `MissingExtraError` when the MiniLM package is not installed, `CheckpointError` when weights are
+    missing, not finite, or not those that were saved.
     """
-    host = open_pretrained(AutoModel, name_or_path)
+    host, info = open_pretrained(AutoModel, name_or_path, output_loading_info=True)
     check_host(host)
+    require_whole(host, info, name_or_path)
+    require_finite(host, name_or_path)
     return host.eval()
 
 
@@ -62,7 +65,7 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
 
     The one place where kept opens what others saved. A path that does not exist is an error before
     any network is asked; with HF_HUB_OFFLINE=1 none ever is. Raises `HostError` that names the
-    folder and what is wrong with it.
+    folder and what is wrong with it (`kept.model_files.verify_model`).
     """
     name = str(_resolve(name_or_path))
     require_local(name)
@@ -70,9 +73,14 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
     if kind is AutoTokenizer:
         del safely["use_safetensors"]  # a tokenizer has no weights, and would keep the option
     try:
+        if is_there(name) and name_or_path != "minilm":  # whose weights are known by their hash
+            verify_model(name)
         return kind.from_pretrained(name, **safely, **options)
     except MemoryError:
         raise
+    except CheckpointError as error:
+        told = str(error).partition(";")[0]
+        raise HostError(f"{name} cannot be opened: {told}; {_remedy(name)}") from error
     except Exception as error:
         raise HostError(f"{name} cannot be opened: {_said(error)}; {_remedy(name)}") from error
 

@@ -170,7 +170,7 @@ def read_manifest(folder: Path, format: FolderFormat) -> dict[str, Any]:
         )
     if values.get("kind") != format.kind:
         raise format.error(f"{folder} is not {format.what} but something else; {format.make}")
-    if values.get("seal") != _seal_of(values):
+    if values.get("seal") != seal_of(values) or path.read_bytes() != rendered(values):
         raise format.error(
             f"{path} is damaged: it was altered after it was written (its own checksum); "
             f"{format.remedy}"
@@ -258,10 +258,10 @@ def seal(
     listed = msgspec.to_builtins(dict(sorted(files.items())))
     values: dict[str, Any] = {**first, **about, **first, "files": listed}
     values = msgspec.json.decode(msgspec.json.encode(values))
-    values["seal"] = _seal_of(values)
+    values["seal"] = seal_of(values)
     target = folder / format.manifest
     beside = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    beside.write_bytes(msgspec.json.format(msgspec.json.encode(values), indent=2) + b"\n")
+    beside.write_bytes(rendered(values))
     sync(beside)
     beside.replace(target)
     return values
@@ -273,7 +273,13 @@ def files_below(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
-def _seal_of(values: Mapping[str, Any]) -> str:
+def rendered(values: Mapping[str, Any]) -> bytes:
+    """The one form in which a manifest is written."""
+    return msgspec.json.format(msgspec.json.encode(values), indent=2) + b"\n"
+
+
+def seal_of(values: Mapping[str, Any]) -> str:
+    """The SHA-256 of `values` as JSON, without their own `seal`."""
     rest = {name: value for name, value in values.items() if name != "seal"}
     return hashlib.sha256(msgspec.json.encode(rest, order="deterministic")).hexdigest()
 

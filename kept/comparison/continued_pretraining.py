@@ -24,6 +24,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.finetuning.config import FinetuneConfig
 from kept.graphs.builder import BuilderConfig
 from kept.methods import method
+from kept.model_files import seal_model
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for, view_for
 from kept.pretraining.data import WordGraphData
@@ -102,6 +103,7 @@ class FirstStage:
         write_json(place / "stage.json", described | read, force=True)
         with whole_files(place) as part:  # now the stage is whole
             hosts.load_tokenizer(self.config.host).save_pretrained(part)
+        seal_model(place)
         return True
 
     def encoder(self) -> KnowledgeEncoder:

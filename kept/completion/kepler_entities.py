@@ -28,6 +28,7 @@ from kept.evaluation.ranking import Direction
 from kept.hosts import load_tokenizer
 from kept.kge.encoded import table_scorer
 from kept.kge.scorers import SCORERS, Scorer
+from kept.model_files import seal_model
 from kept.objectives.described_triples import Sequences, entity_text
 from kept.objectives.knowledge_embedding import word_pieces
 from kept.objectives.model import KnowledgeForPreTraining
@@ -122,6 +123,7 @@ def train_kepler(
     result = train(model, data, training, folder, reporter=reporter, resume=Resume.IF_ANY)
     with whole_files(folder) as part:
         load_tokenizer(host).save_pretrained(part)
+    seal_model(folder)
     told = kepler_plan(graph, host=host, options=options, training=training)
     told |= {"step": result.step, "n_steps": result.n_steps, "weights": _weights_hash(folder)}
     write_json(folder / TOLD, told, force=True)

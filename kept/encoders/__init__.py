@@ -52,19 +52,23 @@ def keep_weights(module: Module) -> None:
 
 def read_config(folder: str | Path) -> KnowledgeConfig:
     """The configuration of a saved model; raises `CheckpointError` when it is none of ours."""
+    from kept.model_files import MODEL, readable, verify_model  # loads torch
+
     path = Path(folder) / "config.json"
+    if (Path(folder) / MODEL.manifest).is_file():
+        verify_model(folder)
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     if not isinstance(values, dict):
         raise CheckpointError(
             f"{path} holds a {type(values).__name__}, not the fields of a model; give the folder "
             "of a saved model"
         )
-    config: KnowledgeConfig = _load(
-        str(values.get("model_type")), str(path)
-    ).config_class.from_pretrained(folder)
+    kind: type[KnowledgeConfig] = _load(str(values.get("model_type")), str(path)).config_class
+    with readable(path):
+        config: KnowledgeConfig = kind.from_pretrained(folder)
     return config
 
 

@@ -24,6 +24,7 @@ from kept.adapters.inside import PLACES, freeze_around, is_inside, put_inside
 from kept.batches import KnowledgeBatch
 from kept.encoders import keep_weights
 from kept.errors import CheckpointError, ConfigError
+from kept.model_files import readable, require_finite, seal_model, verify_model
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
@@ -91,10 +92,11 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     """The word pieces that belong to this model, if it brought some: saved in its folder, too."""
 
     def save_pretrained(self, save_directory: Any, *args: Any, **options: Any) -> None:
-        """As Hugging Face's, with `tokenizer` beside it."""
+        """As Hugging Face's, with `tokenizer` and the checksums of all files beside it."""
         super().save_pretrained(save_directory, *args, **options)
         if self.tokenizer is not None:
             self.tokenizer.save_pretrained(save_directory)
+        seal_model(save_directory)
 
     def require_graph(self, graph: KnowledgeGraph) -> None:
         """Raise `GraphMismatchError` unless this model's entity and relation rows are `graph`'s."""
@@ -119,11 +121,15 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     ) -> Model:
         """Load a saved model, every weight of it; with `graph`, also check `require_graph`.
 
-        Raises `CheckpointError` naming every missing or unexpected weight. A bare encoder may be
-        loaded from a model with heads.
+        Raises `CheckpointError` for files that are not those that were saved, and naming every
+        missing or unexpected weight and those that are no numbers. A bare encoder may be loaded
+        from a model with heads.
         """
         options["output_loading_info"] = True
-        with hosts.only_errors():  # the check below is stricter than what is remarked on
+        if Path(name_or_path).is_dir():
+            verify_model(name_or_path)
+        # the check below is stricter than what is remarked on
+        with hosts.only_errors(), readable(name_or_path):
             model, info = super().from_pretrained(name_or_path, *args, **options | hosts.SAFELY)
         missing = sorted(info["missing_keys"])
         bare = not hasattr(model, cls.base_model_prefix)
@@ -133,6 +139,7 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
                 f"{name_or_path} does not fit {cls.__name__}: missing {missing}, "
                 f"unexpected {unexpected}"
             )
+        require_finite(model, name_or_path)
         model.freeze()
         if graph is not None:
             model.require_graph(graph)

@@ -22,6 +22,7 @@ from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.errors import HostError
 from kept.graphs.words import encode_words
+from kept.model_files import require_finite
 from kept.probing.models import MAX_WORDS, REMEDY, ClozeModel, Question, Sample, mask_places
 from kept.probing.results import Mode
 
@@ -64,6 +65,7 @@ class PlainMaskedLM(ClozeModel):
             raise HostError(
                 f"{name} has no trained head over words (missing: {', '.join(missing)}); {REMEDY}"
             )
+        require_finite(model, name)
         return cls(model, hosts.load_tokenizer(name), name=name)
 
     def samples(self, questions: Sequence[Question]) -> list[Sample]:

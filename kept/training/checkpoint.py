@@ -4,7 +4,7 @@
         model.safetensors, config.json, ...   what `model.save_pretrained` wrote
         optimiser.safetensors                 tensors named `optimiser/parameter/key`
         state.json                            step, seconds, binding configuration, scalars
-        checksums.json                        size and SHA-256 of every file above
+        checksums.json                        the seal of every file above and of itself
 
 A folder with that name was complete when it got the name. Anything else (a cut file, a flipped
 byte) fails its checksum. Only listed files are read; nothing is ever unpickled.
@@ -12,7 +12,6 @@ byte) fails its checksum. Only listed files are read; nothing is ever unpickled.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,10 +25,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from kept.errors import CheckpointError
+from kept.model_files import MODEL, readable, require_finite, seal_model
+from kg_loaders.seals import files_below, open_sealed, seal
 from kg_loaders.writing import remove, whole_files, whole_folder
 
 FORMAT_VERSION = 1
-STATE, OPTIMISER, CHECKSUMS = "state.json", "optimiser.safetensors", "checksums.json"
+STATE, OPTIMISER, CHECKSUMS = "state.json", "optimiser.safetensors", MODEL.manifest
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -47,20 +48,6 @@ class TrainState(BaseModel):
     data_fingerprint: str
     environment: dict[str, str]
     scalars: dict[str, float] = {}
-
-
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    n_bytes: int
-    sha256: str
-
-
-class _Checksums(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    format_version: int
-    files: dict[str, _Entry]
 
 
 def save_checkpoint(
@@ -95,6 +82,7 @@ def publish_model(run_dir: Path, model: nn.Module) -> None:
     try:
         with whole_files(run_dir) as part:
             model.save_pretrained(part)  # type: ignore[operator]  # every encoder has it
+        seal_model(run_dir)  # with what lies there beside the model: tokenizer, settings
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"the model could not be written to {run_dir}: {error}") from error
 
@@ -114,17 +102,11 @@ def verify_checkpoint(path: Path) -> dict[str, Path]:
     """The checkpoint's files, after every size and checksum has matched."""
     if not path.is_dir():
         raise CheckpointError(f"{path} does not exist")
-    listed = _read_json(path / CHECKSUMS, _Checksums)
-    if listed.format_version != FORMAT_VERSION:
-        raise CheckpointError(
-            f"{path} has format version {listed.format_version}, this kept reads {FORMAT_VERSION}"
-        )
-    for name, entry in listed.files.items():
-        _verify_file(path / name, entry)
+    listed = open_sealed(path, MODEL, verify=True).files
     for name in (STATE, OPTIMISER):
-        if name not in listed.files:
+        if name not in listed:
             raise CheckpointError(f"{path} lists no {name}: it is not a training checkpoint")
-    return {name: path / name for name in listed.files}
+    return {name: path / name for name in listed}
 
 
 def load_checkpoint(
@@ -163,15 +145,8 @@ def _write(
     save_file(tensors, folder / OPTIMISER)
     full = state.model_copy(update={"scalars": scalars})
     (folder / STATE).write_text(full.model_dump_json(), encoding="utf-8")
-    files = sorted(p for p in folder.rglob("*") if p.is_file())
-    entries = {
-        file.relative_to(folder).as_posix(): _Entry(
-            n_bytes=file.stat().st_size, sha256=_sha256(file)
-        )
-        for file in files
-    }
-    listed = _Checksums(format_version=FORMAT_VERSION, files=entries)
-    (folder / CHECKSUMS).write_text(listed.model_dump_json(), encoding="utf-8")
+    files = [name for name in files_below(folder) if name != CHECKSUMS]
+    seal(folder, MODEL, {}, files)
 
 
 def _flatten(
@@ -205,21 +180,6 @@ def _discard(folder: Path) -> None:
 
 
 # ---- reading -----------------------------------------------------------------------------------
-def _verify_file(path: Path, entry: _Entry) -> None:
-    if not path.is_file():
-        raise CheckpointError(f"{path} is missing")
-    n_bytes = path.stat().st_size
-    if n_bytes != entry.n_bytes:
-        raise CheckpointError(f"{path} has {n_bytes} bytes, {entry.n_bytes} were written")
-    if _sha256(path) != entry.sha256:
-        raise CheckpointError(f"{path} was altered: its SHA-256 is not the one written")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _read_json(path: Path, kind: type[_Model]) -> _Model:
     try:
         return kind.model_validate_json(path.read_bytes())
@@ -232,7 +192,7 @@ def _load_weights(path: Path, files: list[Path], model: nn.Module) -> None:
     targets = model.state_dict(keep_vars=False)
     found: set[str] = set()
     for file in files:
-        with safe_open(file, framework="pt") as tensors:
+        with readable(file), safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118  # not a mapping
                 if name not in targets:
                     raise CheckpointError(f"{path}: the model has no tensor {name!r}")
@@ -242,6 +202,7 @@ def _load_weights(path: Path, files: list[Path], model: nn.Module) -> None:
     missing = [name for name, value in targets.items() if value.data_ptr() not in reached]
     if missing:
         raise CheckpointError(f"{path} lacks {len(missing)} tensors of the model: {missing[:5]}")
+    require_finite(model, path)
 
 
 def _copy(path: Path, name: str, source: Tensor, target: Tensor) -> None:

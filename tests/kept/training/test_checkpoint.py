@@ -82,7 +82,7 @@ def test_from_pretrained_reads_a_checkpoint_and_a_published_model(tmp_path: Path
     for folder in (save(tmp_path / "checkpoints"), tmp_path):
         assert weights_hash(ToyModel.from_pretrained(folder)) == weights_hash(model)
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "checkpoints", "config.json", "model.safetensors",
+        "checkpoints", "checksums.json", "config.json", "model.safetensors",
     ]  # fmt: skip
 
 

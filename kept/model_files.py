@@ -1,0 +1,172 @@
+"""Folders of models: sealed where kept wrote them, checked for their structure where others did.
+
+What kept writes carries `checksums.json` (`kg_loaders.seals`), which lists weights, configuration,
+tokenizer and the run's settings; opening verifies it. Folders of others have no checksums. Of them
+we can see that every file parses, that no weight is missing, left over or no number, and not that a
+number is the one that was trained: the log says so, once a folder.
+
+Weights must be finite. Buffers may hold minus infinity, which masks do, but no NaN.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from kept.errors import CheckpointError, KeptError
+from kg_loaders.errors import KgError
+from kg_loaders.seals import FolderFormat, open_sealed, seal
+
+MODEL = FolderFormat(
+    kind="kept model",
+    version=2,
+    what="a model of kept",
+    remedy="fetch, save or train it again; a run that was cut is made whole by --resume",
+    make="train one: kept pretrain, kept finetune",
+    mark="model.safetensors",
+    error=CheckpointError,
+    manifest="checksums.json",
+    takes_links=True,
+)
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "config.json", "adapter_config.json")
+"""Files that decide what a model computes: in a sealed folder each must be listed."""
+BESIDE = (
+    "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "finetune.json", "pretrain.json",
+)  # fmt: skip
+N_NAMED = 5
+
+
+def seal_model(folder: str | Path) -> None:
+    """Write `checksums.json` over the model in `folder`, with what lies beside it now."""
+    place = Path(folder)
+    seal(place, MODEL, {}, _found(place, (*WEIGHTS, *BESIDE)))
+
+
+def verify_model(folder: str | Path) -> None:
+    """Raise `CheckpointError` unless the files in `folder` can be those that were written.
+
+    Every listed file is read against its checksum, unless that is remembered. Without a
+    `checksums.json` the structure is checked, and the log says that it was only that.
+    """
+    place = Path(folder)
+    if not (place / MODEL.manifest).is_file():
+        _check_structure(place)
+        _say_unsealed(str(place.absolute()))
+        return
+    sealed = open_sealed(place, MODEL)
+    unlisted = [name for name in _found(place, WEIGHTS) if name not in sealed.files]
+    if unlisted:
+        raise CheckpointError(
+            f"{place / unlisted[0]} is not listed in {MODEL.manifest}, so it is no part of the "
+            "model that was saved here; remove it"
+        )
+    if not sealed.is_known:
+        _check_structure(place)
+        sealed.remember()
+
+
+def require_finite(tensors: nn.Module | Mapping[str, Tensor], place: str | Path) -> None:
+    """Raise `CheckpointError` naming the weights of `place` that are NaN or infinite."""
+    module = tensors if isinstance(tensors, nn.Module) else None
+    masks = {name for name, _ in module.named_buffers()} if module is not None else set()
+    named = module.state_dict() if module is not None else tensors
+    assert isinstance(named, Mapping)
+    faulty = [
+        name
+        for name, value in named.items()
+        if value.is_floating_point() and not _is_number(value, is_mask=name in masks)
+    ]
+    if faulty:
+        more = f" and {len(faulty) - N_NAMED} more" if len(faulty) > N_NAMED else ""
+        raise CheckpointError(
+            f"{place} holds NaN or infinite weights in {', '.join(faulty[:N_NAMED])}{more}; "
+            f"{MODEL.remedy}"
+        )
+
+
+def _is_number(value: Tensor, *, is_mask: bool) -> bool:
+    if is_mask:
+        value = value.masked_fill(value == -torch.inf, 0)
+    return bool(torch.isfinite(value).all())
+
+
+@contextmanager
+def readable(place: str | Path) -> Iterator[None]:
+    """What libraries raise on files that make no sense becomes a `CheckpointError` with `place`."""
+    try:
+        yield
+    except (KeptError, KgError):
+        raise
+    except (ValueError, OSError, LookupError, TypeError, AttributeError, RuntimeError,
+            SafetensorError) as error:  # fmt: skip
+        told = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+        raise CheckpointError(f"{place} cannot be read ({told}); {MODEL.remedy}") from error
+
+
+# ---- structure -----------------------------------------------------------------------------------
+def _check_structure(folder: Path) -> None:
+    """Every file of the model parses: JSON is an object, weights lie within their file."""
+    for name in _found(folder, ("config.json", "tokenizer_config.json", "tokenizer.json")):
+        path = folder / name
+        with readable(path):
+            values = json.loads(path.read_bytes())
+            if not isinstance(values, dict):
+                raise ValueError(f"it holds a {type(values).__name__}, not the fields of an object")
+            if name == "tokenizer.json" and not isinstance(values.get("model"), dict):
+                raise ValueError("it describes no model of word pieces")
+    for name in _found(folder, ("*.safetensors",)):
+        with readable(folder / name), safe_open(folder / name, framework="pt") as weights:
+            weights.keys()
+
+
+def _found(folder: Path, patterns: Iterable[str]) -> list[str]:
+    return sorted({path.name for each in patterns for path in folder.glob(each) if path.is_file()})
+
+
+@lru_cache(maxsize=1024)
+def _say_unsealed(folder: str) -> None:
+    logging.getLogger("kept").warning(
+        "%s has no %s: its files were checked for their structure, their numbers could not be",
+        folder,
+        MODEL.manifest,
+    )
+
+
+# ---- models of others ----------------------------------------------------------------------------
+NEW = ("pooler.",)
+"""Parts of a host that may be missing from its weights: they are new, and trained if ever read."""
+COMPUTED = ("position_ids", "token_type_ids")
+"""Buffers that older releases saved; they hold no weights."""
+
+
+def require_whole(host: Any, info: Mapping[str, Any], place: str | Path) -> None:
+    """Raise `CheckpointError` unless `place` held every weight of `host`, and no further layers.
+
+    `info` is what transformers tells of loading. Heads that were saved with the host may be left
+    over; what is left over of the host's own parts means a configuration of fewer layers.
+    """
+    missing = sorted(name for name in info["missing_keys"] if not name.startswith(NEW))
+    prefix = f"{host.base_model_prefix}."
+    own = tuple(f"{name}." for name, _ in host.named_children() if f"{name}." not in NEW)
+    unexpected = sorted(
+        name
+        for name in info["unexpected_keys"]
+        if name.removeprefix(prefix).startswith(own) and not name.endswith(COMPUTED)
+    )
+    for names, told in ((missing, "lacks"), (unexpected, "has no place for")):
+        if names:
+            more = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
+            raise CheckpointError(
+                f"{place} {told} weights of a {type(host).__name__} as its config.json describes "
+                f"it: {', '.join(names[:N_NAMED])}{more}; fetch or save the host again"
+            )
