@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -29,6 +29,7 @@ from entity_linking.parts import Scores
 from entity_linking.randomness import generator
 from entity_linking.scoring.links import Known, paired, predicate
 from kg_loaders import KnowledgeGraph
+from kg_loaders.seals import rendered, seal_of
 from kg_loaders.writing import write_bytes
 
 Step = Literal["temperature", "nil", "curve", "threshold"]
@@ -326,19 +327,26 @@ def save_decision(
 
     `force` replaces a file that is there, but for one of the `inputs`. Raises `WriteError`.
     """
-    content = msgspec.json.format(msgspec.json.encode(fitted), indent=1) + b"\n"
+    values = msgspec.to_builtins(fitted)
+    content = rendered({**values, "seal": seal_of(values)})
     write_bytes(path, content, force=force, inputs=inputs)
 
 
 def load_decision(path: str | Path, graph: KnowledgeGraph) -> FittedDecision:
     """Read what `save_decision` wrote; LinkIndexError: damaged, or fitted on another graph."""
     try:
-        fitted = msgspec.json.decode(Path(path).read_bytes(), type=FittedDecision)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        content = Path(path).read_bytes()
+        values = msgspec.json.decode(content, type=dict[str, Any])
+        fitted = msgspec.convert(values, FittedDecision)
+    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise LinkIndexError(f"{path} is no decision: {error}; fit and save it again") from error
     if fitted.format != FORMAT:
         raise LinkIndexError(
             f"{path} has format {fitted.format}, this version reads {FORMAT}; fit it again"
+        )
+    if values.get("seal") != seal_of(values) or rendered(values) != content:
+        raise LinkIndexError(
+            f"{path} was altered after it was written (its own checksum); fit and save it again"
         )
     if fitted.graph_hash != graph.content_hash:
         raise LinkIndexError(

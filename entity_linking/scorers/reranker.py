@@ -45,19 +45,26 @@ from entity_linking.scorers.rerank_parts import (
     standard,
 )
 from entity_linking.scorers.rerank_table import RerankTable, feature_names, tabulate, targets
+from kg_loaders.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.writing import whole_folder
 
-FORMAT = "kept-reranker-1"
+WEIGHTS = "weights.safetensors"
 KIND = "re-ranker"
-MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
+RERANKER = FolderFormat(
+    kind="kept re-ranker",
+    version=2,
+    what="a re-ranker",
+    remedy="train the re-ranker again: kept link train",
+    make="train one: kept link train",
+    mark=WEIGHTS,
+    error=LinkIndexError,
+)
 
 
 class _Manifest(msgspec.Struct, frozen=True):
-    format: str
     scorers: tuple[str, ...]
     candidate_features: tuple[str, ...]
     mention_features: tuple[str, ...]
-    weights_sha256: str
     record: RerankRecord
 
 
@@ -118,13 +125,10 @@ class Reranker:
         """
         raw = save(dict(sorted(self._weights.items())))
         names = feature_names(tuple(self._scorers))
-        manifest = _Manifest(
-            FORMAT, tuple(self._scorers), *names, hashlib.sha256(raw).hexdigest(), self.record
-        )
+        manifest = _Manifest(tuple(self._scorers), *names, self.record)
         with whole_folder(path, kind=KIND, is_kind=is_reranker, force=force) as part:
             (part / WEIGHTS).write_bytes(raw)
-            text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
-            (part / MANIFEST).write_bytes(text + b"\n")
+            seal(part, RERANKER, msgspec.to_builtins(manifest), [WEIGHTS])
 
     @classmethod
     def open(cls, path: str | Path, scorers: Mapping[str, Scorer]) -> Reranker:
@@ -136,15 +140,15 @@ class Reranker:
                 f"{folder} was trained with the scorers {', '.join(manifest.scorers)}, not with "
                 f"{', '.join(scorers) or 'none'}; give the same ones in this order, or train again"
             )
-        raw = (folder / WEIGHTS).read_bytes() if (folder / WEIGHTS).is_file() else b""
-        if hashlib.sha256(raw).hexdigest() != manifest.weights_sha256:
-            raise LinkIndexError(
-                f"{folder / WEIGHTS} is missing or not the file that was saved; train again"
-            )
         try:
-            weights = load(raw)
+            weights = load((folder / WEIGHTS).read_bytes())
         except SafetensorError as error:
-            raise LinkIndexError(f"{folder / WEIGHTS}: {error}; train again") from error
+            raise LinkIndexError(f"{folder / WEIGHTS}: {error}; {RERANKER.remedy}") from error
+        for name, values in weights.items():
+            if not np.isfinite(values).all():
+                raise LinkIndexError(
+                    f"{folder / WEIGHTS} holds NaN or infinite weights in {name}; {RERANKER.remedy}"
+                )
         return cls(scorers, weights, manifest.record)
 
     @staticmethod
@@ -249,20 +253,18 @@ def _logits(x: Scores, weights: Mapping[str, Scores], kind: str) -> Scores:
 
 def is_reranker(folder: Path) -> bool:
     """Whether `folder` looks like one that `Reranker.save` wrote."""
-    return (folder / MANIFEST).is_file()
+    return is_of(folder, RERANKER)
 
 
 def _read_manifest(folder: Path) -> _Manifest:
-    file = folder / MANIFEST
-    if not file.is_file():
-        raise LinkIndexError(f"{folder} is no re-ranker: it has no {MANIFEST}; train one")
-    try:
-        manifest = msgspec.json.decode(file.read_bytes(), type=_Manifest)
-    except (msgspec.DecodeError, LinkingError) as error:
-        raise LinkIndexError(f"{file}: {error}; train the re-ranker again") from error
-    if manifest.format != FORMAT:
-        raise LinkIndexError(f"{file} has the format {manifest.format!r}, this reads {FORMAT!r}")
+    sealed = open_sealed(folder, RERANKER)
+    sealed.require_files([WEIGHTS])
+    manifest = sealed.about(_Manifest)
     names = feature_names(manifest.scorers)
     if names != (manifest.candidate_features, manifest.mention_features):
-        raise LinkIndexError(f"{file} names other features than this version makes; train again")
+        raise LinkIndexError(
+            f"{folder / RERANKER.manifest} names other features than this version makes; "
+            f"{RERANKER.remedy}"
+        )
+    sealed.remember()
     return manifest

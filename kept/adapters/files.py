@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from kept.adapters.adapter import Adapter, AdapterOptions
 from kept.errors import CheckpointError, ConfigError
+from kept.model_files import readable, require_finite
+from kg_loaders.columns import replaced
 from kg_loaders.errors import GraphMismatchError
-from kg_loaders.writing import whole_folder, write_json
+from kg_loaders.seals import FolderFormat, open_sealed, seal
+from kg_loaders.writing import whole_folder
 
-FORMAT, VERSION = "kept-adapter", 1
 WEIGHTS_FILE, HEADER_FILE = "adapter.safetensors", "adapter.json"
+ADAPTER = FolderFormat(
+    kind="kept-adapter",
+    version=2,
+    what="an adapter",
+    remedy="train and save the adapter again",
+    make="train one: kept pretrain --method kadapter",
+    mark=WEIGHTS_FILE,
+    error=CheckpointError,
+    manifest=HEADER_FILE,
+    takes_links=True,
+)
 RUN_FOLDER = "adapters"
 """Beside a run's model: one folder for each adapter that it trained."""
 HOST_SIZES = ("hidden_size", "num_hidden_layers")
@@ -48,25 +59,18 @@ class SavedAdapter:
 def write_adapter(folder: str | Path, name: str, adapter: Adapter, host: Any) -> None:
     """Write `adapter`, trained beside a host with the configuration `host`.
 
-    The folder appears whole, in the place of an adapter that is there. The header holds the
-    checksum of the weights.
+    The folder appears whole, in the place of an adapter that is there. The header seals the
+    weights and itself (`kg_loaders.seals`).
     """
     tensors = {k: v.detach().cpu().contiguous() for k, v in adapter.state_dict().items()}
-    with whole_folder(folder, kind="adapter", is_kind=_is_adapter, force=True) as part:
+    about = {
+        "name": name,
+        "host": {"model_type": host.model_type} | {k: getattr(host, k) for k in HOST_SIZES},
+        "options": dataclasses.asdict(adapter.options),
+    }
+    with whole_folder(folder, **replaced(ADAPTER), force=True) as part:
         save_file(tensors, part / WEIGHTS_FILE)
-        values = {
-            "format": FORMAT,
-            "version": VERSION,
-            "name": name,
-            "host": {"model_type": host.model_type} | {k: getattr(host, k) for k in HOST_SIZES},
-            "options": dataclasses.asdict(adapter.options),
-            "sha256": _sha256(part / WEIGHTS_FILE),
-        }
-        write_json(part / HEADER_FILE, values, indent=2)
-
-
-def _is_adapter(folder: Path) -> bool:
-    return (folder / HEADER_FILE).is_file()
+        seal(part, ADAPTER, about, [WEIGHTS_FILE])
 
 
 def find_adapter(path: str | Path) -> Path:
@@ -93,18 +97,17 @@ def read_adapter(folder: str | Path, host: Any) -> SavedAdapter:
     Raises `CheckpointError` when files are missing, altered or of another host's sizes.
     """
     place = Path(folder)
-    header = _header(place / HEADER_FILE)
-    weights = place / WEIGHTS_FILE
-    try:
-        found = _sha256(weights)
-        tensors = load_file(weights)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{weights} cannot be read: {error}") from error
-    if found != header["sha256"]:
-        raise CheckpointError(
-            f"{weights} has SHA-256 {found}, its header says {header['sha256']}: it was altered; "
-            "save the adapter again"
-        )
+    sealed = open_sealed(place, ADAPTER)
+    sealed.require_files([WEIGHTS_FILE])
+    header = sealed.values
+    missing = [key for key in ("name", "host", "options") if key not in header]
+    missing += [f"host.{key}" for key in HOST_SIZES if key not in header.get("host", {})]
+    if missing:
+        raise CheckpointError(f"{place / HEADER_FILE} lacks {', '.join(missing)}; {ADAPTER.remedy}")
+    with readable(place / WEIGHTS_FILE):
+        tensors = load_file(place / WEIGHTS_FILE)
+    require_finite(tensors, place / WEIGHTS_FILE)
+    sealed.remember()
     for name in HOST_SIZES:
         wanted, own = header["host"][name], getattr(host, name)
         if wanted != own:
@@ -115,32 +118,8 @@ def read_adapter(folder: str | Path, host: Any) -> SavedAdapter:
     return SavedAdapter(place, header["name"], _options(place, header, host), tensors)
 
 
-def _header(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise CheckpointError(f"{path} does not describe an adapter (no format {FORMAT!r})")
-    if values.get("version") != VERSION:
-        raise CheckpointError(
-            f"{path} has version {values.get('version')}, this release reads {VERSION}; "
-            "update kept or save the adapter again"
-        )
-    missing = [key for key in ("name", "host", "options", "sha256") if key not in values]
-    missing += [f"host.{key}" for key in HOST_SIZES if key not in values.get("host", {})]
-    if missing:
-        raise CheckpointError(f"{path} lacks {', '.join(missing)}; save the adapter again")
-    return values
-
-
-def _options(place: Path, header: dict[str, Any], host: Any) -> AdapterOptions:
+def _options(place: Path, header: Mapping[str, Any], host: Any) -> AdapterOptions:
     try:
         return AdapterOptions.read(header["options"], host)
     except (ConfigError, TypeError) as error:
         raise CheckpointError(f"{place / HEADER_FILE}: {error}") from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

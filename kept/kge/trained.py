@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,24 @@ from kept.errors import CheckpointError
 from kept.kge.reciprocal import Reciprocal, make_reciprocal
 from kept.kge.scorers import SCORERS, RotatE, Scorer, TransE, make_scorer
 from kept.kge.splits import Seen, Splits
+from kept.model_files import readable, require_finite
 from kg_loaders import GraphMismatchError, KnowledgeGraph
+from kg_loaders.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.writing import whole_folder
 
-FORMAT_VERSION = 1
 KIND = "trained scorer"
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+SCORER = FolderFormat(
+    kind="kept triple scorer",
+    version=2,
+    what="a trained scorer",
+    remedy="train it again with `kept kgc train`",
+    make="make one with `kept kgc train`",
+    mark=WEIGHTS,
+    error=CheckpointError,
+    manifest=DESCRIPTION,
+    takes_links=True,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +63,6 @@ def save_scorer(
     formula = scorer.inner if isinstance(scorer, Reciprocal) else scorer
     weights = save({name: t.detach().cpu() for name, t in scorer.state_dict().items()})
     described = {
-        "format_version": FORMAT_VERSION,
         "scorer": next(name for name, kind in SCORERS.items() if type(formula) is kind),
         "reciprocal": formula is not scorer,
         "width": scorer.width,
@@ -61,17 +70,16 @@ def save_scorer(
         "n_entities": scorer.n_entities,
         "n_relations": scorer.n_relations,
         "id_space_hash": graph.id_space_hash,
-        "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "training": training,
     }
     with whole_folder(folder, kind=KIND, is_kind=is_scorer, force=force) as part:
         (part / WEIGHTS).write_bytes(weights)
-        (part / DESCRIPTION).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+        seal(part, SCORER, described, [WEIGHTS])
 
 
 def is_scorer(folder: Path) -> bool:
     """Whether `folder` looks like one that `save_scorer` wrote."""
-    return (folder / DESCRIPTION).is_file()
+    return is_of(folder, SCORER)
 
 
 def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
@@ -85,20 +93,15 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
             f"{folder} was trained with id space {described['id_space_hash'][:12]}, the given "
             f"graph has {graph.id_space_hash[:12]}; train again, or give the graph of the training"
         )
-    weights = (folder / WEIGHTS).read_bytes()
-    found = hashlib.sha256(weights).hexdigest()
-    if found != described["weights_sha256"]:
-        raise CheckpointError(
-            f"{folder / WEIGHTS} was altered: SHA-256 {found[:12]}, "
-            f"{DESCRIPTION} says {described['weights_sha256'][:12]}"
-        )
     sizes = {name: described[name] for name in ("n_entities", "n_relations", "width")}
-    is_reciprocal = described.get("reciprocal", False)  # folders of before have no such line
-    make = make_reciprocal if is_reciprocal else make_scorer
-    scorer: Scorer = make(
-        described["scorer"], **sizes, generator=torch.Generator(), norm=described["norm"]
-    )
-    scorer.load_state_dict(load(weights))
+    make = make_reciprocal if described["reciprocal"] else make_scorer
+    with readable(folder / WEIGHTS):
+        weights = load((folder / WEIGHTS).read_bytes())
+        scorer: Scorer = make(
+            described["scorer"], **sizes, generator=torch.Generator(), norm=described["norm"]
+        )
+        scorer.load_state_dict(weights)
+    require_finite(scorer, folder / WEIGHTS)
     return TrainedScorer(scorer, described["training"])
 
 
@@ -148,17 +151,8 @@ def read_seen(folder: Path, splits: Splits) -> Seen:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """`model.json`, checked for its version."""
-    path = folder / DESCRIPTION
-    if not path.is_file() or not (folder / WEIGHTS).is_file():
-        raise CheckpointError(
-            f"{folder} is not a trained scorer: it lacks {DESCRIPTION} or {WEIGHTS}; "
-            "make one with `kept kgc train`"
-        )
-    described: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if described.get("format_version") != FORMAT_VERSION:
-        raise CheckpointError(
-            f"{path} has format version {described.get('format_version')}, this kept reads "
-            f"{FORMAT_VERSION}"
-        )
-    return described
+    """`model.json`, after its checksum and that of the weights have matched."""
+    sealed = open_sealed(folder, SCORER)
+    sealed.require_files([WEIGHTS])
+    sealed.remember()
+    return dict(sealed.values)

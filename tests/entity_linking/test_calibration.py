@@ -28,7 +28,7 @@ from entity_linking.calibration.fitting import (
 from entity_linking.calibration.reliability import brier_score
 from entity_linking.decision import Decision
 from entity_linking.errors import LinkIndexError, ScoreError
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, seals
 
 
 def simulated(n: int, *, temperature: float, nil: float | None, seed: int = 0) -> list[Answer]:
@@ -271,6 +271,7 @@ def test_saving_and_loading_is_the_identity(small_graph: KnowledgeGraph, tmp_pat
         ({"format": 99}, "has format 99, this version reads 1"),
         ({"decision": {"temperature": -1}}, "temperature is -1"),
         ({"n_answers": "many"}, "Expected `int`"),
+        ({"decision": {"temperature": 2}}, "was altered"),
     ],
 )
 def test_damaged_decisions_are_refused(
@@ -278,7 +279,10 @@ def test_damaged_decisions_are_refused(
 ) -> None:
     path = tmp_path / "decision.json"
     save_decision(FittedDecision(Decision(), small_graph.content_hash, "s", "t", 1), path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | change), encoding="utf-8")
+    values = json.loads(path.read_text()) | change
+    path.write_bytes(seals.rendered(values))
+    if message != "was altered":
+        path.write_bytes(seals.rendered(values | {"seal": seals.seal_of(values)}))
     with pytest.raises(LinkIndexError, match=message):
         load_decision(path, small_graph)
     path.write_bytes(b"\xff{")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flips import forge
 from rerank_worlds import flat, linked, toy_world
 
 from entity_linking import DictionaryLinker, LinkedText, LinkingError
@@ -138,23 +139,30 @@ def test_other_scorers_are_refused(model: Reranker, tmp_path: Path) -> None:
 
 
 def test_damaged_folders_are_refused(model: Reranker, tmp_path: Path) -> None:
-    with pytest.raises(LinkIndexError, match=r"no re-ranker: it has no manifest\.json"):
+    with pytest.raises(LinkIndexError, match=r"not a re-ranker: it has no manifest\.json"):
         Reranker.open(tmp_path, SCORERS)
     model.save(tmp_path / "model")
     manifest = tmp_path / "model/manifest.json"
     text = manifest.read_text()
     for wrong, message in (
-        (text.replace("kept-reranker-1", "kept-reranker-9"), "format"),
-        (text.replace("rough.lead", "rough.leap"), "other features"),
+        (text.replace("rough.lead", "rough.leap"), "manifest.json is damaged"),
         (text[:100], "train the re-ranker again"),
     ):
         manifest.write_text(wrong)
         with pytest.raises(LinkIndexError, match=message):
             Reranker.open(tmp_path / "model", SCORERS)
+    for changes, message in (
+        ({"format_version": 9}, "version 9"),
+        ({"candidate_features.0": "leap"}, "other features"),
+    ):
+        manifest.write_text(text)
+        forge(tmp_path / "model", changes)
+        with pytest.raises(LinkIndexError, match=message):
+            Reranker.open(tmp_path / "model", SCORERS)
     manifest.write_text(text)
     weights = tmp_path / "model/weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
-    with pytest.raises(LinkIndexError, match="not the file that was saved"):
+    with pytest.raises(LinkIndexError, match=r"weights.safetensors has"):
         Reranker.open(tmp_path / "model", SCORERS)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from flips import forge
+from safetensors.torch import load_file, save_file
 from tiny_hosts import tiny_host
 from torch import Tensor
 from transformers import AutoConfig
@@ -164,18 +166,20 @@ def test_a_faulty_adapter_file_is_refused(small_graph: KnowledgeGraph, tmp_path:
     header = json.loads((tmp_path / HEADER_FILE).read_text())
 
     def rewritten(**changes: Any) -> None:
-        (tmp_path / HEADER_FILE).write_text(json.dumps(header | changes))
+        (tmp_path / HEADER_FILE).write_text(json.dumps(header))
+        forge(tmp_path, changes, HEADER_FILE)
 
     other = encoder(small_graph, adapters={})
     for changes, message in (
-        ({"format": "tea"}, "does not describe an adapter"),
-        ({"version": 7}, "version 7"),
+        ({"kind": "tea"}, "is not an adapter, but 'tea'"),
+        ({"format_version": 7}, "version 7"),
         ({"host": header["host"] | {"hidden_size": 768}}, "hidden_size 768, this one has 16"),
         ({"host": {}}, "lacks host.hidden_size"),
         ({"options": header["options"] | {"n_heads": 3}}, "adapter.json: .*n_heads 3"),
         ({"options": header["options"] | {"tea": 7}}, "no option 'tea'"),
         ({"options": header["options"] | {"n_layers": 1}}, "unexpected"),
-        ({"sha256": "0"}, "it was altered"),
+        ({"files": {"../x": header["files"][WEIGHTS_FILE]}}, "none inside the folder"),
+        ({"files": {}}, "does not list the files"),
     ):
         rewritten(**changes)
         with pytest.raises(CheckpointError, match=message):
@@ -185,13 +189,19 @@ def test_a_faulty_adapter_file_is_refused(small_graph: KnowledgeGraph, tmp_path:
     weights = bytearray((tmp_path / WEIGHTS_FILE).read_bytes())
     weights[-1] ^= 1
     (tmp_path / WEIGHTS_FILE).write_bytes(bytes(weights))
-    with pytest.raises(CheckpointError, match="it was altered"):
+    with pytest.raises(CheckpointError, match="was altered"):
+        other.load_adapter(tmp_path)
+    tensors = load_file(tmp_path / WEIGHTS_FILE)
+    next(iter(tensors.values())).view(-1)[0] = torch.nan
+    save_file(tensors, tmp_path / WEIGHTS_FILE)
+    rewritten()
+    with pytest.raises(CheckpointError, match="NaN or infinite"):
         other.load_adapter(tmp_path)
     (tmp_path / WEIGHTS_FILE).unlink()
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="is missing"):
         other.load_adapter(tmp_path)
     (tmp_path / HEADER_FILE).write_text("{")
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="is damaged"):
         other.load_adapter(tmp_path)
 
 

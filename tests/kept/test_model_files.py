@@ -20,8 +20,10 @@ from kept import hosts, model_files
 from kept.auto import AutoEncoder
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import CheckpointError, KeptError
+from kept.kge import make_scorer
+from kept.kge.trained import save_scorer
 from kept.objectives.model import KnowledgeForPreTraining
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, atlas
 
 
 @pytest.fixture
@@ -76,6 +78,22 @@ def test_no_damage_to_a_host_is_a_crash_and_what_cannot_be_seen_is_told(
     assert not bad, bad
     n_told = sum(each.verdict == "told" for each in found)
     record_property("damage to a host", f"{len(found)}, none a crash, {n_told} behind a warning")
+
+
+def test_no_damage_to_an_adapter_or_a_scorer_is_silent_or_a_crash(
+    tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    encoder = method_encoder("kadapter", small_graph, tokenizer)
+    encoder.save_adapter(tmp_path / "adapter", encoder.names[0])
+    graph = atlas.graph()
+    sizes = {"n_entities": graph.n_entities, "n_relations": graph.n_relations, "width": 4}
+    scorer = make_scorer("transe", **sizes, generator=torch.Generator(), norm=1)
+    save_scorer(tmp_path / "scorer", scorer, graph, {"seed": 0})
+    for name in ("adapter", "scorer"):
+        folder = tmp_path / name
+        found = flips.outcomes(folder, name, flips.damages(folder, n_flips=8))
+        assert all(each.verdict in ("refused", "same") for each in found), found
+        assert all(each.verdict == "refused" for each in found if each.damage.how == "flip")
 
 
 # ---- models of kept ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from flips import forge
 
 from kept.errors import CheckpointError
 from kept.kge import SCORERS, RotatE, Scorer, TransE, make_scorer
@@ -76,9 +77,10 @@ def test_a_flipped_byte_a_missing_file_and_an_existing_folder_are_errors(
     with pytest.raises(CheckpointError, match="was altered"):
         load_scorer(folder, small_graph)
     described = (folder / "model.json").read_text()
-    (folder / "model.json").write_text(
-        described.replace('"format_version": 1', '"format_version": 9')
-    )
+    (folder / "model.json").write_text(described.replace('"norm": null', '"norm": 1'))
+    with pytest.raises(CheckpointError, match=r"model.json is damaged"):
+        load_scorer(folder, small_graph)
+    forge(folder, {"format_version": 9}, "model.json")
     with pytest.raises(CheckpointError, match="format version 9"):
         load_scorer(folder, small_graph)
     (folder / "model.safetensors").unlink()
