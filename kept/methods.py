@@ -6,6 +6,7 @@ that view, and the objectives of its pre-training. Everything else takes any lin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -29,6 +30,7 @@ from kept.graphs.views import (
     View,
     WordsView,
 )
+from kept.suggestions import near
 
 Reads = Literal["links", "pairs", "texts"]
 
@@ -116,11 +118,25 @@ METHODS: dict[str, Method] = {
 }
 
 
+def method_key(name: str) -> str:
+    """The key of the method called `name`, whose case, blanks and dashes do not matter.
+
+    Raises `ConfigError` with near names and all names.
+
+    >>> method_key("K-BERT")
+    'kbert'
+    """
+    key = re.sub(r"[\s_-]", "", name).lower()
+    if key in METHODS:
+        return key
+    likely = near(key, METHODS)
+    meant = f"did you mean {' or '.join(likely)}? " if likely else ""
+    raise ConfigError(f"there is no method {name!r}; {meant}there are {list(METHODS)}")
+
+
 def method(name: str) -> Method:
-    """The method called `name`; raises `ConfigError` listing all names."""
-    if name not in METHODS:
-        raise ConfigError(f"there is no method {name!r}; there are {list(METHODS)}")
-    return METHODS[name]
+    """The method of a key of `METHODS`, or of a name as `method_key` takes it."""
+    return METHODS[name] if name in METHODS else METHODS[method_key(name)]
 
 
 def title(name: str) -> str:

@@ -113,9 +113,12 @@ def guess_format(path: Path) -> str:
         if name.endswith(suffix)
     ]
     if not fitting:
-        raise SourceError(
-            f"cannot tell the format of {path} from its name; name one of {', '.join(FORMATS)}"
+        remedy = (
+            "comma-separated files are not read: put TABs between the columns and call it .tsv"
+            if name.endswith(".csv")
+            else f"name one of {', '.join(FORMATS)}"
         )
+        raise SourceError(f"cannot tell the format of {path} from its name; {remedy}")
     return max(fitting)[1]
 
 

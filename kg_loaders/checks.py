@@ -13,6 +13,7 @@ Errors mean that results will be wrong; warnings, that someone should look.
 | W404 | a label or alias, case aside, that several entities share |
 | W405 | a triple whose head is its tail |
 | W406 | two relations that mirror each other (inverse twins), or one that mirrors itself |
+| W407 | a relation whose identifier is that of an entity with a label: columns in another order? |
 | W501 | a triple of a split whose ends are joined the other way round in the graph |
 | W502 | a triple of a split with an entity that has no triple in the graph |
 """
@@ -77,10 +78,24 @@ def check(
         _alias_clashes(graph),
         _loops(graph),
         _twins(graph),
+        labelled_as_entities(graph),
     ]
     for name, split in (splits or {}).items():
         findings += _of_split(graph, name, split)
     return sorted((f for f in findings if f.n), key=lambda f: (f.code, f.message))
+
+
+def labelled_as_entities(graph: KnowledgeGraph) -> Finding:
+    """Relations whose identifier is that of an entity with a label.
+
+    Where most are, the columns of the triples probably stand in another order than was said.
+    """
+    ids = graph.entities.ids(graph.relations.array)
+    labelled = _with_label(graph.entity_texts.nodes(), graph.entity_texts.kinds, graph.n_entities)
+    found = np.flatnonzero((ids >= 0) & np.append(labelled, False)[ids])
+    names = tuple(graph.relations.name(int(i)) for i in found[:N_EXAMPLES])
+    message = "relations that are entities with a label"
+    return Finding("W407", message, len(found), graph.n_relations, names)
 
 
 def to_json(findings: Iterable[Finding]) -> bytes:

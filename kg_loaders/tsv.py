@@ -46,7 +46,7 @@ def read(
         if len(fields) == 3 and fields[0] and fields[1] and fields[2]:
             yield Triple(fields[head], fields[relation], fields[tail])
         elif not _is_aside(line, report):
-            reason = _field_fault(len(fields), "3")
+            reason = _field_fault(len(fields), "3") + _by_commas(line, 3)
             report.reject(file, line_no, offset, reason, line)
 
 
@@ -85,6 +85,7 @@ def read_texts(
         texts: list[Text] = []
         if not node or not 1 <= len(values) <= len(columns):
             fault = _field_fault(1 + len(values), f"2 to {1 + len(columns)}")
+            fault += _by_commas(line, 2)
         else:
             texts, fault = _texts_of(node, values, columns, language, is_relation)
         if fault:
@@ -128,6 +129,13 @@ def _field_fault(n_fields: int, wanted: str) -> str:
     many = n_fields > int(wanted.split()[-1])
     few = n_fields < int(wanted.split()[0])
     return f"{n_fields} fields instead of {wanted}" if many or few else "empty field"
+
+
+def _by_commas(line: bytes, n_fields: int) -> str:
+    """What to say of a line that has no TAB but commas enough."""
+    if b"\t" in line or line.count(b",") < n_fields - 1:
+        return ""
+    return "; the line looks comma-separated: put TABs between its columns"
 
 
 def write(graph: KnowledgeGraph, path: str | Path, *, force: bool = False) -> int:

@@ -14,6 +14,7 @@ import typer
 from kept.bounds import MAX_COUNT
 from kept.cli.options import (
     ConfigFile,
+    Device,
     Going,
     HostModel,
     LearningRate,
@@ -43,7 +44,8 @@ def finetune(
     ] = None,
     train: Annotated[Path | None, typer.Option(help="Training file.")] = None,
     dev: Annotated[
-        Path | None, typer.Option(help="Development file; without one a share is held out.")
+        Path | None,
+        typer.Option(help="Development file; else dev.* beside TRAIN, else a share of it."),
     ] = None,
     test: Annotated[Path | None, typer.Option(help="Test file.")] = None,
     kg: Annotated[Path | None, typer.Option(help="Folder of the knowledge graph.")] = None,
@@ -92,6 +94,7 @@ def finetune(
     ] = None,
     seed: Seed = None,
     threads: Threads = None,
+    device: Device = None,
     budget_minutes: Minutes = None,
     settings: Annotated[
         list[str] | None,
@@ -129,6 +132,7 @@ def finetune(
         "training.evaluate_every": evaluate_every,
         "training.seed": seed,
         "training.threads": threads,
+        "training.device": device,
         "training.budget_minutes": budget_minutes,
     }
     from kept.cli import finetune_run

@@ -33,6 +33,11 @@ def run(
     skip_damaged: bool,
 ) -> None:
     """Train, score the model of the last step on dev and test, say how it ended."""
+    if config_file is None and not resume and _is_dev_wanted(flags, settings):
+        found = dev_beside(flags["train"])
+        if found is not None:
+            echo(f"dev: {found}, which lies beside the training file (--dev names another)")
+            flags = {**flags, "dev": found}
     config, how = read_run(
         FinetuneConfig,
         output / CONFIG_FILE,
@@ -47,6 +52,11 @@ def run(
     with run_folder(output, CONFIG_FILE, "checkpoints"):
         made = assemble(config.with_absolute_paths())
         console.print(str(made.data))
+        if dropped := made.facts["n_train_repeats_dropped"]:
+            console.print(
+                f"{dropped} training examples were dropped: their texts stand in dev or test "
+                "(--set keep_repeats=true keeps them)"
+            )
         for warning in made.facts.get("warnings", ()):
             console.print(f"warning: {warning}")
         for name, found in made.coverage.items():
@@ -57,6 +67,20 @@ def run(
         if result.stopped == "finished":
             _score(made, output)
     tell(result, output)
+
+
+def dev_beside(train: Path) -> Path | None:
+    """The development file that lies beside a training file, named as it is but for `train`."""
+    for word in ("dev", "valid", "validation"):
+        beside = train.with_name(train.name.replace("train", word))
+        if beside != train and beside.is_file():
+            return beside
+    return None
+
+
+def _is_dev_wanted(flags: dict[str, Any], settings: Sequence[str]) -> bool:
+    named = {each.partition("=")[0].strip() for each in settings}
+    return "train" in flags and "dev" not in flags and named.isdisjoint({"dev", "dev_share"})
 
 
 def _train(made: FinetuneRun, output: Path, how: Resume, console: TerminalConsole) -> TrainResult:

@@ -91,6 +91,7 @@ def build(
     _show_damage(report)
     echo(str(report))
     echo(f"{graph} in {out}")
+    _warn_of_order(graph)
 
 
 def _options(path: Path, format: str | None, order: str, rdf_types: str) -> dict[str, str]:
@@ -101,6 +102,18 @@ def _options(path: Path, format: str | None, order: str, rdf_types: str) -> dict
     if format is None and (order, rdf_types) != ("hrt", "triple"):
         format = Source(path).format_name
     return given.get(format or "", {})
+
+
+def _warn_of_order(graph: KnowledgeGraph) -> None:
+    from kg_loaders.checks import labelled_as_entities
+
+    found = labelled_as_entities(graph)
+    if found.n * 2 > found.n_asked:
+        echo(
+            f"warning: {found}; the columns may stand in another order: see --order",
+            fg="yellow",
+            err=True,
+        )
 
 
 def _show_damage(report: DamageReport) -> None:

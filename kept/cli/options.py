@@ -43,6 +43,9 @@ Steps = Annotated[
     int | None, typer.Option(min=1, max=MAX_COUNT, help="Optimiser steps, or give --epochs.")
 ]
 Threads = Annotated[int | None, typer.Option(min=1, max=MAX_THREADS, help="Threads of torch.")]
+Device = Annotated[
+    str | None, typer.Option(help="auto (default), cpu, cuda or mps: where the model is.")
+]
 Minutes = Annotated[
     float | None,
     typer.Option(

@@ -13,6 +13,7 @@ import typer
 from kept.bounds import MAX_COUNT, MAX_RATE, MAX_THREADS
 from kept.cli.options import (
     ConfigFile,
+    Device,
     Going,
     HostModel,
     LearningRate,
@@ -82,6 +83,7 @@ def pretrain(
         int | None, typer.Option(min=0, max=MAX_THREADS, help="Processes that build batches.")
     ] = None,
     threads: Threads = None,
+    device: Device = None,
     budget_minutes: Minutes = None,
     settings: Annotated[
         list[str] | None,
@@ -115,6 +117,7 @@ def pretrain(
         "training.seed": seed,
         "training.workers": workers,
         "training.threads": threads,
+        "training.device": device,
         "training.budget_minutes": budget_minutes,
     }
     from kept.cli import pretrain_run

@@ -46,19 +46,20 @@ def show(
 ) -> None:
     """Draw the word-knowledge graph of a text: links, the facts they bring, and why.
 
+    It finds what `kept link` finds. What did not fit into the drawing is counted.
     A page that kept drew is replaced by the new one.
 
     Example: kept show "Paris lies on the Seine." --kg kg/ -o graph.svg
     """
-    from entity_linking.dictionary import DictionaryLinker
     from kept.errors import ConfigError
     from kept.graphs.builder import BuilderConfig, build
     from kept.graphs.draw import draw_html, draw_svg
+    from kept.graphs.explain import left_out
     from kept.graphs.views import is_anchor
     from kept.hosts import load_tokenizer
+    from kept.linking.linkers import LinkerSettings, open_graph, open_linker
     from kept.randomness import generator
     from kept.report.page import is_kept_page
-    from kg_loaders import KnowledgeGraph
     from kg_loaders.writing import refuse_file, write_text
 
     drawings = {".html": draw_html, ".htm": draw_html, ".svg": draw_svg}
@@ -76,13 +77,16 @@ def show(
         directions=cast(Literal["head", "both"], directions),
         replace_mentions=not keep_mentions,
     )
-    graph = KnowledgeGraph.open(kg)
+    linking = LinkerSettings(kg=str(kg))
+    graph = open_graph(linking)
     pieces = load_tokenizer(tokenizer)
-    (linked,) = DictionaryLinker(graph).link([text])
+    (linked,) = open_linker(linking, graph).link([text])
     built = build(linked, pieces, graph, generator=generator(seed, "show"), config=config)
     write_text(output, draw(built, graph, pieces), force=force)
     if not is_anchor(built).any():
         echo("no entity of this graph was found in the text", fg="yellow", err=True)
+    for sentence in left_out(built, graph):
+        echo(sentence, fg="yellow", err=True)
     echo(f"{built} in {output}")
     if open_page:
         webbrowser.open(output.resolve().as_uri())

@@ -169,6 +169,8 @@ def compare(
     asked = {name: AskedRow(tuple(controls), seeds) for name in (BASELINE, *methods)}
     remember(folder, experiment.name, asked)
     keys = list(planned(methods, controls, seeds))
+    for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
+        runs.require(key)
     done: dict[RunKey, RunRecord] = {}
     missing: list[str] = []
     left_out: dict[str, dict[Knowledge, str]] = {}

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationInfo, 
 from kept.controls.conditions import Knowledge
 from kept.evaluation.published import Published
 from kept.finetuning.official_scores import OFFICIAL
-from kept.methods import METHODS, method, title
+from kept.methods import METHODS, method, method_key, title
 from kept.training.config import RunConfig, TrainConfig
 
 OF_A_RUN = {
@@ -124,9 +124,7 @@ class Experiment(RunConfig):
 
     def variant_of(self, name: str) -> str:
         """The method that row `name` trains; ConfigError for a name that is none."""
-        found: str = self.methods.get(name, {}).get("method", name)
-        method(found)
-        return found
+        return method_key(self.methods.get(name, {}).get("method", name))
 
     def title(self, name: str) -> str:
         """What tables call row `name`: as its paper does, or a variant as the file does."""

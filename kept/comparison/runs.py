@@ -49,7 +49,7 @@ from kept.finetuning.model_costs import n_trained, sentence_milliseconds, size
 from kept.finetuning.run import FinetuneRun
 from kept.graphs.builder import BuilderConfig
 from kept.methods import BASELINE, method
-from kept.pretraining.assembly import builder_for, drawn_in_pretraining, view_for
+from kept.pretraining.assembly import builder_for, drawn_in_pretraining, require_options, view_for
 from kept.pretraining.data import linked_entities
 from kept.training.device import process_settings
 from kept.training.log import Reporter
@@ -145,6 +145,12 @@ class ExperimentRuns:
                 objectives_of(self.experiment.variant_of(key.method), key.knowledge)
             ),
         }
+
+    def require(self, key: RunKey) -> None:
+        """Raise `ConfigError` for settings with which a run could not begin."""
+        config, chosen = self.config(key), method(self.experiment.variant_of(key.method))
+        require_options(chosen, config.view or {})
+        builder_for(chosen, config.graph or BuilderConfig())
 
     def name(self, key: RunKey) -> str:
         """The hash of a run."""

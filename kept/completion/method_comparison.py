@@ -35,7 +35,7 @@ from kept.evaluation.statistics import (
 )
 from kept.finetuning.scores import Baseline
 from kept.heads.model import SINGLE
-from kept.methods import BASELINE, METHODS, title
+from kept.methods import BASELINE, METHODS, method_key, title
 from kept.objectives.relation_pairs import joined_pairs
 from kept.pretraining.data import linked_entities
 from kept.randomness import generator
@@ -91,7 +91,7 @@ class MethodComparison:
 def method_names(text: str, known: Sequence[str] = tuple(METHODS)) -> tuple[str, ...]:
     """Names apart by commas, or all that are `known`; `ConfigError` for one that is no method.
 
-    >>> method_names("kbert, ernie")
+    >>> method_names("K-BERT, ernie")
     ('kbert', 'ernie')
     """
     if text.strip() == ALL:
@@ -99,11 +99,8 @@ def method_names(text: str, known: Sequence[str] = tuple(METHODS)) -> tuple[str,
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise ConfigError(f"name methods apart by commas, or {ALL}; there are {list(known)}")
-    every = list(dict.fromkeys((*known, *METHODS)))
-    unknown = [name for name in names if name not in every]
-    if unknown:
-        raise ConfigError(f"there is no method {unknown[0]!r}; there are {every}")
-    return names
+    own = {name.casefold(): name for name in known}  # rows of a file may have names of their own
+    return tuple(dict.fromkeys(own.get(name.casefold()) or method_key(name) for name in names))
 
 
 def compare_methods(

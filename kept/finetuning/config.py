@@ -27,7 +27,7 @@ from kept.finetuning.further_tasks import FILES, NAMES, FurtherTask
 from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
 from kept.heads.model import head_kind
-from kept.methods import method
+from kept.methods import method, method_key
 from kept.pretraining.assembly import made_beforehand
 from kept.pretraining.config import absolute
 from kept.training.config import RunConfig, TrainConfig
@@ -105,8 +105,8 @@ class FinetuneConfig(RunConfig):
     @classmethod
     def _known(cls, name: str | None, info: Any) -> str | None:
         if name is not None and info.field_name == "method":
-            method(name)
-        elif name is not None and name not in NAMES[info.field_name]:
+            return method_key(name)
+        if name is not None and name not in NAMES[info.field_name]:
             raise ValueError(f"one of {sorted(NAMES[info.field_name])}")
         return name
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kept.graphs.explain import Explained, explain, fact_in_words
+from kept.graphs.explain import Explained, explain, fact_in_words, left_out
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.layout import BOX, MARGIN, WIDTH, Box, Drawing, Hanging, lay_out, text_width
 from kept.graphs.views import adjacency, is_anchor
@@ -68,7 +68,7 @@ def draw_html(built: WordKnowledgeGraph, graph: KnowledgeGraph, tokenizer: Any) 
         "title": _safe(built.text[:80]),
         "style": _asset("page.css"),
         "sentence": _sentence(built, graph),
-        "summary": _safe(_summary(built)),
+        "summary": _safe(" ".join([_summary(built), *left_out(built, graph)])),
         "graph": draw_svg(built, graph, tokenizer),
         "facts": _facts_table(built, graph),
         "matrix": _matrix(built, nodes),

@@ -145,3 +145,27 @@ def _described(graph: KnowledgeGraph, entity: int) -> str:
     """The label with its description, cut at a word: some are a page long."""
     description = shorten(graph.description(entity) or "", N_DESCRIBED, placeholder=" …")
     return f"{graph.label(entity)}: {description.rstrip('.')}." if description else ""
+
+
+def left_out(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> list[str]:
+    """What of the text, its links and their facts `built` leaves out: a sentence each."""
+    found = []
+    end, length = int(built.spans[:, 1].max(initial=0)), len(built.text.rstrip())
+    if end < length:
+        found.append(f"The text is cut after character {end} of {length}.")
+    anchors = is_anchor(built)
+    linked = {i for i, link in enumerate(built.links) if link.entity is not None}
+    lost = linked - set(built.origins[anchors, 0].tolist())
+    if lost:
+        found.append(
+            f"{len(lost)} of {len(linked)} links brought no anchor: cut off, overlapping, or to "
+            "entities that the graph does not have."
+        )
+    heads = np.unique(built.ids[anchors])
+    n_facts = int((graph.out_offsets[heads + 1] - graph.out_offsets[heads]).sum())
+    rows = built.origins[built.kinds == NodeKind.RELATION, 1]
+    shown = np.unique(rows[rows >= 0])
+    n_shown = int(np.isin(graph.triples[shown, 0], heads).sum())
+    if n_shown < n_facts:
+        found.append(f"{n_shown} of {n_facts} facts whose head is an anchor are shown.")
+    return found

@@ -14,7 +14,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kept.graphs.builder import BuilderConfig
-from kept.methods import method
+from kept.methods import method, method_key
 from kept.training.config import RunConfig, TrainConfig
 
 PATH_OPTIONS = frozenset({"adapters_from", "kg", "lexicon", "vectors_from"})
@@ -53,8 +53,7 @@ class PretrainConfig(RunConfig):
     @field_validator("method")
     @classmethod
     def _known_method(cls, name: str) -> str:
-        method(name)
-        return name
+        return method_key(name)
 
     @field_validator("treebank")
     @classmethod

@@ -111,3 +111,27 @@ def test_rdf_types(kept, tmp_path: Path, kind: str, n_triples: int) -> None:  # 
     assert (graph.n_triples, types) == (n_triples, [] if kind == "triple" else ["http://e/Person"])
     assert kept("kg export kg -o again.ttl")[0] == 0
     assert "kept:" in (tmp_path / "again.ttl").read_text()
+
+
+def test_commas_are_recognised(kept, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "c.tsv").write_text("Q1,P1,Q2\nQ2,P2,Q3\n")
+    code, _, err = kept("kg build c.tsv -o kg")
+    assert code == 1
+    assert "looks comma-separated: put TABs between its columns" in " ".join(err.split())
+    (tmp_path / "c.csv").write_text("Q1,P1,Q2\n")
+    code, _, err = kept("kg build c.csv -o kg")
+    assert code == 1
+    assert "comma-separated files are not read: put TABs" in " ".join(err.split())
+    (tmp_path / "one.tsv").write_text("word\n")
+    assert "comma" not in kept("kg build one.tsv -o kg")[2]
+
+
+def test_columns_in_another_order_are_noticed(kept, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "rht.tsv").write_text("P1\tQ1\tQ2\nP2\tQ2\tQ3\n")
+    code, _, err = kept("kg build rht.tsv --labels l.tsv -o kg")
+    assert code == 0
+    told = " ".join(err.split())
+    assert "W407 relations that are entities with a label: 2 of 2" in told
+    assert "see --order" in told
+    assert "W407" not in kept("kg build rht.tsv --order rht --labels l.tsv -o kg2")[2]
+    assert "W407" in kept("kg check kg")[1]

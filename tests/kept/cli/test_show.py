@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kept.cli import app
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 
 
 @pytest.fixture
@@ -72,3 +72,28 @@ def test_an_ending_that_cannot_be_drawn_is_refused(run: Any, tmp_path: Path, nam
 def test_case_of_an_ending_does_not_matter(run: Any, tmp_path: Path) -> None:
     assert run("Paris", "-o", str(tmp_path / "a.SVG")).exit_code == 0
     assert (tmp_path / "a.SVG").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_what_is_not_drawn_is_counted(run: Any, tmp_path: Path) -> None:
+    page = tmp_path / "a.html"
+    done = run("Paris lies in France", "-o", str(page), "--max-neighbours", "1")
+    assert done.exit_code == 0, done.output
+    told = " ".join(done.output.split())
+    assert "2 of 7 facts whose head is an anchor are shown." in told
+    assert "2 of 7 facts whose head is an anchor are shown." in page.read_text()
+    done = run("Paris", "-o", str(page), "--max-neighbours", "50")
+    assert "facts whose head" not in done.output
+    done = run("a river " * 200, "-o", str(page))
+    assert "The text is cut after character" in done.output
+
+
+def test_it_finds_what_link_finds_without_names(tmp_path: Path, tokenizer: Any) -> None:
+    """A graph without labels is linked by its identifiers."""
+    graph_from_records([Triple("Tim_Cook", "leads", "Apple")]).save(tmp_path / "kg")
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    page, runner = tmp_path / "a.html", CliRunner()
+    paths = ["--kg", str(tmp_path / "kg"), "--tokenizer", str(tmp_path / "tokenizer")]
+    done = runner.invoke(app, ["show", "Tim Cook leads Apple", *paths, "-o", str(page)])
+    assert done.exit_code == 0, done.output
+    assert "no entity" not in done.output
+    assert "<sub>Tim_Cook</sub>" in page.read_text()

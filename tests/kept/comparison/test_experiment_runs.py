@@ -323,6 +323,22 @@ def test_what_would_be_overwritten_or_fail_late_is_refused_when_read(
         Experiment.read(experiment_root / "tiny.yaml", changes)
 
 
+def test_the_last_rows_settings_are_read_before_the_first_run(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    rows: dict[str, Any] = {"none": {}, "late": {"method": "kbert", "view": {"soft": True}}}
+    faulty = experiment.model_copy(update={"methods": rows})
+    given: dict[str, Any] = {
+        "root": experiment_root,
+        "folder": tmp_path,
+        "controls": [],
+        "seeds": 1,
+    }
+    with pytest.raises(ConfigError, match="no option 'soft'"):
+        compare(faulty, methods=["none", "late"], **given)
+    assert read_records(tmp_path) == {}
+
+
 def test_a_row_may_differ_in_how_it_is_trained(experiment_root: Path) -> None:
     own = {"ernie": {"training": {"steps": 3}, "max_train": 9}, "kbert": {"knowledge": None}}
     made = Experiment.read(experiment_root / "tiny.yaml", {"methods": own, "task.test_share": 0.2})
