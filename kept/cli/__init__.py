@@ -26,6 +26,7 @@ from kept.cli.pretrain import pretrain
 from kept.cli.probe import probe
 from kept.cli.report import report
 from kept.cli.show import show
+from kept.cli.terminal import echo
 
 app = typer.Typer(
     name="kept",
@@ -41,7 +42,7 @@ def _print_version(is_asked: bool) -> None:
     if is_asked:
         from kept import __version__
 
-        typer.echo(f"kept {__version__}")
+        echo(f"kept {__version__}")
         raise typer.Exit
 
 

@@ -14,11 +14,12 @@ import torch
 from tiny_hosts import tiny_host
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
+import kept
 from kept import hosts
 from kept.errors import HostError
 from kept.probing.opening import open_model
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(kept.__file__).parent.parent
 SOURCES = sorted(
     file
     for folder in ("kept", "entity_linking", "experiments")
