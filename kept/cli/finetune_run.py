@@ -34,10 +34,10 @@ def run(
 ) -> None:
     """Train, score the model of the last step on dev and test, say how it ended."""
     if config_file is None and not resume and _is_dev_wanted(flags, settings):
-        found = dev_beside(flags["train"])
-        if found is not None:
-            echo(f"dev: {found}, which lies beside the training file (--dev names another)")
-            flags = {**flags, "dev": found}
+        beside = dev_beside(flags["train"])
+        if beside is not None:
+            echo(f"dev: {beside}, which lies beside the training file (--dev names another)")
+            flags = {**flags, "dev": beside}
     config, how = read_run(
         FinetuneConfig,
         output / CONFIG_FILE,

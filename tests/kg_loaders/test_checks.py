@@ -29,6 +29,7 @@ CASES: dict[str, tuple[list[Record], int, tuple[str, ...]]] = {
     "W403": ([Triple("a", "t", "b")], 1, ("t",)),
     "W404": ([Text("a", TextKind.ALIAS, "b")], 1, ("'b' (2: a, b)",)),
     "W405": ([Triple("a", "s", "a")], 1, ("a s a",)),
+    "W407": ([Triple("a", "b", "c"), Text("b", TextKind.LABEL, "B", "", 0, True)], 1, ("b",)),
 }
 
 
