@@ -239,6 +239,7 @@ def decode_whole(path: str | Path, data: bytes, shape: type[Row], budget: Reader
     """A JSON file that holds one value; `SourceError` when it is not `shape`, or too much."""
     check_json(str(path), data, budget)
     try:
+        data.decode()  # what a `Raw` holds is not looked at
         return msgspec.json.decode(data, type=shape)
     except JSON_FAULTS as error:
         raise SourceError(
