@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from flips import forge
 from typer.testing import CliRunner, Result
 
 from kept.cli import app
@@ -136,9 +137,7 @@ def test_a_graph_with_a_triple_less_is_not_tested_but_asked(
     assert "was trained with splits" in refused.stderr
     asked = kept("predict", "Q90", "P17", "--kg", tmp_path / "less", "-m", tmp_path / "m")
     assert "France" in asked.stdout
-    described = json.loads((tmp_path / "m" / "model.json").read_text())
-    described["training"] = {}  # as another program may save a scorer
-    (tmp_path / "m" / "model.json").write_text(json.dumps(described))
+    forge(tmp_path / "m", {"training": {}}, "model.json")  # as another program may save a scorer
     refused = kept("eval", tmp_path / "kg", "-m", tmp_path / "m")
     assert "does not say with which splits" in refused.stderr
     asked = kept("predict", "Q90", "P17", "--kg", tmp_path / "kg", "-m", tmp_path / "m")
