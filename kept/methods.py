@@ -30,7 +30,7 @@ from kept.graphs.views import (
     View,
     WordsView,
 )
-from kept.suggestions import near
+from kept.suggestions import no_such
 
 Reads = Literal["links", "pairs", "texts"]
 
@@ -129,9 +129,7 @@ def method_key(name: str) -> str:
     key = re.sub(r"[\s_-]", "", name).lower()
     if key in METHODS:
         return key
-    likely = near(key, METHODS)
-    meant = f"did you mean {' or '.join(likely)}? " if likely else ""
-    raise ConfigError(f"there is no method {name!r}; {meant}there are {list(METHODS)}")
+    raise no_such("method", name, METHODS)
 
 
 def method(name: str) -> Method:

@@ -8,23 +8,21 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kept.errors import ConfigError, HostError
+from kg_loaders.spelling import did_you_mean, near
 
-N_NEAR, LEAST_ALIKE = 3, 60.0
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
-def near(name: str, known: Iterable[str]) -> list[str]:
-    """Those of `known` that are spelled most like `name`, the nearest first; at most three.
+def no_such(kind: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The error that `name` is none of the `known` things of a kind: near names, then all.
 
-    >>> near("finetunne", ["compare", "finetune", "pretrain"])
-    ['finetune']
+    >>> print(no_such("control", "shufled", ["off", "shuffled"]))
+    there is no control 'shufled'; did you mean shuffled? There are off, shuffled
     """
-    from rapidfuzz import fuzz, process
-
-    found = process.extract(
-        name, list(known), scorer=fuzz.ratio, limit=N_NEAR, score_cutoff=LEAST_ALIKE
-    )
-    return [each for each, _, _ in found]
+    names = list(known)
+    meant = did_you_mean(name, names)
+    there = f"{' There' if meant else '; there'} are {', '.join(names)}"
+    return ConfigError(f"there is no {kind} {name!r}{meant}{there}")
 
 
 def is_there(path: str | Path) -> bool:

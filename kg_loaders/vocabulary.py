@@ -12,6 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kg_loaders.errors import DamageError, NodeIdError, UnknownNodeError
+from kg_loaders.spelling import did_you_mean
+
+MOST_COMPARED = 1_000_000
+"""Names among which near ones are looked for when one is unknown."""
 
 
 class Vocabulary:
@@ -67,7 +71,10 @@ class Vocabulary:
         """The id of `name`; `UnknownNodeError` when it is not here."""
         index = self.find(name)
         if index is None:
-            raise UnknownNodeError(f"{name!r} is not among the {len(self)} names of this graph")
+            meant = did_you_mean(name, self if len(self) <= MOST_COMPARED else ())
+            raise UnknownNodeError(
+                f"{name!r} is not among the {len(self)} names of this graph{meant}"
+            )
         return index
 
     def ids(self, names: Sequence[str] | pa.LargeStringArray) -> NDArray[np.int32]:

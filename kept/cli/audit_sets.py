@@ -9,11 +9,11 @@ import msgspec
 
 from entity_linking.annotations import read_jsonl, read_rows
 from kept.datasets.formats import FORMATS, TaskExample, read_examples
-from kept.errors import ConfigError
 from kept.evaluation.audit import AuditPart
 from kept.evaluation.fact_lookup import Fact
 from kept.evaluation.leakage import Text
 from kept.probing.items import HOLE, ClozeItem
+from kept.suggestions import no_such
 from kg_loaders import tsv
 from kg_loaders.damage import DamageReport
 from kg_loaders.lines import read_lines
@@ -59,7 +59,7 @@ def triples_part(name: str, path: Path) -> AuditPart:
 def task_part(name: str, path: Path, format: str) -> AuditPart:
     """A set of a task in one of its formats; raises `ConfigError` for one that is none."""
     if format not in FORMATS:
-        raise ConfigError(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
+        raise no_such("format", format, FORMATS)
     return of_examples(name, read_examples(path, format))
 
 

@@ -28,7 +28,7 @@ from kept.comparison.tables import (
 )
 from kept.completion.method_comparison import method_names
 from kept.controls.conditions import Knowledge
-from kept.errors import ConfigError
+from kept.suggestions import no_such
 from kg_loaders.writing import write_json, write_text
 
 
@@ -93,6 +93,6 @@ def control_names(text: str) -> tuple[Knowledge, ...]:
     for name in dict.fromkeys(part.strip() for part in text.split(",") if part.strip()):
         match = next((kind for kind in kinds if kind == name and kind != "true"), None)
         if match is None:
-            raise ConfigError(f"there is no control {name!r}; there are {list(kinds[1:])}")
+            raise no_such("control", name, kinds[1:])
         found.append(match)
     return tuple(found)

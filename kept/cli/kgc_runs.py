@@ -77,6 +77,9 @@ def train_scorer(
     echo(f"{output}: {kind}, {len(history.losses)} epochs in {history.seconds:.0f} s")
     for epoch, value in history.validations:
         echo(f"  epoch {epoch}: validation MRR {value:.4f}")
+    if history.validations:
+        early = ", training stopped early" if history.stopped_early else ""
+        echo(f"the weights of epoch {history.best_epoch} were kept{early}")
 
 
 def evaluate(

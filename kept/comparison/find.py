@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kept.comparison.experiment import Experiment
 from kept.errors import ConfigError
+from kg_loaders.spelling import did_you_mean
 
 FOLDER = Path("experiments")
 
@@ -32,7 +33,8 @@ def find_experiment(task: str) -> Path:
     found = sorted(FOLDER.glob(f"*/{task}.yaml"))
     if len(found) == 1:
         return found[0]
-    known = ", ".join(sorted(file.stem for file in FOLDER.glob("*/*.yaml"))) or "none here"
+    names = sorted(file.stem for file in FOLDER.glob("*/*.yaml"))
+    known = f"{', '.join(names) or 'none here'}{did_you_mean(task, names)}"
     several = f" {len(found)} files have that name: give the path." if found else ""
     raise ConfigError(
         f"no experiment {task!r}.{several} Give a YAML file, or one of ./{FOLDER}: {known}"

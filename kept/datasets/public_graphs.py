@@ -21,6 +21,7 @@ from kept.datasets.public_files import (
     trex_facts,
 )
 from kept.errors import ConfigError
+from kept.suggestions import no_such
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 
@@ -35,7 +36,7 @@ def public_graph(name: str, root: Path, around: Collection[str] | None = None) -
     only the names, so that the graph is as large as a task needs. ConfigError: an unknown name.
     """
     if name not in GRAPHS:
-        raise ConfigError(f"there is no public graph {name!r}; there are {sorted(GRAPHS)}")
+        raise no_such("public graph", name, sorted(GRAPHS))
     triples, sources, licence = GRAPHS[name](root)
     if around is not None:
         inside = frozenset(around)

@@ -31,6 +31,7 @@ from kept.evaluation.leakage import (
     sentences_in_training,
     shared_triples,
 )
+from kept.suggestions import no_such
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 
 TRAIN = "train"
@@ -196,7 +197,7 @@ def require_codes(limits: Mapping[str, float]) -> None:
     """Raise `ConfigError` for a limit of no check, or one that is no share."""
     for code, share in limits.items():
         if code not in CODES:
-            raise ConfigError(f"there is no check {code!r}; there are {', '.join(CODES)}")
+            raise no_such("check", code, CODES)
         if not 0 <= share <= 1:
             raise ConfigError(f"{code}={share}: a share is from 0 to 1")
 

@@ -30,6 +30,7 @@ from kept.heads.model import head_kind
 from kept.methods import method, method_key
 from kept.pretraining.assembly import made_beforehand
 from kept.pretraining.config import absolute
+from kept.suggestions import no_such
 from kept.training.config import RunConfig, TrainConfig
 
 
@@ -107,7 +108,7 @@ class FinetuneConfig(RunConfig):
         if name is not None and info.field_name == "method":
             return method_key(name)
         if name is not None and name not in NAMES[info.field_name]:
-            raise ValueError(f"one of {sorted(NAMES[info.field_name])}")
+            raise no_such(info.field_name, name, sorted(NAMES[info.field_name]))
         return name
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, f
 from kept.datasets.formats import FORMATS, TASKS
 from kept.finetuning.markers import MARKERS
 from kept.heads.model import HEADS, MAIN_LOSS
+from kept.suggestions import no_such
 
 NAMES: dict[str, Mapping[str, Any]] = {
     "task": TASKS, "format": FORMATS, "markers": MARKERS, "head": HEADS,
@@ -56,7 +57,7 @@ class FurtherTask(BaseModel):
     @classmethod
     def _known(cls, name: str | None, info: Any) -> str | None:
         if name is not None and name not in NAMES[info.field_name]:
-            raise ValueError(f"one of {sorted(NAMES[info.field_name])}")
+            raise no_such(info.field_name, name, sorted(NAMES[info.field_name]))
         return name
 
     def with_absolute_paths(self) -> FurtherTask:

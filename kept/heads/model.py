@@ -31,6 +31,7 @@ from kept.heads.tagging import TaggingHead, TaggingOptions
 from kept.heads.uer import UERHead, UEROptions
 from kept.options import read_options
 from kept.outputs import KnowledgeOutput
+from kept.suggestions import no_such
 
 SINGLE, MULTI = "single_label_classification", "multi_label_classification"
 TAGGING = "token_classification"
@@ -82,7 +83,7 @@ HEADS: dict[str, HeadKind] = {
 def head_kind(name: str) -> HeadKind:
     """The head called `name`; raises `ConfigError` listing all names."""
     if name not in HEADS:
-        raise ConfigError(f"there is no head {name!r}; there are {sorted(HEADS)}")
+        raise no_such("head", name, sorted(HEADS))
     return HEADS[name]
 
 

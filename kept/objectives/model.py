@@ -60,6 +60,7 @@ from kept.objectives.text_pairs import (
 )
 from kept.options import read_options
 from kept.outputs import KnowledgeOutput
+from kept.suggestions import no_such
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
 def objective_kind(name: str) -> ObjectiveKind:
     """The objective called `name`; raises `ConfigError` listing all names."""
     if name not in OBJECTIVES:
-        raise ConfigError(f"there is no objective {name!r}; there are {sorted(OBJECTIVES)}")
+        raise no_such("objective", name, sorted(OBJECTIVES))
     return OBJECTIVES[name]
 
 

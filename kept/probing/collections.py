@@ -24,6 +24,7 @@ from kept.probing.facts import (
 from kept.probing.items import ClozeItem
 from kept.probing.masked_sentences import read_squad
 from kept.probing.templates import Templates, first_of_each, read_templates
+from kept.suggestions import no_such
 from kg_loaders.damage import DamageReport
 
 
@@ -122,7 +123,7 @@ def read_collection(
 ) -> list[ClozeItem]:
     """The questions of the collection called `name`; raises `ConfigError` listing all names."""
     if name not in COLLECTIONS:
-        raise ConfigError(f"there is no collection {name!r}; there are {', '.join(COLLECTIONS)}")
+        raise no_such("collection", name, COLLECTIONS)
     return COLLECTIONS[name](Path(folder), report, draw or Draw())
 
 
