@@ -20,7 +20,7 @@ MAY_IMPORT = {
 }
 FLOORS = (
     ("bounds", "csv_text", "errors", "outputs", "randomness"),
-    ("batches", "options", "suggestions"),
+    ("batches", "model_files", "options", "suggestions"),
     ("evaluation", "graphs", "layers"),
     ("hosts", "kge"),
     ("adapters",),

@@ -10,7 +10,9 @@ from flips import forge
 from typer.testing import CliRunner, Result
 
 from kept.cli import app
+from kept.kge.trained import SCORER, WEIGHTS, read_description
 from kg_loaders import KnowledgeGraph
+from kg_loaders.seals import seal
 
 N = 12
 
@@ -303,9 +305,9 @@ def test_what_was_seen_is_kept_with_the_scorer(holed: Path, scorer: Path, tmp_pa
     assert refused.exit_code == 1
     assert "'f0': in no training triple" in refused.stderr
     path, old = scorer / "model.json", (scorer / "model.json").read_text()
-    described = json.loads(old)
-    del described["training"]["unseen"]  # a folder of before: by the splits of the source
-    path.write_text(json.dumps(described))
+    described = read_description(scorer)
+    del described["training"]["unseen"]  # trained by hand: by the splits of the source
+    seal(scorer, SCORER, described, [WEIGHTS])
     try:
         told = kept("predict", FAR[0], "next", "--kg", tmp_path, "-m", scorer)
         assert told.exit_code == 0, told.output

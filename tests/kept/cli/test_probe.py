@@ -138,6 +138,7 @@ def test_edits_that_cannot_be_are_known_before_a_model_is_asked(
 
 def test_faults_are_explained(run: Any, world: Path, tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("\n")
+    (tmp_path / "t.tsv").touch()
     lama = ("--data", str(world / "lama"), "--collection")
     for more, said in (
         (["--mode", "all"], "mode 'all'"),
@@ -146,7 +147,7 @@ def test_faults_are_explained(run: Any, world: Path, tmp_path: Path) -> None:
         (["--vocabulary", str(tmp_path / "none.txt")], "holds no word"),
         (["--edits", "1"], "--mode graph"),
         (["--collection", "trex"], "give both"),
-        ([*lama, "trex", "--templates", "t.tsv"], "a collection has its"),
+        ([*lama, "trex", "--templates", str(tmp_path / "t.tsv")], "a collection has its"),
         ([*lama, "nothing"], "there is no collection"),
         ([*lama, "squad", "--mode", "graph"], "no question"),
     ):
