@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def run(
         if beside is not None:
             echo(f"dev: {beside}, which lies beside the training file (--dev names another)")
             flags = {**flags, "dev": beside}
+    begun = time.monotonic()
     config, how = read_run(
         FinetuneConfig,
         output / CONFIG_FILE,
@@ -63,7 +65,7 @@ def run(
             console.print(f"{name}: {found}")
         for line in made.cautions:
             console.print(f"warning: {line}")
-        result = _train(made, output, how, console)
+        result = _train(made, output, how, console, begun)
         if result.stopped == "finished":
             _score(made, output)
     tell(result, output)
@@ -83,7 +85,9 @@ def _is_dev_wanted(flags: dict[str, Any], settings: Sequence[str]) -> bool:
     return "train" in flags and "dev" not in flags and named.isdisjoint({"dev", "dev_share"})
 
 
-def _train(made: FinetuneRun, output: Path, how: Resume, console: TerminalConsole) -> TrainResult:
+def _train(
+    made: FinetuneRun, output: Path, how: Resume, console: TerminalConsole, begun: float
+) -> TrainResult:
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
         if not list_checkpoints(output / "checkpoints"):
             written = made.config.model_dump_json(indent=2)
@@ -99,6 +103,7 @@ def _train(made: FinetuneRun, output: Path, how: Resume, console: TerminalConsol
             reporter=bar,
             resume=how,
             should_stop=lambda: bool(stop),
+            budget_since=begun,
         )
 
 

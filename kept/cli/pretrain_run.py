@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def run(
     skip_damaged: bool,
 ) -> None:
     """Train and say how it ended."""
+    begun = time.monotonic()
     config, how = read_run(
         PretrainConfig,
         output / CONFIG_FILE,
@@ -42,12 +44,13 @@ def run(
         skip_damaged=skip_damaged,
     )
     with run_folder(output, CONFIG_FILE, "checkpoints"):
-        result = _train(config.with_absolute_paths(), output, how, TerminalConsole(stderr=True))
+        console = TerminalConsole(stderr=True)
+        result = _train(config.with_absolute_paths(), output, how, console, begun)
     tell(result, output)
 
 
 def _train(
-    config: PretrainConfig, output: Path, how: Resume, console: TerminalConsole
+    config: PretrainConfig, output: Path, how: Resume, console: TerminalConsole, begun: float
 ) -> TrainResult:
     disable_progress_bar()
     model, data = assemble(config)
@@ -67,6 +70,7 @@ def _train(
             reporter=bar,
             resume=how,
             should_stop=lambda: bool(stop),
+            budget_since=begun,
         )
         model.encoder.save_trained_parts(output)
         return result

@@ -59,7 +59,9 @@ class TrainConfig(BaseModel):
     `objective_weights` are by name of loss, 1 where absent. `gradient_norms_every`: at the first
     step and at every so many, the gradient of each loss is measured by itself (`loss_norms`), which
     costs one backward pass a loss: with 100, a few per cent. Both budgets end a run with a
-    checkpoint; `budget_cpu_minutes` is processor time of the training process and its threads.
+    checkpoint; that of minutes counts from the start of the command, so that reading and graph
+    vectors are part of it; `budget_cpu_minutes` is processor time of the training process and its
+    threads.
     `rate_decay`: a group of layers (`KnowledgeEncoder.group_of`) learns so many times slower than
     the one above it, the head at `learning_rate` (Howard and Ruder 2018, section 3.1, with 2.6);
     tables with sparse gradients keep `entity_learning_rate`. `host_learning_rate` is that of the

@@ -19,11 +19,15 @@ def peak_memory_mib() -> float:
 
 @dataclass
 class Costs:
-    """Counts of one process since it began to train; `seconds_before` comes from a checkpoint."""
+    """Counts of one process since it began to train; `seconds_before` comes from a checkpoint.
+
+    `budget_since` is when the clock of a budget began, if that was before the training did.
+    """
 
     seconds_before: float = 0.0
     started: float = field(default_factory=time.monotonic)
     processor_started: float = field(default_factory=time.process_time)
+    budget_since: float | None = None
     n_nodes: int = 0
     n_texts: int = 0
     step_seconds: float = 0.0
@@ -50,7 +54,8 @@ class Costs:
 
     def exceed(self, config: TrainConfig) -> bool:
         """Whether one of the budgets of `config` is spent."""
-        spent = (time.monotonic() - self.started, self.cpu_seconds)
+        since = self.started if self.budget_since is None else self.budget_since
+        spent = (time.monotonic() - since, self.cpu_seconds)
         budgets = (config.budget_minutes, config.budget_cpu_minutes)
         return any(
             minutes is not None and seconds >= minutes * 60

@@ -108,12 +108,14 @@ def train(
     reporter: Reporter | None = None,
     resume: Resume = Resume.NEVER,
     should_stop: Callable[[], bool] | None = None,
+    budget_since: float | None = None,
 ) -> TrainResult:
     """Train `model` in place; killed at any moment and resumed, it ends bitwise the same on a CPU.
 
     `run_dir` receives `checkpoints/`, `log.jsonl`, `curves.png` and, at the end, the model's own
     files; the model is left in eval mode. `evaluate(model, step)` runs in eval mode every
-    `evaluate_every` steps and at the end. `should_stop` is asked after each step. The process's own
+    `evaluate_every` steps and at the end. `should_stop` is asked after each step. `budget_minutes`
+    count from `budget_since` (of `time.monotonic`), else from here. The process's own
     torch RNG and thread count are left as found. Raises ConfigError, CheckpointError, TrainingError
     and, when another process trains here, InUseError.
     """
@@ -121,6 +123,7 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     with claim(folder / "checkpoints"), process_settings(config):
         run = _Run(model, data, config, folder, reporter)
+        run.costs.budget_since = budget_since
         with run.stages:
             run.start(resume)
             return run.to_the_end(evaluate, should_stop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,15 @@ def test_a_node_budget_resumes_too(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole", **how)
     run(tmp_path / "cut", stop_at=7, **how)
     assert run(tmp_path / "cut", resume=Resume.LATEST, **how) == whole
+
+
+def test_what_went_before_training_counts_towards_the_budget(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"budget_since": time.monotonic() - 50}
+    for minutes, ended in ((0.5, "budget"), (5, "finished")):
+        config = toy_config(budget_minutes=minutes)
+        found = train(toy_model(), ToyData(), config, tmp_path / ended, **given)
+        assert found.stopped == ended
+    assert train(toy_model(), ToyData(), toy_config(budget_minutes=0.5), tmp_path).step == 12
 
 
 def test_the_log_of_a_resumed_run_has_the_losses_of_a_whole_one(tmp_path: Path) -> None:
