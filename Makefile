@@ -24,7 +24,7 @@ endif
 lock: venv
 	$(BIN)/pip $(PIP) --dry-run --ignore-installed --report .lock.json \
 		-c constraints.txt '.[dev]' 'setuptools>=77'
-	$(BIN)/python scripts/lock.py .lock.json > requirements.lock
+	$(BIN)/python .ci/lock.py .lock.json > requirements.lock
 	rm .lock.json
 
 demo: venv

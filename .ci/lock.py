@@ -1,6 +1,6 @@
 """From the report of `pip install --dry-run --report` to requirements with hashes (`make lock`).
 
-python scripts/lock.py report.json > requirements.lock
+python .ci/lock.py report.json > requirements.lock
 """
 
 from __future__ import annotations
