@@ -20,7 +20,7 @@ MAY_IMPORT = {
 }
 FLOORS = (
     ("bounds", "csv_text", "errors", "outputs", "randomness"),
-    ("batches", "model_files", "options", "suggestions"),
+    ("batches", "model_files", "options", "suggestions", "vectors"),
     ("evaluation", "graphs", "layers"),
     ("hosts", "kge"),
     ("adapters",),

@@ -9,13 +9,11 @@ Axis legend: batch, node, width, embedding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
@@ -24,9 +22,8 @@ from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.outputs import KnowledgeOutput
+from kept.vectors import LABELS_AT_ONCE, mean_pieces
 from kg_loaders import KnowledgeGraph
-
-LABELS_AT_ONCE = 50_000
 
 
 class CoLAKEConfig(KnowledgeConfig):
@@ -172,16 +169,6 @@ class CoLAKE(KnowledgeEncoder):
         ):
             for start in range(0, n_rows, LABELS_AT_ONCE):
                 ids = range(start, min(start + LABELS_AT_ONCE, n_rows))
-                means, found = _mean_pieces([label(i) for i in ids], words, tokenizer)
-                rows = found.nonzero().squeeze(1)
+                means, known = mean_pieces([label(i) for i in ids], words, tokenizer)
+                rows = known.nonzero().squeeze(1)
                 table.weight[rows + start + N_SPECIAL_ROWS] = means[rows]
-
-
-def _mean_pieces(
-    labels: Sequence[str], words: Tensor, tokenizer: PreTrainedTokenizerBase
-) -> tuple[Tensor, Tensor]:
-    pieces = tokenizer(list(labels), add_special_tokens=False)["input_ids"]
-    lengths = torch.tensor([len(row) for row in pieces], device=words.device)
-    flat = torch.tensor([i for row in pieces for i in row], dtype=torch.long, device=words.device)
-    offsets = lengths.cumsum(0) - lengths
-    return F.embedding_bag(flat, words, offsets, mode="mean"), lengths > 0

@@ -22,8 +22,7 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
-from kept.kge.trained import read_description
-from kept.kge.vectors import RECIPE, entity_vectors
+from kept.kge.vectors import RECIPE, entity_vectors, open_vectors
 from kept.layers.fusion import EntityAttention, EntityFusion, NoAttention, slot_visibility
 from kept.layers.packing import dense_rows
 from kept.outputs import KnowledgeOutput
@@ -123,15 +122,14 @@ class ERNIE(KnowledgeEncoder):
     ) -> ERNIE:
         """A new encoder whose entity vectors are those of a triple scorer on `graph`.
 
-        `vectors` is the folder of one trained with `kept kgc train`; without it a TransE of
-        `vector_epochs` epochs is trained here, `entity_width` wide. Their mean length is 1.
+        `vectors` is the folder of one trained with `kept kgc train`, or a text file of
+        Wikipedia2Vec; without it a TransE of `vector_epochs` epochs is trained here, `entity_width`
+        wide. Their mean length is 1; an entity that the file does not have is a zero vector.
         """
         width = int(options.pop("entity_width", WIDTH))
         if vectors is not None:
-            width = int(read_description(Path(vectors))["width"])
-        found = entity_vectors(
-            graph, width=width, seed=seed, n_epochs=vector_epochs, folder=vectors
-        )
+            width = open_vectors(vectors).width
+        found = entity_vectors(graph, width=width, seed=seed, n_epochs=vector_epochs, path=vectors)
         model = cls.from_host(host, graph, entity_width=width, **options)
         model.set_vectors(found[N_SPECIAL_ROWS:])
         return model

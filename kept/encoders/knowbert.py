@@ -227,23 +227,23 @@ class KnowBERT(KnowledgeEncoder):
         """A new encoder whose entity vectors come from a TransE trained on each graph.
 
         A KAR after the first names its graph's folder in `kg`; `vectors_from` names a folder that
-        `kept kgc train` wrote, instead of training.
+        `kept kgc train` wrote, or a text file of Wikipedia2Vec, instead of training.
         """
         own = [dict(kar) for kar in kars]
         folders = [kar.pop("kg", None) for kar in own]
-        trained = [kar.pop("vectors_from", None) for kar in own]
+        sources = [kar.pop("vectors_from", None) for kar in own]
         if own and (folders[0] is not None or None in folders[1:]):
             raise ConfigError("every KAR but the first names the folder of its graph in `kg`")
         graphs = [graph, *map(KnowledgeGraph.open, folders[1:])]
         model = cls.from_host(host, graph, kars=own, others=graphs[1:], **options)
-        for spec, each, folder in zip(model.specs, graphs, trained, strict=True):
+        for spec, each, source in zip(model.specs, graphs, sources, strict=True):
             table = model.linker(spec.name).entities
             vectors = entity_vectors(
                 each,
                 width=table.vectors.embedding_dim,
                 seed=seed,
                 n_epochs=vector_epochs,
-                folder=folder,
+                path=source,
             )
             with torch.no_grad():
                 table.vectors.weight.copy_(vectors)

@@ -1,11 +1,11 @@
-"""Entity vectors for encoders that read them: TransE trained on the graph, special rows first.
+"""Entity vectors for encoders that read them: of a scorer or a file, special rows first.
 
 Axis legend: row (special rows, then entities), width.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -15,10 +15,11 @@ from torch import Tensor
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW
 from kept.errors import CheckpointError
 from kept.kge.scorers import make_scorer
-from kept.kge.trained import load_scorer
+from kept.kge.trained import load_scorer, read_description
 from kept.kge.training import train
 from kept.kge.training_config import TrainingConfig
 from kept.randomness import torch_generator
+from kept.vectors import EntityVectors, Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
 
 RECIPE = TrainingConfig(
@@ -33,43 +34,98 @@ RECIPE = TrainingConfig(
 """TransE whose step costs the same however many entities there are."""
 
 
+@dataclass(frozen=True)
+class ScorerFolder:
+    """The entity vectors of a scorer in a folder that `kept kgc train` wrote."""
+
+    folder: Path
+
+    @property
+    def width(self) -> int:
+        """The width of its vectors; raises `CheckpointError` for a folder without a scorer."""
+        return int(read_description(self.folder)["width"])
+
+    def __call__(self, graph: KnowledgeGraph) -> EntityVectors:
+        """Raises `CheckpointError` or `GraphMismatchError` for a folder that does not fit."""
+        return _all_known(load_scorer(self.folder, graph).scorer.entities.detach())
+
+
+@dataclass(frozen=True)
+class TransEVectors:
+    """Those of a TransE that is trained when it is called; without triples its random first ones.
+
+    An entity without triples keeps its random first vector.
+    """
+
+    width: int
+    seed: int
+    n_epochs: int = RECIPE.n_epochs
+
+    def __call__(self, graph: KnowledgeGraph) -> EntityVectors:
+        _, draws = _special_rows(graph, self.width, self.seed)
+        scorer = make_scorer(
+            "transe",
+            n_entities=graph.n_entities,
+            n_relations=graph.n_relations,
+            width=self.width,
+            generator=draws,
+        )
+        if graph.n_triples:
+            config = replace(RECIPE, n_epochs=self.n_epochs)
+            with torch.enable_grad():
+                train(scorer, graph.triples, config=config, generator=draws)
+        return _all_known(scorer.entities.detach())
+
+
+def open_vectors(path: str | Path) -> ScorerFolder | Wikipedia2VecFile:
+    """The provider in `path`: the folder of a scorer, or a text file of Wikipedia2Vec."""
+    return Wikipedia2VecFile(Path(path)) if Path(path).is_file() else ScorerFolder(Path(path))
+
+
 def entity_vectors(
     graph: KnowledgeGraph,
     *,
     width: int,
     seed: int,
     n_epochs: int = RECIPE.n_epochs,
-    folder: str | Path | None = None,
+    path: str | Path | None = None,
 ) -> Float[Tensor, "row width"]:
     """One vector a row, entities of mean length 1; UNKNOWN and MASK are random, PAD is zero.
 
-    `folder` is one that `kept kgc train` wrote; without it a TransE is trained. An entity without
-    triples keeps its random first vector. Raises `CheckpointError` or `GraphMismatchError` for a
-    folder that does not fit.
+    `path` is what `open_vectors` takes; without it a TransE is trained. An entity that the file
+    does not have is zero. Raises `CheckpointError` or `GraphMismatchError` for vectors that do not
+    fit.
     """
+    special, _ = _special_rows(graph, width, seed)
+    provider = TransEVectors(width, seed, n_epochs) if path is None else open_vectors(path)
+    found = provider(graph)
+    if found.vectors.shape[1] != width:
+        theirs = found.vectors.shape[1]
+        raise CheckpointError(
+            f"{path} holds vectors of width {theirs}, the encoder reads {width}; "
+            f"give vectors of that width, or set the encoder's to {theirs}"
+        )
+    if graph.n_entities and not bool(found.known.any()):
+        raise CheckpointError(
+            f"{path} has a vector for none of the graph's {graph.n_entities} entities: its pages "
+            "are named otherwise than their identifiers and labels"
+        )
+    lengths = found.vectors[found.known].norm(dim=1)
+    tiny = torch.finfo(found.vectors.dtype).tiny
+    mean_length = lengths.mean().clamp_min(tiny) if len(lengths) else 1.0
+    return torch.cat([special, found.vectors / mean_length])
+
+
+def _special_rows(
+    graph: KnowledgeGraph, width: int, seed: int
+) -> tuple[Float[Tensor, "row width"], torch.Generator]:
+    """The special rows, and the generator that has drawn them: a scorer's draws follow theirs."""
     draws = torch_generator(seed, "entity vectors", graph.id_space_hash)
     special = torch.randn(N_SPECIAL_ROWS, width, generator=draws)
     special = special / special.norm(dim=1, keepdim=True)
     special[PAD_ROW] = 0
-    if folder is not None:
-        vectors = load_scorer(Path(folder), graph).scorer.entities.detach()
-        if vectors.shape[1] != width:
-            raise CheckpointError(
-                f"{folder} holds vectors of width {vectors.shape[1]}, the encoder reads {width}; "
-                f"train with that width, or set the encoder's to {vectors.shape[1]}"
-            )
-    else:
-        scorer = make_scorer(
-            "transe",
-            n_entities=graph.n_entities,
-            n_relations=graph.n_relations,
-            width=width,
-            generator=draws,
-        )
-        if graph.n_triples:
-            config = replace(RECIPE, n_epochs=n_epochs)
-            with torch.enable_grad():
-                train(scorer, graph.triples, config=config, generator=draws)
-        vectors = scorer.entities.detach()
-    mean_length = vectors.norm(dim=1).mean().clamp_min(torch.finfo(vectors.dtype).tiny)
-    return torch.cat([special, vectors / mean_length])
+    return special, draws
+
+
+def _all_known(vectors: Tensor) -> EntityVectors:
+    return EntityVectors(vectors, torch.ones(len(vectors), dtype=torch.bool))

@@ -45,12 +45,12 @@ def test_vectors_of_a_trained_scorer(small_graph: KnowledgeGraph, tmp_path: Path
         generator=torch.Generator().manual_seed(0),
     )
     save_scorer(tmp_path / "run", scorer, small_graph, {})
-    vectors = entity_vectors(small_graph, width=6, seed=1, folder=tmp_path / "run")
+    vectors = entity_vectors(small_graph, width=6, seed=1, path=tmp_path / "run")
     theirs = scorer.entities.detach()
     expected = theirs / theirs.norm(dim=1).mean()
     torch.testing.assert_close(vectors[N_SPECIAL_ROWS:], expected)
     with pytest.raises(CheckpointError, match="width 6, the encoder reads 8"):
-        entity_vectors(small_graph, width=8, seed=1, folder=tmp_path / "run")
+        entity_vectors(small_graph, width=8, seed=1, path=tmp_path / "run")
     other = graph_from_records([Triple("Q1", "P1", "Q2")])
     with pytest.raises(GraphMismatchError):
-        entity_vectors(other, width=6, seed=1, folder=tmp_path / "run")
+        entity_vectors(other, width=6, seed=1, path=tmp_path / "run")
