@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: venv lock demo demo-methods test test-long kill fuzz check bench wheel-test clean
+.PHONY: venv lock demo demo-methods test test-long kill fuzz mutate check bench wheel-test clean
 
 venv: .venv/installed
 
@@ -49,6 +49,11 @@ kill: venv
 SECONDS ?= 60
 fuzz: venv
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
+
+# Small faults in the modules that judge and read, N a module, or in MODULES; goes on where it ended.
+N ?= 12
+mutate: venv
+	$(BIN)/python -m tests.mutation -n $(N) $(MODULES)
 
 check: venv
 	$(BIN)/ruff check .

@@ -90,3 +90,5 @@ def test_faulty_settings() -> None:
         RowAdam(table().parameters(), counter="none")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="betas"):
         RowAdam(table().parameters(), betas=(0.9, 1.0))
+    with pytest.raises(ConfigError, match="eps > 0"):
+        RowAdam(table().parameters(), eps=0.0)

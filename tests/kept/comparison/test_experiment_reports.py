@@ -11,7 +11,7 @@ import pytest
 from tiny_task_files import wiki80_row
 
 from entity_linking import RelationExample
-from kept.comparison.compare import Compared, compare, finished
+from kept.comparison.compare import Compared, compare, finished, summarise
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.report import _published, differences
 from kept.comparison.requested import ASKED, AskedRow, read_asked, remember
@@ -313,3 +313,25 @@ def test_what_the_file_says_of_itself_is_shown(data: Path, tmp_path: Path) -> No
            for r in compared.rows]  # fmt: skip
     told = conditions(dataclasses.replace(compared, rows=tuple(old)))
     assert "the same linked sentences (trex; 100,000 were asked for)" in told
+
+
+def test_a_control_is_left_out_of_the_pairs_only_if_all_its_runs_are_copies(
+    data: Path, tmp_path: Path
+) -> None:
+    for n_copies, is_paired in ((1, True), (2, False)):
+        runs = ExperimentRuns(experiment_of("e"), data, tmp_path / f"{n_copies}")
+        keys = planned(["none", "kbert"], ["shuffled"], 2)
+        done = {key: write_run(runs, key, list("ab") * 20) for key in keys}
+        for seed in range(n_copies):
+            key = RunKey("kbert", "shuffled", seed)
+            done[key] = dataclasses.replace(done[key], costs={"same_as": "another"})
+        theirs = [pair.theirs for pair in summarise(runs, done).pairs]
+        assert theirs == [("none", "off"), *([("kbert", "shuffled")] if is_paired else [])]
+
+
+def test_what_is_there_is_shown_without_the_baseline(data: Path, tmp_path: Path) -> None:
+    runs = ExperimentRuns(experiment_of("e"), data, tmp_path)
+    write_run(runs, RunKey("kbert", "true", 0), list("ab") * 20)
+    compared = finished(runs)
+    assert [(row.method, row.knowledge) for row in compared.rows] == [("kbert", "true")]
+    assert compared.conclusion("kbert") == "not compared with none"

@@ -99,6 +99,32 @@ def test_random_words_are_others_of_the_same_length(graph: KnowledgeGraph, seed:
     assert made.id_space_hash == graph.id_space_hash
 
 
+@given(graphs(), st.integers(0, 3))
+@settings(max_examples=30, deadline=None)
+def test_shuffled_tails_are_those_of_their_relation(graph: KnowledgeGraph, seed: int) -> None:
+    made = controlled_graph(graph, "shuffled", seed)
+    assert made.id_space_hash == graph.id_space_hash
+    for relation in range(graph.n_relations):
+        ours = made.triples[made.triples[:, 1] == relation]
+        theirs = graph.triples[graph.triples[:, 1] == relation]
+        for column in (0, 2):
+            assert set(ours[:, column].tolist()) == set(theirs[:, column].tolist())
+        if len(ours) == len(theirs):  # none was merged
+            assert sorted(ours[:, 2].tolist()) == sorted(theirs[:, 2].tolist())
+    again = controlled_graph(graph, "shuffled", seed)
+    assert again.content_hash == made.content_hash
+
+
+def test_shuffling_changes_the_facts_and_says_so(world: KnowledgeGraph) -> None:
+    made = controlled_graph(world, "shuffled", 0)
+    assert n_true(made, world) < 0.7 * world.n_triples
+    assert controlled_graph(world, "shuffled", 1).content_hash != made.content_hash
+    assert "shuffled" in made.manifest.sources[-1]
+    nothing = controlled_graph(world, "off", 0)
+    assert nothing.n_triples == 0
+    assert "removed" in nothing.manifest.sources[-1]
+
+
 def linked(*entities: str | None) -> LinkedText:
     links = tuple(
         Link(Mention(2 * i, 2 * i + 1), tuple(Candidate(c, 0.5, 0.5) for c in ("Q90", "Q2")), e, 1)
@@ -124,6 +150,13 @@ def test_links_go_to_other_entities_and_take_their_candidates_along(
     assert controlled_text(text, "off").links == ()
     with pytest.raises(ConfigError, match="random_entities"):
         controlled_text(text, "random-entity")
+
+
+def test_candidates_of_a_link_to_nothing_are_moved_too(small_graph: KnowledgeGraph) -> None:
+    others = random_entities(small_graph, 5)
+    (link,) = controlled_text(linked(None), "random-entity", others).links
+    assert link.entity is None
+    assert [c.entity for c in link.candidates] == [others["Q90"], others["Q2"]]
 
 
 def test_where_texts_are_read_they_go_to_the_other_entity(small_graph: KnowledgeGraph) -> None:

@@ -184,3 +184,8 @@ def test_a_candidate_that_is_no_entity_is_an_error(bad: int):
     with pytest.raises(EvaluationError, match=f"candidate {bad} is no entity: ids are 0 to 8"):
         rank(scorer, np.zeros((1, 3), int), filter=known, ties="realistic", directions=["tail"],
              candidates=np.array([0, bad, -7]))  # fmt: skip
+
+
+def test_no_question_has_no_counts():
+    counts = rank_scores(torch.zeros(0, 0), torch.zeros(0, dtype=torch.int64), None)
+    assert (counts.n_greater.tolist(), counts.n_equal.tolist()) == ([], [])

@@ -192,3 +192,6 @@ def test_meaningless_requests_are_errors():
         bootstrap_interval([1.0, 2.0], generator=rng(), clusters=["a"])
     with pytest.raises(EvaluationError, match="confidence"):
         seed_interval([1.0, 2.0], confidence=95)
+    for p, df in ((1.0, 3), (0.5, 3), (0.9, 0)):
+        with pytest.raises(EvaluationError, match="t quantile needs"):
+            t_quantile(p, df)

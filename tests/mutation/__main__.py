@@ -1,0 +1,63 @@
+"""`python -m tests.mutation [MODULE ...] [-n 12] [--seconds S]`: small faults, to be caught.
+
+Tries `-n` mutants of every module in `targets.py`, always the same, and prints what was caught.
+What is known is kept in `.mutation/`: a run that was ended goes on, and only what changed is tried
+again. A run of every module writes `score.md`. `accepted.json` lists equivalent mutants, each with
+the reason why no test can tell it from the original.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import os
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+STATE = Path(".mutation/state.jsonl")
+WARM = ("numpy", "scipy.stats", "torch", "transformers", "hypothesis", "pyarrow", "sklearn.metrics")
+
+
+def main() -> int:
+    """Try what is named, or everything; 1 if a mutant survived that is not accepted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("modules", nargs="*")
+    parser.add_argument("-n", type=int, default=12, help="mutants per module at most")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so many")
+    given = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    for name in WARM:  # once, for every process that is forked from this one
+        importlib.import_module(name)
+    from tests.mutation.score import told
+    from tests.mutation.targets import GROUPS
+    from tests.mutation.trial import State, run_group
+
+    unknown = set(given.modules) - {module for group in GROUPS for module in group.modules}
+    if unknown:
+        parser.error(f"not in tests/mutation/targets.py: {', '.join(sorted(unknown))}")
+    until = time.monotonic() + given.seconds
+    failed = []
+    screen = os.fdopen(os.dup(1), "w", buffering=1)
+    for group in GROUPS:
+        chosen = group.only(given.modules)
+        if chosen.modules and time.monotonic() < until:
+            said = lambda line: screen.write(f"{line}\n")  # noqa: E731
+            if run_group(Path.cwd(), chosen, given.n, State(STATE), until, said):
+                failed.append(chosen)
+    accepted = json.loads((HERE / "accepted.json").read_text(encoding="utf-8"))
+    groups = [group.only(given.modules) for group in GROUPS]
+    text, n_left = told(Path.cwd(), groups, given.n, State(STATE), accepted)
+    sys.stdout.write(text)
+    if not given.modules:
+        (HERE / "score.md").write_text(text, encoding="utf-8")
+    for group in failed:
+        sys.stdout.write(f"pytest failed on {' '.join(group.tests)}: see .mutation/pytest.log\n")
+    return 1 if n_left or failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Which tests must catch the faults of which modules.
+
+Modules of one group share a run of pytest; a test is tried on a mutant only if it reaches its line,
+so a file that is listed too much costs little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Group:
+    """Modules and the files of tests that must catch their mutants, all as paths from the root."""
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+
+    def only(self, modules: Sequence[str]) -> Group:
+        """The same with no other module than those named; with all of its own if none is."""
+        kept = [module for module in self.modules if module in modules or not modules]
+        return Group(tuple(kept), self.tests)
+
+
+def _group(folder: str, modules: str, tests: str, *files: str) -> Group:
+    paths = tuple(f"{folder}/{module}.py" for module in modules.split())
+    return Group(paths, (*(f"tests/{tests}/test_{name}.py" for name in files),))
+
+
+GROUPS = (
+    _group("kept/evaluation", "statistics", "kept/evaluation", "statistics"),
+    _group("kept/evaluation", "ranking", "kept/evaluation", "ranking", "ranking_groups",
+           "ranking_budget"),
+    _group("kept/evaluation", "leakage", "kept/evaluation", "leakage", "audit"),
+    _group("kept/comparison", "compare judging", "kept/comparison", "experiment_verdicts",
+           "experiment_reports", "regression_comparison", "experiment_runs", "judging"),
+    _group("kept/controls", "conditions random_texts shuffles link_errors", "kept/controls",
+           "conditions", "random_texts", "link_errors"),
+    _group("kept/training", "loop", "kept/training", "loop", "frozen_parts"),
+    _group("kept/training", "row_adam", "kept", "row_adam"),
+    _group("kg_loaders", "tsv lines jsonl", "kg_loaders", "tsv", "lines", "repeated_keys",
+           "export", "budget"),
+    _group("kg_loaders", "store columns", "kg_loaders", "store"),
+    _group("kg_loaders", "neighbours", "kg_loaders", "neighbours"),
+    _group("entity_linking/names", "addition candidates capitals counts document folder index "
+           "linker priors segment texts variants words", "entity_linking", "name_index",
+           "name_linker", "name_variants", "capitals"),
+    _group("entity_linking/calibration", "fitting reliability", "entity_linking", "calibration",
+           "reliability"),
+    _group("entity_linking/scoring", "__init__ elevant intervals links report spans",
+           "entity_linking", "scoring", "elevant_scores", "intervals", "link_scores"),
+)  # fmt: skip

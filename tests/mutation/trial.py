@@ -1,0 +1,295 @@
+"""Trying mutants: tests are collected once, and every mutant is a forked process of its own.
+
+The process replaces the code of the changed function, wherever it is held, and runs the tests that
+reach the changed line, the quickest first, until one fails. What was found is kept in a file of one
+line per mutant: it holds as long as the module and the test that caught it, or for a survivor all
+the tests, stay as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import gc
+import hashlib
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+from tests.mutation.mutants import Mutant, mutants_of, mutated, sample, traced
+from tests.mutation.targets import Group
+
+BASE_SECONDS = 5  # of processor time, beside five times what the tests take
+MOST_BYTES = 6 << 30
+OWN_FAULT = 70  # how a process ends that did not get to the end of its tests by itself
+
+
+def sha(text: str) -> str:
+    """The hash of a text, short."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def test_sha(path: Path, test: str) -> str:
+    """The hash of a test with all that stands beside the other tests of its file."""
+    name = test.split("::")[1].split("[")[0]
+    kept = [
+        ast.unparse(node)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if not getattr(node, "name", "").startswith("test_") or getattr(node, "name", "") == name
+    ]
+    return sha("\n".join(kept))
+
+
+class State:
+    """What is known of mutants, and of what tests reach; one line is added for each finding."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known: dict[str, dict[str, Any]] = {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            whole, end, torn = path.read_bytes().rpartition(b"\n")
+            if torn:  # a run was ended while it wrote
+                os.truncate(path, len(whole + end))
+            for line in whole.splitlines():
+                record = json.loads(line)
+                self.known[record["name"]] = record
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Remember a finding, also if the next moment is the last."""
+        self.known[record["name"]] = record
+        with self.path.open("ab") as file:
+            file.write(json.dumps(record).encode() + b"\n")
+
+
+def holds(record: dict[str, Any] | None, module: str, tests: Sequence[str], root: Path) -> bool:
+    """Whether a finding about a mutant is still true of these files."""
+    if record is None or record["module"] != sha((root / module).read_text(encoding="utf-8")):
+        return False
+    if record["result"] == "caught":
+        path = root / record["by"].split("::")[0]
+        return path.exists() and record["tests"] == test_sha(path, record["by"])
+    return bool(record["tests"] == files_sha(tests, root))
+
+
+def files_sha(paths: Sequence[str], root: Path) -> str:
+    """The hash of several files."""
+    return sha("\n".join((root / path).read_text(encoding="utf-8") for path in paths))
+
+
+def replace_code(tree: ast.Module, path: str) -> None:
+    """Give every function of the file `path` the code that it has in `tree`."""
+    codes: dict[tuple[str, int], CodeType] = {}
+    waiting = [compile(tree, path, "exec")]
+    while waiting:
+        code = waiting.pop()
+        codes[code.co_qualname, code.co_firstlineno] = code
+        waiting += [part for part in code.co_consts if isinstance(part, CodeType)]
+    for held in gc.get_objects():
+        if type(held) is FunctionType and held.__code__.co_filename == path:
+            old = held.__code__
+            new = codes[old.co_qualname, old.co_firstlineno]
+            if new.co_freevars == old.co_freevars and new != old:
+                held.__code__ = new
+
+
+class Trial:
+    """A plugin of pytest that runs mutants in place of tests.
+
+    Args:
+        root: the folder of the sources.
+        group: modules and tests.
+        n_mutants: of a module at most.
+        state: what is known, and where to write.
+        until: `time.monotonic` at which nothing new is begun.
+        tell: gets a line about each mutant.
+    """
+
+    def __init__(
+        self, root: Path, group: Group, n_mutants: int, state: State, until: float,
+        tell: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.root, self.group, self.state, self.until = root, group, state, until
+        self.n_mutants, self.tell = n_mutants, tell
+        self.failed: str | None = None
+        self.reached: set[tuple[str, int]] = set()
+        self.reached_in_setup: set[tuple[str, int]] = set()
+
+    def pytest_configure(self) -> None:
+        """No test fails because the machine is slow, and no example is made smaller."""
+        same = settings.get_profile("default")
+        settings.register_profile(
+            "mutation", same, derandomize=True, deadline=None, database=None,
+            phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        settings.load_profile("mutation")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a failure, and what preparing a test reached."""
+        if report.failed:
+            self.failed = report.nodeid
+        if report.when == "setup":
+            self.reached_in_setup |= self.reached
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Every mutant of the group that is not known yet."""
+        if session.testsfailed:
+            raise pytest.UsageError("the tests cannot be collected")
+        items = {item.nodeid: item for item in session.items}
+        paths = {}
+        for module in self.group.modules:
+            name = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            paths[module] = str(importlib.import_module(name).__file__)
+        reach = self._reach(items, paths)
+        session.testsfailed = len(items) - len(reach)
+        for module, path in paths.items():
+            source = (self.root / module).read_text(encoding="utf-8")
+            for mutant in sample(mutants_of(source, module), self.n_mutants):
+                known = self.state.known.get(mutant.name)
+                if time.monotonic() > self.until:
+                    return True
+                if not holds(known, module, self.group.tests, self.root):
+                    by = known.get("by") if known else None
+                    tests = [
+                        (test != by, seconds, items[test])
+                        for test, (seconds, lines) in reach.items()
+                        if [module, mutant.line] in lines and test in items
+                    ]
+                    tests.sort(key=lambda t: t[:2])
+                    tree = mutated(source, mutant)
+                    self._try(mutant, module, tests, lambda t=tree, p=path: replace_code(t, p))
+        return True
+
+    def _try(
+        self, mutant: Mutant, module: str, tests: list[tuple[bool, float, pytest.Item]],
+        prepare: Callable[[], None],
+    ) -> None:  # fmt: skip
+        began = time.monotonic()
+        seconds = BASE_SECONDS + 5 * sum(test[1] for test in tests)
+        result, by = "survived", None
+        if tests:
+            said = self._forked([test[2] for test in tests], prepare, int(seconds))
+            if said is None:
+                result = "ended"  # by its limits, or by a crash: seen as well as a failure
+            elif said["failed"]:
+                result, by = "caught", said["failed"]
+        text = (self.root / module).read_text(encoding="utf-8")
+        of_tests = (
+            test_sha(self.root / by.split("::")[0], by)
+            if by
+            else files_sha(self.group.tests, self.root)
+        )
+        self.state.add(
+            {"name": mutant.name, "result": result, "by": by, "n_tests": len(tests),
+             "module": sha(text), "tests": of_tests, "line": mutant.line}
+        )  # fmt: skip
+        self.tell(f"{result:<9}{time.monotonic() - began:5.1f} s  {mutant.name}")
+
+    def _reach(self, items: dict[str, pytest.Item], paths: dict[str, str]) -> dict[str, Any]:
+        """What each test takes and reaches: its seconds, and [module, line] in a list."""
+        reach: dict[str, Any] = {}
+        sources = files_sha(self.group.modules, self.root)
+        for file in self.group.tests:
+            name = f"reach of {file} in {' '.join(self.group.modules)}"
+            key = sha(sources + files_sha([file], self.root))
+            record = self.state.known.get(name)
+            if record is None or record["key"] != key:
+                mine = [item for test, item in items.items() if test.split("::")[0] == file]
+                said = self._forked(mine, lambda: self._trace(paths), 3600, stop=False)
+                if said is None:
+                    raise pytest.UsageError(f"{file} ends pytest, without any mutant")
+                record = {"name": name, "key": key, "reach": said["reach"]}
+                for test in [item.nodeid for item in mine if item.nodeid not in said["reach"]]:
+                    self.tell(f"fails without a mutant, so it can catch none: {test}")
+                    record["key"] = "to be measured again"
+                self.state.add(record)
+            reach |= record["reach"]
+        return reach
+
+    def _trace(self, paths: dict[str, str]) -> None:
+        builtins.__reached__ = lambda *place: self.reached.add(place)  # type: ignore[attr-defined]
+        for module, path in paths.items():
+            source = (self.root / module).read_text(encoding="utf-8")
+            replace_code(traced(source, module), path)
+
+    def _forked(
+        self, tests: list[pytest.Item], prepare: Callable[[], None], seconds: int, *,
+        stop: bool = True,
+    ) -> dict[str, Any] | None:  # fmt: skip
+        """What a process of its own says of the tests; None if it was ended."""
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "said.json"
+            process = os.fork()
+            if process == 0:
+                try:
+                    os.setpgid(0, 0)
+                    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                    signal.alarm(30 * seconds)
+                    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+                    resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
+                    prepare()
+                    place.write_text(json.dumps(self._ran(tests, stop)), encoding="utf-8")
+                    os._exit(0)  # nothing of the parent's is closed or flushed here
+                finally:
+                    traceback.print_exc()
+                    os._exit(OWN_FAULT)
+            code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process, signal.SIGKILL)  # what its tests left running
+            if code == OWN_FAULT:
+                raise RuntimeError("a mutant could not be tried: see .mutation/pytest.log")
+            return json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
+
+    def _ran(self, tests: list[pytest.Item], stop: bool) -> dict[str, Any]:
+        reach: dict[str, tuple[float, list[tuple[str, int]]]] = {}
+        for test, following in zip(tests, [*tests[1:], None], strict=True):
+            self.failed, self.reached = None, set()
+            began = time.process_time()
+            test.config.hook.pytest_runtest_protocol(item=test, nextitem=following)
+            if self.failed and stop:
+                return {"failed": self.failed}
+            if not self.failed:  # one that fails without a mutant can catch none
+                reach[test.nodeid] = (time.process_time() - began, list(self.reached))
+        for test_id, (seconds, lines) in reach.items():
+            reach[test_id] = (seconds, sorted({*lines, *self.reached_in_setup}))
+        return {"failed": None, "reach": reach if not stop else {}}
+
+
+def run_group(
+    root: Path, group: Group, n_mutants: int, state: State, until: float,
+    tell: Callable[[str], None],
+) -> int:  # fmt: skip
+    """Try one group in a process of its own; returns its exit code."""
+    process = os.fork()
+    if process:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    try:
+        log = os.open(state.path.parent / "pytest.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        with tempfile.TemporaryDirectory() as folder:
+            trial = Trial(root, group, n_mutants, state, until, tell)
+            options = ["-q", "-p", "no:cacheprovider", "--capture=sys", "-m", "not slow"]
+            options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is warm
+            options += [f"--rootdir={root}", f"--basetemp={folder}/pytest", *group.tests]
+            code = int(pytest.main(options, plugins=[trial]))
+        sys.stdout.flush()
+        os._exit(code)
+    finally:
+        traceback.print_exc()
+        os._exit(OWN_FAULT)
