@@ -6,6 +6,7 @@ import bz2
 import gzip
 import time
 import tracemalloc
+import zipfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -226,3 +227,18 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
         read(tmp_path / "no-such")
     with pytest.raises(SourceError, match="cannot be read"):
         read(tmp_path)
+
+
+def test_exactly_the_limit_whose_end_is_in_the_next_block(tmp_path: Path) -> None:
+    limit = BLOCK_BYTES - 4
+    path = write(tmp_path, b"\xef\xbb\xbf" + b"x" * limit + b"\r\nnext\n")
+    assert read(path, max_line_bytes=limit)[0] == [b"x" * limit, b"next"]
+    assert read(path, "skip", max_line_bytes=limit - 1)[0] == [b"next"]
+
+
+def test_a_member_that_an_archive_lacks_is_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("in/x.tsv", "a\nb\n")
+    assert read(tmp_path / "a.zip/in/x.tsv")[0] == [b"a", b"b"]
+    with pytest.raises(SourceError, match=r"a\.zip has no member 'x\.tsv'; give one that it holds"):
+        read(tmp_path / "a.zip/x.tsv")

@@ -114,9 +114,9 @@ def test_random_is_uniform() -> None:
 
 def test_wrong_arguments(small_graph: KnowledgeGraph) -> None:
     generator = np.random.default_rng(0)
-    for wrong in (-1, small_graph.n_entities):
+    for wrong in ([-1], [small_graph.n_entities], [0, small_graph.n_entities], [-1, 0]):
         with pytest.raises(IndexError, match="outside"):
-            neighbours(small_graph, np.array([wrong]), 1, policy="file", generator=generator)
+            neighbours(small_graph, np.array(wrong), 1, policy="file", generator=generator)
     policy = by_relevance(entity_scores=np.zeros(3))
     with pytest.raises(ValueError, match=r"\(3,\) for 10 nodes"):
         neighbours(small_graph, np.array([1]), 1, policy=policy, generator=generator)
@@ -162,3 +162,25 @@ def test_relevance_prefers_what_the_text_mentions() -> None:
         facts = graph.outgoing(ids("a"))
         order = policy(graph, facts, draws)
         assert [graph.entities.name(int(facts[i, 2])) for i in order] == list(expected)
+
+
+def test_entities_without_triples_have_none(small_graph: KnowledgeGraph) -> None:
+    """The last one of a batch too."""
+    alone, paris = (small_graph.entities.id(name) for name in ("Q830149", "Q90"))
+    for entities in ([alone], [paris, alone], [alone, paris, alone, alone]):
+        rows, offsets = neighbours(
+            small_graph, np.array(entities, np.int32), 2,
+            policy="file", generator=np.random.default_rng(0),
+        )  # fmt: skip
+        assert np.diff(offsets).tolist() == [2 * (entity == paris) for entity in entities]
+        assert len(rows) == offsets[-1]
+
+
+@pytest.mark.parametrize("mentioned", [["Q90"], ["Q830149"], ["Q90", "Q90", "Q2"]])
+def test_where_the_walker_ends_sums_to_one(
+    small_graph: KnowledgeGraph, mentioned: list[str]
+) -> None:
+    ids = np.array([small_graph.entities.id(name) for name in mentioned], np.int32)
+    rank = personal_page_rank(small_graph, ids)
+    assert rank.sum() == pytest.approx(1)
+    assert rank[ids].min() > 0.15 / len(ids)

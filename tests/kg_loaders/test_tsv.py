@@ -92,3 +92,43 @@ def test_description_beside_label(tmp_path: Path) -> None:
         ("b", TextKind.DESCRIPTION, "only described", True),
     ]  # fmt: skip
     assert report.n_further == 1
+
+
+def test_counts_end_where_31_bits_do(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(f"a\tx\t{2**31 - 1}\na\ty\t{2**31}\n")
+    report = DamageReport(policy=DamagePolicy.SKIP)
+    (text,) = read_texts(tmp_path / "x", report, columns=("alias", "count"))
+    assert (text.value, text.frequency) == ("x", 2**31 - 1)
+    assert report.reasons == {"count is not a number from 0 to 2147483647": 1}
+
+
+def test_a_line_of_blanks_is_blank(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a\tr\tb\n  \n\n")
+    report = DamageReport()
+    assert list(read(tmp_path / "x", report)) == [Triple("a", "r", "b")]
+    assert (report.n_blank, report.reasons) == (2, {})
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("a,r", "1 fields instead of 3"),
+        ("a,r,b", "1 fields instead of 3; the line looks comma-separated: put TABs between its "
+         "columns"),
+        ("a\tr,b", "2 fields instead of 3"),
+        ("a\tr,b,c,d", "2 fields instead of 3"),
+        ("a\tr\tb\tc", "4 fields instead of 3"),
+        ("a\t\tb", "empty field"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_line(tmp_path: Path, line: str, reason: str) -> None:
+    (tmp_path / "x").write_text(f"{line}\n")
+    report = DamageReport(policy=DamagePolicy.SKIP)
+    assert list(read(tmp_path / "x", report)) == []
+    assert report.reasons == {reason: 1}
+
+
+def test_only_a_name_that_begins_with_a_byte_order_mark_needs_one(tmp_path: Path) -> None:
+    for name, expected in (("a\ufeff", "a\ufeff\tr\tb\n"), ("\ufeffa", "\ufeff\ufeffa\tr\tb\n")):
+        write(graph_from_records([Triple(name, "r", "b")]), tmp_path / "x.tsv", force=True)
+        assert (tmp_path / "x.tsv").read_text(encoding="utf-8") == expected

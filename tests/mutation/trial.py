@@ -125,6 +125,10 @@ class Trial:
     ) -> None:  # fmt: skip
         self.root, self.group, self.state, self.until = root, group, state, until
         self.n_mutants, self.tell = n_mutants, tell
+        # read once: what changes while it is tried changes no finding
+        self.sources = {m: (root / m).read_text(encoding="utf-8") for m in group.modules}
+        self.tests_sha = {file: files_sha([file], root) for file in group.tests}
+        self.all_sha = files_sha(group.tests, root)
         self.failed: str | None = None
         self.reached: set[tuple[str, int]] = set()
         self.reached_in_setup: set[tuple[str, int]] = set()
@@ -158,7 +162,7 @@ class Trial:
         reach = self._reach(items, paths)
         session.testsfailed = len(items) - len(reach)
         for module, path in paths.items():
-            source = (self.root / module).read_text(encoding="utf-8")
+            source = self.sources[module]
             for mutant in sample(mutants_of(source, module), self.n_mutants):
                 known = self.state.known.get(mutant.name)
                 if time.monotonic() > self.until:
@@ -188,25 +192,20 @@ class Trial:
                 result = "ended"  # by its limits, or by a crash: seen as well as a failure
             elif said["failed"]:
                 result, by = "caught", said["failed"]
-        text = (self.root / module).read_text(encoding="utf-8")
-        of_tests = (
-            test_sha(self.root / by.split("::")[0], by)
-            if by
-            else files_sha(self.group.tests, self.root)
-        )
+        of_tests = test_sha(self.root / by.split("::")[0], by) if by else self.all_sha
         self.state.add(
             {"name": mutant.name, "result": result, "by": by, "n_tests": len(tests),
-             "module": sha(text), "tests": of_tests, "line": mutant.line}
+             "module": sha(self.sources[module]), "tests": of_tests, "line": mutant.line}
         )  # fmt: skip
         self.tell(f"{result:<9}{time.monotonic() - began:5.1f} s  {mutant.name}")
 
     def _reach(self, items: dict[str, pytest.Item], paths: dict[str, str]) -> dict[str, Any]:
         """What each test takes and reaches: its seconds, and [module, line] in a list."""
         reach: dict[str, Any] = {}
-        sources = files_sha(self.group.modules, self.root)
+        sources = sha("\n".join(self.sources.values()))
         for file in self.group.tests:
             name = f"reach of {file} in {' '.join(self.group.modules)}"
-            key = sha(sources + files_sha([file], self.root))
+            key = sha(sources + self.tests_sha[file])
             record = self.state.known.get(name)
             if record is None or record["key"] != key:
                 mine = [item for test, item in items.items() if test.split("::")[0] == file]
@@ -224,7 +223,7 @@ class Trial:
     def _trace(self, paths: dict[str, str]) -> None:
         builtins.__reached__ = lambda *place: self.reached.add(place)  # type: ignore[attr-defined]
         for module, path in paths.items():
-            source = (self.root / module).read_text(encoding="utf-8")
+            source = self.sources[module]
             replace_code(traced(source, module), path)
 
     def _forked(

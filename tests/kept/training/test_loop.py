@@ -375,3 +375,27 @@ def test_costs_are_in_the_result_and_in_every_record(tmp_path: Path) -> None:
         ).first
         is None
     )
+
+
+def test_what_a_killed_process_left_half_written_is_swept(tmp_path: Path) -> None:
+    run(tmp_path, stop_at=5)
+    leftover = tmp_path / "checkpoints/.step-00000005.half"
+    leftover.mkdir()
+    (leftover / "model.safetensors").write_bytes(b"half")
+    run(tmp_path, resume=Resume.LATEST)
+    assert not leftover.exists()
+    assert list_checkpoints(tmp_path / "checkpoints")
+
+
+def test_another_machine_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path, stop_at=5)
+    watcher, installed = Watcher(), torch.__version__
+    monkeypatch.setattr(torch, "__version__", "9.9.9")
+    train(
+        toy_model(), ToyData(), toy_config(), tmp_path, reporter=watcher, resume=Resume.LATEST,
+    )  # fmt: skip
+    (notice,) = [line for line in watcher.notices if "bitwise" in line]
+    assert notice.startswith("not bitwise the same from here: ")
+    assert "torch" in notice
+    assert installed in notice
+    assert "9.9.9" in notice
