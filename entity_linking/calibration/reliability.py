@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from entity_linking.errors import ScoreError
 from kg_loaders.writing import whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Equal = Literal["width", "mass"]
 N_BINS = 15
@@ -193,6 +194,9 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
 
 def figure_of(shown: Mapping[str, Reliability], title: str) -> Figure:
     """A column each: accuracy by confidence above, numbers of answers beneath, equal axes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: who measures draws nothing
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(4.6 * len(shown), 5.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(

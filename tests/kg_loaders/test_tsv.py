@@ -109,12 +109,14 @@ def test_a_line_of_blanks_is_blank(tmp_path: Path) -> None:
     assert (report.n_blank, report.reasons) == (2, {})
 
 
+COMMAS = "; the line looks comma-separated: put TABs between its columns"
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
         ("a,r", "1 fields instead of 3"),
-        ("a,r,b", "1 fields instead of 3; the line looks comma-separated: put TABs between its "
-         "columns"),
+        ("a,r,b", f"1 fields instead of 3{COMMAS}"),
         ("a\tr,b", "2 fields instead of 3"),
         ("a\tr,b,c,d", "2 fields instead of 3"),
         ("a\tr\tb\tc", "4 fields instead of 3"),

@@ -50,6 +50,14 @@ class Mutant:
     change: int
 
 
+def shown(node: ast.AST) -> str:
+    """The source of a node."""
+    try:
+        return ast.unparse(node)
+    except ValueError:  # before Python 3.12 it cannot write every string within a string
+        return ast.dump(node)
+
+
 def mutants_of(source: str, path: str) -> list[Mutant]:
     """Every mutant of a module, in the order of its source."""
     found, seen = [], Counter[str]()
@@ -137,35 +145,35 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         yield from _changed_statements(node)
     elif isinstance(node, ast.expr):
         for new in _changed_expressions(node):
-            yield f"{ast.unparse(node)} → {ast.unparse(new)}", new
+            yield f"{shown(node)} → {shown(new)}", new
         if isinstance(node, ast.Call):
             for i, keyword in enumerate(node.keywords):
                 if keyword.arg not in (None, "strict"):
                     rest = node.keywords[:i] + node.keywords[i + 1 :]
-                    told = f"{ast.unparse(node.func)}(… {ast.unparse(keyword)}) → dropped"
+                    told = f"{shown(node.func)}(… {shown(keyword)}) → dropped"
                     yield told, ast.Call(node.func, node.args, rest)
     elif isinstance(node, ast.comprehension):
         for i, test in enumerate(node.ifs):
             rest_ifs = node.ifs[:i] + node.ifs[i + 1 :]
             new = ast.comprehension(node.target, node.iter, rest_ifs, node.is_async)
-            yield f"for … if {ast.unparse(test)} → no filter", new
+            yield f"for … if {shown(test)} → no filter", new
 
 
 def _changed_statements(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
     if isinstance(node, ast.Raise) or (
         isinstance(node, ast.Expr) and isinstance(node.value, (ast.Call, ast.Yield))
     ):
-        yield f"{ast.unparse(node)[:90]} → pass", ast.Pass()
+        yield f"{shown(node)[:90]} → pass", ast.Pass()
     elif isinstance(node, ast.Continue):
         yield "continue → break", ast.Break()
     elif isinstance(node, ast.Break):
         yield "break → continue", ast.Continue()
     elif isinstance(node, ast.If) and not isinstance(node.body[0], (ast.Raise, ast.Continue)):
         new = ast.If(ast.Constant(False), node.body, node.orelse)
-        yield f"if {ast.unparse(node.test)} → if False", new
+        yield f"if {shown(node.test)} → if False", new
     elif isinstance(node, ast.AugAssign) and type(node.op) in OPERATIONS:
         swapped = ast.AugAssign(node.target, OPERATIONS[type(node.op)](), node.value)
-        yield f"{ast.unparse(node)} → {ast.unparse(swapped)}", swapped
+        yield f"{shown(node)} → {shown(swapped)}", swapped
 
 
 def _changed_expressions(node: ast.expr) -> Iterator[ast.expr]:

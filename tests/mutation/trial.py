@@ -30,7 +30,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.mutation.mutants import Mutant, mutants_of, mutated, sample, traced
+from tests.mutation.mutants import Mutant, mutants_of, mutated, sample, shown, traced
 from tests.mutation.targets import Group
 
 BASE_SECONDS = 5  # of processor time, beside five times what the tests take
@@ -47,7 +47,7 @@ def test_sha(path: Path, test: str) -> str:
     """The hash of a test with all that stands beside the other tests of its file."""
     name = test.split("::")[1].split("[")[0]
     kept = [
-        ast.unparse(node)
+        shown(node)
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if not getattr(node, "name", "").startswith("test_") or getattr(node, "name", "") == name
     ]
