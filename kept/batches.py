@@ -2,7 +2,7 @@
 
 Ids in `node_ids`: word-piece ids for words; for entities and relations the *row* of the model's
 table: `UNKNOWN_ROW`, `PAD_ROW`, `MASK_ROW`, then graph id + `N_SPECIAL_ROWS`. K-BERT spells both
-out: there they are word pieces, too.
+out: there they are word pieces, too. Nodes of kind `PIECE` always are.
 
 Axis legend: batch, node, mention, candidate, target (mentions that a task asks about), sampled.
 """
@@ -25,6 +25,8 @@ from kept.errors import BatchError
 UNKNOWN_ROW, PAD_ROW, MASK_ROW, N_SPECIAL_ROWS = 0, 1, 2, 3
 IGNORE = -100
 N_KINDS = 3
+PIECE = 3
+"""The kind of an injected word piece, which is no word of the text: batches alone have it."""
 
 Layout = Literal["joined", "grouped"]
 _NODE_FIELDS = (

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
+from kept.encoders.ebert import EBERT
 from kept.encoders.ernie import ERNIE
 from kept.encoders.kadapter import KAdapter
 from kept.encoders.kbert import KBERT
@@ -23,6 +24,7 @@ from kept.errors import ConfigError
 from kept.graphs.views import (
     WORDS_ONLY,
     CoLAKEView,
+    EBERTView,
     ERNIEView,
     KBERTView,
     KnowBERTView,
@@ -33,6 +35,7 @@ from kept.graphs.views import (
 from kept.suggestions import no_such
 
 Reads = Literal["links", "pairs", "texts"]
+Injects = Literal["nothing", "beside", "between"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +48,10 @@ class Method:
     `needs_training` is False where a host with the method around it is of use as it is. `reads`
     says where knowledge comes in, for controls to take it away there: by the links of a text; by
     the relation between two linked mentions ("pairs"); or by texts of entities, without any link.
+    `reads_facts` is False where neither vectors nor views need a triple. `injects` says where nodes
+    or slots of entities stand in the host's input: none do, but what is between its layers may
+    know them; beside the words, whose positions stay; or between them.
+    `unreleased` is why there is no checkpoint to convert, for a method without a converter.
     """
 
     paper: str
@@ -56,6 +63,9 @@ class Method:
     on_trees: Mapping[str, Any] = field(default_factory=dict)
     needs_training: bool = True
     reads: Reads = "links"
+    reads_facts: bool = True
+    injects: Injects = "beside"
+    unreleased: str = ""
 
 
 BASELINE = "none"
@@ -68,6 +78,8 @@ METHODS: dict[str, Method] = {
         builder=WORDS_ONLY,
         objectives={"mlm": {}},
         needs_training=False,
+        injects="nothing",
+        unreleased="the host alone: it adds no weights, so there is nothing to convert",
     ),
     "ernie": Method(
         paper="ERNIE (Zhang et al., ACL 2019)",
@@ -82,6 +94,7 @@ METHODS: dict[str, Method] = {
         view=KnowBERTView,
         builder=WORDS_ONLY,
         objectives={"mlm": {}, "el": {}},
+        injects="nothing",
     ),
     "kbert": Method(
         paper="K-BERT (Liu et al., AAAI 2020)",
@@ -98,6 +111,7 @@ METHODS: dict[str, Method] = {
         builder=WORDS_ONLY,
         objectives={"mlm": {}, "ke": {}},
         reads="texts",
+        injects="nothing",
     ),
     "colake": Method(
         paper="CoLAKE (Sun et al., COLING 2020)",
@@ -114,6 +128,18 @@ METHODS: dict[str, Method] = {
         objectives={"relation_pairs": {}},
         on_trees={"adapters": {"linguistic": {}}},
         reads="pairs",
+        injects="nothing",
+    ),
+    "ebert": Method(
+        paper="E-BERT (Poerner et al., Findings of EMNLP 2020)",
+        encoder=EBERT,
+        view=EBERTView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}},
+        needs_training=False,
+        reads_facts=False,
+        injects="between",
+        unreleased="nothing is trained: vectors are mapped when the encoder is made",
     ),
 }
 

@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -21,9 +24,10 @@ from transformers import (
 
 from kept import hosts
 from kept.adapters.inside import PLACES, freeze_around, is_inside, put_inside
-from kept.batches import KnowledgeBatch
+from kept.batches import PAD_ROW, KnowledgeBatch
 from kept.encoders import keep_weights
-from kept.errors import CheckpointError, ConfigError
+from kept.errors import BatchError, CheckpointError, ConfigError
+from kept.graphs.graph import NodeKind
 from kept.model_files import readable, require_finite, seal_model, verify_model
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
@@ -201,6 +205,32 @@ class KnowledgeEncoder(KnowledgeModel):
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """States of every node; padded nodes have states that mean nothing."""
         raise NotImplementedError  # abstract: each paper file has its own
+
+    @staticmethod
+    def node_vectors(
+        batch: KnowledgeBatch, tables: Mapping[int, nn.Embedding]
+    ) -> Float[Tensor, "batch node embedding"]:
+        """Each node's row of the table of its kind; raises `BatchError` for one without a row."""
+        checks = not torch.compiler.is_compiling()
+        if checks and (other := set(batch.node_kinds.unique().tolist()) - tables.keys()):
+            raise BatchError(
+                f"this method reads no nodes of kind {min(other)}; make the batch with its own view"
+            )
+        vectors = None
+        for kind, table in tables.items():
+            chosen = batch.node_kinds == kind
+            rows = batch.node_ids.where(chosen, PAD_ROW)
+            if checks and int(rows.max()) >= table.num_embeddings:
+                name = NodeKind(kind).name.lower() if kind < len(NodeKind) else "piece"
+                raise BatchError(
+                    f"{name} row {int(rows.max())} is beyond the table of "
+                    f"{table.num_embeddings} rows; the batch was made with another graph or "
+                    "tokenizer"
+                )
+            found = table(rows)
+            vectors = found if vectors is None else found.where(chosen[..., None], vectors)
+        assert vectors is not None
+        return vectors
 
     @property
     def groups(self) -> tuple[str, ...]:

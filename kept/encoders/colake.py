@@ -19,7 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
-from kept.errors import BatchError, ConfigError
+from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
 from kept.outputs import KnowledgeOutput
 from kept.vectors import LABELS_AT_ONCE, mean_pieces
@@ -116,22 +116,10 @@ class CoLAKE(KnowledgeEncoder):
         offset = self.config.position_offset
         return hosts.own_position_offset(self.host) if offset is None else int(offset)
 
-    def node_vectors(self, batch: KnowledgeBatch) -> Float[Tensor, "batch node embedding"]:
+    def vectors_of(self, batch: KnowledgeBatch) -> Float[Tensor, "batch node embedding"]:
         """Each node's row of the table of its kind; raises `BatchError` for a row beyond it."""
-        vectors = None
         tables = (hosts.word_table(self.host), self.entity_embeddings, self.relation_embeddings)
-        for kind, table in zip(NodeKind, tables, strict=True):
-            chosen = batch.node_kinds == kind.value
-            rows = batch.node_ids.where(chosen, PAD_ROW)
-            if not torch.compiler.is_compiling() and int(rows.max()) >= table.num_embeddings:
-                raise BatchError(
-                    f"{kind.name.lower()} row {int(rows.max())} is beyond the table of "
-                    f"{table.num_embeddings} rows; the batch was made with another graph or "
-                    "tokenizer"
-                )
-            found = table(rows)
-            vectors = found if vectors is None else found.where(chosen[..., None], vectors)
-        assert vectors is not None
+        vectors = self.node_vectors(batch, dict(zip(map(int, NodeKind), tables, strict=True)))
         if self.config.kind_table == "added":
             vectors = vectors + self.kind_embeddings(batch.node_kinds)
         return vectors
@@ -141,7 +129,7 @@ class CoLAKE(KnowledgeEncoder):
         own_kinds = self.config.kind_table == "host"
         hidden = hosts.embed(
             self.host,
-            self.node_vectors(batch),
+            self.vectors_of(batch),
             batch.positions + self.position_offset,
             batch.node_kinds if own_kinds else batch.segment_ids,
         )

@@ -130,7 +130,9 @@ def assemble(
     if trained is None:
         for name, data in {"train": train, **run.asked}.items():
             maker.require_read(name, clean[name], data)
-    is_free = is_pretrained_control or (train.view.reads_graph and not config.model)
+    changes = chosen.reads_facts or config.knowledge != "shuffled"  # names and links stay
+    is_new = train.view.reads_graph and not config.model and changes
+    is_free = is_pretrained_control or is_new
     is_free = is_free or (is_untrained and config.knowledge == "off")
     if config.knowledge != "true" and not is_free:
         view = view_for(chosen, clear, tokenizer, options)
@@ -213,7 +215,9 @@ class _Maker:
             return
         data = self.data(clean, None) if config.link_errors.share else made
         brought = config.model or made_beforehand(config.options)
-        data.require_read(name, is_linked=config.link, needs_facts=not brought)
+        data.require_read(
+            name, is_linked=config.link, needs_facts=self.method.reads_facts and not brought
+        )
 
     def spoilt(
         self, clean: Mapping[str, Sequence[TaskExample]]

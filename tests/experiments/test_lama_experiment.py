@@ -26,6 +26,8 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "lama" / "trex.yaml"
+LATER = {"ebert"}
+"""Methods that were added after this study was planned."""
 
 
 @pytest.fixture
@@ -61,8 +63,8 @@ def study(tmp_path: Path) -> Study:
 
 def test_the_committed_configuration_loads() -> None:
     study = Study.model_validate(yaml.safe_load(CONFIG.read_text()))
-    assert len(study.rows) == 2 + 2 * (len(METHODS) - 1)
-    assert {row.method for row in study.rows} == {HOST, *METHODS}
+    assert len(study.rows) == 2 + 2 * (len(METHODS) - 1 - len(LATER))
+    assert {row.method for row in study.rows} == {HOST, *METHODS} - LATER
     configs = [study.training_of(row) for row in study.rows[1:]]
     assert all(config == configs[0] for config in configs)
     assert study.training_of(study.rows[0]).seed != configs[0].seed

@@ -28,6 +28,8 @@ from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
 
 PLAN = Path(__file__).parents[2] / "experiments" / "pretraining" / "trex.yaml"
+LATER = {"ebert"}
+"""Methods that were added after this study was planned."""
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def study(tmp_path: Path) -> Study:
 def test_the_committed_configuration_loads() -> None:
     study = Study.model_validate(yaml.safe_load(PLAN.read_text()))
     assert study.cpu_minutes == 20
-    assert study.names == [name for name in METHODS if name != "none"]
+    assert study.names == [name for name in METHODS if name not in ("none", *LATER)]
     for name in study.names:
         config = study.training_of(name, 1.5)
         assert (config.budget_cpu_minutes, config.threads, config.seed) == (1.5, 1, study.seed)

@@ -30,8 +30,8 @@ from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
 
-UNRELEASED = {"none": "the host alone: it adds no weights, so there is nothing to convert"}
-"""Methods without a released checkpoint, and why."""
+UNRELEASED = {name for name, line in METHODS.items() if line.unreleased}
+"""Methods without a released checkpoint; their lines say why."""
 
 METHODS_TO_CONVERT = list(CONVERTERS)
 
@@ -53,8 +53,8 @@ def release(method: str, small_graph: KnowledgeGraph, tmp_path: Path) -> Release
 
 # ---- the table ------------------------------------------------------------------------------
 def test_every_method_has_a_converter_or_no_release() -> None:
-    assert set(METHODS) == set(CONVERTERS) | set(UNRELEASED)
-    assert not set(CONVERTERS) & set(UNRELEASED)
+    assert set(METHODS) == set(CONVERTERS) | UNRELEASED
+    assert not set(CONVERTERS) & UNRELEASED
     assert list(RELEASES) == list(CONVERTERS)
 
 

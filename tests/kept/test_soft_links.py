@@ -19,7 +19,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import NodeKind
-from kept.graphs.views import WORDS_ONLY
+from kept.graphs.views import WORDS_ONLY, WordsView
 from kept.graphs.views.knowbert import KnowBERTView
 from kept.graphs.views.linked_words import LinkedWordsView
 from kept.methods import METHODS
@@ -32,8 +32,10 @@ from kept.outputs import KnowledgeOutput
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 
-INJECTING = ("ernie", "kbert", "colake")
-LINKLESS = {"none", "kepler"}
+INJECTING = [name for name, line in METHODS.items() if line.injects == "beside"]
+MOVING = {name for name, line in METHODS.items() if line.injects == "between"}
+"""Where a link moves the words behind it, one without confidence is not as if it were none."""
+LINKLESS = {name for name, line in METHODS.items() if line.view is WordsView}
 UNSURE = 1e-30
 
 
@@ -99,7 +101,8 @@ def test_every_method_that_reads_links_can_weigh_them(
         if name not in LINKLESS:
             view = method.view.of(small_graph, tokenizer, weigh_links=True)
             assert view.fingerprint != method.view.of(small_graph, tokenizer).fingerprint
-    assert set(METHODS) - LINKLESS == {*INJECTING, "knowbert", "kadapter"}
+    assert INJECTING == ["ernie", "kbert", "colake"]
+    assert set(METHODS) - LINKLESS == {*INJECTING, *MOVING, "knowbert", "kadapter"}
 
 
 def test_sure_links_change_nothing(world: World, texts: list[LinkedText]) -> None:

@@ -2,6 +2,7 @@
 
 from kept.graphs.views.base import View, words_of
 from kept.graphs.views.colake import CoLAKEView, adjacency, colake_batch, colake_view, is_anchor
+from kept.graphs.views.ebert import EBERTView
 from kept.graphs.views.ernie import ERNIEView
 from kept.graphs.views.kbert import KBERTView
 from kept.graphs.views.knowbert import KnowBERTView
@@ -11,6 +12,7 @@ from kept.graphs.views.words import WORDS_ONLY, WordsView
 __all__ = [
     "WORDS_ONLY",
     "CoLAKEView",
+    "EBERTView",
     "ERNIEView",
     "KBERTView",
     "KnowBERTView",

@@ -31,7 +31,7 @@ from kept.probing.templates import Template
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 
-READS = {"ernie", "knowbert", "kbert", "colake"}
+READS = {name for name, line in METHODS.items() if line.view.reads_graph}
 TEMPLATES = {"P17": [Template("P17", "the old [X] of [Y] .")]}
 
 

@@ -1,0 +1,177 @@
+"""E-BERT: entity vectors mapped into the space of a host's word pieces, read as if they were words.
+
+Poerner, Waltinger and Schütze 2020, "E-BERT: Efficient-Yet-Effective Entity Embeddings for BERT"
+(Findings of EMNLP), section 3. Nothing is trained: the map is fitted by least squares on the words
+that both vocabularies hold, and the host stays what it was.
+
+Axis legend: batch, node, width (of the host), embedding (of its word table), word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from kept import hosts
+from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch
+from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
+from kept.errors import BatchError, CheckpointError, ConfigError
+from kept.graphs.graph import NodeKind
+from kept.layers.vector_map import least_squares_map, orthogonal_map
+from kept.outputs import KnowledgeOutput
+from kept.vectors import EntityVectors, LabelVectors, Wikipedia2VecFile
+from kg_loaders import KnowledgeGraph
+
+WORD_STARTS = ("\u0120", "\u2581")
+"""What byte-level and unigram vocabularies write before a piece that starts a word."""
+MAPPINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "linear": least_squares_map,
+    "orthogonal": orthogonal_map,
+}
+
+
+class EBERTConfig(KnowledgeConfig):
+    """Sizes and hashes alone: the encoder has no setting of its own."""
+
+    model_type = "kept-ebert"
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+
+
+class EBERT(KnowledgeEncoder):
+    """The encoder: a frozen table of entities beside the host's word pieces.
+
+    A row of zeros is an entity without a vector. Where we differ from the released code: what is no
+    entity goes through the host's own word table, which is trained with the host (there a frozen
+    copy is read).
+    """
+
+    config_class = EBERTConfig
+
+    def __init__(self, config: EBERTConfig, *, host: PreTrainedModel | None = None) -> None:
+        super().__init__(config, host=host)
+        width = hosts.word_table(self.host).embedding_dim
+        self.entity_vectors = nn.Embedding(config.n_entities + N_SPECIAL_ROWS, width)
+        self.post_init()
+        self.freeze()
+
+    @classmethod
+    def for_graph(
+        cls,
+        host: PreTrainedModel,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        seed: int,
+        vectors_from: str | Path | None = None,
+        mapping: str = "linear",
+        **options: Any,
+    ) -> EBERT:
+        """A new encoder whose entity vectors are those of a file, mapped into the host's space.
+
+        `vectors_from` is a text file of Wikipedia2Vec; give it to the view, too, so that entities
+        without a vector stay out of the text. Without it an entity is the mean of its label's word
+        pieces, which needs no map. `mapping` "linear" is the paper's, "orthogonal" keeps lengths
+        and angles. Raises `CheckpointError` for a file that shares no word with the host, or no
+        page with the graph.
+        """
+        model = cls.from_host(host, graph, **options)
+        words = hosts.word_table(host).weight.detach()
+        if vectors_from is None:
+            model.set_vectors(LabelVectors(words, tokenizer)(graph))
+            return model
+        file = Wikipedia2VecFile(Path(vectors_from))
+        found = file(graph)
+        if graph.n_entities and not bool(found.known.any()):
+            raise CheckpointError(
+                f"{file.path} has a page for none of the graph's {graph.n_entities} entities; its "
+                "pages must be named like their identifiers or labels"
+            )
+        mapped = found.vectors @ fit_to_words(file, words, tokenizer, mapping).cpu()
+        model.set_vectors(EntityVectors(mapped, found.known))
+        return model
+
+    def beside(self, name: str) -> str:
+        """The table is an embedding."""
+        return EMBEDDINGS
+
+    def freeze(self) -> None:
+        """Entity vectors are inputs: they are never trained."""
+        super().freeze()
+        self.entity_vectors.requires_grad_(False)
+
+    @torch.no_grad()
+    def set_vectors(self, found: EntityVectors) -> None:
+        """Take over the vectors of the graph's entities, in the host's space; special rows: 0."""
+        table = self.entity_vectors.weight
+        table[:N_SPECIAL_ROWS] = 0
+        table[N_SPECIAL_ROWS:] = (found.vectors * found.known[:, None]).to(table)
+
+    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
+        """States of every node; raises `BatchError` for an entity without a vector."""
+        words = hosts.word_table(self.host)
+        tables = {
+            int(NodeKind.WORD): words,
+            int(NodeKind.ENTITY): self.entity_vectors,
+            PIECE: words,
+        }
+        vectors = self.node_vectors(batch, tables)
+        is_entity = (batch.node_kinds == NodeKind.ENTITY) & batch.node_mask
+        if not torch.compiler.is_compiling():
+            silent = batch.node_ids[is_entity][(vectors[is_entity] == 0).all(-1)]
+            if len(silent):
+                raise BatchError(
+                    f"entity row {int(silent[0])} has no vector; give the view the same "
+                    "vectors_from as the encoder, so that such entities stay out of the text"
+                )
+        positions = batch.positions + hosts.own_position_offset(self.host)
+        hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
+        states = hosts.run(
+            self.host, hidden, batch.visible_mask, batch.node_mask, batch.node_weights
+        )
+        return KnowledgeOutput(
+            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
+        )
+
+
+def fit_to_words(
+    file: Wikipedia2VecFile,
+    words: Float[Tensor, "word embedding"],
+    tokenizer: Any,
+    mapping: str = "linear",
+) -> Float[Tensor, "source embedding"]:
+    """The map of `MAPPINGS` of the file's space into that of the word pieces `words`.
+
+    Raises `ConfigError` for another name, `CheckpointError` where the two share no word.
+    """
+    if mapping not in MAPPINGS:
+        raise ConfigError(f"mapping is {mapping!r}; use one of {', '.join(MAPPINGS)}")
+    rows = whole_words(tokenizer)
+    theirs = file.words(rows.keys())
+    if not theirs:
+        raise CheckpointError(
+            f"{file.path} and the host's word pieces share no word, so there is nothing to fit the "
+            "map on; give a file whose words are spelled (and cased) as the host's"
+        )
+    shared = sorted(theirs)
+    source = torch.stack([torch.from_numpy(theirs[word]) for word in shared])
+    target = words[[rows[word] for word in shared]].float().cpu()
+    return MAPPINGS[mapping](source, target)
+
+
+def whole_words(tokenizer: Any) -> dict[str, int]:
+    """The pieces that are words as they stand, and their rows; no special piece is one.
+
+    Where a vocabulary marks the start of a word, only marked pieces count, without their mark.
+    """
+    special = set(tokenizer.all_special_ids)
+    pieces = {piece: i for piece, i in tokenizer.get_vocab().items() if i not in special}
+    marked = {piece[1:]: i for piece, i in pieces.items() if piece.startswith(WORD_STARTS)}
+    return marked or pieces

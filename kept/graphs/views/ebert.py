@@ -1,0 +1,134 @@
+"""E-BERT's view (Poerner et al. 2020, section 3.2): an entity before its mention, or in its place.
+
+Axis legend: node, word, anchor, entity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
+
+from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch
+from kept.errors import BatchError, ConfigError
+from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
+from kept.graphs.views.base import View, weights_of, words_of
+from kept.graphs.views.colake import is_anchor
+from kept.graphs.views.insertion import Insertion, insert
+from kept.vectors import Wikipedia2VecFile
+from kg_loaders import KnowledgeGraph
+
+CONCAT, REPLACE = "concat", "replace"
+SEPARATOR = "/"
+
+
+class EBERTView(View):
+    """Words with the linked entities among them, each one node at a position of its own.
+
+    `form` "concat" writes `entity / mention`, "replace" the entity alone. `vectors_from` is the
+    file that the encoder's vectors are from, where they are from one: an entity without a vector
+    leaves its mention as it is. The "/" is a node of kind `PIECE`, so that no objective or task
+    takes it for a word of the text.
+
+    With `weigh_links` what is put before a mention weighs as much as the link is sure; an entity in
+    the place of its words keeps 1, for nothing else says what stood there. Positions run on either
+    way, so a link of weight 0 still moves the words behind it.
+    """
+
+    remedy = (
+        "none of the linked entities has a vector in view.vectors_from; give a file of vectors "
+        "whose pages are named like the graph's entities, or none, for vectors of their labels"
+    )
+
+    def __init__(
+        self,
+        separator: tuple[int, ...],
+        *,
+        form: str = CONCAT,
+        known: NDArray[np.bool_] | None = None,
+        weigh_links: bool = False,
+    ) -> None:
+        if form not in (CONCAT, REPLACE):
+            raise ConfigError(f"form is {form!r}; use {CONCAT!r} or {REPLACE!r}")
+        self.separator, self.form, self.known = separator, form, known
+        self.weigh_links = weigh_links
+
+    @classmethod
+    def of(  # type: ignore[override]
+        cls,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        form: str = CONCAT,
+        vectors_from: str | Path | None = None,
+        weigh_links: bool = False,
+    ) -> Self:
+        """Raises `CheckpointError` for a file that is not of Wikipedia2Vec."""
+        before, whole = (
+            tokenizer(text, add_special_tokens=False)["input_ids"]
+            for text in ("x", f"x {SEPARATOR}")
+        )
+        separator = tuple(int(piece) for piece in whole[len(before) :])  # as within a sentence
+        known = None
+        if vectors_from is not None:
+            known = Wikipedia2VecFile(Path(vectors_from))(graph).known.numpy()
+        return cls(separator, form=form, known=known, weigh_links=weigh_links)
+
+    @property
+    def fingerprint(self) -> str:
+        known = b"" if self.known is None else np.packbits(self.known).tobytes()
+        digest = hashlib.sha256(known).hexdigest()
+        return f"{type(self).__name__} {self.separator} {self.form} {self.weigh_links} {digest}"
+
+    def n_nodes(
+        self, n_words: NDArray[np.int64], n_links: NDArray[np.int64], n_facts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """With "concat" an entity and the pieces of "/" more for each link, with "replace" none."""
+        return n_words + (1 + len(self.separator)) * n_links if self.form == CONCAT else n_words
+
+    def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
+        """Raises `BatchError` when anchors took the place of words, or for a graph of more ids."""
+        batch, _, _ = insert(words_of(graph), self._insertions(graph)[1])
+        if self.weigh_links:
+            return batch
+        return dataclasses.replace(batch, node_weights=None)
+
+    def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
+        """Words moved by what stands before them; a word that was replaced is its entity's node."""
+        anchors, insertions = self._insertions(graph)
+        _, of_words, of_entities = insert(words_of(graph), insertions)
+        found = np.full(graph.n_nodes, -1, np.int64)
+        found[np.flatnonzero(graph.kinds == NodeKind.WORD)] = of_words
+        found[anchors] = of_entities
+        return found
+
+    def _insertions(self, graph: WordKnowledgeGraph) -> tuple[NDArray[np.int64], list[Insertion]]:
+        """The anchors that are shown, in text order, and what is shown of each."""
+        anchors = np.flatnonzero(is_anchor(graph))
+        if self.known is not None:
+            if len(anchors) and int(graph.ids[anchors].max()) >= len(self.known):
+                raise BatchError(
+                    f"entity {int(graph.ids[anchors].max())} is beyond the {len(self.known)} of "
+                    "the view's graph; make the view of the graph that built this one"
+                )
+            anchors = anchors[self.known[graph.ids[anchors]]]
+        edges = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY]
+        spans = [edges[edges[:, 1] == anchor, 0] for anchor in anchors]
+        order = np.argsort([int(words.min()) for words in spans], kind="stable").astype(np.int64)
+        weights = weights_of(graph)
+        found = []
+        for i in order.tolist():
+            start, stop = int(spans[i].min()), int(spans[i].max()) + 1
+            entity = int(graph.ids[anchors[i]]) + N_SPECIAL_ROWS
+            if self.form == REPLACE:
+                found.append(Insertion(start, stop, (entity,), (int(NodeKind.ENTITY),)))
+                continue
+            kinds = (int(NodeKind.ENTITY), *[PIECE] * len(self.separator))
+            sure = float(weights[anchors[i]])
+            found.append(Insertion(start, start, (entity, *self.separator), kinds, sure))
+        return anchors[order], found

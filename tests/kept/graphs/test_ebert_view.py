@@ -1,0 +1,162 @@
+"""E-BERT's view: what stands before a mention or in its place, and where its words went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_hosts import tiny_host
+
+from entity_linking.mentions import LinkedText
+from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch
+from kept.encoders.colake import CoLAKE
+from kept.encoders.ebert import EBERT, whole_words
+from kept.errors import BatchError, CheckpointError, ConfigError
+from kept.graphs.builder import BuilderConfig, build_many
+from kept.graphs.graph import NodeKind, WordKnowledgeGraph
+from kept.graphs.places import target_spans
+from kept.graphs.views import EBERTView, words_of
+from kept.methods import METHODS
+from kg_loaders import KnowledgeGraph
+
+PLAIN = BuilderConfig(max_words=40, max_nodes=90, **METHODS["ebert"].builder)
+
+
+@pytest.fixture
+def graphs(
+    linked: list[LinkedText], small_graph: KnowledgeGraph, tokenizer: Any
+) -> list[WordKnowledgeGraph]:
+    texts = [text for text in linked if len(text.links) > 1][:6]
+    return build_many(texts, tokenizer, small_graph, seed=0, config=PLAIN)
+
+
+def by_loop(
+    graph: WordKnowledgeGraph, separator: tuple[int, ...], form: str, known: set[int]
+) -> tuple[list[int], list[int], list[float]]:
+    """Ids, kinds and weights, word by word, by the characters that links cover."""
+    anchors = {}
+    for node in range(graph.n_nodes):
+        if graph.kinds[node] == NodeKind.ENTITY and int(graph.ids[node]) in known:
+            link = graph.links[int(graph.origins[node, 0])]
+            anchors[link.mention] = (int(graph.ids[node]) + N_SPECIAL_ROWS, link.confidence)
+    ids, kinds, weights, opened = [], [], [], set()
+    for node in np.flatnonzero(graph.kinds == NodeKind.WORD).tolist():
+        start, end = graph.spans[node].tolist()
+        inside = [m for m in anchors if start >= 0 and start < m.end and end > m.start]
+        for mention in set(inside) - opened:
+            row, sure = anchors[mention]
+            opened.add(mention)
+            pieces = separator if form == "concat" else ()
+            ids += [row, *pieces]
+            kinds += [1, *[PIECE] * len(pieces)]
+            weights += [sure if form == "concat" else 1.0] * (1 + len(pieces))
+        if not inside or form == "concat":
+            ids.append(int(graph.ids[node]))
+            kinds.append(0)
+            weights.append(1.0)
+    return ids, kinds, weights
+
+
+@pytest.mark.parametrize("form", ["concat", "replace"])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_it_is_what_a_loop_writes(
+    form: str,
+    share: float,
+    graphs: list[WordKnowledgeGraph],
+    small_graph: KnowledgeGraph,
+    tokenizer: Any,
+) -> None:
+    separator = tuple(tokenizer("/", add_special_tokens=False)["input_ids"])
+    known = np.arange(small_graph.n_entities) < share * small_graph.n_entities
+    view = EBERTView(separator, form=form, known=known, weigh_links=True)
+    for graph in graphs:
+        batch = view(graph)
+        ids, kinds, weights = by_loop(graph, separator, form, set(np.flatnonzero(known).tolist()))
+        assert batch.node_ids[0].tolist() == ids
+        assert batch.node_kinds[0].tolist() == kinds
+        assert batch.node_weights is not None
+        assert batch.node_weights[0].tolist() == pytest.approx(weights)
+        assert batch.positions[0].tolist() == list(range(len(ids)))
+        assert batch.visible_mask.all()
+        n_links = int((graph.kinds == NodeKind.ENTITY).sum())
+        n_words = graph.n_nodes - n_links
+        bound = view.n_nodes(*(np.array([n]) for n in (n_words, n_links, 0)))
+        assert len(ids) <= bound[0]
+
+
+@pytest.mark.parametrize("form", ["concat", "replace"])
+def test_words_and_targets_are_found_again(
+    form: str, graphs: list[WordKnowledgeGraph], small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    view = EBERTView.of(small_graph, tokenizer, form=form)
+    for graph in graphs:
+        batch = view(graph)
+        places = view.places(graph, batch)
+        for node, place in enumerate(places.tolist()):
+            is_entity = graph.kinds[node] == NodeKind.ENTITY
+            kind = int(batch.node_kinds[0, place])
+            if is_entity:
+                assert kind == NodeKind.ENTITY
+                assert int(batch.node_ids[0, place]) == graph.ids[node] + N_SPECIAL_ROWS
+            elif kind == NodeKind.WORD:
+                assert int(batch.node_ids[0, place]) == graph.ids[node]
+            else:
+                assert form == "replace"
+        anchors = np.flatnonzero(graph.kinds == NodeKind.ENTITY)
+        mentions = [graph.links[int(graph.origins[node, 0])].mention for node in anchors]
+        for start, stop in target_spans(graph, places, mentions).tolist():
+            assert stop > start
+            shown = set(batch.node_kinds[0, start:stop].tolist())
+            assert shown == ({int(NodeKind.ENTITY)} if form == "replace" else {0})
+
+
+def test_who_has_no_vector_stays_a_word(
+    graphs: list[WordKnowledgeGraph], small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
+) -> None:
+    """The view leaves out whom the file lacks; a view that was not told meets an error."""
+    path = tmp_path / "vectors.txt"
+    lines = ["4 3", "river 1 0 0", "city 0 1 0", "old 0 0 1", "ENTITY/Q90 1 2 3"]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    host = tiny_host(n_words=len(tokenizer), n_positions=128)
+    encoder = EBERT.for_graph(host, small_graph, tokenizer, seed=0, vectors_from=path).eval()
+    words = host.get_input_embeddings().weight
+    rows = whole_words(tokenizer)
+    expected = words[rows["river"]] + 2 * words[rows["city"]] + 3 * words[rows["old"]]
+    paris = small_graph.entities.find("Q90")
+    assert paris is not None
+    found = encoder.entity_vectors.weight
+    torch.testing.assert_close(found[paris + N_SPECIAL_ROWS], expected)
+    assert not found[:N_SPECIAL_ROWS].any()
+    assert int((found != 0).any(1).sum()) == 1
+    view = EBERTView.of(small_graph, tokenizer, vectors_from=path)
+    samples = [view(graph) for graph in graphs]
+    shown = torch.cat([s.node_ids[s.node_kinds == NodeKind.ENTITY] for s in samples])
+    assert set(shown.tolist()) <= {paris + N_SPECIAL_ROWS}
+    assert encoder(KnowledgeBatch.stack(samples)).node_states.isfinite().all()
+    blind = EBERTView.of(small_graph, tokenizer)
+    with pytest.raises(BatchError, match="has no vector; give the view the same vectors_from"):
+        encoder(KnowledgeBatch.stack([blind(graph) for graph in graphs]))
+
+
+def test_what_does_not_fit_is_refused(
+    graphs: list[WordKnowledgeGraph], small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="form is 'both'"):
+        EBERTView.of(small_graph, tokenizer, form="both")
+    host = tiny_host(n_words=len(tokenizer), n_positions=128)
+    path = tmp_path / "vectors.txt"
+    for line, told in (("nothing 1 2", "a page for none"), ("ENTITY/Q90 1 2", "share no word")):
+        path.write_text(f"1 2\n{line}\n", encoding="utf-8")
+        with pytest.raises(CheckpointError, match=told):
+            EBERT.for_graph(host, small_graph, tokenizer, seed=0, vectors_from=path)
+    path.write_text("2 2\nENTITY/Q90 1 2\nriver 1 2\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="mapping is 'deep'"):
+        EBERT.for_graph(host, small_graph, tokenizer, seed=0, vectors_from=path, mapping="deep")
+    colake = CoLAKE.from_host(host, small_graph)
+    batch = EBERTView.of(small_graph, tokenizer)(graphs[0])
+    with pytest.raises(BatchError, match="reads no nodes of kind 3"):
+        colake(batch)
+    assert words_of(graphs[0]).node_ids.shape[1] < batch.node_ids.shape[1]
