@@ -29,6 +29,7 @@ from entity_linking.calibration.reliability import brier_score
 from entity_linking.decision import Decision
 from entity_linking.errors import LinkIndexError, ScoreError
 from kg_loaders import KnowledgeGraph, seals
+from kg_loaders.errors import WriteError
 
 
 def simulated(n: int, *, temperature: float, nil: float | None, seed: int = 0) -> list[Answer]:
@@ -288,3 +289,30 @@ def test_damaged_decisions_are_refused(
     path.write_bytes(b"\xff{")
     with pytest.raises(LinkIndexError, match="is no decision"):
         load_decision(path, small_graph)
+
+
+def test_a_threshold_lies_midway_between_two_confidences() -> None:
+    """Also where only the lowest is left out."""
+    doubtful, likely, sure = (
+        Answer(np.array([gap, 0.0]), right, right is not None, i)
+        for i, (gap, right) in enumerate([(0.1, None), (1.0, 0), (4.0, 0)])
+    )
+    confidence, _ = confidences([doubtful, likely, sure], Decision())
+    found = fit_threshold([doubtful, likely, sure], Decision()).nil_below
+    assert found == pytest.approx(confidence[:2].mean())
+    wrong = Answer(np.array([1.0, 0.0]), None, False, 3)
+    found = fit_threshold([doubtful, wrong, wrong, sure], Decision()).nil_below
+    assert found == pytest.approx(confidence[1:].mean())
+
+
+def test_a_decision_is_replaced_only_by_force(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    one, other = (
+        FittedDecision(Decision(), small_graph.content_hash, "s", f"text {i}", 1) for i in range(2)
+    )
+    path = tmp_path / "decision.json"
+    save_decision(one, path)
+    with pytest.raises(WriteError):
+        save_decision(other, path)
+    assert load_decision(path, small_graph) == one
+    save_decision(other, path, force=True)
+    assert load_decision(path, small_graph) == other

@@ -11,7 +11,14 @@ from entity_linking.annotations import read_elevant
 from entity_linking.errors import LinkingError, ScoreError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.scoring import score_links
-from entity_linking.scoring.elevant import Label, LabelledText, Mode, count_elevant, read_labelled
+from entity_linking.scoring.elevant import (
+    Label,
+    LabelledText,
+    Mode,
+    at_words,
+    count_elevant,
+    read_labelled,
+)
 from kg_loaders.damage import DamageReport
 
 TEXT = "Ulm and Paris, France met."
@@ -132,3 +139,26 @@ def test_all_gold_is_to_be_found(data_root: Path, name: str, required: int, igno
     for mode, n in modes:
         assert count_elevant(gold, linked, mode=mode).sum(0).tolist() == [n, n, n]
     assert score_links(linked, linked).n_gold == ignored
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "grown"),
+    [
+        ('He said "no" twice', (9, 11), (8, 12)),  # both marks are within
+        ('the "Mona Lisa" of', (5, 9), (5, 9)),  # it opens a longer quotation
+        ('a "b c', (3, 4), (3, 4)),
+        ('"b" c', (1, 2), (0, 3)),
+    ],
+)
+def test_a_mark_that_opens_a_longer_quotation_is_left_out(
+    text: str, span: tuple[int, int], grown: tuple[int, int]
+) -> None:
+    assert at_words(span, text) == grown
+
+
+def test_an_optional_whole_without_an_entity_is_missed_in_the_strict_mode_alone() -> None:
+    labels = [
+        Label(BOTH, None, is_optional=True, children=(1,)), Label(PARIS, "Q90", parent=0),
+    ]  # fmt: skip
+    assert counted(labels, {}, "required") == (1, 0, 0)
+    assert counted(labels, {}, "ignored") == (0, 0, 0)

@@ -43,3 +43,18 @@ def test_faults_are_told(
 ) -> None:
     with pytest.raises(ScoreError, match=message):
         ratio_interval(above, below, generator=generator(0), confidence=confidence)
+
+
+def test_a_pair_is_cut_at_its_quantiles_and_needs_two_items() -> None:
+    ours = (np.array([1.0, 0.0, 2.0, 0.0]), np.array([1.0, 1.0, 2.0, 2.0]))
+    theirs = (np.array([0.0, 1.0, 1.0, 1.0]), ours[1])
+    found = paired_ratio_interval(ours, theirs, generator=generator(1, "x"), n_resamples=60)
+    assert (found.estimate, found.n) == (0.0, 4)
+    values = []
+    for rows in generator(1, "x").integers(4, size=(60, 4)).tolist():
+        total = sum(ours[1][i] for i in rows)
+        values.append(sum(ours[0][i] - theirs[0][i] for i in rows) / total)
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
+    one = (np.array([1.0]), np.array([1.0]))
+    with pytest.raises(ScoreError, match="at least two items"):
+        paired_ratio_interval(one, one, generator=generator(0))

@@ -15,6 +15,7 @@ from entity_linking.names.variants import (
     name_variants,
     name_words,
     query_variants,
+    singulars,
 )
 
 
@@ -111,3 +112,29 @@ def test_variants_of_any_text_are_distinct_and_begin_with_it(text: str) -> None:
         assert all(form for form, _ in variants)
     assert name_variants(text)[0] == (text, Kind.EXACT)
     assert loosen(text)
+
+
+@pytest.mark.parametrize(
+    ("plural", "found"),
+    [
+        ("Boxes", ["Box", "Boxe"]),
+        ("Germanies", ["Germany", "Germanie"]),
+        ("churches", ["church", "churche"]),
+        ("cats", ["cat"]),
+        ("gas", []),  # too short
+        ("Paris", []),
+        ("Boss", []),
+        ("cat", []),
+    ],
+)
+def test_what_a_plural_may_be_of(plural: str, found: list[str]) -> None:
+    assert singulars(plural) == found
+
+
+def test_words_are_joined_only_at_one_gap() -> None:
+    def joined(surface: str) -> set[str]:
+        return {form for form, kind in query_variants(surface) if kind is Kind.SPACING}
+
+    assert joined("You Tube") == joined("You-Tube") == {"YouTube"}
+    assert joined("New York City") == joined("a-b c") == joined("a-b-c-d e") == set()
+    assert joined("-") == joined(" ") == set()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from entity_linking import Candidate, Link, LinkedText, LinkingError, Mention, gold_link
+from entity_linking.errors import ScoreError
 from entity_linking.scoring import LinkScore, SpanScore, score_links, score_spans
+from entity_linking.scoring.spans import Outcome, popularity_bins
 
 TEXT = "aa bb cc dd"
 GOLD = LinkedText(
@@ -46,3 +48,30 @@ def test_other_texts_are_refused() -> None:
         score_links([GOLD], [LinkedText("other", ())])
     with pytest.raises(LinkingError, match="1 gold texts but 0"):
         score_spans([GOLD], [])
+
+
+def test_ratios_of_nothing_are_zero() -> None:
+    score = LinkScore(n_gold=0, n_predicted=0, n_correct=0)
+    assert (score.precision, score.recall, score.f1) == (0.0, 0.0, 0.0)
+    asked = SpanScore(n_gold=0, n_correct=0, n_in_candidates=0)
+    assert (asked.accuracy, asked.candidate_recall) == (0.0, 0.0)
+
+
+def outcome(gold: str | None) -> Outcome:
+    return Outcome(0, Mention(0, 2), gold, gold is not None, True, gold, 0)
+
+
+def test_bins_of_popularity_go_by_powers() -> None:
+    counts = {"a": 0, "b": 1, "c": 9, "d": 10, "e": 99, "f": 100}
+    asked = [*map(outcome, ["f", "a", "b", "c", "d", "e", "unknown", None])]
+    found = popularity_bins(asked, counts)
+    assert {name: score.n_gold for name, score in found.items()} == {
+        "0": 2, "1-9": 2, "10-99": 2, "100-999": 1,
+    }  # fmt: skip
+    assert [*found] == ["0", "1-9", "10-99", "100-999"]
+    assert [*popularity_bins(asked[:1], counts, base=2)] == ["64-127"]
+    assert popularity_bins([outcome(None), outcome("b")], counts.__getitem__).keys() == {"1-9"}
+    with pytest.raises(ScoreError, match="base is 1"):
+        popularity_bins(asked, counts, base=1)
+    with pytest.raises(ScoreError, match="-1 times"):
+        popularity_bins(asked, lambda _: -1)

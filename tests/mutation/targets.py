@@ -45,9 +45,11 @@ GROUPS = (
     _group("kg_loaders", "store", "kg_loaders", "store"),
     _group("kg_loaders", "columns", "", "kg_loaders/test_store", "entity_linking/test_name_index"),
     _group("kg_loaders", "neighbours", "kg_loaders", "neighbours"),
-    _group("entity_linking/names", "addition candidates capitals counts document folder index "
-           "linker priors segment texts variants words", "entity_linking", "name_index",
+    _group("entity_linking/names", "addition candidates capitals folder index "
+           "linker priors segment texts words", "entity_linking", "name_index",
            "name_linker", "name_variants", "capitals"),
+    _group("entity_linking/names", "counts document", "entity_linking", "name_counts"),
+    _group("entity_linking/names", "variants", "entity_linking", "name_variants"),
     _group("entity_linking/calibration", "fitting reliability", "entity_linking", "calibration",
            "reliability"),
     _group("entity_linking/scoring", "__init__ elevant intervals links report spans",
