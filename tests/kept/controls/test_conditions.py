@@ -157,6 +157,9 @@ def test_candidates_of_a_link_to_nothing_are_moved_too(small_graph: KnowledgeGra
     (link,) = controlled_text(linked(None), "random-entity", others).links
     assert link.entity is None
     assert [c.entity for c in link.candidates] == [others["Q90"], others["Q2"]]
+    alone = LinkedText("x", (Link(Mention(0, 1), (), "Q90", 1.0), Link(Mention(0, 1), (), None, 1)))
+    found = [each.entity for each in controlled_text(alone, "random-entity", others).links]
+    assert found == [others["Q90"], None], "a link is moved without candidates as well"
 
 
 def test_where_texts_are_read_they_go_to_the_other_entity(small_graph: KnowledgeGraph) -> None:

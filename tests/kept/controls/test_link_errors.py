@@ -14,7 +14,7 @@ from tiny_pretraining import write_everything
 from entity_linking.annotations import gold_link
 from entity_linking.corruption import corrupt
 from entity_linking.mentions import LinkedText, Mention
-from kept.controls.link_errors import LinkErrors
+from kept.controls.link_errors import LinkErrors, spoilt_sets
 from kept.datasets.formats import TaskExample
 from kept.finetuning.link_error_curve import right_shares
 from kept.heads.model import MULTI, TAGGING
@@ -140,3 +140,18 @@ def test_faults_of_the_configuration(world: Path, tmp_path: Path) -> None:
         world, *made, "-o", tmp_path, method="ernie"
     ).stderr.replace("\n", " ")
     assert "is no finished run" in kept("curve", tmp_path, "-o", tmp_path).stderr.replace("\n", " ")
+
+
+def test_examples_are_given_the_spoilt_links(small_graph: KnowledgeGraph) -> None:
+    examples = [
+        TaskExample(LinkedText("Paris", (gold_link(0, 5, "Q90"),), str(i)), ("r",))
+        for i in range(40)
+    ]
+    for kind, most in (("drop", None), ("random", "Q90")):
+        errors = LinkErrors(kind=kind, share=0.5, sets="train")
+        spoilt, _ = spoilt_sets({"train": examples, "dev": examples}, errors, small_graph, 0)
+        assert spoilt["dev"] == examples
+        links = [[link.entity for link in each.linked.links] for each in spoilt["train"]]
+        assert sum(found == ["Q90"] for found in links) == 20
+        assert most is None or all(len(found) == 1 for found in links)
+        assert [each.labels for each in spoilt["train"]] == [("r",)] * 40
