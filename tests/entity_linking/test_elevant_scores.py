@@ -148,6 +148,7 @@ def test_all_gold_is_to_be_found(data_root: Path, name: str, required: int, igno
         ('the "Mona Lisa" of', (5, 9), (5, 9)),  # it opens a longer quotation
         ('a "b c', (3, 4), (3, 4)),
         ('"b" c', (1, 2), (0, 3)),
+        ('x "" y', (2, 4), (2, 4)),
     ],
 )
 def test_a_mark_that_opens_a_longer_quotation_is_left_out(

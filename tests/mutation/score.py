@@ -14,11 +14,12 @@ HEAD = """\
 
 Printed by `make mutate`: small faults, one at a time, in the functions of each module. *Ended* are
 those whose tests ran into a limit of time or memory, or crashed; they count as caught. *Equivalent*
-are those of `accepted.json`, which no test can tell from the original; they do not count. *Untried*
-are those that this run did not come to; they do not count either.
+are those of `accepted.json`, which no test can tell from the original; they do not count. *Stale*
+are those among all these whose module, or whose tests, changed since: the next run tries them
+again. *Untried* are those that no run came to; they do not count.
 
-| module | of | tried | caught | ended | equivalent | survived | untried | score |
-|---|---|---|---|---|---|---|---|---|
+| module | of | tried | caught | ended | equivalent | survived | stale | untried | score |
+|---|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -26,21 +27,24 @@ def told(
     root: Path, groups: Sequence[Group], n: int, state: State, accepted: dict[str, str]
 ) -> tuple[str, int]:
     """The table in Markdown with the survivors below it, and how many these are."""
-    rows, left, total = [], [], [0] * 7
+    rows, left, total = [], [], [0] * 8
     for group in groups:
         for module in group.modules:
             mutants = mutants_of((root / module).read_text(encoding="utf-8"), module)
-            results = {"caught": 0, "ended": 0, "equivalent": 0, "survived": 0, "untried": 0}
+            results = {"caught": 0, "ended": 0, "equivalent": 0, "survived": 0}
+            results |= {"stale": 0, "untried": 0}
             for mutant in sample(mutants, n):
                 record = state.known.get(mutant.name)
-                is_known = record is not None and holds(record, module, group.tests, root)
-                result = record["result"] if record is not None and is_known else "untried"
+                result = record["result"] if record is not None else "untried"
+                is_stale = record is not None and not holds(record, module, group.tests, root)
+                results["stale"] += is_stale
                 if result == "survived" and mutant.name in accepted:
                     result = "equivalent"
                 if result == "survived":
-                    left.append(f"- `{mutant.name}`")
+                    left.append(f"- `{mutant.name}`{' (stale)' if is_stale else ''}")
                 results[result] += 1
-            counts = [len(mutants), sum(results.values()) - results["untried"], *results.values()]
+            n_tried = sum(results.values()) - results["untried"] - results["stale"]
+            counts = [len(mutants), n_tried, *results.values()]
             total = [a + b for a, b in zip(total, counts, strict=True)]
             rows.append(_row(f"`{module}`", counts))
     rows.append(_row("**all**", total))

@@ -91,7 +91,7 @@ def test_faults_are_caught_or_survive_and_nothing_is_tried_twice(tmp_path: Path)
         "down::1 → 2": "caught",
         "nobody_asks::True → False": "survived",
     }
-    assert "| `toy.py` | 7 | 7 | 4 | 1 | 1 | 1 | 0 | 83 % |" in table
+    assert "| `toy.py` | 7 | 7 | 4 | 1 | 1 | 1 | 0 | 0 | 83 % |" in table
     survivors = table.partition("## Survivors")[2]
     assert survivors.split() == ["-", "`toy.py::nobody_asks::True", "→", "False`"]
 
