@@ -64,9 +64,9 @@ def test_torch_reads_weights_without_the_known_escapes(project: list[Requirement
 
 
 def test_a_report_becomes_lines(tmp_path: Path) -> None:
-    script = ROOT / "scripts" / "lock.py"
+    script = ROOT / ".ci" / "lock.py"
     if not script.is_file():
-        pytest.skip("scripts/ lies in a checkout; these tests run outside of one")
+        pytest.skip(".ci/ lies in a checkout; these tests run outside of one")
     report = {
         "environment": {
             "implementation_name": "cpython", "python_version": "3.11",
