@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Never
 
@@ -39,11 +40,25 @@ def test_enough_was_found() -> None:
     assert {"README.md", "results.md"} <= {name for name, _ in COMMANDS}
 
 
+def inputs(command: str) -> list[tuple[str, bool]]:
+    """The paths that a command reads, and whether each is a folder."""
+    words = shlex.split(command)
+    folders = ("--kg", "--model", "--adapter")
+    files = ("--text", "--train", "--dev", "--test", "--treebank")
+    return [(v, k in folders) for k, v in pairwise(words) if k in (*folders, *files)]
+
+
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
 def test_the_configuration_is_whole(
-    page: str, command: str, monkeypatch: pytest.MonkeyPatch
+    page: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     for module in (pretrain_run, finetune_run):
         monkeypatch.setattr(module, "assemble", stop)
+    for name, is_folder in inputs(command):
+        if is_folder:
+            Path(name).mkdir(parents=True, exist_ok=True)
+        else:
+            Path(name).touch()
     result = CliRunner().invoke(app, ["--debug", *shlex.split(command)[1:]])
     assert isinstance(result.exception, ReadError), f"{page}: {command}\n{result.output}"

@@ -124,12 +124,14 @@ def test_a_run_killed_at_its_result_goes_on_and_half_a_result_is_named(
 ):
     plan = small(FOLDER / "codex-s.yaml")
 
-    def cut(path: Path, text: str, **_: str) -> None:
-        path.write_bytes(text.encode()[:5])
+    write_bytes = Path.write_bytes
+
+    def cut(path: Path, content: bytes) -> None:
+        write_bytes(path, content[:5])
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_text", cut)
+        patched.setattr(Path, "write_bytes", cut)
         with pytest.raises(KeyboardInterrupt):
             run(plan, ["transe"], toy, tmp_path, NEVER)
     assert run(plan, ["transe"], toy, tmp_path, NEVER)["transe"]["metrics"]["mrr"] > 0

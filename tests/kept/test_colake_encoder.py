@@ -133,6 +133,7 @@ def test_save_and_load(family: str, small_graph: KnowledgeGraph, tmp_path: Path)
     torch.nn.init.normal_(model.encoder.kind_embeddings.weight)
     model.save_pretrained(tmp_path / "model")
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [
+        "checksums.json",
         "config.json",
         "model.safetensors",
     ]

@@ -333,14 +333,18 @@ def test_the_command_says_what_it_wrote(tmp_path: Path, small_graph: KnowledgeGr
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["colak", "x"], "no converter 'colak'"),
+        (["colak", "here.bin"], "no converter 'colak'"),
         (["colake", "none.bin"], "none.bin does not exist"),
-        (["colake", "none.bin", "--set", "head=2"], "head: no such option"),
-        (["colake", "none.bin", "--set", "heads=two"], "heads: 'two' is no int"),
-        (["colake", "none.bin", "--set", "heads"], "write NAME=VALUE"),
+        (["colake", "here.bin", "--set", "head=2"], "head: no such option"),
+        (["colake", "here.bin", "--set", "heads=two"], "heads: 'two' is no int"),
+        (["colake", "here.bin", "--set", "heads"], "write NAME=VALUE"),
     ],
 )
-def test_faults_are_one_message(flags: list[str], message: str, tmp_path: Path) -> None:
+def test_faults_are_one_message(
+    flags: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here.bin").touch()
     done = run(*flags, "-o", tmp_path / "out")
     assert done.exit_code == 1
     assert message in done.stderr

@@ -81,7 +81,7 @@ def _timeless(value: Any) -> Any:
         return {
             key: _timeless(inner)
             for key, inner in value.items()
-            if not TIMES.search(key) and key != "sha256" and key != "files"
+            if not TIMES.search(key) and key not in ("sha256", "files", "seal")
         } | ({"files": sorted(value["files"])} if isinstance(value.get("files"), dict) else {})
     return [_timeless(inner) for inner in value] if isinstance(value, list) else value
 

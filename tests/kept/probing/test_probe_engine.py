@@ -24,6 +24,7 @@ from kept.probing.items import HOLE, ClozeItem
 from kept.probing.plain_models import PlainMaskedLM
 from kept.probing.ranks import rank_answers
 from kept.probing.results import Likelihood, ProbeResult, read_answers, write_answers
+from kg_loaders.errors import ExistsError
 
 VOCABULARY = ["city", "river", "old", "near", "flows", "a", "x", "bonn", "River"]
 OBJECTS = {"P1": ["city", "paris", "river", "old city", "bonn", "rome"], "P2": ["the seine", "a"]}
@@ -268,6 +269,9 @@ def test_a_file_of_answers_is_whole_or_refused(model: PlainMaskedLM, tmp_path: P
             read_answers(path)
     linked = tmp_path / "linked.jsonl"
     linked.hardlink_to(path)
+    with pytest.raises(ExistsError):
+        write_answers(result, path)
+    path.unlink()
     write_answers(result, path)  # another file took its place, that one was not written into
     assert (path.read_bytes(), linked.read_bytes()) == (whole, cut)
     assert sorted(tmp_path.iterdir()) == [path, linked]

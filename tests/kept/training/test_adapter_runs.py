@@ -247,7 +247,7 @@ def test_every_fault_of_the_data_at_once(values: dict[str, Any], faults: list[st
     [
         (["--method", "colake"], "colake has no adapters"),
         (["--knowledge", "shuffled"], "whatever knowledge='shuffled' takes away"),
-        (["--model", "somewhere"], "adapters belong to a new encoder"),
+        (["--model", "."], "adapters belong to a new encoder"),
     ],
 )
 def test_adapters_where_they_do_not_belong(

@@ -248,13 +248,13 @@ def test_stopped_and_resumed_it_ends_the_same(world: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--task", "relations"], "task: one of"),
+        (["--task", "relations"], "task: there is no task 'relations'; did you mean relation"),
         (["--format", "tsv"], "format tsv holds no relation; give one of"),
         (["--knowledge", "false"], "knowledge: "),
-        (["--markers", "bold"], "markers: one of"),
+        (["--markers", "bold"], "markers: there is no markers 'bold'; there are"),
         (["--method", "colak"], "method: there is no method"),
-        (["--model", "somewhere"], "give model or method, exactly one"),
-        (["--head", "last"], "head: one of"),
+        (["--model", "."], "give model or method, exactly one"),
+        (["--head", "last"], "head: there is no head 'last'; there are"),
         (["--freeze", "hosts"], "has no part 'hosts'"),
         (["--set", "head_options={n_target: 2}"], "has no option 'n_target'"),
         (["--dev", "none.txt"], "none.txt"),

@@ -232,7 +232,7 @@ def test_a_folder_with_checkpoints_is_not_overwritten(tmp_path: Path) -> None:
 def test_resuming_nothing_says_so(tmp_path: Path) -> None:
     watcher = Watcher()
     train(
-        toy_model(), ToyData(), toy_config(steps=1), tmp_path, reporter=watcher,
+        toy_model(), ToyData(), toy_config(steps=1, warmup_steps=0), tmp_path, reporter=watcher,
         resume=Resume.LATEST,
     )  # fmt: skip
     assert "holds no checkpoint: starting at step 0" in watcher.notices[0]
