@@ -34,7 +34,8 @@ def test_they_are_wrong_in_the_official_score(
     values = {
         "task": "relation", "format": "semeval", "train": tmp_path / "train.txt",
         "dev": tmp_path / "dev.txt", "kg": tmp_path / "kg", "method": method, "host": str(host),
-        "graph": {"max_words": 24}, "link": True, "training": {"steps": 1, "batch_size": 4, "device": "cpu"},
+        "graph": {"max_words": 24}, "link": True,
+        "training": {"steps": 1, "batch_size": 4, "device": "cpu"},
     }  # fmt: skip
     made = assemble(FinetuneConfig.model_validate(values))
     assert len(made.asked["dev"].cut_off) == N_CUT

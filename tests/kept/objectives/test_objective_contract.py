@@ -239,4 +239,5 @@ def test_the_configuration_brings_the_objective_back(case: Case, tmp_path: Any) 
     assert list(again.objectives) == [case.name]
     batch = case.batch()
     losses, wanted = again(batch).losses, case.model(batch).losses
-    assert all(torch.equal(losses[name], wanted[name]) for name in wanted)
+    for name in wanted:  # other addresses of the weights may round the last bit otherwise
+        torch.testing.assert_close(losses[name], wanted[name], rtol=1e-6, atol=0)
