@@ -29,6 +29,11 @@ def _group(folder: str, modules: str, tests: str, *files: str) -> Group:
     return Group(paths, tuple(f"tests/{name}.py" for name in names))
 
 
+def name_of(path: str) -> str:
+    """The dotted name of a module."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
 GROUPS = (
     _group("kept/evaluation", "statistics", "kept/evaluation", "statistics"),
     _group("kept/evaluation", "ranking", "kept/evaluation", "ranking", "ranking_groups",

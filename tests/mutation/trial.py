@@ -31,7 +31,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.mutation.mutants import Mutant, mutants_of, mutated, sample, shown, traced
-from tests.mutation.targets import Group
+from tests.mutation.targets import Group, name_of
 
 BASE_SECONDS = 5  # of processor time, beside five times what the tests take
 MOST_BYTES = 6 << 30
@@ -157,8 +157,7 @@ class Trial:
         items = {item.nodeid: item for item in session.items}
         paths = {}
         for module in self.group.modules:
-            name = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            paths[module] = str(importlib.import_module(name).__file__)
+            paths[module] = str(importlib.import_module(name_of(module)).__file__)
         reach = self._reach(items, paths)
         session.testsfailed = len(items) - len(reach)
         for module, path in paths.items():
