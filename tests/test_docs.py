@@ -178,4 +178,3 @@ def test_contributing_names_what_is_there() -> None:
     for name in tables:
         files = [p for path in paths for p in [ROOT / path] if p.suffix == ".py"]
         assert any(re.search(rf"^{name}\b", p.read_text(), re.MULTILINE) for p in files), name
-    assert len(text.splitlines()) < 50

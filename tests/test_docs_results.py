@@ -52,7 +52,6 @@ def test_what_was_found() -> None:
     assert len(PAPERS) == 7
     assert len(PUBLISHED) >= 50
     assert len(MEASURED) + len(PLANNED) == len(OURS) >= 18
-    assert len(PAGE.splitlines()) < 205
 
 
 @pytest.mark.parametrize("title", SECTIONS)
