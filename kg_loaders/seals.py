@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kg_loaders.writing import sync
+from kg_loaders.writing import write_bytes
 
 MANIFEST = "manifest.json"
 MANIFEST_BYTES = 1 << 26
@@ -259,11 +259,7 @@ def seal(
     values: dict[str, Any] = {**first, **about, **first, "files": listed}
     values = msgspec.json.decode(msgspec.json.encode(values))
     values["seal"] = seal_of(values)
-    target = folder / format.manifest
-    beside = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    beside.write_bytes(rendered(values))
-    sync(beside)
-    beside.replace(target)
+    write_bytes(folder / format.manifest, rendered(values), force=True)
     return values
 
 

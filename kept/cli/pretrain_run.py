@@ -56,10 +56,12 @@ def _train(
     model, data = assemble(config)
     console.print(str(data))
     if isinstance(data, WordGraphData):
-        _tell_coverage(data, output, console)
+        _tell_coverage(data, console)
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
         if not list_checkpoints(output / "checkpoints"):
             write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
+            if isinstance(data, WordGraphData):
+                _write_coverage(data, output)
             with whole_files(output) as part:
                 load_tokenizer(config.host).save_pretrained(part)
         result = train(
@@ -76,10 +78,14 @@ def _train(
         return result
 
 
-def _tell_coverage(data: WordGraphData, output: Path, console: TerminalConsole) -> None:
-    """In how many texts the graph is read: on the screen, and in a file of the run."""
+def _tell_coverage(data: WordGraphData, console: TerminalConsole) -> None:
+    """In how many texts the graph is read, on the screen."""
     console.print(str(data.coverage))
     for line in data.cautions:
         console.print(f"warning: {line}")
+
+
+def _write_coverage(data: WordGraphData, output: Path) -> None:
+    """The same as a file of the run."""
     found = data.coverage.as_json() | {"objectives": data.shares_read}
     write_json(output / COVERAGE_FILE, found, force=True)
