@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,4 +96,22 @@ class KeptCommand(TyperCommand):
 
 def _names(found: re.Match[str]) -> str:
     module, table = found.groups()
-    return ", ".join(getattr(import_module(module), table))
+    names = _written_names(module, table)
+    return ", ".join(getattr(import_module(module), table) if names is None else names)
+
+
+def _written_names(module: str, table: str) -> list[str] | None:
+    """The keys of a table as they stand in its file, so that a help text loads no torch.
+
+    None where the table is not written out as a dictionary with plain keys.
+    """
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        return None
+    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
+        target = node.target if isinstance(node, ast.AnnAssign) else None
+        if isinstance(target, ast.Name) and target.id == table and isinstance(node, ast.AnnAssign):
+            keys = node.value.keys if isinstance(node.value, ast.Dict) else []
+            plain = [key.value for key in keys if isinstance(key, ast.Constant)]
+            return plain if plain and len(plain) == len(keys) else None
+    return None

@@ -10,6 +10,8 @@ import pytest
 import typer
 
 from kept.cli import app
+from kept.methods import METHODS
+from kept.objectives.model import OBJECTIVES
 
 HEAVY = ("torch", "sklearn", "scipy", "transformers", "pyarrow", "matplotlib")
 CODE = """
@@ -80,3 +82,11 @@ def test_a_mistyped_option_loads_nothing_heavy(names: tuple[str, ...]) -> None:
     code, modules, said = loaded(*names, "--no-such-option")
     assert (code, modules) == (2, "")
     assert "no-such-option" in said
+
+
+def test_help_names_the_methods_without_loading_them() -> None:
+    code, modules, said = loaded("pretrain", "--help")
+    assert (code, modules) == (0, "")
+    told = " ".join(said.replace("│", " ").split())
+    assert ", ".join(METHODS) in told
+    assert ", ".join(OBJECTIVES) in told
