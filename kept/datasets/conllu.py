@@ -136,7 +136,9 @@ def _spell(rows: list[tuple[int, list[str]]]) -> tuple[str, dict[str, tuple[int,
         if _DIGITS.fullmatch(number) and int(number) <= inside:
             continue
         start, end = len(text), len(text) + len(form)
-        first, _, last = number.partition("-")
+        first, is_range, last = number.partition("-")
+        if is_range and int(first) != inside + 1:
+            raise _FaultError(f"token {number} does not stand just before its first word", at)
         end_number = min(int(last or first), int(first) + len(rows))  # no more are there
         numbers = [str(i) for i in range(int(first), end_number + 1)]
         if any(name not in by_number for name in numbers) or not numbers:

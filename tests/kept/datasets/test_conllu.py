@@ -81,6 +81,16 @@ def test_another_kind_of_blank_is_taken_from_the_text(tmp_path: Path) -> None:
         ([line("1", "a", "9" * 5000)], 1, "no number from 0"),
         (["# text = b", line("1", "a", "0")], 1, "the words spell 'a'"),
         ([line("1-2", "ab", "_"), line("1", "a", "0")], 1, "words that are not there"),
+        (
+            [line("1", "a", "0"), line("3-3", "b", "_"), line("2", "c", "1"), line("3", "b", "1")],
+            2,
+            "3-3 does not stand just before its first word",
+        ),
+        (
+            [line("1", "a", "0"), line("2", "b", "1"), line("1-2", "ab", "_"), line("3", "c", "1")],
+            3,
+            "1-2 does not stand just before its first word",
+        ),
         (["# text = a"], 1, "a sentence without words"),
     ],
 )
