@@ -48,7 +48,7 @@ from entity_linking.scorers.rerank_table import RerankTable, tabulate, targets
 from entity_linking.scorers.reranker import fit_tables, relative_logits, split_by_text, with_gold
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
-from kg_loaders.lines import read_lines
+from kg_loaders.reading.lines import read_lines
 
 MAX_CANDIDATES = 30
 

@@ -22,8 +22,8 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 from entity_linking.mentions import LinkedText, Mention
 from kept.probing.engine import probe
-from kept.probing.items import HOLE, ClozeItem
-from kept.probing.plain_models import PlainMaskedLM
+from kept.probing.items.item import HOLE, ClozeItem
+from kept.probing.models.plain import PlainMaskedLM
 
 N_WORDS, N_LISTED, DEPTH, BATCH = 30_522, 21_000, 10_000, 32
 SIZES = {"MiniLM's size (6 x 384)": (6, 384, 12), "BERT-base's (12 x 768)": (12, 768, 12)}

@@ -25,13 +25,13 @@ import msgspec
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
-from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamageReport
+from kg_loaders.disk.writing import write_lines
 from kg_loaders.errors import SourceError
-from kg_loaders.lines import BOM, JSON_FAULTS, read_lines, read_whole
-from kg_loaders.nesting import check_json
-from kg_loaders.repeated_keys import repeats_fault
-from kg_loaders.writing import write_lines
+from kg_loaders.rdf.nesting import check_json
+from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.lines import BOM, JSON_FAULTS, read_lines, read_whole
+from kg_loaders.reading.repeated_keys import repeats_fault
 
 _ITEM = re.compile("Q[0-9]+")
 

@@ -27,8 +27,8 @@ import msgspec
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Disambiguator
+from kg_loaders.disk.writing import whole_file
 from kg_loaders.errors import ExistsError
-from kg_loaders.writing import whole_file
 
 FILE_NAME = "links.sqlite"
 APPLICATION_ID = 0x6B657074  # "kept", in SQLite's header

@@ -26,7 +26,7 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
-from kg_loaders.lines import JSON_FAULTS, read_lines
+from kg_loaders.reading.lines import JSON_FAULTS, read_lines
 
 MASK = "[MASK]"
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
 from kept.cli.progress import TrainingProgress
-from kept.cli.training_run import asked_to_stop
+from kept.cli.training.run import asked_to_stop
 from kept.comparison.experiment import Experiment
 from kept.comparison.find import data_root, find_experiment, stopping
 from kept.comparison.runs import ExperimentRuns, RunKey

@@ -1,6 +1,6 @@
 """Folders of models: sealed where kept wrote them, checked for their structure where others did.
 
-What kept writes carries `checksums.json` (`kg_loaders.seals`), which lists weights, configuration,
+What kept writes carries `checksums.json` (`kg_loaders.disk.seals`): it lists weights, settings,
 tokenizer and the run's settings; opening verifies it. Folders of others have no checksums. Of them
 we can see that every file parses, that no weight is missing, left over or no number, and not that a
 number is the one that was trained: the log says so, once a folder.
@@ -23,8 +23,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from kept.errors import CheckpointError, KeptError
+from kg_loaders.disk.seals import FolderFormat, open_sealed, seal
 from kg_loaders.errors import KgError
-from kg_loaders.seals import FolderFormat, open_sealed, seal
 
 MODEL = FolderFormat(
     kind="kept model",

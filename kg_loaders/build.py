@@ -19,17 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kg_loaders.budget import ReaderBudget
-from kg_loaders.columns import replaced
 from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.disk.columns import replaced
+from kg_loaders.disk.folder import GRAPH
+from kg_loaders.disk.writing import refuse_folder, whole_file
 from kg_loaders.errors import SourceError
-from kg_loaders.folder import GRAPH
-from kg_loaders.lines import COMPRESSED
+from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.lines import COMPRESSED
 from kg_loaders.records import Record, Triple
 from kg_loaders.store import KnowledgeGraph, assemble, offsets_of
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, strings
-from kg_loaders.writing import refuse_folder, whole_file
 
 DEFAULT_LANGUAGES = ("en",)
 MAX_NODES = MAX_TRIPLES = 2**31 - 1
@@ -47,18 +47,18 @@ class Format(NamedTuple):
 
 
 FORMATS: dict[str, Format] = {
-    "tsv": Format("kg_loaders.tsv", (".tsv", ".txt")),
-    "texts": Format("kg_loaders.tsv", function="read_texts"),
-    "jsonl": Format("kg_loaders.jsonl", (".jsonl", ".ndjson")),
-    "openke": Format("kg_loaders.openke", ("2id.txt",)),
+    "tsv": Format("kg_loaders.formats.tsv", (".tsv", ".txt")),
+    "texts": Format("kg_loaders.formats.tsv", function="read_texts"),
+    "jsonl": Format("kg_loaders.formats.jsonl", (".jsonl", ".ndjson")),
+    "openke": Format("kg_loaders.formats.openke", ("2id.txt",)),
     "rdf": Format(
-        "kg_loaders.rdf",
+        "kg_loaders.rdf.reader",
         (".nt", ".nq", ".ttl", ".trig", ".rdf", ".owl", ".xml", ".jsonld", ".n3", ".trix"),
         takes_languages=True,
     ),
-    "wikidata": Format("kg_loaders.wikidata", (".json",), takes_languages=True),
-    "wordnet": Format("kg_loaders.wordnet", ("/data.noun",)),
-    "spo": Format("kg_loaders.spo", (".spo",)),
+    "wikidata": Format("kg_loaders.formats.wikidata", (".json",), takes_languages=True),
+    "wordnet": Format("kg_loaders.formats.wordnet", ("/data.noun",)),
+    "spo": Format("kg_loaders.formats.spo", (".spo",)),
 }
 
 

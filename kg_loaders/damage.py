@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from kg_loaders.budget import ReaderBudget
 from kg_loaders.errors import DamageError, KgError
+from kg_loaders.reading.budget import ReaderBudget
 
 EXCERPT_BYTES = 80
 

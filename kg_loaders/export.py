@@ -15,12 +15,12 @@ from urllib.parse import quote
 
 import pyoxigraph as ox
 
-from kg_loaders import jsonl, tsv
+from kg_loaders.disk.writing import whole_file
 from kg_loaders.errors import SourceError
+from kg_loaders.formats import jsonl, tsv
 from kg_loaders.records import TextKind
 from kg_loaders.store import KnowledgeGraph
 from kg_loaders.texts import Texts
-from kg_loaders.writing import whole_file
 
 BASE = "urn:kept:"
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"

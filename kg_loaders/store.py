@@ -1,6 +1,6 @@
 """`KnowledgeGraph`: triples, vocabularies and texts, in memory or mapped from a folder.
 
-`kg_loaders.folder` describes the files. Axis legend: triple, entity, relation, node, text.
+`kg_loaders.disk.folder` describes the files. Axis legend: triple, entity, relation, node, text.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kg_loaders import folder as disk
+from kg_loaders.disk import folder as disk
+from kg_loaders.disk.folder import FORMAT_VERSION, Manifest
 from kg_loaders.errors import GraphMismatchError, StoreError
-from kg_loaders.folder import FORMAT_VERSION, Manifest
 from kg_loaders.notebook import N_SHOWN, table
 from kg_loaders.records import TextKind
 from kg_loaders.texts import Texts
@@ -188,7 +188,7 @@ class KnowledgeGraph:
         """Open a folder written by `save`, memory-mapped; `StoreError` when it cannot be trusted.
 
         The first opening reads and checks every byte, and makes both hashes anew; it is remembered
-        (`kg_loaders.seals`) until a file changes. `verify` does it in any case.
+        (`kg_loaders.disk.seals`) until a file changes. `verify` does it in any case.
         """
         folder = Path(path).absolute()
         sealed, manifest, columns = disk.read(folder, verify=verify)

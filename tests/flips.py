@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from entity_linking.errors import LinkingError
 from kept.errors import KeptError
-from kg_loaders import seals
+from kg_loaders.disk import seals
 from kg_loaders.errors import KgError
 
 SECONDS = 60

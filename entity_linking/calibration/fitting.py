@@ -29,8 +29,8 @@ from entity_linking.parts import Scores
 from entity_linking.randomness import generator
 from entity_linking.scoring.links import Known, paired, predicate
 from kg_loaders import KnowledgeGraph
-from kg_loaders.seals import rendered, seal_of
-from kg_loaders.writing import write_bytes
+from kg_loaders.disk.seals import rendered, seal_of
+from kg_loaders.disk.writing import write_bytes
 
 Step = Literal["temperature", "nil", "curve", "threshold"]
 STEPS: tuple[Step, ...] = ("temperature", "nil", "curve", "threshold")

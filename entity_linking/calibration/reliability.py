@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from entity_linking.errors import ScoreError
-from kg_loaders.writing import whole_file
+from kg_loaders.disk.writing import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

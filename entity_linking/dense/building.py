@@ -23,9 +23,9 @@ from entity_linking.dense.folder import DENSE, Dtype
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.parts import SentenceEncoder
 from kg_loaders import KnowledgeGraph
-from kg_loaders.columns import map_array
-from kg_loaders.seals import faults, sha256_of
-from kg_loaders.writing import whole_file, write_text
+from kg_loaders.disk.columns import map_array
+from kg_loaders.disk.seals import faults, sha256_of
+from kg_loaders.disk.writing import whole_file, write_text
 
 CARDS_PER_SHARD = 2048
 ROWS_PER_STEP = 1 << 16

@@ -1,4 +1,4 @@
-"""The folder of a dense index on disk (`kg_loaders.columns` writes and maps it).
+"""The folder of a dense index on disk (`kg_loaders.disk.columns` writes and maps it).
 
 manifest.json   encoder, card options, graphs, counts, and the seal of every file
 entities.arrow  identifiers, sorted by code point
@@ -18,7 +18,7 @@ import msgspec
 
 from entity_linking.dense.cards import CardOptions
 from entity_linking.errors import LinkIndexError
-from kg_loaders.columns import (
+from kg_loaders.disk.columns import (
     STRINGS,
     checking,
     map_columns,
@@ -28,8 +28,8 @@ from kg_loaders.columns import (
     require_permutation,
     require_shapes,
 )
-from kg_loaders.columns import write as write_columns
-from kg_loaders.seals import FolderFormat, Sealed, open_sealed
+from kg_loaders.disk.columns import write as write_columns
+from kg_loaders.disk.seals import FolderFormat, Sealed, open_sealed
 
 FORMAT_VERSION = 2
 AGAIN = "build it again: kept link index KG -o INDEX --dense --force, or `DenseIndex.build`"

@@ -226,7 +226,7 @@ class DenseIndex:
     def open(cls, path: str | Path, *, verify: bool = False) -> Self:
         """Map a folder that `save` wrote; `LinkIndexError` when it is damaged or something else.
 
-        The first opening reads and checks every byte and is remembered (`kg_loaders.seals`);
+        The first opening reads and checks every byte and is remembered (`kg_loaders.disk.seals`);
         `verify` does it in any case. No file is parsed before its checksum has matched.
         """
         folder = Path(path).absolute()

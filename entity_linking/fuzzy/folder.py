@@ -1,4 +1,4 @@
-"""The folder of a `FuzzyIndex`: parts that never change (`kg_loaders.columns`), one a segment."""
+"""The folder of a `FuzzyIndex`: unchanging parts (`kg_loaders.disk.columns`), one a segment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from entity_linking.errors import LinkIndexError
 from entity_linking.fuzzy.ngrams import SIZES, NameSegment
-from kg_loaders.columns import (
+from kg_loaders.disk.columns import (
     STRINGS,
     add_parts,
     checking,
@@ -24,7 +24,7 @@ from kg_loaders.columns import (
     require_shapes,
     write_parts,
 )
-from kg_loaders.seals import FolderFormat, Sealed, open_sealed
+from kg_loaders.disk.seals import FolderFormat, Sealed, open_sealed
 
 FORMAT_VERSION = 2
 FUZZY = FolderFormat(

@@ -1,4 +1,4 @@
-"""The folder of a `NameIndex`: parts that never change (`kg_loaders.columns`), one a segment.
+"""The folder of a `NameIndex`: parts that never change (`kg_loaders.disk.columns`), one a segment.
 
 manifest.json   settings; of every segment its folder, the hash of the graph it is from, counts;
                 the seal of every file
@@ -17,7 +17,7 @@ import msgspec
 from entity_linking.errors import LinkIndexError
 from entity_linking.names.segment import LAYOUT, TRIES, Segment, Source
 from entity_linking.names.variants import Kind
-from kg_loaders.columns import (
+from kg_loaders.disk.columns import (
     add_parts,
     checking,
     map_columns,
@@ -29,7 +29,7 @@ from kg_loaders.columns import (
     require_shapes,
     write_parts,
 )
-from kg_loaders.seals import FolderFormat, Sealed, is_of, open_sealed, read_manifest
+from kg_loaders.disk.seals import FolderFormat, Sealed, is_of, open_sealed, read_manifest
 from kg_loaders.vocabulary import Vocabulary
 
 FORMAT_VERSION = 2

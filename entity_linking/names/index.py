@@ -184,7 +184,7 @@ class NameIndex:
     def open(cls, folder: str | Path, *, verify: bool = False) -> NameIndex:
         """Map the index in `folder`; `LinkIndexError` when it cannot be trusted.
 
-        The first opening reads and checks every byte and is remembered (`kg_loaders.seals`);
+        The first opening reads and checks every byte and is remembered (`kg_loaders.disk.seals`);
         `verify` does it in any case.
         """
         place = Path(folder).absolute()

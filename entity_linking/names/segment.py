@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from entity_linking.names.variants import Kind, name_variants, name_words
 from entity_linking.surfaces import marked_keys, normalise
-from kg_loaders.columns import STRINGS
+from kg_loaders.disk.columns import STRINGS
 from kg_loaders.vocabulary import Vocabulary, strings
 
 NAMES_PER_CHUNK = 32_768

@@ -45,8 +45,8 @@ from entity_linking.scorers.rerank_parts import (
     standard,
 )
 from entity_linking.scorers.rerank_table import RerankTable, feature_names, tabulate, targets
-from kg_loaders.seals import FolderFormat, is_of, open_sealed, seal
-from kg_loaders.writing import whole_folder
+from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
+from kg_loaders.disk.writing import whole_folder
 
 WEIGHTS = "weights.safetensors"
 KIND = "re-ranker"

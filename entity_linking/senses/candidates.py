@@ -18,8 +18,8 @@ from entity_linking.parts import Candidates, Scores, SentenceEncoder
 from entity_linking.senses.corpus import SenseText
 from entity_linking.senses.wordnet import tag_count
 from kg_loaders import KnowledgeGraph
-from kg_loaders.wordnet import PARTS
-from kg_loaders.wordnet_lexicon import Lexicon
+from kg_loaders.formats.wordnet import PARTS
+from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 
 class SenseCandidates:

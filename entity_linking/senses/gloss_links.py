@@ -18,8 +18,8 @@ from entity_linking.errors import LinkingError
 from entity_linking.senses.candidates import definition
 from entity_linking.senses.wordnet import tag_count
 from kg_loaders import KnowledgeGraph
-from kg_loaders.wordnet import PARTS
-from kg_loaders.wordnet_lexicon import Lexicon
+from kg_loaders.formats.wordnet import PARTS
+from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 GlossSenses = Literal["first", "all"]
 Senses = tuple[tuple[int, float], ...]

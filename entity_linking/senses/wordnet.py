@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kg_loaders import KnowledgeGraph
-from kg_loaders.wordnet import PARTS
-from kg_loaders.wordnet_lexicon import Lexicon
+from kg_loaders.formats.wordnet import PARTS
+from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 

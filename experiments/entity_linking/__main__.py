@@ -20,7 +20,7 @@ from experiments.entity_linking.config import Study
 from experiments.entity_linking.results import score_all
 from experiments.entity_linking.study import Laboratory
 from experiments.entity_linking.tables import printed, to_markdown
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 
 def main() -> None:

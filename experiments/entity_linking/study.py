@@ -60,7 +60,7 @@ from experiments.entity_linking.vectors import RememberedEncoder
 from experiments.entity_linking.world import PARTS, World, open_world
 from kept.linking.sentences import HostSentenceEncoder
 from kg_loaders.damage import DamageReport
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 BASELINE, DICTIONARY = "lower-cased dictionary", "DictionaryLinker"
 TRAINED, SUPPLIED = "trained", "supplied candidates, votes"

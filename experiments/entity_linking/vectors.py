@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.parts import SentenceEncoder
-from kg_loaders.writing import whole_file
+from kg_loaders.disk.writing import whole_file
 
 TEXTS_PER_BLOCK = 2048
 

@@ -22,7 +22,7 @@ from experiments.entity_linking.texts import Annotated
 from kept.hosts import load_tokenizer
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 REPORT, GRAPH, COUNTS = "world.json", "graph", "counts.json"
 PARTS = ("train", "held_out")

@@ -17,7 +17,7 @@ from typing import Any
 
 from kept.finetuning.fewshot import FewshotConfig, run_fewshot
 from kept.graphs.coverage import told
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 
 def read(path: Path, data: Path, kg: Path | None, settings: dict[str, Any]) -> FewshotConfig:

@@ -31,7 +31,7 @@ from kept.linking.sentences import HostSentenceEncoder
 from kept.objectives.described_triples import entity_text
 from kept.training.config import differences
 from kg_loaders import KnowledgeGraph
-from kg_loaders.writing import whole_file, write_text
+from kg_loaders.disk.writing import whole_file, write_text
 
 CODEX = "codex-s-unseen"
 HOST, N_PIECES = "minilm", 64

@@ -15,7 +15,7 @@ import yaml
 from experiments.kbert_zh.runs import ChineseConfig, read_world, run_all
 from experiments.kbert_zh.tables import summary, to_markdown
 from kept.training.log import StepRecord
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 
 class Printer:

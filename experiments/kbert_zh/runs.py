@@ -33,7 +33,7 @@ from kept.training.config import TrainConfig
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 TEXTS_AT_ONCE = 64
 

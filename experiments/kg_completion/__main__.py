@@ -37,7 +37,7 @@ from kept.evaluation.leakage import (
     triples_in_graph,
 )
 from kept.kge.splits import Splits, read_negatives, read_splits
-from kg_loaders.writing import write_json, write_text
+from kg_loaders.disk.writing import write_json, write_text
 
 HERE = Path(__file__).parent
 

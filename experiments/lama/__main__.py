@@ -23,7 +23,7 @@ from experiments.lama.study import Row, Study, train_row
 from experiments.lama.tables import write_tables
 from experiments.pretraining.__main__ import Printer
 from kept.evaluation.leakage import audit_table
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 
 def main() -> None:

@@ -33,8 +33,8 @@ from kept.evaluation.leakage import (
     sentences_in_training,
     triples_in_graph,
 )
-from kept.probing.collections import trex_facts
-from kept.probing.facts import ClozeFact, draw_facts
+from kept.probing.items.collections import trex_facts
+from kept.probing.items.facts import ClozeFact, draw_facts
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 

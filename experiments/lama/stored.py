@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kept.errors import CheckpointError
-from kg_loaders.writing import write_json
+from kg_loaders.disk.writing import write_json
 
 Origin = Mapping[str, str]
 """`settings` and `data`; a reader that has no data at hand gives the settings alone."""

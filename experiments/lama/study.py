@@ -36,7 +36,7 @@ from kept.randomness import torch_seed
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter, read_log
 from kept.training.loop import Resume, train
-from kg_loaders.writing import write_json
+from kg_loaders.disk.writing import write_json
 
 HOST, TEXT_ONLY = "host", "none"
 TRAINED, SPENT, RUN_CONFIG = "trained.json", "spent.json", "pretrain.json"

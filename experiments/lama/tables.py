@@ -13,7 +13,7 @@ from experiments.lama.study import HOST, TEXT_ONLY, TRAINED, Study
 from kept.evaluation.statistics import paired_bootstrap_interval, sign_flip_test, verdict
 from kept.probing.results import read_answers
 from kept.randomness import generator
-from kg_loaders.writing import write_json, write_text
+from kg_loaders.disk.writing import write_json, write_text
 
 Told = Mapping[str, Any]
 HEADINGS = {

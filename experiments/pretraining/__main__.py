@@ -22,7 +22,7 @@ from transformers.utils.logging import disable_progress_bar
 from experiments.pretraining.data import read_corpus
 from experiments.pretraining.study import RESULT, Study, run_method, to_markdown
 from kept.training.log import StepRecord
-from kg_loaders.writing import write_json, write_text
+from kg_loaders.disk.writing import write_json, write_text
 
 
 class Printer:

@@ -26,7 +26,7 @@ from kept.training.costs import peak_memory_mib
 from kept.training.log import Reporter, StepRecord
 from kept.training.loop import Resume, train
 from kept.training.stream import BatchStream
-from kg_loaders.writing import write_json
+from kg_loaders.disk.writing import write_json
 
 RESULT, BEFORE, SPENT = "result.json", "before.json", "spent.json"
 

@@ -20,7 +20,7 @@ from kept.completion.tables import to_json, to_markdown
 from kept.hosts import load_tokenizer
 from kept.randomness import generator
 from kept.training.log import StepRecord
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 
 class Printer:

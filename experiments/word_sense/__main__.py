@@ -16,7 +16,7 @@ import yaml
 from experiments.word_sense.study import SenseConfig, read_world, run
 from experiments.word_sense.tables import to_markdown
 from kept.linking.sentences import HostSentenceEncoder
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 
 def main() -> None:

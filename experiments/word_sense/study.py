@@ -36,8 +36,8 @@ from entity_linking.senses.wordnet import WordNetCandidates
 from kept.evaluation.statistics import bootstrap_interval, paired_bootstrap_interval
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Source, load
-from kg_loaders.wordnet import find_wordnet
-from kg_loaders.wordnet_lexicon import Lexicon
+from kg_loaders.formats.wordnet import find_wordnet
+from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 Found = list[list[Scores]]
 

@@ -14,10 +14,10 @@ from torch import Tensor
 from kept.adapters.adapter import Adapter, AdapterOptions
 from kept.errors import CheckpointError, ConfigError
 from kept.model_files import readable, require_finite
-from kg_loaders.columns import replaced
+from kg_loaders.disk.columns import replaced
+from kg_loaders.disk.seals import FolderFormat, open_sealed, seal
+from kg_loaders.disk.writing import whole_folder
 from kg_loaders.errors import GraphMismatchError
-from kg_loaders.seals import FolderFormat, open_sealed, seal
-from kg_loaders.writing import whole_folder
 
 WEIGHTS_FILE, HEADER_FILE = "adapter.safetensors", "adapter.json"
 ADAPTER = FolderFormat(
@@ -60,7 +60,7 @@ def write_adapter(folder: str | Path, name: str, adapter: Adapter, host: Any) ->
     """Write `adapter`, trained beside a host with the configuration `host`.
 
     The folder appears whole, in the place of an adapter that is there. The header seals the
-    weights and itself (`kg_loaders.seals`).
+    weights and itself (`kg_loaders.disk.seals`).
     """
     tensors = {k: v.detach().cpu().contiguous() for k, v in adapter.state_dict().items()}
     about = {

@@ -13,20 +13,21 @@ from typing import Annotated
 
 import typer
 
-from kept.cli import kg, kgc, link
-from kept.cli.audit import audit
-from kept.cli.compare import compare
+from kept.cli import kg, kgc
+from kept.cli.comparing.audit import audit
+from kept.cli.comparing.compare import compare
+from kept.cli.comparing.curve import curve
+from kept.cli.comparing.report import report
 from kept.cli.convert import convert
-from kept.cli.curve import curve
 from kept.cli.demo import demo
 from kept.cli.errors import TellsErrors
-from kept.cli.finetune import finetune
+from kept.cli.link import command as link
 from kept.cli.options import KeptCommand
-from kept.cli.pretrain import pretrain
 from kept.cli.probe import probe
-from kept.cli.report import report
 from kept.cli.show import show
 from kept.cli.terminal import echo
+from kept.cli.training.finetune import finetune
+from kept.cli.training.pretrain import pretrain
 
 app = typer.Typer(
     name="kept",

@@ -58,7 +58,7 @@ def demo(
 
     from kept.cli.console import TerminalConsole
     from kept.cli.progress import TrainingProgress
-    from kept.cli.training_run import refuse_foreign
+    from kept.cli.training.run import refuse_foreign
     from kept.completion.method_comparison import method_names
     from kept.report.demo import demo_config, run_demo
     from kept.report.demo import methods_config as read_methods

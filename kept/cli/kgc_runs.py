@@ -35,7 +35,7 @@ from kept.kge.trained import (
 from kept.kge.training import TrainingHistory, train
 from kept.kge.training_config import RECIPES, TrainingConfig
 from kept.randomness import generator
-from kg_loaders.writing import refuse_folder
+from kg_loaders.disk.writing import refuse_folder
 
 
 def train_scorer(

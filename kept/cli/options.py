@@ -112,6 +112,7 @@ def _written_names(module: str, table: str) -> list[str] | None:
         target = node.target if isinstance(node, ast.AnnAssign) else None
         if isinstance(target, ast.Name) and target.id == table and isinstance(node, ast.AnnAssign):
             keys = node.value.keys if isinstance(node.value, ast.Dict) else []
-            plain = [key.value for key in keys if isinstance(key, ast.Constant)]
+            values = [key.value for key in keys if isinstance(key, ast.Constant)]
+            plain = [value for value in values if isinstance(value, str)]
             return plain if plain and len(plain) == len(keys) else None
     return None

@@ -24,13 +24,14 @@ from kept.evaluation.leakage import (
     triples_in_graph,
 )
 from kept.probing.candidates import whole_words
-from kept.probing.collections import Draw, collection_questions
 from kept.probing.edits import FactEdit, draw_edits, edit_table, probe_edits, summarise
 from kept.probing.engine import probe
-from kept.probing.facts import QuestionSet
-from kept.probing.graph_items import graph_questions
-from kept.probing.items import ClozeItem
-from kept.probing.opening import open_model
+from kept.probing.items.collections import Draw, collection_questions
+from kept.probing.items.facts import QuestionSet
+from kept.probing.items.graph_items import graph_questions
+from kept.probing.items.item import ClozeItem
+from kept.probing.items.templates import read_templates
+from kept.probing.models.opening import open_model
 from kept.probing.results import (
     RANKINGS,
     Likelihood,
@@ -49,12 +50,11 @@ from kept.probing.tables import (
     subject_degrees,
     total_row,
 )
-from kept.probing.templates import read_templates
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
-from kg_loaders.lines import read_lines
-from kg_loaders.writing import refuse_file, write_json
+from kg_loaders.disk.writing import refuse_file, write_json
+from kg_loaders.reading.lines import read_lines
 
 MODES: dict[str, tuple[Mode, ...]] = {
     "weights": ("weights",), "graph": ("graph",), "both": ("weights", "graph"),

@@ -60,7 +60,7 @@ def show(
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
     from kept.randomness import generator
     from kept.report.page import is_kept_page
-    from kg_loaders.writing import refuse_file, write_text
+    from kg_loaders.disk.writing import refuse_file, write_text
 
     drawings = {".html": draw_html, ".htm": draw_html, ".svg": draw_svg}
     draw = drawings.get(output.suffix.lower())

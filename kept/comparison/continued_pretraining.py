@@ -32,7 +32,7 @@ from kept.randomness import torch_seed
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
-from kg_loaders.writing import claim, whole_files, write_json
+from kg_loaders.disk.writing import claim, whole_files, write_json
 
 
 @dataclass(frozen=True, eq=False)

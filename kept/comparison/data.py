@@ -23,8 +23,8 @@ from kept.pretraining.assembly import read_texts
 from kept.randomness import generator
 from kept.training.config import OPERATIONAL, TrainConfig
 from kg_loaders import KnowledgeGraph
-from kg_loaders.lines import read_whole
-from kg_loaders.writing import WAIT_SECONDS, claim
+from kg_loaders.disk.writing import WAIT_SECONDS, claim
+from kg_loaders.reading.lines import read_whole
 
 SETS = ("train", "dev", "test")
 ASKED_BY = (

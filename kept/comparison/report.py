@@ -38,7 +38,7 @@ from kept.heads.model import TAGGING
 from kept.methods import BASELINE
 from kept.report.page import Section, drawn, page, picture, prose, quoted, table, verdict
 from kept.training.log import COLOURS, read_log
-from kg_loaders.writing import refuse_file, whole_file, write_text
+from kg_loaders.disk.writing import refuse_file, whole_file, write_text
 
 N_SHOWN = 2
 STYLES = {"true": "-", "off": ":", "shuffled": "--"}

@@ -14,7 +14,7 @@ import msgspec
 
 from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
-from kg_loaders.writing import WAIT_SECONDS, whole_file
+from kg_loaders.disk.writing import WAIT_SECONDS, whole_file
 
 ASKED = "asked.json"
 

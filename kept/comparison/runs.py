@@ -54,8 +54,8 @@ from kept.pretraining.data import linked_entities
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
+from kg_loaders.disk.writing import WAIT_SECONDS, claim, sync, write_errors
 from kg_loaders.errors import InUseError
-from kg_loaders.writing import WAIT_SECONDS, claim, sync, write_errors
 
 RECORDS = "runs.jsonl"
 VERSION = 1

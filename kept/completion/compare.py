@@ -52,7 +52,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.randomness import generator
 from kept.training.config import RunConfig, TrainConfig
 from kept.training.log import Reporter
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 KNOWLEDGE_NAMES: dict[Knowledge, str] = {
     "true": "CoLAKE",

@@ -29,7 +29,7 @@ from kept.evaluation.sampled_ranking import rank_among_sampled
 from kept.evaluation.statistics import bootstrap_interval
 from kept.hosts import load_host, load_tokenizer, word_table
 from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
-from kept.kge.gnn import (
+from kept.kge.gnn.networks import (
     RGCN,
     CompGCN,
     EntityTable,
@@ -40,7 +40,7 @@ from kept.kge.gnn import (
     SumOfFeatures,
     TextFeatures,
 )
-from kept.kge.gnn_training import train_graph_model
+from kept.kge.gnn.training import train_graph_model
 from kept.kge.inductive import DegreeScorer, InductiveSplit, Part
 from kept.kge.training_config import TrainingConfig
 from kept.randomness import generator, torch_generator
@@ -61,7 +61,7 @@ class DegreeMethod(_Method):
 
 
 class GraphMethod(_Method):
-    """`kept.kge.gnn`: features, layers and a decoder. Without layers and with text: BLP's map.
+    """`kept.kge.gnn.networks`: features, layers, decoder. Without layers and with text: BLP's map.
 
     `text_from` names a folder of a KEPLER run whose description vectors are the texts; without it
     they are those of the sentence encoder that the runner is given.

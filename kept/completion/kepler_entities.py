@@ -38,7 +38,7 @@ from kept.training.config import TrainConfig, binding
 from kept.training.log import Reporter
 from kept.training.loop import Resume, TrainResult, train
 from kg_loaders import KnowledgeGraph
-from kg_loaders.writing import whole_files, write_json
+from kg_loaders.disk.writing import whole_files, write_json
 
 TOLD = "kepler.json"
 

@@ -41,7 +41,7 @@ from kept.pretraining.data import linked_entities
 from kept.randomness import generator
 from kept.training.log import Reporter
 from kg_loaders import KnowledgeGraph
-from kg_loaders.writing import write_bytes, write_json
+from kg_loaders.disk.writing import write_bytes, write_json
 
 OUTCOME, CLAIM = "outcome.json", "run.json"
 ALL = "all"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from kept.errors import CheckpointError, ConfigError
-from kg_loaders.writing import refuse_folder, whole_folder
+from kg_loaders.disk.writing import refuse_folder, whole_folder
 
 CONVERTERS: dict[str, str] = {
     "ernie": "kept.convert.ernie",

@@ -25,7 +25,7 @@ from kept.encoders.loading import load_strictly
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
-from kg_loaders.digits import whole_number
+from kg_loaders.reading.digits import whole_number
 
 VECTORS = "encoder.entity_vectors.weight"
 WEIGHTS, CONFIG = "pytorch_model.bin", "ernie_config.json"

@@ -12,7 +12,7 @@ import pickletools
 from pathlib import Path
 
 from kept.errors import CheckpointError
-from kg_loaders.digits import whole_number
+from kg_loaders.reading.digits import whole_number
 
 _STRINGS = frozenset({"BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"})
 _INTEGERS = frozenset({"BININT", "BININT1", "BININT2", "LONG1"})

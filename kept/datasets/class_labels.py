@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from kept.datasets.example import TaskExample
 from kept.errors import ConfigError
 from kept.heads.model import REGRESSION, SCORE, SINGLE
-from kg_loaders.digits import decimal_number
+from kg_loaders.reading.digits import decimal_number
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 MOST_SHOWN = 5

@@ -24,7 +24,7 @@ from kept.graphs.words import join_texts
 from kept.heads.model import MULTI, REGRESSION, SINGLE, TAGGING
 from kept.randomness import generator
 from kg_loaders.damage import DamageReport
-from kg_loaders.lines import read_lines
+from kg_loaders.reading.lines import read_lines
 
 __all__ = [
     "FORMATS",

@@ -21,7 +21,7 @@ from kept.datasets.example import TaskExample
 from kept.datasets.inflection import find_form
 from kept.graphs.words import join_texts
 from kg_loaders.damage import DamageReport
-from kg_loaders.lines import read_lines
+from kg_loaders.reading.lines import read_lines
 
 NOT_FOUND = "a word that is not found in its sentence"
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kg_loaders import Triple
 from kg_loaders.errors import DamageError
-from kg_loaders.lines import read_whole
+from kg_loaders.reading.lines import read_whole
 
 
 class _Unquoted(csv.excel_tab):

@@ -36,7 +36,7 @@ from kept.options import read_options
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
-from kg_loaders.wordnet_lexicon import parts_of_speech
+from kg_loaders.formats.wordnet_lexicon import parts_of_speech
 
 N_PARTS = 9
 """Rows of a table of parts of speech: none, n, v, a, r, s, MASK, NULL, unknown."""

@@ -12,7 +12,7 @@ from kept.datasets.example import clusters
 from kept.errors import CheckpointError
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scores import Answers
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 ANSWERS = "predictions.jsonl"
 

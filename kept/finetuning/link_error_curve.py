@@ -31,7 +31,7 @@ from kept.finetuning.scores import Answers
 from kept.heads.model import REGRESSION, TAGGING
 from kept.randomness import generator
 from kept.training.log import COLOURS
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
 

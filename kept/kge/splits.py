@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.errors import ConfigError
-from kg_loaders import KnowledgeGraph, SourceError, Triple, graph_from_records, openke, tsv
+from kg_loaders import KnowledgeGraph, SourceError, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import UnknownNodeError
+from kg_loaders.formats import openke, tsv
 
 SPLITS = ("train", "valid", "test")
 STRATA = ("seen", "half seen", "unseen")

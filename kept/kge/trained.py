@@ -16,8 +16,8 @@ from kept.kge.scorers import SCORERS, RotatE, Scorer, TransE, make_scorer
 from kept.kge.splits import Seen, Splits
 from kept.model_files import readable, require_finite
 from kg_loaders import GraphMismatchError, KnowledgeGraph
-from kg_loaders.seals import FolderFormat, is_of, open_sealed, seal
-from kg_loaders.writing import whole_folder
+from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
+from kg_loaders.disk.writing import whole_folder
 
 KIND = "trained scorer"
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"

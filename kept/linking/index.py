@@ -26,9 +26,9 @@ from entity_linking.errors import LinkIndexError
 from entity_linking.fuzzy.index import FuzzyIndex, names_of
 from entity_linking.names import NameCandidates, NameIndex
 from kg_loaders import KnowledgeGraph, TextKind
-from kg_loaders.columns import replaced
-from kg_loaders.seals import FolderFormat, open_sealed, seal
-from kg_loaders.writing import claim, whole_folder
+from kg_loaders.disk.columns import replaced
+from kg_loaders.disk.seals import FolderFormat, open_sealed, seal
+from kg_loaders.disk.writing import claim, whole_folder
 
 if TYPE_CHECKING:
     from entity_linking.dense.index import DenseIndex

@@ -27,7 +27,7 @@ import msgspec
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.parts import Disambiguator
-from kg_loaders.writing import write_bytes
+from kg_loaders.disk.writing import write_bytes
 
 try:
     from spacy.tokens import Doc, Span

@@ -20,9 +20,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kept.probing.candidates import Candidates
-from kept.probing.holes import filled
-from kept.probing.items import ClozeItem
-from kept.probing.models import ClozeModel, Question, Sample
+from kept.probing.items.holes import filled
+from kept.probing.items.item import ClozeItem
+from kept.probing.models.base import ClozeModel, Question, Sample
 from kept.probing.ranks import rank_answers
 from kept.probing.results import Likelihood, ProbeAnswer, Ranking, RankingName
 

@@ -25,7 +25,7 @@ import numpy as np
 from entity_linking.scoring.intervals import Interval
 from kept.errors import EvaluationError
 from kept.evaluation.statistics import bootstrap_interval
-from kept.probing.items import ClozeItem
+from kept.probing.items.item import ClozeItem
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking, RankingName
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph

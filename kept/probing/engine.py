@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kept.probing.asking import Asked, Asker, Contest
 from kept.probing.candidates import Candidates, Pieces, spelled
-from kept.probing.items import ClozeItem
-from kept.probing.models import ClozeModel
+from kept.probing.items.item import ClozeItem
+from kept.probing.models.base import ClozeModel
 from kept.probing.results import Likelihood, ProbeAnswer, ProbeResult, RankingName
 
 NOT_ASKED = "this ranking was not asked for"

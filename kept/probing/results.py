@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kept.errors import EvaluationError
-from kg_loaders.writing import write_text
+from kg_loaders.disk.writing import write_text
 
 Mode = Literal["weights", "graph"]
 """A model answers from its weights alone, or from a graph that it reads, too: never mixed."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from kept.errors import EvaluationError
 from kept.evaluation.statistics import Interval, bootstrap_interval, macro_interval
-from kept.probing.masked_sentences import AlteredItem
+from kept.probing.items.masked_sentences import AlteredItem
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking, RankingName
 from kept.randomness import generator
 

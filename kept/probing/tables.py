@@ -13,7 +13,7 @@ import numpy as np
 
 from kept.errors import EvaluationError
 from kept.evaluation.statistics import Interval, bootstrap_interval, macro_interval
-from kept.probing.items import ClozeItem
+from kept.probing.items.item import ClozeItem
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking, RankingName
 from kg_loaders import KnowledgeGraph
 

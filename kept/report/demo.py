@@ -35,7 +35,7 @@ from kept.report.page import Section, embedded_page, page, picture, prose, table
 from kept.training.log import Reporter
 from kg_loaders import KnowledgeGraph, StoreError, atlas
 from kg_loaders.checks import Finding, check
-from kg_loaders.writing import write_json, write_text
+from kg_loaders.disk.writing import write_json, write_text
 
 SHOWN = "Paris is the capital of France, and the Seine flows through it."
 

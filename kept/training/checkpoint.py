@@ -26,8 +26,8 @@ from torch.optim import Optimizer
 
 from kept.errors import CheckpointError
 from kept.model_files import MODEL, readable, require_finite, seal_model
-from kg_loaders.seals import files_below, open_sealed, seal
-from kg_loaders.writing import remove, whole_files, whole_folder
+from kg_loaders.disk.seals import files_below, open_sealed, seal
+from kg_loaders.disk.writing import remove, whole_files, whole_folder
 
 FORMAT_VERSION = 1
 STATE, OPTIMISER, CHECKSUMS = "state.json", "optimiser.safetensors", MODEL.manifest

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from kg_loaders.writing import whole_file, write_errors, write_text
+from kg_loaders.disk.writing import whole_file, write_errors, write_text
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 

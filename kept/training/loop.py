@@ -47,7 +47,7 @@ from kept.training.optimisers import (
     sparse_parameters,
 )
 from kept.training.stream import BatchStream, PretrainingData, read_batches
-from kg_loaders.writing import claim
+from kg_loaders.disk.writing import claim
 
 Evaluate = Callable[[nn.Module, int], dict[str, float]]
 Stop = Literal["finished", "budget", "request"]

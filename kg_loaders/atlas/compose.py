@@ -18,8 +18,8 @@ from random import Random
 from kg_loaders.atlas.describe import describe, nameable
 from kg_loaders.atlas.tables import World, load, rows
 from kg_loaders.atlas.wording import Draft, Surfaces, Writer
+from kg_loaders.disk.writing import write_lines
 from kg_loaders.records import Triple
-from kg_loaders.writing import write_lines
 
 SENTENCES = {
     "country": 6, "city": 1, "river": 3, "mountain": 3, "person": 3, "literary work": 4,

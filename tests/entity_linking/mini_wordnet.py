@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
-from kg_loaders.wordnet_lexicon import Lexicon
+from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 SHORE, LENDER, RIVER, MONEY, WATER, FLOW, LEND, RICH, SLOPE, ENTITY, SOON = (
     f"wn:{i:08d}-{part}" for i, part in enumerate("nnnnnvvanrr", start=1)

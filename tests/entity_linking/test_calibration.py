@@ -28,7 +28,8 @@ from entity_linking.calibration.fitting import (
 from entity_linking.calibration.reliability import brier_score
 from entity_linking.decision import Decision
 from entity_linking.errors import LinkIndexError, ScoreError
-from kg_loaders import KnowledgeGraph, seals
+from kg_loaders import KnowledgeGraph
+from kg_loaders.disk import seals
 from kg_loaders.errors import WriteError
 
 

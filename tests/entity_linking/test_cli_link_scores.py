@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 
 from entity_linking import LinkedText, gold_link, read_jsonl, write_jsonl
 from entity_linking.corruption import corrupt as corrupt_links
-from kept.cli.link_corrupt import corrupt
-from kept.cli.link_score import score
+from kept.cli.link.corrupt import corrupt
+from kept.cli.link.score import score
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 

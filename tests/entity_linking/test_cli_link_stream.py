@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-import kept.cli.link_run as link_command
+import kept.cli.link.run as link_command
 from entity_linking import read_jsonl
 from entity_linking.mentions import LinkedText
 from kept.cli import app

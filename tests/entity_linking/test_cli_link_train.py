@@ -10,7 +10,7 @@ from entity_linking import DictionaryLinker, LinkedText, gold_link, write_jsonl
 from entity_linking.errors import LinkingError
 from entity_linking.scorers.mix import default_scorers
 from entity_linking.scorers.reranker import Reranker
-from kept.cli.link_train import train
+from kept.cli.link.train import train
 from kg_loaders import KnowledgeGraph
 
 app = typer.Typer()

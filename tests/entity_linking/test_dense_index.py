@@ -15,7 +15,8 @@ from entity_linking.dense import index as dense_index
 from entity_linking.dense.cards import CardOptions, cards
 from entity_linking.dense.index import DenseIndex
 from entity_linking.errors import LinkIndexError, LinkingError
-from kg_loaders import KnowledgeGraph, Text, TextKind, atlas, graph_from_records, seals
+from kg_loaders import KnowledgeGraph, Text, TextKind, atlas, graph_from_records
+from kg_loaders.disk import seals
 from kg_loaders.errors import ExistsError
 
 KINDS = ("flat", "hnsw", "ivf")

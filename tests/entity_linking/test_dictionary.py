@@ -18,7 +18,7 @@ from entity_linking.dictionary import Case
 from entity_linking.scoring import score_links, score_spans
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
-from kg_loaders.lines import read_lines
+from kg_loaders.reading.lines import read_lines
 
 
 def linker_over(*labels: str, case: Case = "smart", min_length: int = 1) -> DictionaryLinker:

@@ -17,7 +17,7 @@ from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker, t
 from entity_linking.names.variants import Kind
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 from kg_loaders.damage import DamageReport
-from kg_loaders.lines import read_lines
+from kg_loaders.reading.lines import read_lines
 
 OPEN = Gates(stop_words=frozenset(), min_length=1)
 

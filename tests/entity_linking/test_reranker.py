@@ -295,7 +295,7 @@ def test_same_in_every_process(small_graph: KnowledgeGraph, tmp_path: Path) -> N
 def test_using_a_model_loads_no_torch() -> None:
     program = (
         "import sys, entity_linking.scorers.reranker, entity_linking.scorers.mix;"
-        "import kept.cli.link_train;"
+        "import kept.cli.link.train;"
         "assert 'torch' not in sys.modules"
     )
     root = Path(__file__).parent.parent.parent

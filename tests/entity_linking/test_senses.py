@@ -24,7 +24,7 @@ from entity_linking.senses.corpus import (
     score_senses,
 )
 from kg_loaders import KnowledgeGraph, Source, load
-from kg_loaders.wordnet_lexicon import Lexicon
+from kg_loaders.formats.wordnet_lexicon import Lexicon
 from tests.entity_linking.mini_wordnet import (
     DATA,
     FLOW,

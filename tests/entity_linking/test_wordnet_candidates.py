@@ -7,7 +7,7 @@ import pytest
 from entity_linking.errors import LinkingError
 from entity_linking.senses.wordnet import WordNetCandidates
 from kg_loaders import Text, TextKind, Triple, graph_from_records
-from kg_loaders.wordnet_lexicon import Lexicon, parts_of_speech
+from kg_loaders.formats.wordnet_lexicon import Lexicon, parts_of_speech
 
 DOG, CHASE, HOT, HOTDOG, LAW = (
     "wn:00000001-n", "wn:00000002-v", "wn:00000003-a", "wn:00000004-n", "wn:00000005-n",

@@ -21,7 +21,7 @@ from experiments.lama.tables import write_tables
 from kept.errors import CheckpointError, ConfigError
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.probing.collections import trex_facts
+from kept.probing.items.collections import trex_facts
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 

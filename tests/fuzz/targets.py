@@ -98,7 +98,7 @@ def _build(format: str) -> Run:
 
 
 def _lexicon(folder: Path, random: Random) -> None:
-    from kg_loaders.wordnet_lexicon import Lexicon
+    from kg_loaders.formats.wordnet_lexicon import Lexicon
 
     lexicon = Lexicon.open(folder)
     for word in ("dogs", "dog", "s", ""):
@@ -126,7 +126,7 @@ def _packed_seeds() -> list[Files]:
 
 
 def _packed(folder: Path, random: Random) -> None:
-    from kg_loaders.lines import read_lines
+    from kg_loaders.reading.lines import read_lines
 
     path = next(folder.iterdir())
     _spend(read_lines(path / "x.tsv" if path.suffix == ".zip" else path, _report(random)))
@@ -135,7 +135,7 @@ def _packed(folder: Path, random: Random) -> None:
 # ---- texts, tasks, probes ------------------------------------------------------------------------
 def _link_inputs(format: str) -> Run:
     def run(folder: Path, random: Random) -> None:
-        from kept.cli.link_inputs import read_items
+        from kept.cli.link.inputs import read_items
 
         _spend(read_items(next(folder.iterdir()), format, _report(random)))
 
@@ -171,19 +171,19 @@ def _senses(folder: Path, random: Random) -> None:
 
 
 def _facts(folder: Path, random: Random) -> None:
-    from kept.probing.facts import read_facts
+    from kept.probing.items.facts import read_facts
 
     _spend(read_facts(next(folder.iterdir()), _report(random)))
 
 
 def _templates(folder: Path, random: Random) -> None:
-    from kept.probing.templates import read_templates
+    from kept.probing.items.templates import read_templates
 
     read_templates(next(folder.iterdir()), _report(random))
 
 
 def _squad(folder: Path, random: Random) -> None:
-    from kept.probing.masked_sentences import read_squad
+    from kept.probing.items.masked_sentences import read_squad
 
     _spend(read_squad(next(folder.iterdir()), _report(random)))
 
@@ -199,7 +199,7 @@ def _archive_seeds() -> list[Files]:
 
 
 def _archive(folder: Path, random: Random) -> None:
-    from kept.probing.sources import lines
+    from kept.probing.items.sources import lines
 
     _spend(lines(next(folder.iterdir()), _report(random)))
 

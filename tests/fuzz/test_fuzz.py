@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from kept.cli.link_inputs import FORMATS as LINK_FORMATS
+from kept.cli.link.inputs import FORMATS as LINK_FORMATS
 from kept.datasets.formats import FORMATS as TASK_FORMATS
 from kg_loaders.build import FORMATS as GRAPH_FORMATS
-from kg_loaders.rdf import SUFFIXES
+from kg_loaders.rdf.reader import SUFFIXES
 from tests.fuzz.__main__ import fuzz
 from tests.fuzz.mutation import MOST_BYTES, mutated
 from tests.fuzz.openers import OPENERS

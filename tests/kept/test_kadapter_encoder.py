@@ -49,7 +49,7 @@ def batch() -> KnowledgeBatch:
 
 @pytest.fixture(scope="module")
 def synsets() -> KnowledgeGraph:
-    """A few synsets as kg_loaders.wordnet names them and their relations."""
+    """A few synsets as kg_loaders.formats.wordnet names them and their relations."""
     records: list[Triple | Text] = [
         Triple("wn:02084071-n", "hypernym", "wn:02083346-n"),
         Triple("wn:02121620-n", "hypernym", "wn:02120997-n"),

@@ -17,7 +17,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 import kept
 from kept import hosts
 from kept.errors import HostError
-from kept.probing.opening import open_model
+from kept.probing.models.opening import open_model
 
 ROOT = Path(kept.__file__).parent.parent
 SOURCES = sorted(

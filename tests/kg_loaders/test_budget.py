@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from kg_loaders import DamageError, DamageReport, KgError, Source, SourceError, Triple
-from kg_loaders.budget import ReaderBudget
 from kg_loaders.build import Columns
 from kg_loaders.damage import DamagePolicy
-from kg_loaders.documents import Document
 from kg_loaders.errors import BudgetError
-from kg_loaders.lines import read_whole
-from kg_loaders.rdf import read
+from kg_loaders.rdf.documents import Document
+from kg_loaders.rdf.reader import read
+from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.lines import read_whole
 from tests.fuzz.hostile import (
     CASES,
     entities_xml,

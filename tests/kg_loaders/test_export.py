@@ -24,7 +24,7 @@ from kg_loaders import (
 from kg_loaders.damage import DamagePolicy
 from kg_loaders.errors import ExistsError, WriteError
 from kg_loaders.export import export
-from kg_loaders.jsonl import read
+from kg_loaders.formats.jsonl import read
 
 ANY = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 NODE = st.sampled_from(["a", "b", "c\t\n"])

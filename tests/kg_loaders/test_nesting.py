@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kg_loaders import nesting
-from kg_loaders.nesting import json_shape, n3_depth, n_entities, xml_depth, xml_encoding_fault
+from kg_loaders.rdf import nesting
+from kg_loaders.rdf.nesting import json_shape, n3_depth, n_entities, xml_depth, xml_encoding_fault
 
 
 def naive_json(text: str) -> tuple[int, int]:

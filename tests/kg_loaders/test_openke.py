@@ -8,7 +8,7 @@ import pytest
 
 from kg_loaders import DamageError, DamageReport, SourceError, Triple, load
 from kg_loaders.damage import DamagePolicy
-from kg_loaders.openke import read
+from kg_loaders.formats.openke import read
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from kg_loaders import DamageError, SourceError, Text, TextKind, Triple
 from kg_loaders.damage import DamagePolicy, DamageReport
-from kg_loaders.rdf import SUFFIXES, format_of, read
-from kg_loaders.rdf_records import RDF_TYPE, RDFS, SKOS, TEXT_PREDICATES
+from kg_loaders.rdf.reader import SUFFIXES, format_of, read
+from kg_loaders.rdf.records import RDF_TYPE, RDFS, SKOS, TEXT_PREDICATES
 
 A = "http://a.example/"
 X, Y, P = f"{A}x", f"{A}y", f"{A}p"

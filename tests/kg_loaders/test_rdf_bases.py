@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from kg_loaders import DamageReport, SourceError, Triple
 from kg_loaders.damage import DamagePolicy
-from kg_loaders.lines import BLOCK_BYTES
-from kg_loaders.rdf import read
-from kg_loaders.rdf_bases import BaseWatch, has_dot_segments
+from kg_loaders.rdf.bases import BaseWatch, has_dot_segments
+from kg_loaders.rdf.reader import read
+from kg_loaders.reading.lines import BLOCK_BYTES
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 DOTTED = "http://e.org/a/b/../c/"

@@ -6,8 +6,8 @@ import rdflib
 
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.damage import DamageReport
-from kg_loaders.rdf_records import RDFS
-from kg_loaders.rdflib_graph import from_rdflib, to_rdflib
+from kg_loaders.rdf.rdflib_graph import from_rdflib, to_rdflib
+from kg_loaders.rdf.records import RDFS
 
 BASE = "http://www.wikidata.org/entity/"
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from entity_linking.annotations import read_jsonl
 from entity_linking.relations import read_fewrel, read_trex
-from kept.probing.templates import read_templates
+from kept.probing.items.templates import read_templates
 from kg_loaders import DamageError, DamageReport, SourceError
 from kg_loaders.damage import DamagePolicy
-from kg_loaders.jsonl import read
-from kg_loaders.repeated_keys import repeated_key, repeats_fault
+from kg_loaders.formats.jsonl import read
+from kg_loaders.reading.repeated_keys import repeated_key, repeats_fault
 
 KEYS = st.sampled_from(["a", "b", '"', "\\", ":", "\u00e9"])
 VALUES = st.recursive(

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from flips import forge
 
-from kg_loaders import KnowledgeGraph, StoreError, seals
+from kg_loaders import KnowledgeGraph, StoreError
+from kg_loaders.disk import seals
 
 
 @pytest.fixture

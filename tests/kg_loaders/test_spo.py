@@ -8,7 +8,7 @@ import pytest
 
 from kg_loaders import DamageError, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamagePolicy, DamageReport
-from kg_loaders.spo import read
+from kg_loaders.formats.spo import read
 
 
 def test_names_come_back_byte_for_byte_and_heads_are_labelled(tmp_path: Path) -> None:

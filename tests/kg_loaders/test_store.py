@@ -137,7 +137,7 @@ SAVER = """
 import os, signal, sys
 from multiprocessing import get_context
 from pathlib import Path
-import kg_loaders.columns as columns
+import kg_loaders.disk.columns as columns
 from kg_loaders import Triple, graph_from_records
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 real = columns.sha256_of

@@ -18,7 +18,7 @@ from kg_loaders import (
     load,
 )
 from kg_loaders.damage import DamagePolicy
-from kg_loaders.tsv import ORDERS, read, read_texts, write
+from kg_loaders.formats.tsv import ORDERS, read, read_texts, write
 
 NAMES = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), min_size=1)
 

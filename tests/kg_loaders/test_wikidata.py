@@ -13,7 +13,7 @@ import zstandard
 
 from kg_loaders import DamageError, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamagePolicy, DamageReport
-from kg_loaders.wikidata import read
+from kg_loaders.formats.wikidata import read
 
 Json = dict[str, Any]
 

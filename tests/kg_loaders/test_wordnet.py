@@ -9,7 +9,7 @@ import pytest
 
 from kg_loaders import DamageError, SourceError, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamagePolicy, DamageReport
-from kg_loaders.wordnet import (
+from kg_loaders.formats.wordnet import (
     PARTS,
     RELATIONS,
     SENSE_OF,
@@ -18,7 +18,7 @@ from kg_loaders.wordnet import (
     read,
     sense_keys,
 )
-from kg_loaders.wordnet_lexicon import Lexicon
+from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 LICENCE = "  1 a licence line  \n"
 DATA = {

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kg_loaders.disk.writing import claim, whole_file, whole_folder, write_lines, write_text
 from kg_loaders.errors import ExistsError, InUseError, SourceError, WriteError
-from kg_loaders.writing import claim, whole_file, whole_folder, write_lines, write_text
 
 
 def is_box(folder: Path) -> bool:
@@ -183,7 +183,7 @@ def fails(error: Exception) -> Callable[..., None]:
 def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
     """The system itself refuses; nothing is patched."""
     code = (
-        "import resource, signal, sys; from kg_loaders.writing import write_bytes\n"
+        "import resource, signal, sys; from kg_loaders.disk.writing import write_bytes\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "write_bytes(sys.argv[1], bytes(5000))"
@@ -212,7 +212,7 @@ def test_lines_that_fail_leave_nothing(tmp_path: Path) -> None:
 
 HOLDER = """
 import os, sys, time
-from kg_loaders.writing import whole_file
+from kg_loaders.disk.writing import whole_file
 with whole_file(sys.argv[1], force=True) as part:
     part.write_text("half")
     print("ready", flush=True)

@@ -14,7 +14,8 @@ from kill_harness import Death, run_child
 from kg_loaders import KnowledgeGraph
 
 WARM = (
-    "kept.cli.link_run", "kept.cli.pretrain_run", "kept.cli.finetune_run", "kept.cli.compare_run",
+    "kept.cli.link.run", "kept.cli.training.pretrain_run", "kept.cli.training.finetune_run",
+    "kept.cli.comparing.compare_run",
     "matplotlib.backends.backend_agg", "kept.linking.graphs", "kept.encoders.kbert",
     "transformers.models.bert.modeling_bert",
 )  # fmt: skip

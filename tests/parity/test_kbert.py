@@ -25,8 +25,8 @@ from kept.convert.tables import to_original
 from kept.encoders.base import KnowledgeModel
 from kept.heads.model import KnowledgeForTask
 from kept.heads.uer import POOLINGS
-from kg_loaders import spo
 from kg_loaders.damage import DamageReport
+from kg_loaders.formats import spo
 from kg_loaders.records import Triple
 
 METHOD = "kbert"

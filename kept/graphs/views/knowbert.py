@@ -27,7 +27,7 @@ from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views.base import View, row, words_of
 from kg_loaders import KnowledgeGraph
-from kg_loaders.wordnet_lexicon import Lexicon
+from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from entity_linking.scorers.rerank_parts import RerankSettings
-from kept.cli.link_train import train
+from kept.cli.link.train import train
 
 
 def test_those_of_link_train_are_the_re_rankers() -> None:

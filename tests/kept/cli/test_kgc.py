@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from kept.cli import app
 from kept.kge.trained import SCORER, WEIGHTS, read_description
 from kg_loaders import KnowledgeGraph
-from kg_loaders.seals import seal
+from kg_loaders.disk.seals import seal
 
 N = 12
 

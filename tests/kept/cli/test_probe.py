@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from kept.cli import app
 from kept.errors import ConfigError
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.probing.graph_items import UNLABELLED, graph_questions
+from kept.probing.items.graph_items import UNLABELLED, graph_questions
+from kept.probing.items.templates import read_templates
 from kept.probing.results import read_answers
-from kept.probing.templates import read_templates
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import DamageError

@@ -14,7 +14,7 @@ from tiny_task_files import relation_examples, write_task_file
 from typer.testing import CliRunner
 
 from kept.cli import app
-from kept.cli.compare_run import control_names
+from kept.cli.comparing.compare_run import control_names
 from kept.comparison import compare as experiment_comparison
 from kept.comparison import runs as experiment_runs
 from kept.comparison.compare import compare, finished
@@ -31,7 +31,7 @@ from kept.errors import (
 )
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
-from kg_loaders.writing import claim
+from kg_loaders.disk.writing import claim
 
 
 def test_runs_are_planned_seed_by_seed_the_baseline_first() -> None:

@@ -14,11 +14,11 @@ from typer.testing import CliRunner, Result
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText, Mention
 from kept.cli import app
-from kept.cli.audit_sets import cloze_part, of_items, triples_part
+from kept.cli.comparing.audit_sets import cloze_part, of_items, triples_part
 from kept.errors import ConfigError
 from kept.evaluation.audit import AuditPart, audit, fact_ids
 from kept.evaluation.leakage import CODES, LeakCheck, audit_table, repeated_pairs, repeated_texts
-from kept.probing.items import HOLE, ClozeItem
+from kept.probing.items.item import HOLE, ClozeItem
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 

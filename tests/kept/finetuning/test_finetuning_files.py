@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kept.cli.finetune_run import dev_beside
+from kept.cli.training.finetune_run import dev_beside
 
 
 @pytest.mark.parametrize(

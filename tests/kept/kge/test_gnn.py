@@ -14,7 +14,7 @@ from torch_geometric.nn import RGCNConv
 
 from kept.errors import ConfigError
 from kept.kge.encoded import table_scorer
-from kept.kge.gnn import (
+from kept.kge.gnn.networks import (
     COMPOSITIONS,
     DECODERS,
     RGCN,

@@ -11,9 +11,16 @@ import torch
 
 from kept.errors import ConfigError, TrainingError
 from kept.evaluation.ranking import Filter, rank
-from kept.kge import gnn_training
-from kept.kge.gnn import RGCN, CompGCN, GraphModel, MessageGraph, RelationFeatures, TextFeatures
-from kept.kge.gnn_training import train_graph_model
+from kept.kge.gnn import training as gnn_training
+from kept.kge.gnn.networks import (
+    RGCN,
+    CompGCN,
+    GraphModel,
+    MessageGraph,
+    RelationFeatures,
+    TextFeatures,
+)
+from kept.kge.gnn.training import train_graph_model
 from kept.kge.training_config import TrainingConfig
 
 # two chains of groups: members of group i point to members of group i + 1

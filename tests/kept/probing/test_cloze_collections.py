@@ -8,8 +8,14 @@ import pytest
 from tiny_lama import write_lama, write_tar
 
 from kept.errors import ConfigError, EvaluationError
-from kept.probing.collections import COLLECTIONS, Draw, pararel_facts, read_collection, trex_facts
-from kept.probing.facts import (
+from kept.probing.items.collections import (
+    COLLECTIONS,
+    Draw,
+    pararel_facts,
+    read_collection,
+    trex_facts,
+)
+from kept.probing.items.facts import (
     ClozeFact,
     answers_by_subject,
     draw_facts,
@@ -17,9 +23,9 @@ from kept.probing.facts import (
     read_facts,
     with_answers_of,
 )
-from kept.probing.items import HOLE
-from kept.probing.sources import lines
-from kept.probing.templates import Template, first_of_each, read_templates
+from kept.probing.items.item import HOLE
+from kept.probing.items.sources import lines
+from kept.probing.items.templates import Template, first_of_each, read_templates
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import DamageError, SourceError

@@ -13,10 +13,10 @@ from tiny_lama import ALTERED, jsonl, write_lama, write_tar
 
 from entity_linking.mentions import LinkedText, Mention
 from kept.errors import EvaluationError
-from kept.probing.collections import read_collection, trex_facts
-from kept.probing.items import ClozeItem
-from kept.probing.masked_sentences import facts_by_name, read_altered, read_squad
-from kept.probing.names import name_questions, without_helpful_names
+from kept.probing.items.collections import read_collection, trex_facts
+from kept.probing.items.item import ClozeItem
+from kept.probing.items.masked_sentences import facts_by_name, read_altered, read_squad
+from kept.probing.items.names import name_questions, without_helpful_names
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking
 from kept.probing.robustness import altered, consistency, rank_correlation
 from kg_loaders.damage import DamagePolicy, DamageReport

@@ -27,11 +27,11 @@ from kept.probing.edits import (
     summarise,
 )
 from kept.probing.engine import objects_of, probe
-from kept.probing.graph_items import graph_questions
-from kept.probing.items import ClozeItem
-from kept.probing.kept_models import KeptMaskedLM
+from kept.probing.items.graph_items import graph_questions
+from kept.probing.items.item import ClozeItem
+from kept.probing.items.templates import Template
+from kept.probing.models.enriched import KeptMaskedLM
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking
-from kept.probing.templates import Template
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 TEMPLATES = {"P17": [Template("P17", "the [X] of [Y] ."), Template("P17", "[X] near [Y] .")]}

@@ -20,8 +20,8 @@ from kept.errors import EvaluationError
 from kept.probing.asking import CUT, MASKED
 from kept.probing.candidates import Candidates, spelled, whole_words
 from kept.probing.engine import LONG, NO_OBJECTS, NOT_ASKED, OUTSIDE, UNKNOWN, objects_of, probe
-from kept.probing.items import HOLE, ClozeItem
-from kept.probing.plain_models import PlainMaskedLM
+from kept.probing.items.item import HOLE, ClozeItem
+from kept.probing.models.plain import PlainMaskedLM
 from kept.probing.ranks import rank_answers
 from kept.probing.results import Likelihood, ProbeResult, read_answers, write_answers
 from kg_loaders.errors import ExistsError

@@ -21,13 +21,13 @@ from kept.heads.model import KnowledgeForTask
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.probing.engine import probe
-from kept.probing.graph_items import graph_questions
-from kept.probing.holes import filled
-from kept.probing.items import HOLE, ClozeItem
-from kept.probing.models import Question
-from kept.probing.opening import open_model
+from kept.probing.items.graph_items import graph_questions
+from kept.probing.items.holes import filled
+from kept.probing.items.item import HOLE, ClozeItem
+from kept.probing.items.templates import Template
+from kept.probing.models.base import Question
+from kept.probing.models.opening import open_model
 from kept.probing.results import ProbeResult
-from kept.probing.templates import Template
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 

@@ -10,7 +10,7 @@ import pytest
 
 from entity_linking.mentions import LinkedText, Mention
 from kept.errors import EvaluationError
-from kept.probing.items import ClozeItem
+from kept.probing.items.item import ClozeItem
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking
 from kept.probing.tables import (
     calibration_error,

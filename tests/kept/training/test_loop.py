@@ -19,8 +19,8 @@ from kept.training.checkpoint import list_checkpoints
 from kept.training.gradients import loss_norms, shared_parameters
 from kept.training.log import StepRecord, read_log
 from kept.training.loop import Resume, train
+from kg_loaders.disk.writing import claim
 from kg_loaders.errors import InUseError
-from kg_loaders.writing import claim
 
 
 class Watcher:

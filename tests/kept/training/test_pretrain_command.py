@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 from typer.testing import CliRunner, Result
 
 from kept.cli import app
-from kept.cli.training_run import asked_to_stop
+from kept.cli.training.run import asked_to_stop
 from kept.methods import METHODS
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining
 from kept.training.log import read_log

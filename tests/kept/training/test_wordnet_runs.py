@@ -31,8 +31,8 @@ from kept.training.log import read_log
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import SourceError
-from kg_loaders.wordnet import find_wordnet
-from kg_loaders.wordnet_lexicon import Lexicon
+from kg_loaders.formats.wordnet import find_wordnet
+from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 pytestmark = pytest.mark.wordnet
 

@@ -16,7 +16,7 @@ if __name__ == "__main__":
 
     from kept.training.log import StepRecord
     from kept.training.loop import Resume, train
-    from kg_loaders import writing
+    from kg_loaders.disk import writing
 
     class _Slow:
         """Prints each step, so that the test can kill in the middle, and waits a little."""

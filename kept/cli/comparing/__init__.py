@@ -1,0 +1,1 @@
+"""kept compare, report, curve and audit."""

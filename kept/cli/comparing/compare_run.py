@@ -1,0 +1,98 @@
+"""What `kept compare` does: read the experiment, run what is not done, print and write tables."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import get_args
+
+import torch
+from rich.table import Table
+from transformers.utils.logging import disable_progress_bar
+
+from kept.cli.console import TerminalConsole
+from kept.cli.progress import TrainingProgress
+from kept.cli.terminal import echo
+from kept.cli.training.run import asked_to_stop, refuse_foreign
+from kept.comparison.compare import compare
+from kept.comparison.find import data_root, read_experiment, stopping
+from kept.comparison.requested import ASKED
+from kept.comparison.runs import RECORDS
+from kept.comparison.tables import (
+    SCORES,
+    VERDICTS,
+    score_cells,
+    to_json,
+    to_markdown,
+    verdict_cells,
+)
+from kept.completion.method_comparison import method_names
+from kept.controls.conditions import Knowledge
+from kept.suggestions import no_such
+from kg_loaders.disk.writing import write_json, write_text
+
+
+def run(
+    task: str,
+    *,
+    output: Path,
+    methods: str,
+    controls: str,
+    seeds: int,
+    kg: Path | None,
+    data: Path | None,
+    budget: float | None,
+    threads: int | None,
+) -> None:
+    """Compare, print, and write NAME.md and NAME.json into `output`."""
+    experiment = read_experiment(task, kg)
+    names, kinds = method_names(methods, tuple(experiment.methods)), control_names(controls)
+    refuse_foreign(output, ASKED, RECORDS)
+    output.mkdir(parents=True, exist_ok=True)
+    disable_progress_bar()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    console = TerminalConsole()
+    with asked_to_stop() as stop, TrainingProgress(console) as bar:
+        compared = compare(
+            experiment,
+            root=data_root(data),
+            folder=output,
+            methods=names,
+            controls=kinds,
+            seeds=seeds,
+            announce=bar.notice,
+            reporter=bar,
+            should_stop=stopping(stop, budget),
+        )
+    command = " ".join(["kept", *sys.argv[1:]])
+    if compared.rows:
+        write_json(output / f"{experiment.name}.json", to_json(compared), force=True)
+        write_text(output / f"{experiment.name}.md", to_markdown(compared, command), force=True)
+        for columns, cells in (
+            (SCORES, score_cells(compared)),
+            (VERDICTS, verdict_cells(compared)),
+        ):
+            table = Table(*columns)
+            for line in cells:
+                table.add_row(*line)
+            console.print(table)
+        echo(f"tables in {output / experiment.name}.md, values in .json beside it")
+    for caution in compared.cautions:
+        echo(f"warning: {caution}")
+    for name, why in compared.left_out.items():
+        echo(f"left out: {name}: {why}")
+    if compared.missing:
+        echo(f"{len(compared.missing)} runs are not finished; the same command goes on")
+
+
+def control_names(text: str) -> tuple[Knowledge, ...]:
+    """Kinds of knowledge apart by commas; ConfigError for one that is none."""
+    kinds: tuple[Knowledge, ...] = get_args(Knowledge)
+    found = []
+    for name in dict.fromkeys(part.strip() for part in text.split(",") if part.strip()):
+        match = next((kind for kind in kinds if kind == name and kind != "true"), None)
+        if match is None:
+            raise no_such("control", name, kinds[1:])
+        found.append(match)
+    return tuple(found)

@@ -1,0 +1,82 @@
+"""`kept curve`: how much of a fine-tuned model's score hangs on right links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kept.cli.terminal import echo
+from kept.errors import ConfigError
+
+FILES = ("curve.md", "curve.csv", "curve.png")
+
+
+def curve(
+    run: Annotated[Path, typer.Argument(help="A folder that `kept finetune` has finished.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for curve.csv, .md, .png.")
+    ],
+    shares: Annotated[str, typer.Option(help="Shares of links to spoil, by comma.")] = (
+        "0,0.1,0.25,0.5,1"
+    ),
+    kinds: Annotated[
+        str, typer.Option(help="drop, swap (to a likely error), random (to any entity); by comma.")
+    ] = "drop,swap,random",
+    name: Annotated[str, typer.Option("--set", help="dev or test.")] = "dev",
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+) -> None:
+    """Ask a trained model again with ever more links dropped or wrong; nothing is trained.
+
+    Example: kept curve run/ -o run/curve --shares 0,0.5,1 --kinds drop
+    """
+    from kept.controls.link_errors import KINDS
+    from kept.finetuning.assembly import assemble
+    from kept.finetuning.config import FinetuneConfig
+    from kept.finetuning.link_error_curve import (
+        as_markdown,
+        draw_curve,
+        link_error_curve,
+        write_csv,
+    )
+    from kg_loaders.disk.writing import refuse_file, whole_file, write_text
+
+    wanted = kinds.split(",")
+    unknown = [kind for kind in wanted if kind not in KINDS]
+    if unknown:
+        raise ConfigError(f"--kinds {unknown[0]!r}: one or more of {', '.join(KINDS)}")
+    if name not in ("dev", "test"):
+        raise ConfigError(f"--set {name!r}: dev or test")
+    written = run / "finetune.json"
+    if not (run / "metrics.json").is_file():
+        raise ConfigError(f"{run} is no finished run of `kept finetune`: metrics.json is missing")
+    for file in FILES:
+        refuse_file(output / file, force=force)
+    made = assemble(FinetuneConfig.read(written, {}), trained=run)
+    points = link_error_curve(
+        made,
+        name="dev" if name == "dev" else "test",
+        kinds=[kind for kind in KINDS if kind in wanted],
+        shares=_shares(shares),
+    )
+    output.mkdir(parents=True, exist_ok=True)
+    table = as_markdown(points)
+    markdown, values, picture = (output / file for file in FILES)
+    write_text(markdown, table, force=force)
+    write_csv(points, values, force=force)
+    shown = f"{made.config.task}, {name}, knowledge {made.config.knowledge}"
+    with whole_file(picture, force=force) as part:
+        draw_curve(points, shown).savefig(part, format="png", dpi=120)
+    echo(table, nl=False)
+    echo(f"curve in {output}")
+
+
+def _shares(text: str) -> list[float]:
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"--shares {text!r}: numbers by comma, such as 0,0.5,1") from error
+    if not all(0 <= share <= 1 for share in found):
+        raise ConfigError(f"--shares {text!r}: a share is from 0 to 1")
+    return sorted(found)

@@ -1,0 +1,1 @@
+"""kept link: the commands of the group."""

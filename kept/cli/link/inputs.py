@@ -1,0 +1,138 @@
+"""What `kept link` reads: plain lines, our JSON lines or array, and the annotations of others.
+
+Every format gives `Item`s. One with given mentions is only disambiguated: what its mentions were
+linked to is not read. An unreadable line goes to the `DamageReport` with its file and number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from entity_linking.annotations import (
+    gold_link,
+    read_array,
+    read_elevant,
+    read_rows,
+    read_tagme,
+)
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import LinkedText
+from entity_linking.relations import read_fewrel, read_trex, read_wiki80
+from kept.linking.stream import Item
+from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.reading.lines import COMPRESSED, read_lines
+
+BLOCK_BYTES = 1 << 20
+
+
+class _Place(msgspec.Struct):
+    start: int
+    end: int
+
+
+class _Row(msgspec.Struct):
+    text: str
+    id: str | int = ""
+    mentions: list[_Place] | None = None
+    pair_start: int | None = None
+
+
+def read_text(path: Path, report: DamageReport) -> Iterator[Item]:
+    """A text a line, its number as id; lines of white space are left out."""
+    for number, _, raw in read_lines(path, report):
+        if raw.strip():
+            yield Item(LinkedText(raw.decode(), (), str(number)), given=False)
+        else:
+            report.n_blank += 1
+
+
+def read_json(path: Path, report: DamageReport) -> Iterator[Item]:
+    """An object a line with `text`, perhaps `id` and `mentions` (`start`, `end`)."""
+    yield from read_rows(path, report, _Row, _of_row)
+
+
+def read_json_array(path: Path, report: DamageReport) -> Iterator[Item]:
+    """One array of texts, or of objects as `read_json` takes them."""
+    yield from read_array(path, report, cast(type[_Row | str], _Row | str), _of_row)
+
+
+def _of_row(row: _Row | str) -> Item:
+    if isinstance(row, str):
+        return Item(LinkedText(row, ()), given=False)
+    if row.mentions is None and row.pair_start is not None:
+        raise LinkingError("a pair of texts without mentions; give them, or give two texts")
+    links = [gold_link(place.start, place.end, None) for place in row.mentions or ()]
+    ordered = tuple(sorted(links, key=lambda link: link.mention))
+    text = LinkedText(row.text, ordered, str(row.id), row.pair_start)
+    return Item(text, given=row.mentions is not None)
+
+
+def _given(reader: Callable[..., Iterator[Any]]) -> Callable[[Path, DamageReport], Iterator[Item]]:
+    def read(path: Path, report: DamageReport) -> Iterator[Item]:
+        for example in reader(path, report):
+            yield Item(getattr(example, "linked", example), given=True)
+
+    return read
+
+
+FORMATS: dict[str, Callable[[Path, DamageReport], Iterator[Item]]] = {
+    "text": read_text,
+    "jsonl": read_json,
+    "json": read_json_array,
+    "tagme": _given(read_tagme),
+    "elevant": _given(read_elevant),
+    "fewrel": _given(read_fewrel),
+    "wiki80": _given(read_wiki80),
+    "trex": _given(read_trex),
+}
+BY_LINE = ("text", "jsonl", "elevant", "wiki80")
+FOLDERS = ("trex",)
+
+
+def format_of(path: Path, name: str | None) -> str:
+    """The format called `name`; without one by its suffix, plain lines where that says nothing.
+
+    A `.json` is an array, or one object; LinkingError for one that begins as neither.
+    """
+    if name is not None and name not in FORMATS:
+        raise LinkingError(f"--format is {name!r}; choose one of {', '.join(FORMATS)}")
+    if name is None:
+        plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+        suffix = plain.suffix.lower()
+        if suffix == ".json":
+            return _json_format(path)
+        return "jsonl" if suffix in {".jsonl", ".ndjson"} else "text"
+    return name
+
+
+def _json_format(path: Path) -> str:
+    lines = (raw.strip() for _, _, raw in read_lines(path, DamageReport(DamagePolicy.SKIP)))
+    first = next(filter(None, lines), b"")[:1]
+    if first not in (b"[", b"{"):
+        raise LinkingError(
+            f"{path} begins neither an array of texts nor an object; name it .jsonl, or say what "
+            "it is with --format"
+        )
+    return "json" if first == b"[" else "jsonl"
+
+
+def read_items(path: Path, format: str, report: DamageReport) -> Iterator[Item]:
+    """The items of a file, each with an id: its own, or its number from 1."""
+    for number, item in enumerate(FORMATS[format](path, report), 1):
+        if item.linked.id:
+            yield item
+        else:
+            yield replace(item, linked=replace(item.linked, id=str(number)))
+
+
+def count_lines(path: Path, format: str) -> int | None:
+    """How many texts to expect at most, for the time left; None where that needs a second read."""
+    if format not in BY_LINE or path.suffix.lower() in COMPRESSED or not path.is_file():
+        return None
+    with path.open("rb") as stream:
+        return sum(block.count(b"\n") for block in iter(lambda: stream.read(BLOCK_BYTES), b"")) + 1

@@ -1,0 +1,121 @@
+"""What `kept link FILE|TEXT` does: read, link behind a progress bar, write or print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from entity_linking.annotations import to_json
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import LinkedText
+from kept.cli.console import TerminalConsole
+from kept.cli.link.inputs import FOLDERS, count_lines, format_of, read_items
+from kept.cli.link.table import print_links
+from kept.cli.terminal import echo
+from kept.linking.graphs import IDENTIFIERS
+from kept.linking.linkers import LinkerSettings, linker_key, open_graph
+from kept.linking.stream import Item, PartialOutput, Work, link_stream
+from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamageReport
+
+N_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class LinkRun:
+    """One call of the command: the linker, the processes, how many texts are expected."""
+
+    work: Work
+    n_workers: int
+    n_expected: int | None
+
+    @cached_property
+    def graph(self) -> KnowledgeGraph:
+        graph = open_graph(self.work.settings)
+        if IDENTIFIERS in graph.manifest.sources:
+            echo(
+                f"{self.work.settings.kg} has no names: its identifiers are taken; "
+                "`kept kg build --labels` gives it some",
+                err=True,
+            )
+        return graph
+
+    def write(
+        self,
+        items: Iterator[Item],
+        target: Path,
+        *,
+        resume: bool,
+        force: bool,
+        inputs: Sequence[str | Path],
+    ) -> None:
+        key = linker_key(self.work.settings, self.graph)
+        with PartialOutput(target, key, resume=resume, force=force, inputs=inputs) as part:
+            n_done, rest = part.rest(items)
+            n_texts = n_done + part.write(self._linked(rest, n_done))
+        echo(f"{n_texts} texts in {target}")
+
+    def print_json(self, items: Iterator[Item]) -> None:
+        for step in self._linked(items):
+            for text in step:
+                echo(to_json(text).decode())
+
+    def print_table(self, items: Iterator[Item], *, explain: bool) -> None:
+        texts = [text for step in self._linked(items) for text in step]
+        linker = self.work.linker(self.graph) if explain else None
+        n_links = print_links(texts, self.graph, linker)
+        echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings)}")
+
+    def _linked(self, items: Iterator[Item], n_done: int = 0) -> Iterator[list[LinkedText]]:
+        """Steps of linked texts behind a progress bar."""
+        with _progress(TerminalConsole(stderr=True)) as progress:
+            task = progress.add_task("linking", total=self.n_expected, completed=n_done)
+            for step in link_stream(items, self.work, self.graph, self.n_workers):
+                yield step
+                progress.update(task, advance=len(step))
+
+
+def items_of(
+    source: str, format: str | None, report: DamageReport
+) -> tuple[Iterator[Item], int | None]:
+    """The items, and how many there may be."""
+    path = Path(source)
+    if len(source) <= 255 and (path.is_file() or (path.is_dir() and format in FOLDERS)):
+        known = format_of(path, format)
+        return read_items(path, known, report), count_lines(path, known)
+    if format is not None or (path.suffix and " " not in source):
+        raise LinkingError(f"{source} is not a file; text with spaces is taken as text")
+    return iter([Item(LinkedText(source, ()), given=False)]), 1
+
+
+def _progress(console: TerminalConsole) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    return Progress(*columns, *times, console=console, transient=True)
+
+
+def _meaning(settings: LinkerSettings) -> str:
+    if settings.decision is not None:
+        return "confidence is calibrated"
+    of = "the prior" if settings.method == "prior" else f"of method {settings.method}"
+    return f"confidence is {of}, uncalibrated"
+
+
+def tell_damage(report: DamageReport) -> None:
+    for rejection in report.rejections[:N_SHOWN]:
+        echo(f"left out: {rejection}", fg="yellow", err=True)
+    if report.n_rejected > N_SHOWN:
+        echo(f"... and {report.n_rejected - N_SHOWN} more: {report.reasons}", err=True)
+    for reason, n in report.skipped.items():
+        echo(f"left out: {n} {report.units}: {reason}", err=True)

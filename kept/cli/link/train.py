@@ -1,0 +1,99 @@
+"""`kept link train`: a re-ranker from annotated texts."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kept.bounds import MAX_SEED
+from kept.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from entity_linking.mentions import LinkedText
+
+
+def train(
+    gold: Annotated[Path, typer.Argument(help="Annotated texts, as `kept link -o` writes them.")],
+    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
+    held_out: Annotated[
+        str, typer.Option(metavar="FILE|SHARE", help="Stop by these texts, or this share of GOLD.")
+    ] = "0.1",
+    index: Annotated[
+        Path | None, typer.Option(help="Candidates from this index; give it when linking too.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Of the split and of the training.")
+    ] = 0,
+    epochs: Annotated[int, typer.Option(min=1, max=10**6, help="At most.")] = 40,
+    hidden: Annotated[
+        int, typer.Option(min=0, max=4096, help="Hidden units; 0: a log-linear model.")
+    ] = 0,
+    absent: Annotated[
+        str, typer.Option(help="Gold that is no candidate: nil (train NIL) or skip.")
+    ] = "nil",
+    force: Annotated[bool, typer.Option("--force", help="Replace a re-ranker there.")] = False,
+) -> None:
+    """Train a re-ranker of the linker's candidates, with NIL, on annotated texts."""
+    from entity_linking.errors import LinkingError
+    from entity_linking.scorers.mix import default_scorers
+    from entity_linking.scorers.rerank_parts import RerankSettings
+    from entity_linking.scorers.reranker import KIND, Reranker, is_reranker, with_gold
+    from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+    from kg_loaders.disk.writing import refuse_folder
+
+    if absent not in ("nil", "skip"):
+        raise LinkingError(f"--absent is {absent!r}; choose nil or skip")
+    refuse_folder(output, kind=KIND, is_kind=is_reranker, force=force, inputs=[gold, kg])
+    settings = RerankSettings(
+        seed=seed, epochs=epochs, hidden=hidden, absent="skip" if absent == "skip" else "nil"
+    )
+    where = LinkerSettings(kg=str(kg), index=None if index is None else str(index))
+    graph = open_graph(where)
+    texts, stop = _texts(gold, held_out, seed)
+    linker = open_linker(where, graph)
+    texts, stop = (with_gold(linker.propose(part), part) for part in (texts, stop))
+    scorers = default_scorers(graph)
+    began = time.perf_counter()
+    model = Reranker.fit(
+        scorers, texts, stop, settings=settings, graph_hash=graph.content_hash, trained_on=gold.name
+    )
+    model.save(output, force=force)
+    record = model.record
+    echo(
+        f"{record.n_mentions} mentions with candidates ({record.n_nil} NIL) in {len(texts)} texts, "
+        f"{record.n_held_out} held out; best epoch {record.best_epoch}, held-out loss "
+        f"{record.held_out_loss:.4f}, {time.perf_counter() - began:.1f} s"
+    )
+    echo(
+        f"held-out accuracy, NIL an answer: {model.accuracy(stop):.4f}; "
+        f"the best prior, never NIL: {_prior_accuracy(stop, settings.absent):.4f}; in {output}"
+    )
+
+
+def _texts(gold: Path, held_out: str, seed: int) -> tuple[list[LinkedText], list[LinkedText]]:
+    from entity_linking.annotations import read_jsonl
+    from entity_linking.errors import LinkingError
+    from entity_linking.scorers.reranker import split_by_text
+    from kg_loaders.damage import DamageReport
+
+    texts = list(read_jsonl(gold, DamageReport()))
+    if Path(held_out).is_file():
+        return texts, list(read_jsonl(held_out, DamageReport()))
+    try:
+        share = float(held_out)
+    except ValueError as error:
+        raise LinkingError(f"--held-out {held_out!r} is neither a file nor a share") from error
+    return split_by_text(texts, share=share, seed=seed)
+
+
+def _prior_accuracy(texts: list[LinkedText], absent: str) -> float:
+    """Priors from 1 on: no candidate loses to NIL, which stands at 0."""
+    from entity_linking.scorers.rerank_table import tabulate
+    from entity_linking.scorers.reranker import table_accuracy
+
+    table = tabulate({}, texts)
+    return table_accuracy(table, 1.0 + table.rows.priors, absent)

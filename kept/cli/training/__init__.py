@@ -1,0 +1,1 @@
+"""kept pretrain and kept finetune."""

@@ -1,0 +1,147 @@
+"""`kept finetune`: train any method on a task, with true, no or false knowledge, and score it.
+
+The work is in `kept.cli.training.finetune_run`, imported when the command runs: `kept --help` loads
+no torch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kept.bounds import MAX_COUNT
+from kept.cli.options import (
+    ConfigFile,
+    Device,
+    Going,
+    HostModel,
+    LearningRate,
+    Minutes,
+    Seed,
+    Skipping,
+    Steps,
+    Threads,
+)
+
+
+def finetune(
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder of the run: model, scores, answers, log."),
+    ],
+    config: ConfigFile = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="relation, document_relations, typing, classification, regression or tagging."
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help="Of the files: wiki80, docred, tagme, tsv, scores, conll and others."),
+    ] = None,
+    train: Annotated[Path | None, typer.Option(help="Training file.")] = None,
+    dev: Annotated[
+        Path | None,
+        typer.Option(help="Development file; else dev.* beside TRAIN, else a share of it."),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Test file.")] = None,
+    kg: Annotated[Path | None, typer.Option(help="Folder of the knowledge graph.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Folder of a trained model, or give --method.")
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="A new encoder of this method.")] = None,
+    host: HostModel = None,
+    adapter: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="Of a new encoder: an adapter, or a run that trained one; may be repeated.",
+        ),
+    ] = None,
+    knowledge: Annotated[
+        str | None,
+        typer.Option(help="true (default), off, shuffled, random-entity or random-tokens."),
+    ] = None,
+    markers: Annotated[
+        str | None, typer.Option(help="Around targets: none, ernie, ernie-typing or kadapter.")
+    ] = None,
+    link: Annotated[
+        bool | None, typer.Option("--link", help="Link texts without links by the graph's names.")
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option(help="pooled, transform, targets, tagging, uer.")
+    ] = None,
+    freeze: Annotated[
+        list[str] | None, typer.Option(help="Part of the encoder to freeze; encoder is all of it.")
+    ] = None,
+    train_only: Annotated[
+        list[str] | None, typer.Option(help="The only parts to train beside the head.")
+    ] = None,
+    steps: Steps = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="Passes over the examples.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="Examples a batch.")
+    ] = None,
+    learning_rate: LearningRate = None,
+    evaluate_every: Annotated[
+        int | None,
+        typer.Option(min=1, max=MAX_COUNT, help="Score dev every so many steps, and log it."),
+    ] = None,
+    seed: Seed = None,
+    threads: Threads = None,
+    device: Device = None,
+    budget_minutes: Minutes = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other field, such as max_train=500."),
+    ] = None,
+    resume: Going = False,
+    skip_damaged: Skipping = False,
+) -> None:
+    """Fine-tune a method on a task and score it beside a baseline.
+
+    Facts between the two entities of a question are never shown, and those of dev and test are
+    taken out of the graph. The model of the last step is scored. Ctrl-C stops with a checkpoint.
+    """
+    flags = {
+        "task": task,
+        "format": format,
+        "train": train,
+        "dev": dev,
+        "test": test,
+        "kg": kg,
+        "model": model,
+        "method": method,
+        "host": host,
+        "adapters": adapter or None,
+        "knowledge": knowledge,
+        "markers": markers,
+        "link": link,
+        "head": head,
+        "freeze": freeze or None,
+        "train_only": train_only or None,
+        "training.steps": steps,
+        "training.epochs": epochs,
+        "training.batch_size": batch_size,
+        "training.learning_rate": learning_rate,
+        "training.evaluate_every": evaluate_every,
+        "training.seed": seed,
+        "training.threads": threads,
+        "training.device": device,
+        "training.budget_minutes": budget_minutes,
+    }
+    from kept.cli.training import finetune_run
+
+    finetune_run.run(
+        {name: value for name, value in flags.items() if value is not None},
+        settings or [],
+        output=output,
+        config_file=config,
+        resume=resume,
+        skip_damaged=skip_damaged,
+    )

@@ -1,0 +1,155 @@
+"""What `kept finetune` does: read the configuration, assemble, train, score, say how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers.utils.logging import disable_progress_bar
+
+from kept.cli.console import TerminalConsole
+from kept.cli.progress import TrainingProgress
+from kept.cli.terminal import echo
+from kept.cli.training.run import asked_to_stop, read_run, run_folder, tell
+from kept.finetuning.answers import ANSWERS, write_answers
+from kept.finetuning.assembly import assemble
+from kept.finetuning.config import FinetuneConfig
+from kept.finetuning.run import FinetuneRun
+from kept.training.checkpoint import list_checkpoints
+from kept.training.loop import Resume, TrainResult, train
+from kg_loaders.disk.writing import whole_files, write_json, write_text
+
+CONFIG_FILE, METRICS_FILE = "finetune.json", "metrics.json"
+
+
+def run(
+    flags: dict[str, Any],
+    settings: Sequence[str],
+    *,
+    output: Path,
+    config_file: Path | None,
+    resume: bool,
+    skip_damaged: bool,
+) -> None:
+    """Train, score the model of the last step on dev and test, say how it ended."""
+    if config_file is None and not resume and _is_dev_wanted(flags, settings):
+        beside = dev_beside(flags["train"])
+        if beside is not None:
+            echo(f"dev: {beside}, which lies beside the training file (--dev names another)")
+            flags = {**flags, "dev": beside}
+    begun = time.monotonic()
+    config, how = read_run(
+        FinetuneConfig,
+        output / CONFIG_FILE,
+        flags,
+        settings,
+        config_file=config_file,
+        resume=resume,
+        skip_damaged=skip_damaged,
+    )
+    disable_progress_bar()
+    console = TerminalConsole(stderr=True)
+    with run_folder(output, CONFIG_FILE, "checkpoints"):
+        made = assemble(config.with_absolute_paths())
+        console.print(str(made.data))
+        if dropped := made.facts["n_train_repeats_dropped"]:
+            console.print(
+                f"{dropped} training examples were dropped: their texts stand in dev or test "
+                "(--set keep_repeats=true keeps them)"
+            )
+        for warning in made.facts.get("warnings", ()):
+            console.print(f"warning: {warning}")
+        for name, found in made.coverage.items():
+            console.print(f"{name}: {found}")
+        for line in made.cautions:
+            console.print(f"warning: {line}")
+        result = _train(made, output, how, console, begun)
+        if result.stopped == "finished":
+            _score(made, output)
+    tell(result, output)
+
+
+def dev_beside(train: Path) -> Path | None:
+    """The development file that lies beside a training file, named as it is but for `train`."""
+    for word in ("dev", "valid", "validation"):
+        beside = train.with_name(train.name.replace("train", word))
+        if beside != train and beside.is_file():
+            return beside
+    return None
+
+
+def _is_dev_wanted(flags: dict[str, Any], settings: Sequence[str]) -> bool:
+    named = {each.partition("=")[0].strip() for each in settings}
+    return "train" in flags and "dev" not in flags and named.isdisjoint({"dev", "dev_share"})
+
+
+def _train(
+    made: FinetuneRun, output: Path, how: Resume, console: TerminalConsole, begun: float
+) -> TrainResult:
+    with asked_to_stop() as stop, TrainingProgress(console) as bar:
+        if not list_checkpoints(output / "checkpoints"):
+            written = made.config.model_dump_json(indent=2)
+            write_text(output / CONFIG_FILE, written, force=True)
+            with whole_files(output) as part:
+                made.tokenizer.save_pretrained(part)
+        return train(
+            made.model,
+            made.data,
+            made.config.training,
+            output,
+            evaluate=made.evaluate if made.config.training.evaluate_every else None,
+            reporter=bar,
+            resume=how,
+            should_stop=lambda: bool(stop),
+            budget_since=begun,
+        )
+
+
+def _score(made: FinetuneRun, output: Path) -> None:
+    metrics, predictions = made.metrics()
+    write_answers(output / ANSWERS, made, predictions)
+    write_json(output / METRICS_FILE, metrics, indent=2, force=True)
+    for name in made.asked:
+        echo(_line(name, metrics[name], made.config.knowledge))
+    echo(f"scores in {output / METRICS_FILE}, answers in {output / ANSWERS}")
+
+
+def _line(name: str, found: dict[str, Any], knowledge: str) -> str:
+    if "pearson" in found:
+        return _correlations(name, found, knowledge)
+    shown = []
+    for label, part in (("accuracy", found["accuracy"]), ("micro F1", found["micro"])):
+        interval = part if label == "accuracy" else part["f1_interval"]
+        value = part["estimate"] if label == "accuracy" else part["f1"]
+        shown.append(f"{label} {value:.4f}")
+        if interval["low"] is not None:
+            shown[-1] += f" [{interval['low']:.4f}, {interval['high']:.4f}]"
+    base = found["baseline"]
+    return (
+        f"{name}: {', '.join(shown)} over {found['n_scored']} of {found['n_asked']}; majority "
+        f"{base['accuracy']['estimate']:.4f} / {base['micro']['f1']:.4f}; "
+        f"{_knowledge(knowledge, found['coverage'])}"
+    )
+
+
+def _correlations(name: str, found: dict[str, Any], knowledge: str) -> str:
+    """A regression has no majority; the mean of the training scores stands in its place."""
+    shown = []
+    for label in ("pearson", "spearman", "mean_squared_error"):
+        shown.append(f"{label.replace('_', ' ')} {found[label]['estimate']:.4f}")
+        if found[label]["low"] is not None:
+            shown[-1] += f" [{found[label]['low']:.4f}, {found[label]['high']:.4f}]"
+    base = found["baseline"]["mean_squared_error"]["estimate"]
+    return (
+        f"{name}: {', '.join(shown)} over {found['n_scored']} of {found['n_asked']}; mean of "
+        f"training: 0, 0, {base:.4f}; {_knowledge(knowledge, found['coverage'])}"
+    )
+
+
+def _knowledge(knowledge: str, coverage: dict[str, Any]) -> str:
+    share = coverage["shares"]["read"]
+    if share is None:
+        return f"knowledge {knowledge}: words alone are shown, no graph is read here"
+    return f"knowledge {knowledge}, read in {share:.1%} of the texts"

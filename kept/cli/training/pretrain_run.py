@@ -1,0 +1,91 @@
+"""What `kept pretrain` does: read the configuration, assemble, train, say how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers.utils.logging import disable_progress_bar
+
+from kept.cli.console import TerminalConsole
+from kept.cli.progress import TrainingProgress
+from kept.cli.training.run import asked_to_stop, read_run, run_folder, tell
+from kept.hosts import load_tokenizer
+from kept.pretraining.assembly import assemble
+from kept.pretraining.config import PretrainConfig
+from kept.pretraining.data import WordGraphData
+from kept.training.checkpoint import list_checkpoints
+from kept.training.loop import Resume, TrainResult, train
+from kg_loaders.disk.writing import whole_files, write_json, write_text
+
+CONFIG_FILE, COVERAGE_FILE = "pretrain.json", "coverage.json"
+
+
+def run(
+    flags: dict[str, Any],
+    settings: Sequence[str],
+    *,
+    output: Path,
+    config_file: Path | None,
+    resume: bool,
+    skip_damaged: bool,
+) -> None:
+    """Train and say how it ended."""
+    begun = time.monotonic()
+    config, how = read_run(
+        PretrainConfig,
+        output / CONFIG_FILE,
+        flags,
+        settings,
+        config_file=config_file,
+        resume=resume,
+        skip_damaged=skip_damaged,
+    )
+    with run_folder(output, CONFIG_FILE, "checkpoints"):
+        console = TerminalConsole(stderr=True)
+        result = _train(config.with_absolute_paths(), output, how, console, begun)
+    tell(result, output)
+
+
+def _train(
+    config: PretrainConfig, output: Path, how: Resume, console: TerminalConsole, begun: float
+) -> TrainResult:
+    disable_progress_bar()
+    model, data = assemble(config)
+    console.print(str(data))
+    if isinstance(data, WordGraphData):
+        _tell_coverage(data, console)
+    with asked_to_stop() as stop, TrainingProgress(console) as bar:
+        if not list_checkpoints(output / "checkpoints"):
+            write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
+            if isinstance(data, WordGraphData):
+                _write_coverage(data, output)
+            with whole_files(output) as part:
+                load_tokenizer(config.host).save_pretrained(part)
+        result = train(
+            model,
+            data,
+            config.training,
+            output,
+            reporter=bar,
+            resume=how,
+            should_stop=lambda: bool(stop),
+            budget_since=begun,
+        )
+        model.encoder.save_trained_parts(output)
+        return result
+
+
+def _tell_coverage(data: WordGraphData, console: TerminalConsole) -> None:
+    """In how many texts the graph is read, on the screen."""
+    console.print(str(data.coverage))
+    for line in data.cautions:
+        console.print(f"warning: {line}")
+
+
+def _write_coverage(data: WordGraphData, output: Path) -> None:
+    """The same as a file of the run."""
+    found = data.coverage.as_json() | {"objectives": data.shares_read}
+    write_json(output / COVERAGE_FILE, found, force=True)

@@ -1,0 +1,101 @@
+"""What every command that trains shares: reading its configuration, stopping, telling the end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+from kept.cli.settings import read_setting
+from kept.cli.terminal import echo
+from kept.errors import ConfigError
+from kept.training.config import RunConfig
+from kept.training.loop import Resume, TrainResult
+from kg_loaders.disk.writing import claim
+from kg_loaders.errors import ExistsError
+
+Config = TypeVar("Config", bound=RunConfig)
+
+
+def read_run(
+    kind: type[Config],
+    written: Path,
+    flags: dict[str, Any],
+    settings: Sequence[str],
+    *,
+    config_file: Path | None,
+    resume: bool,
+    skip_damaged: bool,
+) -> tuple[Config, Resume]:
+    """The configuration and how to resume; a resumed run without a file reads what it `written`."""
+    if skip_damaged and not resume:
+        raise ConfigError("--skip-damaged goes with --resume")
+    how = Resume.NEVER
+    if resume:
+        how = Resume.NEWEST_GOOD if skip_damaged else Resume.LATEST
+        config_file = config_file or (written if written.is_file() else None)
+    return kind.read(config_file, flags | dict(map(read_setting, settings))), how
+
+
+@contextmanager
+def run_folder(output: Path, *marks: str) -> Iterator[None]:
+    """Hold the folder of a run; `ExistsError` unless it is new, empty or holds one of `marks`."""
+    refuse_foreign(output, *marks)
+    output.mkdir(parents=True, exist_ok=True)
+    try:
+        with claim(output):
+            yield
+    finally:
+        with suppress(OSError):  # it is not empty
+            output.rmdir()
+
+
+def refuse_foreign(output: Path, *marks: str) -> None:
+    """Raise `ExistsError` where a folder holds things, but none of the `marks` of a run."""
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise ExistsError(f"{output} is a file; name the folder of a run")
+    names = [path.name for path in output.iterdir() if not path.name.startswith(".")]
+    if names and not {*marks} & {*names}:
+        raise ExistsError(
+            f"{output} holds {min(names)!r} and no run ({', '.join(marks)} would be there); name a "
+            "new folder"
+        )
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[list[int]]:
+    """Collects the first Ctrl-C or SIGTERM; a second one ends the process as usual."""
+    received: list[int] = []
+    before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        for s, handler in before.items():
+            signal.signal(s, handler)
+
+    for s in before:
+        signal.signal(s, note)
+    try:
+        yield received
+    finally:
+        for s, handler in before.items():
+            signal.signal(s, handler)
+
+
+def tell(result: TrainResult, output: Path) -> None:
+    """How the run ended, and where everything is."""
+    endings = {
+        "finished": "finished",
+        "budget": "stopped at the time budget; go on with --resume",
+        "request": "stopped as asked; go on with --resume",
+    }
+    echo(f"step {result.step} of {result.n_steps}: {endings[result.stopped]}")
+    if result.last is not None:
+        losses = ", ".join(f"{name} {value:.4f}" for name, value in result.last.losses.items())
+        echo(f"losses of the last step: {losses}")
+    echo(f"model in {output}, log in {result.log}, curves in {result.curves}")

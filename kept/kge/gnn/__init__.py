@@ -1,0 +1,1 @@
+"""Scorers whose entity vectors a graph network makes."""

@@ -1,0 +1,1 @@
+"""What is asked: items, where they come from and how their sentences are made."""

@@ -1,0 +1,180 @@
+"""Facts of LAMA, ParaRel and LPAQA, and the questions that templates make of them.
+
+`ClozeFact` knows strings and, where the source gives them, identifiers; `questions` puts facts into
+templates. Counts go through a `DamageReport`: every fact is asked, or skipped with its reason.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from kept.probing.items.item import HOLE, ClozeItem
+from kept.probing.items.sources import rows, stem
+from kept.probing.items.templates import Templates
+from kept.randomness import generator
+from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamageReport
+
+
+@dataclass(frozen=True, slots=True)
+class ClozeFact:
+    """A subject, a relation and the answer; `head` and `tail` are identifiers, "" where unknown."""
+
+    id: str
+    relation: str
+    subject: str
+    answer: str
+    head: str = ""
+    tail: str = ""
+
+    @property
+    def triple(self) -> tuple[str, str, str] | None:
+        """The fact as identifiers of a graph, None unless both ends are known."""
+        return (self.head, self.relation, self.tail) if self.head and self.tail else None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What is asked about: the relation, and the subject by identifier or else by name."""
+        return self.relation, self.head or self.subject
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """Items with every object of their relations, and what was left out, by reason.
+
+    `n_drawn_from`: facts that could have been asked. `templates`: those used, where they are the
+    user's or the graph's own; `by_default`: relations whose template is their label.
+    """
+
+    items: list[ClozeItem]
+    objects: dict[str, list[str]]
+    n_drawn_from: int
+    left_out: dict[str, int]
+    templates: Templates = field(default_factory=dict)
+    by_default: list[str] = field(default_factory=list)
+
+    @property
+    def texts(self) -> dict[str, list[str]]:
+        """The bare texts of the templates."""
+        return {relation: [one.text for one in found] for relation, found in self.templates.items()}
+
+
+class _Row(msgspec.Struct):
+    sub_label: str
+    obj_label: str
+    uuid: str = ""
+    sub_uri: str = ""
+    obj_uri: str = ""
+    predicate_id: str = ""
+
+
+def read_facts(path: str | Path, report: DamageReport) -> Iterator[ClozeFact]:
+    """Facts of LAMA's T-REx part (Petroni et al. 2019), of ParaRel or of LPAQA.
+
+    All three write an object a line. ParaRel's have no identifiers, LPAQA's no `uuid` (the id is
+    then the line); both have no relation, which is the file's name. `path` is a file, a folder
+    or an archive.
+    """
+    report.units = "facts"
+    for name, number, offset, raw, row in rows(path, report, _Row):
+        if not row.sub_label.strip() or not row.obj_label.strip():
+            report.reject(name, number, offset, "a subject or object without a name", raw)
+            continue
+        relation = row.predicate_id or stem(name)
+        id = row.uuid or f"{relation}-{number}"
+        report.n_texts += 1
+        yield ClozeFact(id, relation, row.sub_label, row.obj_label, row.sub_uri, row.obj_uri)
+
+
+def draw_facts(
+    facts: Sequence[ClozeFact], per_relation: int | None, *, seed: int
+) -> list[ClozeFact]:
+    """At most so many facts of each relation, drawn at random, in their order; None takes all."""
+    if per_relation is None:
+        return list(facts)
+    by_relation: dict[str, list[int]] = {}
+    for place, fact in enumerate(facts):
+        by_relation.setdefault(fact.relation, []).append(place)
+    drawn: list[int] = []
+    for relation, places in by_relation.items():
+        order = generator(seed, "probed facts", relation).permutation(len(places))
+        drawn.extend(places[i] for i in order[:per_relation].tolist())
+    return [facts[place] for place in sorted(drawn)]
+
+
+def answers_by_subject(facts: Iterable[ClozeFact]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Every right answer to a subject and relation that the facts hold, in their order."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for fact in facts:
+        found.setdefault(fact.key, {})[fact.answer] = None
+    return {key: tuple(answers) for key, answers in found.items()}
+
+
+def questions(
+    facts: Sequence[ClozeFact],
+    templates: Templates,
+    report: DamageReport,
+    *,
+    known: Mapping[tuple[str, str], Sequence[str]] | None = None,
+) -> list[ClozeItem]:
+    """Each fact in every template of its relation; the questions of one fact are one group.
+
+    `known` are the right answers by subject (`answers_by_subject`, default: of these facts); those
+    other than the fact's own are `also_right`. A fact whose relation has no template, or whose
+    subject holds `[Y]`, is skipped and counted. Units are facts.
+    """
+    report.units = "facts"
+    answers = answers_by_subject(facts) if known is None else known
+    items: list[ClozeItem] = []
+    for fact in facts:
+        report.n_lines += 1
+        reason = _why_not(fact, templates)
+        if reason is not None:
+            report.skip(reason)
+            continue
+        report.n_texts += 1
+        others = tuple(a for a in answers.get(fact.key, ()) if a != fact.answer)
+        items.extend(_asked(fact, templates, others))
+    return items
+
+
+def _why_not(fact: ClozeFact, templates: Templates) -> str | None:
+    if not templates.get(fact.relation):
+        return "no template of the relation"
+    return f"{HOLE} in the subject" if HOLE in fact.subject else None
+
+
+def _asked(fact: ClozeFact, templates: Templates, others: tuple[str, ...]) -> Iterator[ClozeItem]:
+    texts = templates[fact.relation]
+    for number, template in enumerate(texts):
+        id = fact.id if len(texts) == 1 else f"{fact.id}/{number}"
+        linked, hole = template.fill(fact.subject, fact.head or None, id)
+        yield ClozeItem(
+            id, fact.relation, linked, hole, fact.subject, fact.answer, others, fact.triple,
+            f"{fact.relation}/{fact.id}",
+        )  # fmt: skip
+
+
+def with_answers_of(items: Iterable[ClozeItem], graph: KnowledgeGraph) -> list[ClozeItem]:
+    """`also_right` also names what `graph` says of the same subject and relation (1:N answers)."""
+    found = []
+    for item in items:
+        names = [*item.also_right, *_tails(item, graph)]
+        others = tuple(name for name in dict.fromkeys(names) if name != item.answer)
+        found.append(dataclasses.replace(item, also_right=others))
+    return found
+
+
+def _tails(item: ClozeItem, graph: KnowledgeGraph) -> list[str]:
+    if item.fact is None:
+        return []
+    head, relation = graph.entities.find(item.fact[0]), graph.relations.find(item.fact[1])
+    if head is None or relation is None:
+        return []
+    rows = graph.outgoing(head)
+    return [graph.label(int(tail)) for _, r, tail in rows if r == relation]

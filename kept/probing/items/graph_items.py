@@ -1,0 +1,105 @@
+"""Cloze questions from anyone's graph: its own triples, in templates or by their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kept.errors import ConfigError
+from kept.probing.items.facts import (
+    ClozeFact,
+    QuestionSet,
+    answers_by_subject,
+    draw_facts,
+    questions,
+)
+from kept.probing.items.item import HOLE
+from kept.probing.items.templates import SUBJECT, Template, Templates
+from kg_loaders import KnowledgeGraph, TextKind
+from kg_loaders.damage import DamageReport
+
+UNLABELLED = "triple whose head or tail has no label"
+
+
+def graph_questions(
+    graph: KnowledgeGraph,
+    relations: Sequence[str] | None,
+    templates: Templates,
+    *,
+    max_items: int | None,
+    seed: int,
+) -> QuestionSet:
+    """The triples of `relations` as questions for their tails; None: of all that have any.
+
+    A relation without a template gets "[X] LABEL [Y] .". Other tails of the same head and relation
+    are right, too. At most `max_items` triples a relation, drawn by the seed. Raises `ConfigError`
+    for a relation that the graph does not have, one without a triple that has labels, or a
+    graph without any.
+    """
+    asks_all = relations is None
+    relations = list(graph.relations) if relations is None else relations
+    unknown = [relation for relation in relations if graph.relations.find(relation) is None]
+    if unknown:
+        some = ", ".join(graph.relations.name(row) for row in range(min(10, graph.n_relations)))
+        raise ConfigError(f"the graph has no relation {', '.join(unknown)}; it has {some} …")
+    facts, n_unlabelled = graph_facts(graph, relations)
+    if asks_all:
+        relations = _labelled(facts, graph)
+    by_default = [relation for relation in relations if not templates.get(relation)]
+    used = {relation: list(templates.get(relation, ())) for relation in relations}
+    for relation in by_default:
+        used[relation] = [_default(graph, relation)]
+    empty = [name for name in relations if not any(fact.relation == name for fact in facts)]
+    if empty:
+        raise ConfigError(
+            f"no triple of {', '.join(empty)} has a label at both ends; add labels to the graph, "
+            "or leave the relation out"
+        )
+    report = DamageReport()
+    asked = draw_facts(facts, max_items, seed=seed)
+    items = questions(asked, used, report, known=answers_by_subject(facts))
+    left_out = {UNLABELLED: n_unlabelled} if n_unlabelled else {}
+    objects = {name: sorted({f.answer for f in facts if f.relation == name}) for name in relations}
+    left_out |= report.skipped
+    return QuestionSet(items, objects, len(facts), left_out, used, by_default)
+
+
+def _labelled(facts: Sequence[ClozeFact], graph: KnowledgeGraph) -> list[str]:
+    """The relations of `facts`; raises `ConfigError` where there are none."""
+    if not facts:
+        raise ConfigError(
+            f"none of the graph's {graph.n_triples} triples has a label at both ends, so there is "
+            "nothing to ask; add labels to its entities, or ask a collection"
+        )
+    return list(dict.fromkeys(fact.relation for fact in facts))
+
+
+def graph_facts(graph: KnowledgeGraph, relations: Sequence[str]) -> tuple[list[ClozeFact], int]:
+    """The triples of `relations` whose ends have labels, and how many others there are."""
+    found: list[ClozeFact] = []
+    n_unlabelled = 0
+    for relation in dict.fromkeys(relations):
+        triples = graph.triples[graph.triples[:, 1] == graph.relations.find(relation)]
+        labels = {i: _label(graph, i) for i in np.unique(triples[:, [0, 2]]).tolist()}
+        for head, _, tail in triples.tolist():
+            subject, answer = labels[head], labels[tail]
+            if subject and answer:
+                names = graph.entities.name(head), graph.entities.name(tail)
+                id = f"{names[0]} {relation} {names[1]}"
+                found.append(ClozeFact(id, relation, subject, answer, *names))
+            else:
+                n_unlabelled += 1
+    return found, n_unlabelled
+
+
+def _label(graph: KnowledgeGraph, entity: int) -> str:
+    """The entity's own label, "" where it has none."""
+    found = graph.entity_texts.of(entity, TextKind.LABEL)
+    return found[0][0].strip() if found else ""
+
+
+def _default(graph: KnowledgeGraph, relation: str) -> Template:
+    row = graph.relations.find(relation)
+    assert row is not None
+    return Template(relation, f"{SUBJECT} {graph.relation_label(row)} {HOLE} .")

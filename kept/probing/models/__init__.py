@@ -1,0 +1,1 @@
+"""Who is asked: enriched and plain models behind one protocol."""

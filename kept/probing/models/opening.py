@@ -1,0 +1,48 @@
+"""From a folder or a name to a `ClozeModel`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kept import hosts
+from kept.encoders import ENCODERS
+from kept.errors import ConfigError
+from kept.probing.models.base import ClozeModel
+from kept.probing.results import Mode
+from kg_loaders import KnowledgeGraph
+
+
+def open_model(
+    name: str | Path,
+    mode: Mode = "weights",
+    kg: KnowledgeGraph | str | Path | None = None,
+    *,
+    show_asked: bool = False,
+) -> ClozeModel:
+    """The masked LM in a folder or of a hub name, or the run in a folder, ready to be probed.
+
+    Mode "graph" needs a method that reads a graph when it answers, and its graph. There, facts
+    between the two ends of an asked one are hidden unless `show_asked`. Raises `ConfigError` for a
+    mode that the model does not have, `HostError` for a model without a trained head over words.
+    """
+    if show_asked and mode == "weights":
+        raise ConfigError("mode weights shows no facts; show_asked belongs to mode graph")
+    if _is_ours(name):
+        from kept.probing.models.enriched import KeptMaskedLM
+
+        return KeptMaskedLM.open(Path(name), mode, kg, show_asked=show_asked)
+    if mode == "graph":
+        raise ConfigError(f"{name} is a plain masked LM, which reads no graph; use mode weights")
+    from kept.probing.models.plain import PlainMaskedLM
+
+    return PlainMaskedLM.open(str(hosts.minilm_folder() if str(name) == "minilm" else name))
+
+
+def _is_ours(name: str | Path) -> bool:
+    """Whether a folder's configuration is that of an encoder of ours."""
+    path = Path(name) / "config.json"
+    if not path.is_file():
+        return False
+    values = json.loads(path.read_text(encoding="utf-8"))
+    return isinstance(values, dict) and values.get("model_type") in ENCODERS

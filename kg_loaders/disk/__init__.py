@@ -1,0 +1,1 @@
+"""Folders of mapped columns, written whole or not at all, and sealed."""

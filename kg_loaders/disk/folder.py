@@ -1,0 +1,170 @@
+"""The folder of a graph on disk (`kg_loaders.disk.columns` writes and maps it).
+
+manifest.json       counts, hashes, sources, licence, languages, and the seal of every file
+triples.npy         int32 [triple 3], head/relation/tail, sorted, distinct
+out_offsets.npy     int64 [entity+1]: triples of head e are rows out_offsets[e]:out_offsets[e+1]
+in_offsets.npy      int64 [entity+1] into in_order
+in_order.npy        int32 [triple]: triple rows sorted by (tail, relation, head)
+entities.arrow      identifiers, sorted by code point      relations.arrow   likewise
+entity_texts/       offsets.npy kinds.npy languages.npy counts.npy values.arrow (CSR by entity)
+relation_texts/     likewise
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from kg_loaders.disk.columns import (
+    STRINGS,
+    ColumnSet,
+    checking,
+    map_columns,
+    part_files,
+    require_ascending,
+    require_ids,
+    require_offsets,
+    require_permutation,
+    require_shapes,
+    write,
+)
+from kg_loaders.disk.seals import FolderFormat, Sealed, open_sealed
+from kg_loaders.errors import StoreError
+from kg_loaders.records import TextKind
+
+FORMAT_VERSION = 2
+GRAPH = FolderFormat(
+    kind="kept graph",
+    version=FORMAT_VERSION,
+    what="a knowledge graph",
+    remedy="build it again from its sources with `kept kg build --force`",
+    make="make one with `kept kg build SOURCE -o DIR`",
+    mark="triples.npy",
+    error=StoreError,
+)
+_TEXTS = {
+    "offsets": "<i8",
+    "kinds": "|u1",
+    "languages": "<i2",
+    "counts": "<i4",
+    "values": STRINGS,
+}
+LAYOUT = {
+    "triples": "<i4",
+    "out_offsets": "<i8",
+    "in_offsets": "<i8",
+    "in_order": "<i4",
+    "entities": STRINGS,
+    "relations": STRINGS,
+    **{f"entity_texts/{name}": kind for name, kind in _TEXTS.items()},
+    **{f"relation_texts/{name}": kind for name, kind in _TEXTS.items()},
+}
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a graph says of itself; `manifest.json` in its folder.
+
+    `load_counts` are the counts of the `DamageReport` it was loaded under, `load_faults` its
+    reasons for rejecting lines; both are empty when it was not loaded from files.
+    """
+
+    format_version: int = FORMAT_VERSION
+    n_entities: int
+    n_relations: int
+    n_triples: int
+    n_entity_texts: int = 0
+    n_relation_texts: int = 0
+    content_hash: str
+    id_space_hash: str
+    languages: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    licence: str = ""
+    load_counts: dict[str, int] = {}
+    load_faults: dict[str, int] = {}
+
+
+def read(folder: Path, *, verify: bool) -> tuple[Sealed, Manifest, dict[str, Any]]:
+    """Map every column of `folder`; `StoreError` when anything does not fit its manifest.
+
+    Both hashes are left to the caller, who is to check them and `remember` unless `is_known`.
+    """
+    sealed = open_sealed(folder, GRAPH, verify=verify)
+    manifest = sealed.about(Manifest)
+    sealed.require_files(part_files(LAYOUT))
+    columns = map_columns(sealed, LAYOUT)
+    with checking(sealed):
+        _check_shapes(manifest, columns)
+        if not sealed.is_known:
+            _check_triples(manifest, columns)
+            for kind in ("entity_texts", "relation_texts"):
+                _check_texts(manifest, columns, kind)
+    return sealed, manifest, columns
+
+
+def save(folder: Path, manifest: Manifest, columns: ColumnSet, *, force: bool) -> None:
+    """Write a folder, all or nothing; `force` replaces a graph that is already there."""
+    write(folder, GRAPH, LAYOUT, msgspec.to_builtins(manifest), columns, force=force)
+
+
+def _check_shapes(manifest: Manifest, columns: ColumnSet) -> None:
+    n_entities, n_relations = manifest.n_entities, manifest.n_relations
+    shapes: dict[str, tuple[int, ...]] = {
+        "triples": (manifest.n_triples, 3),
+        "out_offsets": (n_entities + 1,),
+        "in_offsets": (n_entities + 1,),
+        "in_order": (manifest.n_triples,),
+        "entities": (n_entities,),
+        "relations": (n_relations,),
+    }
+    for kind, n_nodes, n_texts in (
+        ("entity_texts", n_entities, manifest.n_entity_texts),
+        ("relation_texts", n_relations, manifest.n_relation_texts),
+    ):
+        shapes |= {f"{kind}/{name}": (n_texts,) for name in _TEXTS}
+        shapes[f"{kind}/offsets"] = (n_nodes + 1,)
+    require_shapes(columns, shapes)
+
+
+def _check_triples(manifest: Manifest, columns: ColumnSet) -> None:
+    """Ids are in their vocabularies, rows in their order, and both indexes lead to their rows."""
+    heads, relations, tails = columns["triples"].astype(np.int64).T
+    for name, ids, n in (
+        ("heads", heads, manifest.n_entities),
+        ("relations of triples", relations, manifest.n_relations),
+        ("tails", tails, manifest.n_entities),
+    ):
+        require_ids({name: ids}, name, n)
+    for name in ("entities", "relations"):
+        require_ascending(columns, name)
+    for name, nodes in (("out_offsets", heads), ("in_offsets", tails)):
+        require_offsets(columns, name, manifest.n_triples)
+        n_triples = np.bincount(nodes, minlength=manifest.n_entities)
+        if not np.array_equal(np.diff(columns[name]), n_triples):
+            raise ValueError(f"{name} does not count the triples of every entity")
+    require_permutation(columns, "in_order", manifest.n_triples)
+    order = columns["in_order"]
+    if not _is_ascending(heads, relations, tails):
+        raise ValueError("triples are not sorted and distinct")
+    if not _is_ascending(tails[order], relations[order], heads[order]):
+        raise ValueError("in_order does not sort the triples by tail, relation and head")
+
+
+def _is_ascending(*keys: Any) -> bool:
+    """Whether rows rise by the first key, by the second where these are equal, and so on."""
+    undecided = np.ones(max(len(keys[0]) - 1, 0), np.bool_)
+    for key in keys:
+        before, after = key[:-1], key[1:]
+        if bool((undecided & (after < before)).any()):
+            return False
+        undecided &= after == before
+    return not undecided.any()
+
+
+def _check_texts(manifest: Manifest, columns: ColumnSet, kind: str) -> None:
+    n_texts = len(columns[f"{kind}/kinds"])
+    require_offsets(columns, f"{kind}/offsets", n_texts)
+    require_ids(columns, f"{kind}/kinds", len(TextKind))
+    require_ids(columns, f"{kind}/languages", len(manifest.languages))

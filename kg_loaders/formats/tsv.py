@@ -1,0 +1,165 @@
+"""Triples and texts in tab-separated lines, byte for byte: no quoting, no trimming, no NA.
+
+A line is blank when nothing but white space and no TAB is in it, and a comment when it starts with
+"#" and has no TAB; a line that starts with "#" and has TABs is data. All else must have the right
+number of fields, none of them empty, or it is rejected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kg_loaders.damage import DamageReport
+from kg_loaders.disk.writing import write_lines
+from kg_loaders.errors import KgError, SourceError
+from kg_loaders.reading.lines import BOM, MAX_LINE_BYTES, read_lines
+from kg_loaders.records import Record, Text, TextKind, Triple
+from kg_loaders.store import KnowledgeGraph
+
+ORDERS = ("hrt", "htr", "rht", "rth", "thr", "trh")
+COLUMNS = {
+    "label": TextKind.LABEL,
+    "alias": TextKind.ALIAS,
+    "description": TextKind.DESCRIPTION,
+    "type": TextKind.TYPE,
+}
+
+
+def read(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    order: str = "hrt",
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Iterator[Triple]:
+    """Triples, one a line; `order` names the columns (OpenKE "htr", ConceptNet "rht")."""
+    if order not in ORDERS:
+        raise KgError(f"order {order!r} is none of {', '.join(ORDERS)}")
+    head, relation, tail = (order.index(letter) for letter in "hrt")
+    file = str(path)
+    for line_no, offset, line in read_lines(
+        path, report, max_line_bytes=max_line_bytes, nul_is_text=True
+    ):
+        fields = line.decode().split("\t")
+        if len(fields) == 3 and fields[0] and fields[1] and fields[2]:
+            yield Triple(fields[head], fields[relation], fields[tail])
+        elif not _is_aside(line, report):
+            reason = _field_fault(len(fields), "3") + _by_commas(line, 3)
+            report.reject(file, line_no, offset, reason, line)
+
+
+def read_texts(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    columns: Sequence[str] = ("label", "description"),
+    language: str = "en",
+    is_relation: bool = False,
+    header: bool = False,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Iterator[Record]:
+    """Texts about nodes: an identifier, then one field a column; an identifier may come again.
+
+    Columns: "label", "alias", "description", "type"; "count" is the frequency of the alias before
+    it, "-" is passed over. Fields at the end may be missing and, save the identifier, be empty. A
+    `header` line counts as a comment.
+    """
+    wrong = [name for name in columns if name not in (*COLUMNS, "count", "-")]
+    if wrong or not columns:
+        known = ", ".join((*COLUMNS, "count", "-"))
+        raise KgError(f"columns {list(columns)!r}: each must be one of {known}")
+    file = str(path)
+    for line_no, offset, line in read_lines(
+        path, report, max_line_bytes=max_line_bytes, nul_is_text=True
+    ):
+        if header:
+            header = False
+            report.n_comment += 1
+            continue
+        node, *values = line.decode().split("\t")
+        if not values and _is_aside(line, report):
+            continue
+        fault = ""
+        texts: list[Text] = []
+        if not node or not 1 <= len(values) <= len(columns):
+            fault = _field_fault(1 + len(values), f"2 to {1 + len(columns)}")
+            fault += _by_commas(line, 2)
+        else:
+            texts, fault = _texts_of(node, values, columns, language, is_relation)
+        if fault:
+            report.reject(file, line_no, offset, fault, line)
+        elif not texts:
+            report.skip("line without a text")
+        else:
+            report.n_further += len(texts) - 1
+            yield from texts
+
+
+def _texts_of(
+    node: str, values: Sequence[str], columns: Sequence[str], language: str, is_relation: bool
+) -> tuple[list[Text], str]:
+    texts: list[Text] = []
+    for column, value in zip(columns, values, strict=False):
+        if not value or column == "-":
+            continue
+        if column != "count":
+            texts.append(Text(node, COLUMNS[column], value, language, 0, is_relation))
+        elif not (re.fullmatch("0*[0-9]{1,10}", value) and int(value[-10:]) < 2**31):
+            return [], "count is not a number from 0 to 2147483647"
+        elif texts:
+            texts[-1] = texts[-1]._replace(frequency=int(value[-10:]))
+    return texts, ""
+
+
+def _is_aside(line: bytes, report: DamageReport) -> bool:
+    if b"\t" in line:
+        return False
+    if not line.strip():
+        report.n_blank += 1
+        return True
+    if line.startswith(b"#"):
+        report.n_comment += 1
+        return True
+    return False
+
+
+def _field_fault(n_fields: int, wanted: str) -> str:
+    many = n_fields > int(wanted.split()[-1])
+    few = n_fields < int(wanted.split()[0])
+    return f"{n_fields} fields instead of {wanted}" if many or few else "empty field"
+
+
+def _by_commas(line: bytes, n_fields: int) -> str:
+    """What to say of a line that has no TAB but commas enough."""
+    if b"\t" in line or line.count(b",") < n_fields - 1:
+        return ""
+    return "; the line looks comma-separated: put TABs between its columns"
+
+
+def write(graph: KnowledgeGraph, path: str | Path, *, force: bool = False) -> int:
+    """Write the triples, sorted, so that `read` gives them back; returns how many.
+
+    Whole or not at all; `force` replaces a file that is there. `SourceError` when a name cannot
+    stand in such a line: it is empty or holds TAB, LF or CR.
+    """
+    names = []
+    for vocabulary in (graph.entities, graph.relations):
+        rows = vocabulary.array.to_pylist()
+        bad = next((name for name in rows if not name or not {*"\t\n\r"}.isdisjoint(name)), None)
+        if bad is not None:
+            raise SourceError(
+                f"the name {bad!r} cannot stand in a TSV file (empty, or TAB, LF or CR in it); "
+                "export to N-Triples"
+            )
+        names.append([name.encode() for name in rows])
+    return write_lines(path, _rows(graph, *names), force=force)
+
+
+def _rows(graph: KnowledgeGraph, entities: list[bytes], relations: list[bytes]) -> Iterator[bytes]:
+    mark = BOM if graph.n_triples and entities[graph.triples[0, 0]].startswith(BOM) else b""
+    for start in range(0, graph.n_triples, 65536):
+        for h, r, t in graph.triples[start : start + 65536].tolist():
+            yield b"%b%b\t%b\t%b\n" % (mark, entities[h], relations[r], entities[t])
+            mark = b""  # the first one is taken for a byte-order mark

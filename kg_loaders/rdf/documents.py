@@ -1,0 +1,225 @@
+"""RDF documents, parsed in a process of their own that may crash, swell or run on alone.
+
+First the budget: a document that can only be read as a whole is unpacked to a temporary file and
+looked through for its size, encoding, entities and nesting. Then the parser, limited in memory and
+processor time (`kg_loaders.rdf.document_parser`); whatever becomes of it, here it is rows, or one
+error that names the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from kg_loaders.errors import SourceError
+from kg_loaders.rdf import document_parser
+from kg_loaders.rdf.bases import BaseWatch, require_no_dot_segments
+from kg_loaders.rdf.document_parser import Fault, Frame, Row, Task
+from kg_loaders.rdf.nesting import check_json, check_n3, check_xml
+from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.lines import BOM, _blocks, _StreamDamageError
+
+STREAMED = ("ttl", "trig")
+BASES = {"rdf": "xml", "trix": "xml", "jsonld": "json", "n3": "turtle"}
+"""What shows a base in the bytes alone; in Turtle and TriG the parser knows its base."""
+SMALL = 1 << 16
+_SHOWN = 300
+_OUT_OF_MEMORY = ("memory allocation of", "MemoryError", "annot allocate")
+
+
+@dataclass
+class Document:
+    """A document under way: what to parse, and, at the end, why it ended early.
+
+    `damage` is that of the compressed data, `fault` the parser's.
+    """
+
+    path: Path
+    budget: ReaderBudget
+    format: str
+    base_iri: str | None
+    damage: str = ""
+    fault: Fault | None = None
+
+    def rows(self, *, predicates: bool = False) -> Iterator[Row]:
+        """Every row, before the fault if there is one; with `predicates` one row of each predicate.
+
+        Raises BudgetError, and SourceError when the file cannot be read or its parser crashes.
+        """
+        self.damage, self.fault = "", None
+        if self.format not in STREAMED:
+            with tempfile.TemporaryFile() as spool:
+                self._unpack(spool)
+                self._look_through(spool)
+                spool.seek(0)
+                yield from self._parse(predicates, spool)
+            return
+        blocks, start = self.blocks(), b""
+        while len(start) < SMALL and (block := next(blocks, b"")):
+            start += block
+        if len(start) < SMALL and b"<<" not in start:
+            yield from self._parse_here(start)
+        else:
+            yield from self._parse(predicates, chain((start,), blocks))
+
+    def blocks(self) -> Iterator[bytes]:
+        """The unpacked bytes without a byte-order mark; ends early at damage."""
+        found, start = _blocks(self.path, self.budget), b""
+        try:
+            while len(start) < len(BOM) and (block := next(found, b"")):
+                start += block
+            yield from filter(None, chain((start.removeprefix(BOM),), found))
+        except _StreamDamageError as damage:
+            self.damage = str(damage)
+
+    def _unpack(self, spool: IO[bytes]) -> None:
+        n_bytes, bases = 0, BaseWatch(BASES[self.format])
+        try:
+            for block in self.blocks():
+                n_bytes += len(block)
+                self.budget.check(str(self.path), {"document_bytes": n_bytes})
+                spool.write(block)
+                bases.see(block)
+                require_no_dot_segments(self.path, bases.found, "the base")
+            spool.flush()
+        except SourceError:
+            raise
+        except OSError as error:
+            raise SourceError(
+                f"{self.path} cannot be unpacked to {tempfile.gettempdir()}: {error.strerror}; "
+                "make room, or name another folder in TMPDIR"
+            ) from error
+
+    def _look_through(self, spool: IO[bytes]) -> None:
+        if not spool.tell():
+            return
+        check = {"jsonld": check_json, "n3": check_n3}.get(self.format, check_xml)
+        with mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            check(str(self.path), data, self.budget)
+
+    # ---- the parser ------------------------------------------------------------------------------
+    def _parse_here(self, data: bytes) -> Iterator[Row]:
+        """As `_parse`, for Turtle too short to do harm."""
+        stream = document_parser.Stream(iter((data,)))
+        rows = document_parser.oxigraph_rows(stream, self.format, self.base_iri)
+        while True:
+            try:
+                row = next(rows, None)
+            except (SyntaxError, MemoryError, document_parser.BaseSeenError) as error:
+                self.fault = document_parser.fault_of(error, stream)
+                break
+            if row is None:
+                break
+            yield row
+        self._require_base()
+
+    def _parse(self, predicates: bool, source: IO[bytes] | Iterable[bytes]) -> Iterator[Row]:
+        is_streamed = self.format in STREAMED
+        limits = (self.budget.memory_bytes, self.budget.seconds)
+        task = Task(self.format, self.base_iri, predicates, *limits, renew=is_streamed)
+        with tempfile.TemporaryFile() as said, _started(task, source, said) as process:
+            feeder = _Feeder(process, source) if is_streamed else None
+            frame = Frame()
+            for frame in _frames(process):
+                yield from frame.rows
+            code = process.wait()
+            if feeder is not None:
+                feeder.finish()
+            if not frame.last:
+                said.seek(0)
+                raise self._end_of_parser(code, said.read().decode(errors="replace"))
+            self.fault = frame.fault
+        self._require_base()
+
+    def _require_base(self) -> None:
+        if self.fault is not None:
+            require_no_dot_segments(self.path, self.fault.base, "the base")
+
+    def _end_of_parser(self, code: int, said: str) -> SourceError:
+        """The error for a parser that was stopped or crashed; `said` is what it wrote."""
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        if name == "SIGXCPU":
+            what = f"its parser was stopped after {self.budget.seconds} s of processor time"
+            return self.budget.error(str(self.path), "seconds", what)
+        if name == "SIGKILL" or any(words in said for words in _OUT_OF_MEMORY):
+            return self.budget.error(str(self.path), "memory_bytes", "its parser ran out of memory")
+        words = " ".join(said.split())[-_SHOWN:]
+        return SourceError(
+            f"{self.path}: its parser crashed ({name}{': ' if words else ''}{words}); the file may "
+            "be hostile or damaged: if you trust it, convert it to N-Triples"
+        )
+
+
+# ---- a process -----------------------------------------------------------------------------------
+@contextlib.contextmanager
+def _started(task: Task, source: object, said: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """The parser's process, fed from a file or a pipe; it ends with the block."""
+    # -I and -S with our own path: what is set up for this process holds, and it starts at once
+    program = f"import sys, runpy; sys.path[:] = {sys.path!r}; "
+    program += f"runpy.run_path({document_parser.__file__!r}, run_name='__main__')"
+    command = [sys.executable, "-I", "-S", "-c", program, msgspec.json.encode(task).decode()]
+    stdin = subprocess.PIPE if task.renew else source
+    process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=said)  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        process.wait()
+
+
+def _frames(process: subprocess.Popen[bytes]) -> Iterator[Frame]:
+    decode = msgspec.msgpack.Decoder(Frame).decode
+    assert process.stdout is not None
+    while len(head := process.stdout.read(4)) == 4:
+        size = int.from_bytes(head, "big")
+        data = process.stdout.read(size)
+        if len(data) < size:
+            return
+        frame = decode(data)
+        yield frame
+        if frame.last:
+            return
+
+
+class _Feeder(threading.Thread):
+    """Writes blocks to a process while its output is read."""
+
+    def __init__(self, process: subprocess.Popen[bytes], blocks: Iterable[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._sink, self._blocks = process.stdin, blocks
+        self._error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Until the end of the blocks, of the process, or an error."""
+        assert self._sink is not None
+        try:
+            with self._sink as sink:
+                for block in self._blocks:
+                    sink.write(block)
+        except (BrokenPipeError, ValueError):
+            return  # the process ended, or its user is done with it
+        except Exception as error:  # noqa: BLE001 - raised where the rows are read
+            self._error = error
+
+    def finish(self) -> None:
+        """Wait for the end; raises what reading raised."""
+        self.join()
+        if self._error is not None:
+            raise self._error

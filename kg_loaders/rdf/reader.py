@@ -1,0 +1,254 @@
+"""RDF: N-Triples, N-Quads, Turtle, TriG, RDF/XML and JSON-LD by pyoxigraph; N3 and TriX by rdflib.
+
+What becomes of a statement says `kg_loaders.rdf.records`. To know the predicates, a file is read
+twice; `relation_prefixes` says beforehand what is a relation: that reads once, and is needed when
+labels and triples stand in different files.
+
+N-Triples and N-Quads go on after a malformed line. The other formats cannot: there the malformed
+place is one rejection, which says that the rest of the file was not read. They are parsed in a
+process of their own, within the report's `ReaderBudget` (`kg_loaders.rdf.documents`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyoxigraph as ox
+
+from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.errors import SourceError
+from kg_loaders.rdf.bases import require_no_dot_segments
+from kg_loaders.rdf.document_parser import TOO_LONG, Fault, Row, row_of
+from kg_loaders.rdf.documents import Document
+from kg_loaders.rdf.records import TEXT_PREDICATES, LiteralTerm, Statement, Types, to_records
+from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.lines import COMPRESSED, MAX_LINE_BYTES, read_lines
+from kg_loaders.records import Record, TextKind
+
+LINE_FORMATS = {
+    "nt": ox.RdfFormat.N_TRIPLES,
+    "ntriples": ox.RdfFormat.N_TRIPLES,
+    "nq": ox.RdfFormat.N_QUADS,
+    "nquads": ox.RdfFormat.N_QUADS,
+}
+DOCUMENT_FORMATS = {  # and the names by which their parser knows them
+    "ttl": "ttl", "turtle": "ttl", "trig": "trig", "rdf": "rdf", "owl": "rdf", "xml": "rdf",
+    "jsonld": "jsonld", "n3": "n3", "trix": "trix",
+}  # fmt: skip
+SUFFIXES = (*LINE_FORMATS, *DOCUMENT_FORMATS)
+
+CHUNK_LINES = 1024
+CHUNK_BYTES = 1024 * 1024
+EXCERPT = 4096
+LOST = "; the rest of the file was not read"
+NOTHING = "; nothing of the file was read"
+
+
+def read(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    format: str | None = None,
+    prefixes: Mapping[str, str] | None = None,
+    texts: Mapping[str, TextKind] = TEXT_PREDICATES,
+    types: Types = "triple",
+    languages: Sequence[str] | None = None,
+    relation_prefixes: Sequence[str] | None = None,
+    base_iri: str | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Iterator[Record]:
+    """Read an RDF file, plain or compressed; see the module for what becomes what.
+
+    Units are the lines of N-Triples and N-Quads, and the statements of other formats. What a
+    statement gives beside its first record (`types="both"`, texts of an IRI that is both relation
+    and entity) is counted in `report.n_further`.
+
+    Args:
+        format: one of `SUFFIXES`, when the file name does not tell.
+        prefixes: starts of IRIs and what stands in their place, the longest first, as in
+            `{"http://www.wikidata.org/entity/": ""}`; default: IRIs in full.
+        texts: the predicates whose literals are texts.
+        types: whether an rdf:type statement is a triple, a `TYPE` text, or both.
+        languages: keep texts of these languages (`en` takes `en-gb` too) and those without one.
+        relation_prefixes: IRIs that start so are relations; the file is then read once.
+        base_iri: what relative IRIs are relative to; without it they are malformed. As a base
+            in the file it may not have the segments `.` or `..` (`kg_loaders.rdf.bases`).
+        max_line_bytes: limit of a line of N-Triples or N-Quads.
+    """
+    path = Path(path)
+    name = format or format_of(path)
+    require_no_dot_segments(path, base_iri or "", "the option base_iri")
+
+    if name not in SUFFIXES:
+        raise SourceError(f"{path}: no RDF format {name!r}; known: {', '.join(SUFFIXES)}")
+
+    def document() -> Document:
+        return Document(path, report.budget, DOCUMENT_FORMATS[name], base_iri)
+
+    predicates: Iterable[str] = ()
+    if relation_prefixes is None and name in LINE_FORMATS:
+        predicates = _predicates_of_lines(path, report.budget, max_line_bytes)
+    elif relation_prefixes is None:
+        predicates = (row[1] for row in document().rows(predicates=True))
+    if name in LINE_FORMATS:
+        statements = _read_lines(path, report, LINE_FORMATS[name], max_line_bytes)
+    else:
+        statements = _read_document(document(), report)
+    report.units = "lines" if name in LINE_FORMATS else "statements"
+    yield from to_records(
+        predicates,
+        statements,
+        report,
+        prefixes=prefixes,
+        texts=texts,
+        types=types,
+        languages=languages,
+        relation_prefixes=relation_prefixes,
+    )
+
+
+def format_of(path: Path) -> str:
+    """The format that a file name tells, "nt" for `facts.nt.gz`; "" when it has no suffix."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1].removeprefix(".") if suffixes else ""
+
+
+# ---- pyoxigraph ----------------------------------------------------------------------------------
+
+
+def _statement(row: Row) -> Statement:
+    head, predicate, tail = row
+    return Statement(head, predicate, LiteralTerm(*tail) if isinstance(tail, tuple) else tail)
+
+
+def _read_lines(
+    path: Path, report: DamageReport, format: ox.RdfFormat, max_line_bytes: int
+) -> Iterator[Statement]:
+    """Parse lines a chunk at a time, and one at a time where a chunk is malformed."""
+    pending: list[tuple[int, int, bytes]] = []
+    n_bytes = 0
+    for item in read_lines(path, report, max_line_bytes=max_line_bytes):
+        line = item[2].strip()
+        if not line:
+            report.n_blank += 1
+        elif line.startswith(b"#") and b"\r" not in line:  # N-Triples' lines end at CR too
+            report.n_comment += 1
+        elif b"<<" in line and _STRING.sub(b"", line).count(b"<<") > report.budget.depth:
+            reason = f"nested more than {report.budget.depth} levels deep"  # the parser recurses
+            report.reject(str(path), item[0], item[1], reason, item[2])
+        else:
+            if len(pending) == CHUNK_LINES or n_bytes + len(line) > CHUNK_BYTES:
+                yield from _parse_chunk(path, report, format, pending)
+                pending, n_bytes = [], 0
+            pending.append(item)
+            n_bytes += len(line)
+    yield from _parse_chunk(path, report, format, pending)
+
+
+def _parse_chunk(
+    path: Path, report: DamageReport, format: ox.RdfFormat, lines: list[tuple[int, int, bytes]]
+) -> Iterator[Statement]:
+    data = b"\n".join(line for _, _, line in lines)
+    quads, reason = _parse(data, format)
+    if not reason and len(quads) == len(lines) and b"\r" not in data:
+        yield from map(_statement, map(row_of, quads))
+        return
+    for line_no, offset, line in lines:
+        if len(lines) > 1:
+            quads, reason = _parse(line, format)
+        if not reason and not quads:
+            report.n_comment += 1
+        elif reason or len(quads) > 1:
+            reason = reason or "more than one statement in a line"
+            report.reject(str(path), line_no, offset, reason, line)
+        else:
+            yield _statement(row_of(quads[0]))
+
+
+def _parse(data: bytes, format: ox.RdfFormat) -> tuple[list[ox.Quad], str]:
+    try:
+        return list(ox.parse(data, format)), ""
+    except (SyntaxError, MemoryError) as error:
+        return [], _reason(error)
+
+
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
+_PREDICATE = re.compile(rb"[ \t]*(?:<[^>]*>|_:[^ \t<]+)[ \t]*<([^>]*)>")
+
+
+def _predicates_of_lines(path: Path, budget: ReaderBudget, max_line_bytes: int) -> Iterator[str]:
+    """The predicates of N-Triples or N-Quads, found without parsing every line."""
+    aside = DamageReport(DamagePolicy.SKIP, max_kept=0, budget=budget)
+    found: dict[bytes, None] = {}
+    for _, _, line in read_lines(path, aside, max_line_bytes=max_line_bytes):
+        match = _PREDICATE.match(line)
+        if match:
+            found[match[1]] = None
+    for predicate in found:
+        quads, _ = _parse(b"<a:a> <" + predicate + b"> <a:a> .", ox.RdfFormat.N_TRIPLES)
+        yield from (quad.predicate.value for quad in quads)
+
+
+_PLACE = re.compile(r"^Parser error at line \d+ [^:]*: | \(line \d+\)$")
+_VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\b[0-9A-F]{4,8}\b")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        if "buffer" not in str(error):
+            raise error
+        return TOO_LONG
+    return _without_data(str(error))
+
+
+def _without_data(message: str) -> str:
+    """The message without the data in it, so that there are few distinct reasons."""
+    return _VARIABLE.sub("…", " ".join(_PLACE.sub("", message).split()))[:200]
+
+
+# ---- documents -----------------------------------------------------------------------------------
+def _read_document(document: Document, report: DamageReport) -> Iterator[Statement]:
+    for row in document.rows():
+        report.n_lines += 1
+        yield _statement(row)
+    fault, by_rdflib = document.fault, document.format in ("n3", "trix")
+    if not (fault or document.damage):
+        return
+    if document.damage and report.policy is DamagePolicy.STOP:
+        raise SourceError(f"{document.path}: {document.damage}; fetch the file again")
+    line_no = fault.line if fault and not document.damage else 0
+    reason = document.damage or _reason_of(fault, by_rdflib)
+    line_no = line_no or (1 if by_rdflib else fault.n_line_ends + 1 if fault else 1)
+    report.n_lines += 1
+    offset, start = _locate(document, line_no)
+    reason += NOTHING if by_rdflib else LOST
+    report.reject(str(document.path), line_no, offset, reason, start)
+
+
+def _reason_of(fault: Fault | None, by_rdflib: bool) -> str:
+    if fault is None:
+        return ""
+    if by_rdflib:
+        return " ".join(fault.message.split())[:200]
+    return _without_data(fault.message) + ("" if fault.line else " (at this line or before)")
+
+
+def _locate(document: Document, line_no: int) -> tuple[int, bytes]:
+    """Offset of a line and its start, b"" behind the end of what can be read."""
+    n_left, offset, start = line_no - 1, 0, b""
+    for block in document.blocks():
+        n_ends = block.count(b"\n")
+        if n_left > n_ends or (n_left == n_ends and block.endswith(b"\n")):
+            n_left -= n_ends
+            offset += len(block)
+            continue
+        at = 0
+        for _ in range(n_left):
+            at = block.index(b"\n", at) + 1
+        offset, start = offset + at, block[at:]
+        break
+    return offset, start.split(b"\n", 1)[0][:EXCERPT]

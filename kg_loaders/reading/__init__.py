@@ -1,0 +1,1 @@
+"""What all readers share: lines, their numbers, limits of size and keys."""
