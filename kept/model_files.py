@@ -1,8 +1,8 @@
 """Folders of models: sealed where kept wrote them, checked for their structure where others did.
 
-What kept writes carries `checksums.json` (`kg_loaders.disk.seals`): it lists weights, settings,
-tokenizer and the run's settings; opening verifies it. Folders of others have no checksums. Of them
-we can see that every file parses, that no weight is missing, left over or no number, and not that a
+What kept writes carries `checksums.json` (`kg_loaders.disk.seals`): it lists weights, tokenizer,
+configuration and the run's settings; opening verifies it. Folders of others have none. Of them we
+can see that every file parses, that no weight is missing, left over or no number, and not that a
 number is the one that was trained: the log says so, once a folder.
 
 Weights must be finite. Buffers may hold minus infinity, which masks do, but no NaN.
