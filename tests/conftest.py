@@ -30,8 +30,8 @@ from kg_loaders import (  # noqa: E402
     TextKind,
     Triple,
     graph_from_records,
-    seals,
 )
+from kg_loaders.disk import seals  # noqa: E402
 
 LONGER = 20
 settings.register_profile("same", derandomize=True)
