@@ -4,13 +4,14 @@ Ids in `node_ids`: word-piece ids for words; for entities and relations the *row
 table: `UNKNOWN_ROW`, `PAD_ROW`, `MASK_ROW`, then graph id + `N_SPECIAL_ROWS`. K-BERT spells both
 out: there they are word pieces, too. Nodes of kind `PIECE` always are.
 
-Axis legend: batch, node, mention, candidate, target (mentions that a task asks about), sampled.
+Axis legend: batch, node, mention, candidate, target (mentions that a task asks about), sampled,
+slot (of the ids of one further vocabulary at a node).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,6 +25,8 @@ from kept.errors import BatchError
 
 UNKNOWN_ROW, PAD_ROW, MASK_ROW, N_SPECIAL_ROWS = 0, 1, 2, 3
 IGNORE = -100
+NONE = -1
+"""In `extra_ids`: no id of the vocabulary in this slot."""
 N_KINDS = 3
 PIECE = 3
 """The kind of an injected word piece, which is no word of the text: batches alone have it."""
@@ -40,6 +43,8 @@ _MENTION_FILLS = {
     "candidate_priors": 0, "mention_weights": 0, "target_spans": 0,
 }  # fmt: skip
 """Fields of mentions and targets, `[batch mention ...]`, each with what pads it."""
+_EXTRA_FILLS = {"extra_ids": NONE, "extra_labels": IGNORE}
+"""Fields of further vocabularies, each with what fills an empty slot."""
 _WHOLE_FIELDS = ("sampled_entities", "triples", "second_triples")
 """Fields that belong to the batch, not to a sample."""
 
@@ -58,6 +63,9 @@ class KnowledgeBatch:
     what needs no link); `mention_weights`: the same of each mention. Absent means 1 throughout.
     `node_labels`: the row, word-piece id or class to predict at a node, IGNORE elsewhere;
     `entity_labels`: the entity row to predict at a word, IGNORE elsewhere.
+    `extra_ids`: by name of a further vocabulary (senses, polarities, parts of speech), the ids of
+    each node in it, any number, `NONE` in slots that are left; `extra_labels`: the ids to predict
+    there, IGNORE in slots that are left. The slots of a vocabulary are as many as its widest node.
     `pair_labels`: class of the two segments together (next sentence, sentence order).
     `target_spans`: the mentions that a task asks about, in the task's order (head, tail).
     `labels`: the task's own; `task_ids`: which of several tasks is asked, the same for all (absent:
@@ -82,6 +90,8 @@ class KnowledgeBatch:
     mention_weights: Float[Tensor, "batch mention"] | None = None
     node_labels: Int[Tensor, "batch node"] | None = None
     entity_labels: Int[Tensor, "batch node"] | None = None
+    extra_ids: Mapping[str, Int[Tensor, "batch node _"]] | None = None
+    extra_labels: Mapping[str, Int[Tensor, "batch node _"]] | None = None
     pair_labels: Int[Tensor, " batch"] | None = None
     target_spans: Int[Tensor, "batch target 2"] | None = None
     labels: Tensor | None = None
@@ -92,6 +102,7 @@ class KnowledgeBatch:
 
     def __post_init__(self) -> None:
         _check_nodes(self)
+        _check_extras(self)
         _check_mentions(self)
 
     def __repr__(self) -> str:
@@ -104,23 +115,24 @@ class KnowledgeBatch:
 
     def to(self, device: torch.device | str) -> KnowledgeBatch:
         """The same batch on `device`."""
-        moved: dict[str, Any] = {
-            f.name: None if value is None else value.to(device)
-            for f in dataclasses.fields(self)
-            for value in (getattr(self, f.name),)
-        }
-        return KnowledgeBatch(**moved)
+        return self._with_each(lambda value: value.to(device))
 
     def take(self, rows: Tensor | slice) -> KnowledgeBatch:
         """The samples at `rows`, padding included."""
-        taken: dict[str, Any] = {
-            f.name: value[rows]
-            if isinstance(value, Tensor) and f.name not in _WHOLE_FIELDS
-            else value
-            for f in dataclasses.fields(self)
-            for value in (getattr(self, f.name),)
-        }
-        return KnowledgeBatch(**taken)
+        return self._with_each(lambda value: value[rows], but=_WHOLE_FIELDS)
+
+    def _with_each(self, change: Callable[[Any], Any], but: Sequence[str] = ()) -> KnowledgeBatch:
+        """The batch with `change` of every tensor and triples, except of the fields in `but`."""
+        changed: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is None or field.name in but:
+                continue
+            if field.name in _EXTRA_FILLS:
+                changed[field.name] = {name: change(ids) for name, ids in value.items()}
+            else:
+                changed[field.name] = change(value)
+        return dataclasses.replace(self, **changed)
 
     def pad_to(self, n_nodes: int, *, word_pad_id: int = 0) -> KnowledgeBatch:
         """The same batch with every row `n_nodes` long; added nodes see only themselves."""
@@ -220,6 +232,9 @@ def _concatenate(samples: Sequence[KnowledgeBatch]) -> KnowledgeBatch:
             width = max(part.shape[2] for part in parts)
             parts = [F.pad(p, (0, width - p.shape[2]), value=fill) for p in parts]
         values[name] = torch.cat(parts, dim=1)
+    for name in _EXTRA_FILLS:
+        if found := _extras(samples, name):
+            values[name] = {extra: torch.cat(parts, dim=1) for extra, parts in found.items()}
     return KnowledgeBatch(**values)
 
 
@@ -234,12 +249,28 @@ def _block_diagonal(masks: Sequence[Tensor]) -> Tensor:
     return whole
 
 
-def _all_or_none(batches: Sequence[KnowledgeBatch], name: str) -> list[Tensor]:
+def _all_or_none(batches: Sequence[KnowledgeBatch], name: str) -> list[Any]:
     values = [getattr(batch, name) for batch in batches]
     missing = [i for i, value in enumerate(values) if value is None]
     if missing:
         raise BatchError(f"{name} is present in some batches and absent in batch {missing[0]}")
     return values
+
+
+def _extras(batches: Sequence[KnowledgeBatch], name: str) -> dict[str, list[Tensor]]:
+    """By vocabulary, the ids of every batch, with as many slots as the widest; {} without any."""
+    if all(getattr(batch, name) is None for batch in batches):
+        return {}
+    values = _all_or_none(batches, name)
+    if other := next((v for v in values if v.keys() != values[0].keys()), None):
+        raise BatchError(f"{name} are of {[*values[0]]} in one batch and of {[*other]} in another")
+    found = {}
+    for extra in values[0]:
+        parts = [value[extra] for value in values]
+        width = max(part.shape[2] for part in parts)
+        fill = _EXTRA_FILLS[name]
+        found[extra] = [F.pad(part, (0, width - part.shape[2]), value=fill) for part in parts]
+    return found
 
 
 def _pad_mentions(parts: list[Tensor], fill: int) -> list[Tensor]:
@@ -309,7 +340,27 @@ def _fill(
         if name in _MENTION_FILLS:
             parts = _pad_mentions(parts, _MENTION_FILLS[name])
         values[name] = torch.cat(parts)
+    for name, fill in _EXTRA_FILLS.items():
+        values[name] = {
+            extra: _put_slots(parts, places, n_new, fill)
+            for extra, parts in _extras(batches, name).items()
+        } or None
     return KnowledgeBatch(**values)
+
+
+def _put_slots(
+    parts: Sequence[Tensor], places: Sequence[Tensor] | None, n_nodes: int, fill: int
+) -> Tensor:
+    """`parts` (`[batch node slot]`) below one another in rows of `n_nodes`, each at its place."""
+    rows = []
+    for i, part in enumerate(parts):
+        n_batch, n_old, n_slots = part.shape
+        if places is None:
+            rows.append(F.pad(part, (0, 0, 0, n_nodes - n_old), value=fill))
+            continue
+        whole = part.new_full((n_batch, n_nodes, n_slots), fill)
+        rows.append(whole.scatter_(1, places[i][:, :, None].expand_as(part), part))
+    return torch.cat(rows)
 
 
 def _put(whole: Tensor, parts: Sequence[Tensor], places: Sequence[Tensor] | None) -> Tensor:
@@ -365,6 +416,17 @@ def _check_nodes(batch: KnowledgeBatch) -> None:
         if len(seen):
             sample, query, key = seen[0].tolist()
             raise BatchError(f"sample {sample}: node {query} sees node {key}, which is padding")
+
+
+def _check_extras(batch: KnowledgeBatch) -> None:
+    shape = batch.node_ids.shape
+    for field in _EXTRA_FILLS:
+        for name, ids in (getattr(batch, field) or {}).items():
+            if ids.ndim != 3 or ids.shape[:2] != shape or ids.is_floating_point():
+                raise BatchError(
+                    f"{field} of {name!r} are {ids.dtype} {tuple(ids.shape)}; they must be "
+                    f"integers {(*shape, 'slot')}"
+                )
 
 
 def _check_weights(name: str, weights: Tensor) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jaxtyping import config
 from torch import Tensor
 
-from kept.batches import IGNORE, PAD_ROW, KnowledgeBatch, pack
+from kept.batches import IGNORE, NONE, PAD_ROW, KnowledgeBatch, pack
 from kept.errors import BatchError
 
 
@@ -38,6 +38,8 @@ def sample(n_nodes: int, n_mentions: int, seed: int) -> KnowledgeBatch:
         candidate_ids=ids(1, n_mentions, 1 + n_mentions % 3),
         candidate_priors=torch.rand(1, n_mentions, 1 + n_mentions % 3, generator=g),
         node_labels=ids(1, n_nodes),
+        extra_ids={"sense": ids(1, n_nodes, 1 + n_nodes % 3), "tag": ids(1, n_nodes, 1)},
+        extra_labels={"sense": ids(1, n_nodes, 1 + n_nodes % 2)},
         labels=None,
     )
 
@@ -56,6 +58,12 @@ def assert_same_sample(
     """`one` lies in `batch[row]` at `nodes`, and sees nothing else."""
     for name in NODE_FIELDS:
         assert torch.equal(getattr(batch, name)[row, nodes], getattr(one, name)[0]), name
+    for name, fill in (("extra_ids", NONE), ("extra_labels", IGNORE)):
+        assert getattr(batch, name).keys() == getattr(one, name).keys()
+        for extra, wanted in getattr(one, name).items():
+            found = getattr(batch, name)[extra][row, nodes]
+            assert torch.equal(found[:, : wanted.shape[2]], wanted[0])
+            assert bool((found[:, wanted.shape[2] :] == fill).all())
     assert bool(batch.node_mask[row, nodes].all())
     visible = batch.visible_mask[row][nodes]
     assert torch.equal(visible[:, nodes], one.visible_mask[0])
@@ -73,6 +81,12 @@ def assert_same_sample(
         assert bool((found[:, wanted.shape[1] :] == pad).all())
 
 
+def same(ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, dict):
+        return ours.keys() == theirs.keys() and all(same(ours[k], theirs[k]) for k in ours)
+    return ours is theirs is None or torch.equal(ours, theirs)
+
+
 def assert_padding(batch: KnowledgeBatch, word_pad_id: int) -> None:
     pads = ~batch.node_mask
     eye = torch.eye(batch.node_ids.shape[1], dtype=torch.bool).expand_as(batch.visible_mask)
@@ -81,6 +95,9 @@ def assert_padding(batch: KnowledgeBatch, word_pad_id: int) -> None:
     assert torch.equal(batch.node_ids[pads], wanted)
     assert batch.node_labels is not None
     assert bool((batch.node_labels[pads] == IGNORE).all())
+    for field, fill in ((batch.extra_ids, NONE), (batch.extra_labels, IGNORE)):
+        assert field is not None
+        assert all(bool((ids[pads] == fill).all()) for ids in field.values())
     assert not batch.positions[pads].any()
     assert not batch.segment_ids[pads].any()
 
@@ -103,7 +120,7 @@ def test_stacking_pads_at_the_end(ones: list[KnowledgeBatch], word_pad_id: int) 
     again, whole = KnowledgeBatch.stack(parts), KnowledgeBatch.stack(ones)
     for field in dataclasses.fields(KnowledgeBatch):
         ours, theirs = getattr(again, field.name), getattr(whole, field.name)
-        assert ours is theirs is None or torch.equal(ours, theirs)
+        assert same(ours, theirs), field.name
 
 
 @given(samples, st.integers(0, 3))
@@ -180,9 +197,11 @@ def _unchecked_shapes() -> Iterator[None]:
         ("candidate_ids", torch.zeros(1, 7, 2, dtype=torch.int64), "as many mentions"),
         ("candidate_priors", torch.zeros(1, 2, 9), "candidate_ids of that shape"),
         ("sampled_entities", torch.zeros(1, 2, dtype=torch.int64), "one axis"),
+        ("extra_ids", {"sense": torch.zeros(1, 4, dtype=torch.int64)}, "extra_ids of 'sense'"),
+        ("extra_labels", {"tag": torch.zeros(1, 4, 1)}, "extra_labels of 'tag' are torch.float32"),
     ],
 )
-def test_faulty_batches_are_refused(field: str, value: Tensor, message: str) -> None:
+def test_faulty_batches_are_refused(field: str, value: Any, message: str) -> None:
     one = dataclasses.replace(sample(4, 2, 0), visible_mask=torch.ones(1, 4, 4, dtype=torch.bool))
     with pytest.raises(BatchError, match=message):
         dataclasses.replace(one, **{field: value})
@@ -196,6 +215,9 @@ def test_what_cannot_be_joined_is_refused() -> None:
         pack([], 8)
     with pytest.raises(BatchError, match="absent in batch 1"):
         KnowledgeBatch.stack([one, dataclasses.replace(one, node_labels=None)])
+    other = dataclasses.replace(one, extra_ids={"tag": one.extra_ids["tag"]})
+    with pytest.raises(BatchError, match=r"extra_ids are of \['sense', 'tag'\] in one batch and"):
+        KnowledgeBatch.stack([one, other])
     with pytest.raises(BatchError, match="after stacking"):
         KnowledgeBatch.stack([dataclasses.replace(one, sampled_entities=torch.tensor([3]))])
     with pytest.raises(BatchError, match="4 nodes, a packed row 3"):
