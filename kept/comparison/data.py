@@ -21,12 +21,14 @@ from kept.finetuning.further_tasks import FurtherTask
 from kept.methods import BASELINE
 from kept.pretraining.assembly import read_texts
 from kept.randomness import generator
-from kept.training.config import OPERATIONAL, TrainConfig
+from kept.suggestions import require_there
+from kept.training.config import OPERATIONAL, TrainConfig, merged
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import WAIT_SECONDS, claim
 from kg_loaders.reading.lines import read_whole
 
 SETS = ("train", "dev", "test")
+DATA = "set KEPT_DATA, or give --data, to the folder that docs/data.md describes"
 ASKED_BY = (
     "task", "format", "link", "dev_share", "test_share", "data_seed", "leave_out", "max_train",
     "max_asked",
@@ -46,7 +48,11 @@ class ExperimentData:
     def files(self) -> dict[str, Path]:
         """The task's files by set."""
         named = {name: self.experiment.task.get(name) for name in SETS}
-        return {name: self.root / path for name, path in named.items() if path is not None}
+        found = {name: self.root / path for name, path in named.items() if path is not None}
+        for path in found.values():
+            archive, is_zipped, _ = str(path).partition(".zip/")
+            require_there(Path(f"{archive}.zip") if is_zipped else path, DATA)
+        return found
 
     @cached_property
     def examples(self) -> dict[str, list[TaskExample]]:
@@ -195,16 +201,6 @@ def folder_digests(config: FinetuneConfig) -> dict[str, str]:
     """Of every folder or file that host, adapters, and options of encoder and view name."""
     values = (config.host, config.adapters, config.options, config.view)
     return {text: _of_folder(Path(text)) for text in sorted(set(_paths(values)))}
-
-
-def merged(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`own` over `values`, mappings field by field."""
-    found = dict(values)
-    for name, value in own.items():
-        inner = found.get(name)
-        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
-        found[name] = merged(inner, value) if both else value  # type: ignore[arg-type]
-    return found
 
 
 def _paths(value: Any) -> Iterator[str]:

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationInfo, field_validator
 
 from kept.controls.conditions import Knowledge
+from kept.errors import ConfigError
 from kept.evaluation.published import Published
 from kept.finetuning.official_scores import OFFICIAL
 from kept.methods import METHODS, method, method_key, title
-from kept.training.config import RunConfig, TrainConfig
+from kept.suggestions import no_such
+from kept.training.config import RunConfig, TrainConfig, merged
 
 OF_A_RUN = {
     "knowledge": "kinds beside the true one are asked for by --controls",
@@ -32,6 +34,8 @@ OF_ALL_ROWS = (
     "max_asked", "leave_out", "no_relation",
 )  # fmt: skip
 """Fields of `FinetuneConfig` that say what is asked and counted: one answer sheet for all rows."""
+SHIPPED = Path(__file__).with_name("tasks")
+BASE = "extends"
 
 
 def all_methods() -> dict[str, dict[str, Any]]:
@@ -64,6 +68,9 @@ class Experiment(RunConfig):
     regression `pearson` or `spearman`), on `asked`: dev, or test where the task has `test` or
     `test_share`. `differs` says in a sentence or two how this is not what the published numbers
     measured; `notes` are shown as they are.
+
+    A file that says `extends: NAME` gives only what differs from the experiment of that name that
+    ships with kept; its `methods`, if given, are all its rows. Its name is that of the file.
     """
 
     name: str
@@ -122,6 +129,35 @@ class Experiment(RunConfig):
             raise ValueError("the task has no test set; give task.test or task.test_share, or dev")
         return asked
 
+    @classmethod
+    def fields_of(cls, path: Path) -> dict[str, Any]:
+        """What a file says, over the shipped experiment that it extends."""
+        own = super().fields_of(path)
+        if BASE not in own:
+            return own
+        name, shipped = own.pop(BASE), shipped_experiments()
+        if name not in shipped:
+            raise ConfigError(f"{path}: {no_such('shipped experiment', str(name), shipped)}")
+        found = merged(super().fields_of(shipped[name]), {"name": path.stem} | own)
+        return found | {part: own[part] for part in ("methods",) if part in own}
+
+    def limited(self, n: int) -> Self:
+        """The same to try out: at most `n` examples of each set and texts before them, no warm-up.
+
+        Its name says so; its runs have addresses of their own.
+        """
+        task = _limited(self.task, n)
+        if further := task.get("also"):
+            task["also"] = [_limited(each, n) for each in further]
+        stage = self.pretraining
+        if stage is not None:
+            training = stage.training.model_copy(update={"warmup_steps": 0})
+            update = {"n_texts": min(n, stage.n_texts), "training": training}
+            stage = stage.model_copy(update=update)
+        update = {"name": f"{self.name}-limit-{n}", "task": task, "pretraining": stage}
+        rows = {name: _limited(row, n, row) for name, row in self.methods.items()}
+        return self.model_copy(update=update | {"methods": rows})
+
     def variant_of(self, name: str) -> str:
         """The method that row `name` trains; ConfigError for a name that is none."""
         return method_key(self.methods.get(name, {}).get("method", name))
@@ -150,6 +186,21 @@ class RunRecord:
     scores: dict[str, Any]
     costs: dict[str, Any]
     settings: dict[str, Any]
+
+
+def shipped_experiments() -> dict[str, Path]:
+    """The files of the experiments that come with kept, by name."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
+
+
+def _limited(
+    fields: Mapping[str, Any], n: int, given: Collection[str] = ("max_train", "max_asked")
+) -> dict[str, Any]:
+    own = {name: min(n, fields.get(name) or n) for name in ("max_train", "max_asked")}
+    found = {**fields, **{name: most for name, most in own.items() if name in given}}
+    if "training" in fields:
+        found["training"] = {**fields["training"], "warmup_steps": 0}
+    return found
 
 
 def _has(fields: Mapping[str, Any], name: str) -> bool:

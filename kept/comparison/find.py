@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kept.comparison.experiment import Experiment
+from kept.comparison.data import DATA
+from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.errors import ConfigError
 from kg_loaders.spelling import did_you_mean
 
 FOLDER = Path("experiments")
+"""Where one's own experiments lie, unless the command names another folder."""
 
 
 def stopping(stop: Sequence[object], budget: float | None) -> Callable[[], bool]:
@@ -19,25 +21,33 @@ def stopping(stop: Sequence[object], budget: float | None) -> Callable[[], bool]
     return lambda: bool(stop) or (budget is not None and time.monotonic() - begun >= budget * 60)
 
 
-def read_experiment(task: str, kg: Path | None) -> Experiment:
-    """The experiment of a name or a file, over the user's graph if there is one."""
+def read_experiment(
+    task: str, kg: Path | None = None, *, folder: Path | None = None, limit: int | None = None
+) -> Experiment:
+    """The experiment of a name or a file, over the user's graph if there is one.
+
+    `limit`: see `Experiment.limited`. ConfigError: no such experiment, or a faulty file.
+    """
     own = {} if kg is None else {"task.kg": str(kg.resolve())}
-    return Experiment.read(find_experiment(task), own)
+    found = Experiment.read(find_experiment(task, folder), own)
+    return found if limit is None else found.limited(limit)
 
 
-def find_experiment(task: str) -> Path:
-    """The file of an experiment: a path, or a name under ./experiments."""
-    path = Path(task)
+def find_experiment(task: str, folder: Path | None = None) -> Path:
+    """The file of an experiment: a path, a name in one's own `folder`, or one that ships."""
+    path, folder = Path(task), folder or FOLDER
     if path.suffix in (".yaml", ".yml") and path.is_file():
         return path
-    found = sorted(FOLDER.glob(f"*/{task}.yaml"))
-    if len(found) == 1:
-        return found[0]
-    names = sorted(file.stem for file in FOLDER.glob("*/*.yaml"))
-    known = f"{', '.join(names) or 'none here'}{did_you_mean(task, names)}"
-    several = f" {len(found)} files have that name: give the path." if found else ""
+    own = sorted([*folder.glob("*.yaml"), *folder.glob("*/*.yaml")])
+    found = [file for file in own if file.stem == task]
+    shipped = shipped_experiments()
+    if len(found) == 1 or (not found and task in shipped):
+        return found[0] if found else shipped[task]
+    names = list(dict.fromkeys([*shipped, *(file.stem for file in own)]))
+    several = f" {len(found)} files in {folder} have that name: give the path." if found else ""
     raise ConfigError(
-        f"no experiment {task!r}.{several} Give a YAML file, or one of ./{FOLDER}: {known}"
+        f"no experiment {task!r}.{several} Give a YAML file, a name in the folder {folder}, or one "
+        f"that ships with kept: {', '.join(names)}{did_you_mean(task, names)}"
     )
 
 
@@ -45,5 +55,5 @@ def data_root(data: Path | None) -> Path:
     """Where relative paths of an experiment begin: KEPT_DATA, else the working directory."""
     root = data or Path()
     if not root.is_dir():
-        raise ConfigError(f"{root} is no folder; set KEPT_DATA or --data to that of docs/data.md")
+        raise ConfigError(f"{root} is no folder; {DATA}")
     return root.resolve()

@@ -27,18 +27,9 @@ import torch
 
 from kept import hosts
 from kept.comparison.continued_pretraining import FirstStage
-from kept.comparison.data import (
-    SETS,
-    ExperimentData,
-    binding_of,
-    folder_digests,
-    merged,
-)
+from kept.comparison.data import SETS, ExperimentData, binding_of, folder_digests
 from kept.comparison.experiment import Experiment, RunRecord, run_hash
-from kept.controls.conditions import (
-    Knowledge,
-    objectives_of,
-)
+from kept.controls.conditions import Knowledge, objectives_of
 from kept.datasets.formats import TASKS
 from kept.errors import CheckpointError
 from kept.finetuning.answers import ANSWERS, write_answers
@@ -51,6 +42,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.methods import BASELINE, method
 from kept.pretraining.assembly import builder_for, drawn_in_pretraining, require_options, view_for
 from kept.pretraining.data import linked_entities
+from kept.training.config import merged
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train

@@ -130,7 +130,7 @@ class RunConfig(BaseModel):
 
         Raises `ConfigError` that lists every fault with its field.
         """
-        values = {} if path is None else _read_yaml(path)
+        values = {} if path is None else cls.fields_of(path)
         for name, value in (overrides or {}).items():
             _put(values, name.split("."), value)
         try:
@@ -138,6 +138,21 @@ class RunConfig(BaseModel):
         except ValidationError as error:
             place = "the command line" if path is None else str(path)
             raise ConfigError(_all_faults(error, place)) from None
+
+    @classmethod
+    def fields_of(cls, path: Path) -> dict[str, Any]:
+        """What a YAML file says, unchecked; ConfigError for one that holds no mapping."""
+        return _read_yaml(path)
+
+
+def merged(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """`own` over `values`, mappings field by field."""
+    found = dict(values)
+    for name, value in own.items():
+        inner = found.get(name)
+        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
+        found[name] = merged(inner, value) if both else value  # type: ignore[arg-type]
+    return found
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

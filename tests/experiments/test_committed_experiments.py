@@ -1,7 +1,7 @@
 """Every committed YAML is found, belongs to one kind, loads, and takes two steps.
 
-A folder under `experiments` with a `__main__` of its own is a study, whose file a test named here
-runs in small; every other file is an `Experiment`, run here on hand-made data.
+A file under `experiments` belongs to a study, which a test named here runs in small; those that
+ship are `Experiment`s, run here on hand-made data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 from tiny_pretraining import write_host, write_texts
 from tiny_task_files import WRITERS, relation_examples, world_graph, write_task_file
 
-from kept.comparison.experiment import Experiment
+from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.comparison.runs import ExperimentRuns, RunKey
 from kept.datasets.public_graphs import GRAPHS, TEXTS
 from kept.graphs.builder import BuilderConfig
@@ -29,7 +29,8 @@ from kept.pretraining.assembly import builder_for
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent / "experiments"
 FILES = {str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*.yaml"))}
-EXPERIMENTS = [name for name, path in FILES.items() if not (path.parent / "__main__.py").exists()]
+FILES |= {path.name: path for path in shipped_experiments().values()}
+EXPERIMENTS = [path.name for path in shipped_experiments().values()]
 STUDIES = {
     "entity_linking/wikidata.yaml":
         "experiments/test_entity_linking_experiment.py::test_a_run_in_small_goes_on_and_repeats",

@@ -7,20 +7,17 @@ from pathlib import Path
 import pytest
 
 from experiments.fewshot.__main__ import read, table
-from kept.comparison.experiment import Experiment
+from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.fewshot import FewshotConfig
 from kept.finetuning.official_scores import OFFICIAL
 
 ROOT = Path(__file__).parents[2] / "experiments"
-FILES = {
-    "relation_extraction": ("semeval2010", "fewrel", "redocred"),
-    "entity_typing": ("ultrafine", "wnut17"),
-    "language_understanding": (
-        "sst2", "cola", "wic", "sst2-before", "cola-before", "wic-before",
-    ),
-}  # fmt: skip
-PATHS = [ROOT / folder / f"{name}.yaml" for folder, names in FILES.items() for name in names]
+NAMES = (
+    "semeval2010", "fewrel", "redocred", "ultrafine", "wnut17",
+    "sst2", "cola", "wic", "sst2-before", "cola-before", "wic-before",
+)  # fmt: skip
+PATHS = [shipped_experiments()[name] for name in NAMES]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)

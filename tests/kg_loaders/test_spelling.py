@@ -36,7 +36,9 @@ def test_parts_of_a_configuration() -> None:
 
 def test_an_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "experiments" / "x").mkdir(parents=True)
-    (tmp_path / "experiments" / "x" / "wiki80.yaml").touch()
+    (tmp_path / "experiments" / "x" / "my-own.yaml").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="did you mean wiki80"):
         find_experiment("wiki8")
+    with pytest.raises(ConfigError, match="did you mean my-own"):
+        find_experiment("myown")

@@ -7,14 +7,27 @@ from typing import Annotated
 
 import typer
 
-from kept.bounds import MAX_MINUTES
+from kept.bounds import MAX_COUNT, MAX_MINUTES
 from kept.cli.options import Threads
+
+Task = Annotated[
+    str, typer.Option(help="An experiment: a YAML file, or a name: of --tasks, or that ships.")
+]
+Tasks = Annotated[
+    Path | None,
+    typer.Option(envvar="KEPT_TASKS", help="Folder of your own experiments; ./experiments else."),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(min=1, max=MAX_COUNT, help="At most so many examples of each set, to try it out."),
+]
+Data = Annotated[
+    Path | None, typer.Option(envvar="KEPT_DATA", help="Where the experiment's files lie.")
+]
 
 
 def compare(
-    task: Annotated[
-        str, typer.Option(help="An experiment: a YAML file, or its name under ./experiments.")
-    ],
+    task: Task,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of the runs; shared by comparisons.")
     ] = Path("runs/compare"),
@@ -28,9 +41,9 @@ def compare(
     kg: Annotated[
         Path | None, typer.Option(help="Your graph, in the place of the experiment's.")
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(envvar="KEPT_DATA", help="Where the experiment's files lie.")
-    ] = None,
+    data: Data = None,
+    tasks: Tasks = None,
+    limit: Limit = None,
     budget: Annotated[
         float | None,
         typer.Option(
@@ -45,14 +58,14 @@ def compare(
     comparison did is not repeated.
     """
     from kept.cli.comparing.compare_run import run
+    from kept.comparison.find import read_experiment
 
     run(
-        task,
+        read_experiment(task, kg, folder=tasks, limit=limit),
         output=output,
         methods=methods,
         controls=controls,
         seeds=seeds,
-        kg=kg,
         data=data,
         budget=budget,
         threads=threads,

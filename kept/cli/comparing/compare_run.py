@@ -15,7 +15,8 @@ from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
 from kept.cli.training.run import asked_to_stop, refuse_foreign
 from kept.comparison.compare import compare
-from kept.comparison.find import data_root, read_experiment, stopping
+from kept.comparison.experiment import Experiment
+from kept.comparison.find import data_root, stopping
 from kept.comparison.requested import ASKED
 from kept.comparison.runs import RECORDS
 from kept.comparison.tables import (
@@ -33,19 +34,17 @@ from kg_loaders.disk.writing import write_json, write_text
 
 
 def run(
-    task: str,
+    experiment: Experiment,
     *,
     output: Path,
     methods: str,
     controls: str,
     seeds: int,
-    kg: Path | None,
     data: Path | None,
     budget: float | None,
     threads: int | None,
 ) -> None:
     """Compare, print, and write NAME.md and NAME.json into `output`."""
-    experiment = read_experiment(task, kg)
     names, kinds = method_names(methods, tuple(experiment.methods)), control_names(controls)
     refuse_foreign(output, ASKED, RECORDS)
     output.mkdir(parents=True, exist_ok=True)

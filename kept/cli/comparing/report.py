@@ -8,19 +8,20 @@ from typing import Annotated
 
 import typer
 
+from kept.cli.comparing.compare import Data, Limit, Task, Tasks
 from kept.cli.terminal import echo
 
 
 def report(
     runs: Annotated[Path, typer.Argument(help="The folder of runs that kept compare wrote.")],
-    task: Annotated[str, typer.Option(help="The experiment, as given to kept compare.")],
+    task: Task,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The page; RUNS/TASK.html by default.")
     ] = None,
     kg: Annotated[Path | None, typer.Option(help="The graph, as given to kept compare.")] = None,
-    data: Annotated[
-        Path | None, typer.Option(envvar="KEPT_DATA", help="Where the experiment's files lie.")
-    ] = None,
+    data: Data = None,
+    tasks: Tasks = None,
+    limit: Limit = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace files that kept did not write, too.")
     ] = False,
@@ -36,7 +37,7 @@ def report(
     from kept.comparison.runs import ExperimentRuns
     from kept.report.page import is_kept_page
 
-    experiment = read_experiment(task, kg)
+    experiment = read_experiment(task, kg, folder=tasks, limit=limit)
     made = ExperimentRuns(experiment, data_root(data), runs)
     path = output or runs / f"{experiment.name}.html"
     for written in write_report(finished(made), made, path, force=force or is_kept_page(path)):

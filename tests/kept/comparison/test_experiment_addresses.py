@@ -12,8 +12,10 @@ from tiny_task_files import wiki80_row
 
 from entity_linking import RelationExample
 from kept.comparison.data import ExperimentData, _of_folder, folder_digests
-from kept.comparison.experiment import Experiment
+from kept.comparison.experiment import Experiment, shipped_experiments
+from kept.comparison.find import read_experiment
 from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.errors import ConfigError
 from kept.finetuning.assembly import read_sets
 from kg_loaders import KnowledgeGraph
 
@@ -152,3 +154,43 @@ def test_only_what_is_named_is_digested(
     config = ExperimentRuns(experiment, experiment_root, tmp_path).config(RunKey("none", "off", 0))
     changed = config.model_copy(update={"options": {"prefix": "", "kars": [{"kg": str(tmp_path)}]}})
     assert folder_digests(changed).keys() == {str(host), str(tmp_path)}
+
+
+# ---- where experiments lie ---------------------------------------------------------------------
+def test_a_file_of_ones_own_goes_before_what_ships_and_may_extend_it(tmp_path: Path) -> None:
+    shipped = read_experiment("wiki80", folder=tmp_path)
+    assert shipped == Experiment.read(shipped_experiments()["wiki80"])
+    own = tmp_path / "mine"
+    own.mkdir()
+    text = (
+        "extends: wiki80\ntask: {max_asked: 7, training: {batch_size: 3}}\nmethods: {kbert: {}}\n"
+    )
+    (own / "wiki80.yaml").write_text(text, encoding="utf-8")
+    found = read_experiment("wiki80", folder=tmp_path)
+    assert (found.name, list(found.methods)) == ("wiki80", ["kbert"])
+    assert found.task["max_asked"] == 7
+    assert found.task["training"] == shipped.task["training"] | {"batch_size": 3}
+    assert found.pretraining == shipped.pretraining
+    (tmp_path / "wiki80.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"2 files in .* have that name"):
+        read_experiment("wiki80", folder=tmp_path)
+    (own / "odd.yaml").write_text("extends: wiki81", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"odd.yaml: .*'wiki81'; did you mean wiki80"):
+        read_experiment("odd", folder=tmp_path)
+
+
+def test_a_limit_is_on_every_set_and_on_the_texts_before() -> None:
+    shipped = Experiment.read(shipped_experiments()["wiki80"])
+    found = shipped.limited(20)
+    assert found.name == "wiki80-limit-20"
+    assert (found.task["max_train"], found.task["max_asked"]) == (20, 20)
+    assert found.pretraining is not None
+    assert (found.pretraining.n_texts, found.pretraining.training.warmup_steps) == (20, 0)
+    assert shipped.limited(5000).task["max_asked"] == shipped.task["max_asked"]
+
+
+def test_files_that_are_not_there_are_named_with_the_remedy(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"train.txt does not exist.*set KEPT_DATA"):
+        ExperimentRuns(experiment, tmp_path, tmp_path / "runs").name(RunKey("none", "off", 0))
