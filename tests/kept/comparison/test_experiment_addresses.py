@@ -193,4 +193,4 @@ def test_files_that_are_not_there_are_named_with_the_remedy(
     experiment: Experiment, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=r"train.txt does not exist.*set KEPT_DATA"):
-        ExperimentRuns(experiment, tmp_path, tmp_path / "runs").name(RunKey("none", "off", 0))
+        ExperimentData(experiment, tmp_path, tmp_path / "runs").files  # noqa: B018
