@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import re
+import sys
 import traceback
 from pathlib import Path
 from types import TracebackType
@@ -21,13 +22,10 @@ from kept.suggestions import is_there, not_there
 OURS = ("kept", "entity_linking", "kg_loaders")
 """Packages whose exceptions are errors of the user; asked by name, which loads none of them."""
 FAILED, FAULT = 1, 70
-TYPERS: tuple[type[BaseException], ...] = (
-    typer.Exit,
-    typer.Abort,
-    typer.BadParameter.__mro__[2],
-    BrokenPipeError,
-)
-"""What typer raises to end a command, or tells itself: a faulty command line, a closed pipe."""
+FAULTY_LINE: Any = typer.BadParameter.__mro__[2]
+"""What typer raises for a faulty command line."""
+TYPERS = (typer.Exit, typer.Abort, FAULTY_LINE, BrokenPipeError)
+"""What ends a command and is no error of it: a faulty command line and a closed pipe among them."""
 _NO_SPACE = "No space left"  # as Rust and C++ say it, without a number
 _NO_MEMORY = re.compile("(can't|cannot|not) allocate( enough)? memory|out of memory|enough memory")
 NO_SPACE = "no space left on the disk"
@@ -40,6 +38,21 @@ TOO_DEEP = "it is nested too deeply to be read; no file of kept is: give another
 
 class TellsErrors(TyperGroup):
     """The group of all commands: any exception is one message; with --debug it is a traceback."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """As typer's, but a faulty command line is told in plain lines: a box takes too long."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+        except FAULTY_LINE as error:
+            if str(error):  # empty: help was shown in its place
+                error.show()
+            code = error.exit_code
+        except typer.Abort:
+            echo("aborted", err=True)
+            code = FAILED
+        sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, tell what stopped it."""

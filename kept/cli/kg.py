@@ -38,7 +38,7 @@ def build(
     types: Annotated[TextFiles, _text_option("id, type; an id may repeat")] = None,
     relation_labels: Annotated[TextFiles, _text_option("relation, label[, description]")] = None,
     format: Annotated[
-        str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders:FORMATS}.")
+        str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
     ] = None,
     order: Annotated[
         str, typer.Option(help="Columns of TSV triples: h(ead), r(elation), t(ail).")

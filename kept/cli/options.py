@@ -101,18 +101,33 @@ def _names(found: re.Match[str]) -> str:
 
 
 def _written_names(module: str, table: str) -> list[str] | None:
-    """The keys of a table as they stand in its file, so that a help text loads no torch.
+    """The names in a table as they stand in its file, so that a help text loads no torch.
 
-    None where the table is not written out as a dictionary with plain keys.
+    A table is a dictionary, a tuple or a `Literal`; None where it is not written out in full.
     """
-    spec = find_spec(module)
-    if spec is None or spec.origin is None:
+    package, *inner = module.split(".")
+    spec = find_spec(package)  # a module in it would be looked for by importing the package
+    if spec is None or not spec.submodule_search_locations:
         return None
-    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
-        target = node.target if isinstance(node, ast.AnnAssign) else None
-        if isinstance(target, ast.Name) and target.id == table and isinstance(node, ast.AnnAssign):
-            keys = node.value.keys if isinstance(node.value, ast.Dict) else []
-            values = [key.value for key in keys if isinstance(key, ast.Constant)]
-            plain = [value for value in values if isinstance(value, str)]
-            return plain if plain and len(plain) == len(keys) else None
+    path = Path(spec.submodule_search_locations[0], *inner).with_suffix(".py")
+    if not path.is_file():
+        return None
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == table for target in targets):
+            return _strings_of(getattr(node, "value", None))
     return None
+
+
+def _strings_of(value: ast.AST | None) -> list[str] | None:
+    """The keys of a dictionary, or what stands in a tuple or a `Literal`; None for anything else.
+
+    >>> _strings_of(ast.parse("Literal['a', 'b']", mode="eval").body)
+    ['a', 'b']
+    """
+    if isinstance(value, ast.Subscript):
+        value = value.slice
+    parts = value.keys if isinstance(value, ast.Dict) else getattr(value, "elts", [])
+    found = [part.value for part in parts if isinstance(part, ast.Constant)]
+    plain = [each for each in found if isinstance(each, str)]
+    return plain if plain and len(plain) == len(parts) else None

@@ -25,7 +25,7 @@ def calibrate(
     index: Annotated[
         Path | None, typer.Option(help="Index; give it when linking too.", metavar="FOLDER")
     ] = None,
-    method: Annotated[str, typer.Option(help="One of {kept.linking.linkers:METHODS}.")] = "prior",
+    method: Annotated[str, typer.Option(help="One of {kept.linking.linkers:Method}.")] = "prior",
     model: Annotated[
         Path | None, typer.Option(help="Folder made by `kept link train`, for method trained.")
     ] = None,

@@ -73,7 +73,7 @@ def link(
     index: Annotated[
         Path | None, typer.Option(help="Folder made by `kept link index`; else in memory.")
     ] = None,
-    method: Annotated[str, typer.Option(help="One of {kept.linking.linkers:METHODS}.")] = "prior",
+    method: Annotated[str, typer.Option(help="One of {kept.linking.linkers:Method}.")] = "prior",
     model: Annotated[
         Path | None, typer.Option(help="Folder made by `kept link train`, for method trained.")
     ] = None,

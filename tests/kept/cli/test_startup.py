@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 import typer
 
+from entity_linking.dictionary import CASES
 from kept.cli import app
+from kept.cli.link.inputs import FORMATS as LINK_FORMATS
+from kept.linking.linkers import METHODS as LINK_METHODS
 from kept.methods import METHODS
 from kept.objectives.model import OBJECTIVES
+from kg_loaders import FORMATS as GRAPH_FORMATS
 
 HEAVY = ("torch", "sklearn", "scipy", "transformers", "pyarrow", "matplotlib")
 CODE = """
@@ -23,10 +28,10 @@ main()
 """
 
 
-def loaded(*line: str) -> tuple[int, str, str]:
+def loaded(*line: str, heavy: Sequence[str] = HEAVY) -> tuple[int, str, str]:
     """The exit code of `kept LINE`, the heavy modules that it imported, and what it said."""
     done = subprocess.run(
-        [sys.executable, "-c", CODE, ",".join(HEAVY), *line],
+        [sys.executable, "-c", CODE, ",".join(heavy), *line],
         check=False,
         capture_output=True,
         text=True,
@@ -54,9 +59,10 @@ def test_every_command_was_found() -> None:
     assert len(COMMANDS) >= 22, COMMANDS
 
 
-def test_what_loads_them_is_seen() -> None:
+def test_what_loads_them_is_seen(tmp_path: Path) -> None:
     """The measurement itself: a command that does load pyarrow is caught."""
-    code, modules, _ = loaded("kg", "build", "--help")
+    (tmp_path / "t.tsv").write_text("a\tr\tb\n")
+    code, modules, _ = loaded("kg", "build", str(tmp_path / "t.tsv"), "-o", str(tmp_path / "kg"))
     assert code == 0
     assert "pyarrow" in modules
 
@@ -77,6 +83,14 @@ def test_help_and_mistyped_commands_load_nothing_heavy(line: list[str], code: in
     assert loaded(*line)[:2] == (code, "")
 
 
+def test_a_faulty_line_is_told_in_plain_lines() -> None:
+    """And is known before the library that draws boxes is loaded, which takes as long as all."""
+    code, modules, said = loaded("link", "--no-such-option", heavy=(*HEAVY, "rich"))
+    assert (code, modules) == (2, "")
+    *_, last = said.splitlines()
+    assert last == "Error: No such option: --no-such-option"
+
+
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
 def test_a_mistyped_option_loads_nothing_heavy(names: tuple[str, ...]) -> None:
     code, modules, said = loaded(*names, "--no-such-option")
@@ -84,9 +98,22 @@ def test_a_mistyped_option_loads_nothing_heavy(names: tuple[str, ...]) -> None:
     assert "no-such-option" in said
 
 
-def test_help_names_the_methods_without_loading_them() -> None:
-    code, modules, said = loaded("pretrain", "--help")
+@pytest.mark.parametrize(
+    ("line", "tables"),
+    [
+        (["pretrain"], [METHODS, OBJECTIVES]),
+        (["kg", "build"], [GRAPH_FORMATS]),
+        (["link"], [LINK_METHODS, LINK_FORMATS, CASES]),
+        (["link", "index"], [CASES]),
+        (["link", "calibrate"], [LINK_METHODS]),
+    ],
+    ids=str,
+)
+def test_help_names_the_lines_of_tables_without_loading_them(
+    line: list[str], tables: list[Iterable[str]]
+) -> None:
+    code, modules, said = loaded(*line, "--help")
     assert (code, modules) == (0, "")
     told = " ".join(said.replace("│", " ").split())
-    assert ", ".join(METHODS) in told
-    assert ", ".join(OBJECTIVES) in told
+    for table in tables:
+        assert ", ".join(table) in told
