@@ -39,12 +39,13 @@ TOO_DEEP = "it is nested too deeply to be read; no file of kept is: give another
 class TellsErrors(TyperGroup):
     """The group of all commands: any exception is one message; with --debug it is a traceback."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, *args: Any, **settings: Any) -> Any:
         """As typer's, but a faulty command line is told in plain lines: a box takes too long."""
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
+        if not settings.get("standalone_mode", True):
+            return super().main(*args, **settings)
+        settings["standalone_mode"] = False
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(*args, **settings)
         except FAULTY_LINE as error:
             if str(error):  # empty: help was shown in its place
                 error.show()
