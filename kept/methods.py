@@ -19,6 +19,7 @@ from kept.encoders.kadapter import KAdapter
 from kept.encoders.kbert import KBERT
 from kept.encoders.kepler import KEPLER
 from kept.encoders.knowbert import KnowBERT
+from kept.encoders.libert import LIBERT
 from kept.encoders.plain import Plain
 from kept.errors import ConfigError
 from kept.graphs.views import (
@@ -140,6 +141,16 @@ METHODS: dict[str, Method] = {
         reads_facts=False,
         injects="between",
         unreleased="nothing is trained: vectors are mapped when the encoder is made",
+    ),
+    "libert": Method(
+        paper="LIBERT (Lauscher et al., COLING 2020)",
+        encoder=LIBERT,
+        view=WordsView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "lexical": {}},
+        reads="texts",
+        injects="nothing",
+        unreleased="a trained LIBERT is a BERT: take its weights as a host",
     ),
 }
 

@@ -21,6 +21,7 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "kept-kadapter": ("kept.encoders.kadapter", "KAdapter"),
     "kept-plain": ("kept.encoders.plain", "Plain"),
     "kept-kbert": ("kept.encoders.kbert", "KBERT"),
+    "kept-libert": ("kept.encoders.libert", "LIBERT"),
     "kept-ebert": ("kept.encoders.ebert", "EBERT"),
     "kept-knowbert": ("kept.encoders.knowbert", "KnowBERT"),
 }

@@ -84,6 +84,18 @@ class Preparation(ABC):
         """One sample (a batch of one, unpadded) with this objective's labels."""
         return batch
 
+    @property
+    def period(self) -> int:
+        """After how many steps the kinds of batches come again; 1 without batches of its own."""
+        return 1
+
+    def own_batch(self, step: int, draws: np.random.Generator) -> KnowledgeBatch | None:
+        """The objective's own batch for batch number `step`, whose texts it stands in for, if any.
+
+        The others' labels are not in it, so that tasks alternate.
+        """
+        return None
+
     def complete(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         """A stacked batch with what its samples share, such as negatives."""
         return batch

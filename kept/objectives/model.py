@@ -36,6 +36,11 @@ from kept.objectives.knowledge_embedding import (
     SecondKnowledgeEmbedding,
     SecondPreparation,
 )
+from kept.objectives.lexical.relations import (
+    LexicalOptions,
+    LexicalPreparation,
+    LexicalRelations,
+)
 from kept.objectives.masked_nodes import (
     MaskedNodes,
     MaskedNodesOptions,
@@ -86,6 +91,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
     "ke": ObjectiveKind(KnowledgeEmbeddingOptions, FirstKnowledgeEmbedding, FirstPreparation),
     "ke2": ObjectiveKind(KnowledgeEmbeddingOptions, SecondKnowledgeEmbedding, SecondPreparation),
     "relation_pairs": ObjectiveKind(RelationPairsOptions, RelationPairs, RelationPairsPreparation),
+    "lexical": ObjectiveKind(LexicalOptions, LexicalRelations, LexicalPreparation),
     "dependency_heads": ObjectiveKind(
         DependencyHeadsOptions, DependencyHeads, DependencyHeadsPreparation
     ),

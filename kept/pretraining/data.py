@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -155,6 +156,11 @@ class WordGraphData:
         )
         return self.view.brings_knowledge(drawn, self.view(drawn))
 
+    @property
+    def period(self) -> int:
+        """After how many batches the kinds of batches come again: all losses have been met then."""
+        return math.lcm(*(preparation.period for preparation in self.preparations.values()))
+
     def frequencies(self) -> NDArray[np.float64]:
         """How often each entity is linked, `[entity row]`; special rows 0."""
         rows = self._entities[self._entities >= 0] + N_SPECIAL_ROWS
@@ -185,7 +191,11 @@ class WordGraphData:
     def collate(
         self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int
     ) -> KnowledgeBatch:
-        """Stacked samples, completed by every objective's preparation."""
+        """Stacked samples, completed by every objective's preparation, or one's own batch."""
+        for name, preparation in self.preparations.items():
+            own = preparation.own_batch(step, generator(seed, name, "own batch", step))
+            if own is not None:
+                return own
         batch = KnowledgeBatch.stack(samples, word_pad_id=self._word_pad_id)
         for name, preparation in self.preparations.items():
             batch = preparation.complete(batch, generator(seed, name, "batch", step))

@@ -143,6 +143,7 @@ class _Run:
         self.curves_path = folder / "curves.png"
         self.costs, self.step = Costs(), 0
         self.notices: list[str] = []
+        self.met: dict[str, None] = {}
         self.fingerprint = data.fingerprint
         self.stream = BatchStream(
             data,
@@ -278,10 +279,12 @@ class _Run:
         return losses
 
     def _check_losses(self, losses: dict[str, Tensor]) -> None:
-        unknown = [name for name in self.config.objective_weights if name not in losses]
-        if unknown or not losses:
+        self.met |= dict.fromkeys(losses)
+        every_task_came = self.step * self.config.accumulate >= self.stream.period - 1
+        unknown = [name for name in self.config.objective_weights if name not in self.met]
+        if (unknown and every_task_came) or not losses:
             raise ConfigError(
-                f"objective_weights names {unknown}; the model's losses are {list(losses)}"
+                f"objective_weights names {unknown}; the model's losses are {list(self.met)}"
             )
         bad = {name: value.item() for name, value in losses.items() if not value.isfinite()}
         if bad:

@@ -62,6 +62,16 @@ class Stratified(Protocol):
         ...
 
 
+@runtime_checkable
+class Alternating(Protocol):
+    """Data whose batches are of several tasks in turn, so that no batch has every loss."""
+
+    @property
+    def period(self) -> int:
+        """After how many batches the tasks come again."""
+        ...
+
+
 class BatchStream(Dataset[KnowledgeBatch]):
     """Batches by number, endless; each epoch is one permutation by (seed, epoch).
 
@@ -84,6 +94,7 @@ class BatchStream(Dataset[KnowledgeBatch]):
         if len(data) == 0:
             raise ConfigError("the training data hold no sample")
         self._data, self._seed = data, seed
+        self.period = data.period if isinstance(data, Alternating) else 1
         self._batch_size, self._node_budget = batch_size, node_budget
         self._n_nodes = None if node_budget is None else _node_counts(data, node_budget)
         self._n_batches: list[int] = []

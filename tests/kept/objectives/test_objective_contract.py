@@ -117,6 +117,8 @@ def equal(one: Any, other: Any) -> bool:
         return all(
             equal(getattr(one, f.name), getattr(other, f.name)) for f in dataclasses.fields(one)
         )
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     if isinstance(one, Tensor):
         return isinstance(other, Tensor) and torch.equal(one, other)
     return bool(one == other)

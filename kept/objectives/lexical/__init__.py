@@ -1,0 +1,1 @@
+"""Objectives of lexical knowledge: joined terms, supersenses, word polarity."""
