@@ -92,6 +92,8 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     base_model_prefix = "encoder"
     supports_gradient_checkpointing = True
     _supports_sdpa = True
+    holds_rows: ClassVar[bool] = True
+    """Whether a weight may stand for an entity or relation by its number in a graph."""
     tokenizer: PreTrainedTokenizerBase | None = None
     """The word pieces that belong to this model, if it brought some: saved in its folder, too."""
 
@@ -103,7 +105,12 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         seal_model(save_directory)
 
     def require_graph(self, graph: KnowledgeGraph) -> None:
-        """Raise `GraphMismatchError` unless this model's entity and relation rows are `graph`'s."""
+        """Raise `GraphMismatchError` unless this model's entity and relation rows are `graph`'s.
+
+        Any graph will do where it `holds_rows` of none.
+        """
+        if not self.holds_rows:
+            return
         made_with = self.config.id_space_hash
         if made_with != graph.id_space_hash:
             raise GraphMismatchError(

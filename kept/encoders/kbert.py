@@ -72,6 +72,8 @@ class KBERT(KnowledgeEncoder):
 
     config_class = KBERTConfig
 
+    holds_rows = False
+
     def __init__(self, config: KBERTConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)
         if config.layer_norm == "uer":

@@ -167,8 +167,11 @@ class TaskData:
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """The graph of example `index` as drawn in `epoch`, with targets and labels."""
-        example, drawn = self.examples[index], self.drawn(index, epoch=epoch, seed=seed)
-        batch = self.view(drawn)
+        return self.shown(index, self.drawn(index, epoch=epoch, seed=seed))
+
+    def shown(self, index: int, drawn: WordKnowledgeGraph) -> KnowledgeBatch:
+        """A word-knowledge graph of example `index` as the view shows it, with targets, labels."""
+        example, batch = self.examples[index], self.view(drawn)
         if not example.targets:
             return dataclasses.replace(batch, **self._labels(example, batch, None))
         spans = target_spans(drawn, self.view.places(drawn, batch), example.targets)

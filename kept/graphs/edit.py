@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kept.errors import BatchError
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
@@ -39,3 +40,35 @@ def add_relation(
         edge_kinds=np.append(graph.edge_kinds, edge_kinds),
         edge_weights=np.append(graph.edge_weights, np.ones(2, np.float32)),
     )
+
+
+def without_fact(graph: WordKnowledgeGraph, relation: int) -> WordKnowledgeGraph:
+    """`graph` without the fact whose relation is node `relation`, and what it alone brought.
+
+    An entity that another fact or a mention holds stays. Other nodes keep kind, id, position and
+    origin; they are numbered anew. Raises `BatchError` where the node is no relation.
+    """
+    if not 0 <= relation < graph.n_nodes or graph.kinds[relation] != NodeKind.RELATION:
+        raise BatchError(f"node {relation} of {graph!r} is not a relation")
+    is_of_fact = (graph.edges == relation).any(axis=1)
+    ends = np.setdiff1d(graph.edges[is_of_fact], [relation])
+    held = np.isin(ends, graph.edges[~is_of_fact]) | (graph.spans[ends, 0] >= 0)
+    gone = np.append(ends[~held], relation)
+    return _without_nodes(graph, gone)
+
+
+def _without_nodes(graph: WordKnowledgeGraph, gone: NDArray[np.int64]) -> WordKnowledgeGraph:
+    stays = np.ones(graph.n_nodes, np.bool_)
+    stays[gone] = False
+    number = np.cumsum(stays, dtype=np.int32) - 1
+    kept = stays[graph.edges].all(axis=1)
+    return dataclasses.replace(
+        graph,
+        **{name: getattr(graph, name)[stays] for name in _OF_NODES},
+        edges=number[graph.edges[kept]],
+        edge_kinds=graph.edge_kinds[kept],
+        edge_weights=graph.edge_weights[kept],
+    )
+
+
+_OF_NODES = ("kinds", "ids", "positions", "segments", "spans", "origins")

@@ -32,6 +32,7 @@ from kept.heads.uer import UERHead, UEROptions
 from kept.options import read_options
 from kept.outputs import KnowledgeOutput
 from kept.suggestions import no_such
+from kg_loaders import KnowledgeGraph
 
 SINGLE, MULTI = "single_label_classification", "multi_label_classification"
 TAGGING = "token_classification"
@@ -188,6 +189,10 @@ class KnowledgeForTask(KnowledgeModel):
         if not config.head:
             raise CheckpointError(f"{name_or_path} holds an encoder without a task head")
         return super().from_pretrained(name_or_path, *args, **options)
+
+    def require_graph(self, graph: KnowledgeGraph) -> None:
+        """As the encoder's: a head holds no rows of a graph."""
+        self.encoder.require_graph(graph)
 
     def freeze(self) -> None:
         self.encoder.freeze()

@@ -294,6 +294,9 @@ def test_saved_and_loaded_it_says_the_same(case: Case, tmp_path: Path) -> None:
 def test_another_graph_is_refused(case: Case, tmp_path: Path) -> None:
     other = graph_from_records([Triple("Q1", "P1", "Q2")])
     case.encoder.save_pretrained(tmp_path)
+    if not case.encoder.holds_rows:
+        type(case.encoder).from_pretrained(tmp_path, graph=other)
+        return
     with pytest.raises(GraphMismatchError, match=other.id_space_hash):
         type(case.encoder).from_pretrained(tmp_path, graph=other)
 

@@ -186,6 +186,9 @@ def test_saved_and_loaded_it_says_the_same(case: Case, tmp_path: Path) -> None:
     states = case.model(case.batch).node_states
     assert torch.equal(bare(case.batch).node_states, states)
     other = graph_from_records([Triple("Q1", "P1", "Q2")])
+    if not case.model.encoder.holds_rows:
+        KnowledgeForTask.from_pretrained(tmp_path, graph=other)
+        return
     with pytest.raises(GraphMismatchError):
         KnowledgeForTask.from_pretrained(tmp_path, graph=other)
 

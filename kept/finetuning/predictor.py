@@ -1,0 +1,321 @@
+"""`Predictor`: what a fine-tuned run answers about new texts, and which facts made an answer.
+
+Axis legend: class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from entity_linking.dictionary import DictionaryLinker
+from entity_linking.mentions import LinkedText, Linker, Mention
+from kept.auto import saved_builder, saved_tokenizer, saved_view
+from kept.batches import KnowledgeBatch
+from kept.datasets.formats import TASKS, TaskExample
+from kept.errors import CheckpointError, ConfigError
+from kept.finetuning.data import TaskData, prepared
+from kept.finetuning.run import predict
+from kept.graphs.builder import BuilderConfig
+from kept.graphs.edit import without_fact
+from kept.graphs.explain import fact_in_words
+from kept.graphs.graph import NodeKind
+from kept.heads.model import MULTI, REGRESSION, TAGGING, KnowledgeForTask
+from kept.methods import method_of
+from kept.pretraining.assembly import builder_for, view_for
+from kg_loaders import KnowledgeGraph
+from kg_loaders.notebook import table
+
+Question = str | LinkedText | TaskExample
+CONFIG_FILE = "finetune.json"
+
+
+@dataclass(frozen=True)
+class Influence:
+    """One piece of knowledge and the answer without it.
+
+    `kind` is "fact" or "link", `what` says it in words, `row` is the fact's row in the graph and
+    `link` the index of the link that brought it. `score` is what the class that was asked about
+    gets without it, `change` the score with everything minus that: above 0, it spoke for the class.
+    `label` is the answer without it.
+    """
+
+    kind: str
+    what: str
+    row: int | None
+    link: int
+    score: float
+    change: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The answer to one text, the scores of all classes and every influence, the largest first.
+
+    Scores are probabilities; of a regression, its number. `about` is the class whose score the
+    influences change.
+    """
+
+    text: str
+    label: str
+    about: str
+    scores: dict[str, float]
+    influences: tuple[Influence, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for a file."""
+        return dataclasses.asdict(self)
+
+    def _repr_html_(self) -> str:
+        rows = [(i.kind, i.what, f"{i.score:.3f}", f"{i.change:+.3f}", i.label)
+                for i in self.influences]  # fmt: skip
+        columns = ("kind", "what is left out", f"{self.about} without it", "change", "answer")
+        return table(f"{self.text} → {self.label}", columns, rows, len(rows))
+
+
+class Predictor:
+    """A fine-tuned model with its tokenizer and the settings it was trained with.
+
+    >>> predictor = Predictor.from_pretrained("runs/roles")           # doctest: +SKIP
+    >>> asked = question("Padre met Jasper.", "Padre")
+    >>> predictor.explain(asked, kg="kg/").influences[0].what         # doctest: +SKIP
+    'Padre — works as → welder'
+    """
+
+    def __init__(
+        self,
+        model: KnowledgeForTask,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        task: str,
+        markers: str | None = None,
+        builder: BuilderConfig | None = None,
+        view: Mapping[str, Any] | None = None,
+        threshold: float = 0.0,
+    ) -> None:
+        self.model, self.tokenizer, self.task = model.eval(), tokenizer, task
+        self.markers, self.threshold = markers or TASKS[task].markers, threshold
+        self.method = method_of(model.encoder)
+        self.builder = dataclasses.replace(
+            builder_for(self.method, builder or BuilderConfig()), drop_probability=0.0
+        )
+        self.view = dict(view or {})
+
+    def __repr__(self) -> str:
+        return f"Predictor({self.task}, {type(self.model.encoder).__name__}, {self.builder})"
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Predictor:
+        """The model of a `kept finetune` run; raises `CheckpointError` for any other folder."""
+        path = Path(folder) / CONFIG_FILE
+        if not path.is_file():
+            raise CheckpointError(f"{folder} has no {CONFIG_FILE}: give a folder of kept finetune")
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+            task, markers = config["task"], config.get("markers")
+            threshold = float(config.get("threshold", 0.0))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(f"{path} is not what a run wrote: {error!r}") from error
+        return cls(
+            KnowledgeForTask.from_pretrained(folder),
+            saved_tokenizer(folder),
+            task=task,
+            markers=markers,
+            builder=saved_builder(folder),
+            view=saved_view(folder),
+            threshold=threshold,
+        )
+
+    def predict(
+        self,
+        questions: Sequence[Question],
+        kg: KnowledgeGraph | str | Path,
+        linker: Linker | None = None,
+    ) -> list[tuple[str, ...]]:
+        """The labels of every question, in their order; of a regression the number as text.
+
+        Texts without links are linked by `linker`, without one by the names of `kg`. Raises
+        `ConfigError` where a target is missing, or cut off with the text, and `GraphMismatchError`
+        for a graph whose rows are not the model's.
+        """
+        graph = self._graph(kg)
+        data = self._data(self._examples(questions, graph, linker), graph)
+        return list(predict(self.model, data, threshold=self.threshold))
+
+    @torch.no_grad()
+    def explain(
+        self,
+        asked: Question,
+        kg: KnowledgeGraph | str | Path,
+        linker: Linker | None = None,
+        *,
+        about: str | None = None,
+    ) -> Explanation:
+        """The answer, and what it would be without each fact and without each link.
+
+        Everything is asked in one batch. Without a link, its facts are gone too and the text stands
+        there as words; where the builder draws facts at random, those of later links are drawn
+        anew. Where the view shows fewer facts than the graph has, the next one may take the place
+        of one left out. `about` is the class whose score is followed, by default the answer's (of
+        several types the likeliest). Raises as `predict` does, and for a task that tags words.
+        """
+        graph = self._graph(kg)
+        problem = self.model.question().problem_type
+        if problem == TAGGING:
+            raise ConfigError(f"{self.task} answers for every word; explain asks for one answer")
+        (example,) = self._examples([asked], graph, linker)
+        data = self._data([example], graph)
+        drawn = data.drawn(0, epoch=0, seed=0)
+        relations = [
+            node
+            for node in (drawn.kinds == NodeKind.RELATION).nonzero()[0].tolist()
+            if drawn.origins[node, 1] >= 0
+        ]
+        links = example.linked.links
+        linked = [i for i, link in enumerate(links) if link.entity or link.candidates]
+        batches = [
+            data.sample(0, epoch=0, seed=0),
+            *(data.shown(0, without_fact(drawn, node)) for node in relations),
+            *self._without_links(example, linked, graph),
+        ]
+        scores = self._scores(batches, problem)
+        names = self.model.question().labels
+        if about is not None and about not in names:
+            raise ConfigError(f"{about!r} is no class; there are {', '.join(names)}")
+        best = int(scores[0].argmax())
+        followed = best if about is None else names.index(about)
+        labels = [self._label(row, problem) for row in scores]
+
+        def influence(kind: str, what: str, row: int | None, link: int, place: int) -> Influence:
+            score = float(scores[place, followed])
+            change = float(scores[0, followed]) - score
+            return Influence(kind, what, row, link, score, change, labels[place])
+
+        found = [
+            influence("fact", fact_in_words(graph, row), row, link, 1 + i)
+            for i, (link, row, _) in enumerate(drawn.origins[relations].tolist())
+        ]
+        found += [
+            influence("link", _link_in_words(example.linked, i), None, i, 1 + len(relations) + n)
+            for n, i in enumerate(linked)
+        ]
+        return Explanation(
+            text=example.linked.text,
+            label=labels[0],
+            about=names[followed],
+            scores=dict(zip(names, scores[0].tolist(), strict=True)),
+            influences=tuple(sorted(found, key=lambda one: -abs(one.change))),
+        )
+
+    def _graph(self, kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:
+        graph = kg if isinstance(kg, KnowledgeGraph) else KnowledgeGraph.open(kg)
+        self.model.encoder.require_graph(graph)
+        return graph
+
+    def _examples(
+        self, questions: Sequence[Question], graph: KnowledgeGraph, linker: Linker | None
+    ) -> list[TaskExample]:
+        made = [_example(each) for each in questions]
+        bare = [i for i, each in enumerate(made) if not each.linked.links]
+        linker = linker or DictionaryLinker(graph)
+        found = linker.link([made[i].linked.text for i in bare])
+        for i, text in zip(bare, found, strict=True):
+            linked = dataclasses.replace(made[i].linked, links=text.links)
+            made[i] = dataclasses.replace(made[i], linked=linked)
+        n_targets = TASKS[self.task].head_options.get("n_targets", 0)
+        for each in made:
+            if len(each.targets) != n_targets and self.model.question().problem_type != TAGGING:
+                raise ConfigError(
+                    f"{self.task} asks about {n_targets} stretch(es) of a text, "
+                    f"{each.linked.text[:60]!r} comes with {len(each.targets)}; give "
+                    "question(text, target, …)"
+                )
+        return made
+
+    def _data(self, examples: Sequence[TaskExample], graph: KnowledgeGraph) -> TaskData:
+        data = TaskData(
+            prepared(examples, markers=self.markers, knowledge="true"),
+            graph,
+            self.tokenizer,
+            builder=self.builder,
+            view=view_for(self.method, graph, self.tokenizer, self.view),
+            problem_type=self.model.question().problem_type,
+            labels=None,
+        )
+        if data.cut_off:
+            raise ConfigError(
+                f"the target of {data.cut_off[0].unmarked[:60]!r} is cut off with the text after "
+                f"{self.builder.max_words} word pieces; give a shorter text"
+            )
+        return data
+
+    def _without_links(
+        self, example: TaskExample, links: Sequence[int], graph: KnowledgeGraph
+    ) -> Iterator[KnowledgeBatch]:
+        """The example without each link, every one number 0 of its set: the draws stay."""
+        for gone in links:
+            kept = tuple(link for i, link in enumerate(example.linked.links) if i != gone)
+            linked = dataclasses.replace(example.linked, links=kept)
+            data = self._data([dataclasses.replace(example, linked=linked)], graph)
+            yield data.sample(0, epoch=0, seed=0)
+
+    def _scores(self, batches: Sequence[KnowledgeBatch], problem: str) -> Tensor:
+        """`[batch class]`: probabilities, or the number of a regression."""
+        pad_id = int(self.tokenizer.pad_token_id)
+        batch = KnowledgeBatch.stack(batches, word_pad_id=pad_id).to(self.model.device)
+        logits: Tensor = self.model(batch).class_logits.double().cpu()
+        if problem == REGRESSION:
+            return logits
+        return logits.sigmoid() if problem == MULTI else logits.softmax(dim=1)
+
+    def _label(self, scores: Tensor, problem: str) -> str:
+        names = self.model.question().labels
+        if problem == REGRESSION:
+            return f"{float(scores[0]):.6f}"
+        if problem == MULTI:
+            least = float(torch.tensor(self.threshold, dtype=torch.float64).sigmoid())
+            return ", ".join(name for name, s in zip(names, scores, strict=True) if s > least)
+        return names[int(scores.argmax())]
+
+
+def question(text: str | LinkedText, *targets: str | tuple[int, int]) -> TaskExample:
+    """A text with the stretches that are asked about: characters, or words it holds just once.
+
+    Raises `ConfigError` for words that the text has not, or more than once.
+
+    >>> question("Padre met Jasper.", "Jasper").targets
+    (Mention(start=10, end=16),)
+    """
+    linked = LinkedText(text, ()) if isinstance(text, str) else text
+    return TaskExample(linked, (), tuple(_target(linked.text, each) for each in targets))
+
+
+def _target(text: str, target: str | tuple[int, int]) -> Mention:
+    if not isinstance(target, str):
+        return Mention(*target)
+    n = text.count(target) if target else 0
+    if n != 1:
+        raise ConfigError(
+            f"{target!r} stands {n} times in {text[:60]!r}; give its characters (start, end)"
+        )
+    start = text.index(target)
+    return Mention(start, start + len(target))
+
+
+def _example(asked: Question) -> TaskExample:
+    return asked if isinstance(asked, TaskExample) else question(asked)
+
+
+def _link_in_words(linked: LinkedText, index: int) -> str:
+    link = linked.links[index]
+    surface = linked.text[link.mention.start : link.mention.end]
+    return f"“{surface}” → {link.entity or 'its candidates'}"
