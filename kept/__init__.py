@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kept.auto import AutoEncoder
     from kept.batches import KnowledgeBatch
     from kept.encoders.colake import CoLAKE
+    from kept.finetuning.predictor import Predictor, question
     from kept.graphs.builder import BuilderConfig, build
     from kept.graphs.draw import draw_html
     from kept.graphs.views import colake_view
@@ -32,6 +33,7 @@ _PLACES = {
     "KnowledgeGraph": "kg_loaders",
     "KnowledgeOutput": "kept.outputs",
     "LinkedText": "entity_linking",
+    "Predictor": "kept.finetuning.predictor",
     "atlas": "kg_loaders",
     "build": "kept.graphs.builder",
     "colake_view": "kept.graphs.views",
@@ -39,6 +41,7 @@ _PLACES = {
     "generator": "kept.randomness",
     "load_host": "kept.hosts",
     "load_tokenizer": "kept.hosts",
+    "question": "kept.finetuning.predictor",
 }
 
 __all__ = [
@@ -51,6 +54,7 @@ __all__ = [
     "KnowledgeGraph",
     "KnowledgeOutput",
     "LinkedText",
+    "Predictor",
     "atlas",
     "build",
     "colake_view",
@@ -58,6 +62,7 @@ __all__ = [
     "generator",
     "load_host",
     "load_tokenizer",
+    "question",
 ]
 
 

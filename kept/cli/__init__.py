@@ -27,6 +27,7 @@ from kept.cli.probe import probe
 from kept.cli.show import show
 from kept.cli.terminal import echo
 from kept.cli.training.finetune import finetune
+from kept.cli.training.predict import predict
 from kept.cli.training.pretrain import pretrain
 
 app = typer.Typer(
@@ -74,6 +75,7 @@ app.command("compare", cls=KeptCommand)(compare)
 app.command("report", cls=KeptCommand)(report)
 app.command("convert", cls=KeptCommand)(convert)
 app.command("finetune", cls=KeptCommand)(finetune)
+app.command("predict", cls=KeptCommand)(predict)
 app.command("audit", cls=KeptCommand)(audit)
 app.command("curve", cls=KeptCommand)(curve)
 app.command("probe", cls=KeptCommand)(probe)

@@ -60,9 +60,10 @@ def _predictor(name: str, graph: KnowledgeGraph, host: Path, problem: str = SING
     torch.manual_seed(1)
     encoder = METHODS[name].encoder.for_graph(load_host(host), graph, tokenizer, seed=0)
     model = KnowledgeForTask.of(encoder, "targets", CLASSES, n_targets=1, problem_type=problem)
-    for weights in model.parameters():  # large enough for what is left out to be seen
-        with torch.no_grad():
-            weights.mul_(4)
+    with torch.no_grad():  # large enough for what is left out to be seen
+        for weights in model.parameters():
+            if weights.ndim == 2:
+                weights.mul_(12)
     return Predictor(
         model, tokenizer, task="typing", builder=BuilderConfig(policy="degree", max_neighbours=4)
     )
@@ -87,7 +88,7 @@ def test_each_fact_is_left_out_alone(graph: KnowledgeGraph, host: Path) -> None:
         assert one.change == pytest.approx(told.scores[told.about] - one.score, abs=1e-6)
     changes = [abs(one.change) for one in told.influences]
     assert changes == sorted(changes, reverse=True)
-    assert changes[0] > 1e-3
+    assert changes[0] > 1e-4
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if METHODS[name].view.reads_graph])
@@ -127,7 +128,8 @@ def test_a_model_of_words_alone_reads_graphs_it_has_never_seen(
     assert "ab — is → pray" in [one.what for one in edited.influences]
     assert edited.scores != before.scores
     more = graph_from_records([Triple("X9", "P1", "Q3"), Text("X9", TextKind.LABEL, "gh", "en")])
-    assert len(predictor.explain(question("gh met the river .", "gh"), more).influences) == 1
+    told = predictor.explain(question("gh met the river .", "gh"), more).influences
+    assert sorted(one.what for one in told) == ["gh — P1 → Q3", "“gh” → X9"]
     with pytest.raises(GraphMismatchError):
         _predictor("colake", graph, host).predict([_asked()], more)
 

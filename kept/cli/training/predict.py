@@ -1,0 +1,67 @@
+"""`kept predict`: what a fine-tuned run answers about a text, and which facts made the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kept.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from kept.finetuning.predictor import Explanation
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="Folder of a `kept finetune` run.")],
+    text: Annotated[str, typer.Argument(help="The text that is asked about.")],
+    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            help="Words of the text that are asked about; head, then tail of a relation.",
+        ),
+    ] = None,
+    about: Annotated[
+        str | None, typer.Option(help="With --explain: follow this class, not the answer's.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what the answer is without each fact and link.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Ask a fine-tuned run about one text; the graph may have been edited since.
+
+    The text is linked as `kept link` does. With --explain, each fact and each link is left out in
+    turn: what changes the answer made it.
+
+    Example: kept predict runs/types "Padre met Jasper." --kg kg/ --target Padre --explain
+    """
+    import json
+
+    from kept.errors import ConfigError
+    from kept.finetuning.predictor import Predictor, question
+
+    if about is not None and not explain:
+        raise ConfigError("--about says what --explain follows; give both")
+    predictor, asked = Predictor.from_pretrained(run), question(text, *(target or ()))
+    if explain:
+        told = predictor.explain(asked, kg, about=about)
+        echo(json.dumps(told.as_json(), ensure_ascii=False, indent=1) if as_json else _page(told))
+        return
+    (labels,) = predictor.predict([asked], kg)
+    if as_json:
+        echo(json.dumps({"text": text, "labels": labels}, ensure_ascii=False))
+    else:
+        echo(", ".join(labels) or "no class is likely enough")
+
+
+def _page(told: Explanation) -> str:
+    lines = [f"{told.label}    ({told.about}: {told.scores[told.about]:.3f})"]
+    for one in told.influences:
+        lines.append(f"  {one.change:+.3f}  without {one.kind} {one.what}: {one.label}")
+    if not told.influences:
+        lines.append("  nothing of the graph was read")
+    return "\n".join(lines)

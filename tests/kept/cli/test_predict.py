@@ -1,0 +1,75 @@
+"""`kept predict` asks a run of `kept finetune` about a text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from entity_linking import RelationExample
+from kept.cli import app
+from kg_loaders import KnowledgeGraph
+
+
+@pytest.fixture(scope="module")
+def run(
+    examples: list[RelationExample],
+    world: KnowledgeGraph,
+    host: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A run of one step on texts with a label each, beside its graph."""
+    folder = tmp_path_factory.mktemp("predict")
+    lines = [f"{example.relation}\t{example.linked.text}" for example in examples[:40]]
+    (folder / "train.tsv").write_text("\n".join(lines), encoding="utf-8")
+    world.save(folder / "kg")
+    arguments = [
+        "finetune", "--task", "classification", "--format", "tsv", "--link", "--method", "kbert",
+        "--train", str(folder / "train.tsv"), "--kg", str(folder / "kg"), "--host", str(host),
+        "--steps", "1", "--batch-size", "4", "-o", str(folder / "run"), "--device", "cpu",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def _told(run: Path, *arguments: str, kg: str = "kg") -> str:
+    given = ["predict", str(run / "run"), *arguments, "--kg", str(run / kg)]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_answer_and_what_made_it(
+    run: Path, examples: list[RelationExample], world: KnowledgeGraph
+) -> None:
+    text = examples[50].linked.text
+    relations = {example.relation for example in examples}
+    answer = _told(run, text).strip()
+    assert answer in relations
+    assert json.loads(_told(run, text, "--json")) == {"text": text, "labels": [answer]}
+    told = json.loads(_told(run, text, "--explain", "--json"))
+    assert (told["label"], told["text"]) == (answer, text)
+    kinds = [one["kind"] for one in told["influences"]]
+    assert set(kinds) == {"fact", "link"}
+    head, relation, tail = world.triples[
+        next(one["row"] for one in told["influences"] if one["kind"] == "fact")
+    ].tolist()
+    fact = f"{world.label(head)} — {world.relation_label(relation)} → {world.label(tail)}"
+    assert f"without fact {fact}: {answer}" in _told(run, text, "--explain")
+
+
+def test_without_entities_there_is_no_influence(run: Path) -> None:
+    assert "nothing of the graph was read" in _told(run, "the old river", "--explain")
+
+
+def test_faults(run: Path) -> None:
+    given = ["predict", str(run / "run"), "a text", "--kg", str(run / "kg")]
+    done = CliRunner().invoke(app, [*given, "--about", "x"])
+    assert (done.exit_code, "give both" in done.output) == (1, True)
+    done = CliRunner().invoke(app, [*given, "--target", "text"])
+    assert (done.exit_code, "asks about 0 stretch(es)" in done.output) == (1, True)
+    done = CliRunner().invoke(app, ["predict", str(run), "a text", "--kg", str(run / "kg")])
+    assert (done.exit_code, "has no finetune.json" in done.output.replace("\n", "")) == (1, True)
