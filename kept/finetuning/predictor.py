@@ -284,7 +284,8 @@ class Predictor:
         if problem == MULTI:
             least = float(torch.tensor(self.threshold, dtype=torch.float64).sigmoid())
             return ", ".join(name for name, s in zip(names, scores, strict=True) if s > least)
-        return names[int(scores.argmax())]
+        answer: str = names[int(scores.argmax())]
+        return answer
 
 
 def question(text: str | LinkedText, *targets: str | tuple[int, int]) -> TaskExample:
