@@ -14,7 +14,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kept.graphs.builder import BuilderConfig
-from kept.methods import method, method_key
+from kept.methods import BASELINE, method, method_key
 from kept.training.config import RunConfig, TrainConfig
 
 PATH_OPTIONS = frozenset({"adapters_from", "kg", "lexicon", "vectors_from"})
@@ -29,7 +29,8 @@ class PretrainConfig(RunConfig):
     """One pre-training run: host, method, data, how to build graphs, what to ask, how to train.
 
     `text` are files of linked texts, `treebank` CoNLL-U files: one or the other. Trees are read by
-    the objective dependency_heads alone, and need no `kg` where the method reads none either.
+    the objective dependency_heads alone, and need no `kg` where the method reads none either; nor
+    do texts where the method is "none".
     `objectives` maps names to options that differ from their defaults; without it the method's own
     are trained (`kept.methods`). `options` are those of the encoder's configuration, `view` those
     of the method's view. `start_from` is the folder of an earlier run, whose weights are the first
@@ -66,8 +67,8 @@ class PretrainConfig(RunConfig):
     @classmethod
     def _graph_where_read(cls, kg: Path | None, info: ValidationInfo) -> Path | None:
         trees, name = info.data.get("treebank"), info.data.get("method")
-        needed = not trees or (name is not None and method(name).view.reads_graph)
-        if kg is None and needed:
+        reads = name is None or method(name).view.reads_graph
+        if kg is None and (reads or not (trees or name == BASELINE)):
             raise PydanticCustomError("missing", "required")
         return kg
 

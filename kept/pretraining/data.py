@@ -41,9 +41,10 @@ class WordGraphData:
     mark each sample and complete each batch, in this order. Where one of them asks for pairs
     (`Preparation.pairing`), sample i is a pair around text i, drawn anew in every epoch;
     `documents` are the numbers of texts that belong together, in order (all, if absent).
-    Raises `ConfigError` when no link leads into `graph`, unless `require_links` is false (a control
-    without knowledge); `NoKnowledgeError` where view or objective read nothing of it, unless
-    `require_read` is false (a control that may leave nothing); `HostError` for a slow tokenizer.
+    Raises `ConfigError` when no link leads into `graph` and view or objectives read it, unless
+    `require_links` is false (a control without knowledge); `NoKnowledgeError` where view or
+    objective read nothing of it, unless `require_read` is false (a control that may leave nothing);
+    `HostError` for a slow tokenizer.
     """
 
     def __init__(
@@ -65,16 +66,15 @@ class WordGraphData:
         if not view.reads_candidates:
             self._texts = [without_candidates(text) for text in texts]
         self._entities, self._link_offsets = linked_entities(texts, graph)
-        if require_links and not (self._entities >= 0).any():
-            raise ConfigError(
-                f"none of the {len(self._entities)} links of {len(texts)} texts leads into "
-                f"{graph}; link the texts with this graph (`kept link`)"
-            )
+        if require_links and view.reads_graph:
+            self._require_links()
         world = World(graph, tokenizer, self.frequencies())
         self.preparations: dict[str, Preparation] = {}
         for name, values in objectives.items():
             kind = objective_kind(name)
             self.preparations[name] = kind.preparation.of(kind.read(name, values), world)
+        if require_links and self.shares_read:
+            self._require_links()
         self._words, self._word_offsets = encode_texts(texts, tokenizer, builder.max_words)
         self._pairs = _pairs(self.preparations, texts, documents)
         self._template = None if self._pairs is None else PairTemplate.of(tokenizer)
@@ -145,6 +145,13 @@ class WordGraphData:
                     f"objective {name} gets nothing from {self.graph}: "
                     f"{self.preparations[name].remedy}"
                 )
+
+    def _require_links(self) -> None:
+        if not (self._entities >= 0).any():
+            raise ConfigError(
+                f"none of the {len(self._entities)} links of {len(self)} texts leads into "
+                f"{self.graph}; link the texts with this graph (`kept link`)"
+            )
 
     def _is_read(self, index: int) -> bool:
         drawn = join_words(

@@ -15,6 +15,9 @@ from tiny_pretraining import write_everything
 from transformers import AutoTokenizer
 from typer.testing import CliRunner, Result
 
+from entity_linking.annotations import write_jsonl
+from entity_linking.mentions import LinkedText
+from kept.auto import AutoEncoder
 from kept.cli import app
 from kept.cli.training.run import asked_to_stop
 from kept.methods import METHODS
@@ -105,6 +108,24 @@ def test_a_second_stage_starts_from_the_first_and_trains_a_part(
     assert {name.split(".")[1] for name in moved if name.startswith("encoder.")} == {
         "kind_embeddings", "entity_embeddings", "relation_embeddings",
     }  # fmt: skip
+
+
+def test_the_host_alone_needs_neither_links_nor_a_graph(config: Path, tmp_path: Path) -> None:
+    known: dict[str, Any] = yaml.safe_load(config.read_text())
+    text = tmp_path / "plain.jsonl"
+    write_jsonl([LinkedText("the people of the old capital", ())] * 4, text)
+    flags = ["--text", text, "--host", known["host"], "--steps", 2, "--batch-size", 2]
+    result = pretrain("--method", "none", *flags, "-o", tmp_path / "none")
+    assert result.exit_code == 0, result.output
+    log = read_log(tmp_path / "none/log.jsonl")
+    assert [list(row["losses"]) for row in log] == [["mlm"]] * 2
+    assert list(AutoEncoder.from_pretrained(tmp_path / "none").encoder.parameters())
+    with_graph = pretrain("--method", "none", "--kg", known["kg"], *flags, "-o", tmp_path / "kg")
+    assert with_graph.exit_code == 0, with_graph.output
+    for method in ("colake", "kepler"):
+        result = pretrain("--method", method, "--kg", known["kg"], *flags, "-o", tmp_path / method)
+        assert result.exit_code == 1
+        assert "none of the 0 links of 4 texts" in " ".join(result.stderr.split())
 
 
 def test_help_names_every_method_and_objective() -> None:
