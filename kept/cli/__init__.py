@@ -62,8 +62,21 @@ def _root(
             "--offline", help="Ask no network for models; HF_HUB_OFFLINE=1 says the same."
         ),
     ] = False,
+    limits: Annotated[
+        str | None,
+        typer.Option(
+            metavar="'NAME=NUMBER ...'",
+            help="What one file may cost, for files you trust, such as 'document_bytes=4G "
+            "entities=50'; else what KEPT_LIMITS says.",
+        ),
+    ] = None,
 ) -> None:
     """Put your knowledge graph into your language model, and see honestly whether it helped."""
+    if limits is not None:
+        from kg_loaders.reading.budget import VARIABLE, ReaderBudget
+
+        ReaderBudget.from_settings(limits)
+        os.environ[VARIABLE] = limits  # of the processes that parse documents, too
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the library of the hub is imported
 

@@ -1,8 +1,8 @@
 """`ReaderBudget`: how much one file may cost before it is refused.
 
 A file of a kilobyte can ask for gigabytes (compression, entities, nesting). Each limit is there to
-be raised for a file that one trusts: `ReaderBudget(depth=2000)` in Python, `KEPT_LIMITS` in the
-environment of any command (`KEPT_LIMITS="document_bytes=4G depth=2000"`).
+be raised for a file that one trusts: `ReaderBudget(depth=2000)` in Python; on the command line
+`kept --limits "document_bytes=4G depth=2000" COMMAND ...`, or `KEPT_LIMITS` in the environment.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class ReaderBudget:
         limit = getattr(self, name)
         return BudgetError(
             f"{place}: {what}, and the limit {name} is {limit}; it may be hostile or damaged. If "
-            f"you trust it, set {VARIABLE}={name}=NUMBER in the environment (in Python: "
-            f"ReaderBudget({name}=NUMBER))"
+            f"you trust it, raise it: kept --limits {name}=NUMBER ..., {VARIABLE}={name}=NUMBER in "
+            f"the environment, or in Python ReaderBudget({name}=NUMBER)"
         )
 
 

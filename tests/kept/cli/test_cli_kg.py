@@ -135,3 +135,23 @@ def test_columns_in_another_order_are_noticed(kept, tmp_path: Path) -> None:  # 
     assert "see --order" in told
     assert "W407" not in kept("kg build rht.tsv --order rht --labels l.tsv -o kg2")[2]
     assert "W407" in kept("kg check kg")[1]
+
+
+RDF_WITH_ENTITY = """<!DOCTYPE rdf:RDF [<!ENTITY town "http://a/town">]>
+<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:a="http://a/">
+<rdf:Description rdf:about="http://a/Paris"><a:is rdf:resource="&town;"/></rdf:Description>
+</rdf:RDF>
+"""
+
+
+def test_limits_are_an_option_of_every_command(kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEPT_LIMITS", "depth=9")  # put back after the test
+    Path("x.rdf").write_text(RDF_WITH_ENTITY)
+    code, _, said = kept("kg build x.rdf -o kg")
+    assert code == 1
+    assert "kept --limits entities=NUMBER" in said
+    code, _, said = kept("--limits entity=1 kg build x.rdf -o kg")
+    assert code == 1
+    assert "'entity=1' is no limit" in said
+    assert kept("--limits entities=1 kg build x.rdf -o kg")[0] == 0
+    assert KnowledgeGraph.open("kg").entities.find("http://a/town") is not None
