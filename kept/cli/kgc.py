@@ -51,7 +51,7 @@ def train_command(
     ] = 0.05,
     force: Annotated[bool, typer.Option("--force", help="Replace a scorer at OUTPUT.")] = False,
 ) -> None:
-    """Train a scorer and keep the epoch with the best validation MRR."""
+    """Train a scorer and keep the epoch with the best validation MRR, over seen triples."""
     from kept.cli import kgc_runs
 
     kgc_runs.train_scorer(

@@ -8,7 +8,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.progress import Progress
 from rich.table import Column, Table
 
@@ -78,6 +80,9 @@ def train_scorer(
     for epoch, value in history.validations:
         echo(f"  epoch {epoch}: validation MRR {value:.4f}")
     if history.validations:
+        n_asked, n_valid = len(_chosen_by(splits)), len(splits.valid)
+        if n_asked < n_valid:
+            echo(f"by the {n_asked} of {n_valid} validation triples that training has seen all of")
         early = ", training stopped early" if history.stopped_early else ""
         echo(f"the weights of epoch {history.best_epoch} were kept{early}")
 
@@ -205,10 +210,10 @@ def _classify(splits: Splits, scorer: Scorer, folder: Path) -> TripleClassificat
 def _train(
     scorer: Scorer, splits: Splits, config: TrainingConfig, draws: torch.Generator
 ) -> TrainingHistory:
-    known = _filter(splits)
+    known, asked = _filter(splits), _chosen_by(splits)
 
     def validate(current: Scorer) -> float:
-        return rank(current, splits.valid, filter=known, ties="realistic",
+        return rank(current, asked, filter=known, ties="realistic",
                     directions=("head", "tail"), candidates="all").mrr  # fmt: skip
 
     with Progress(console=TerminalConsole(stderr=True)) as progress:
@@ -219,6 +224,15 @@ def _train(
 
         return train(scorer, splits.train, config=config, generator=draws,
                      validate=validate, on_epoch=on_epoch)  # fmt: skip
+
+
+def _chosen_by(splits: Splits) -> NDArray[np.integer]:
+    """The validation triples that choose an epoch: those of what training sees, as in evaluation.
+
+    Ranks of vectors that were never trained are noise; without a seen triple there are no others.
+    """
+    is_seen = splits.seen.strata(splits.valid) == STRATA[0]
+    return splits.valid[is_seen] if is_seen.any() else splits.valid
 
 
 def _load(source: Path, model: Path) -> tuple[Splits, Scorer]:

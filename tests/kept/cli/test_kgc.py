@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from flips import forge
 from typer.testing import CliRunner, Result
 
-from kept.cli import app
+from kept.cli import app, kgc_runs
+from kept.kge.splits import read_splits
 from kept.kge.trained import SCORER, WEIGHTS, read_description
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.seals import seal
@@ -220,6 +222,32 @@ def test_triples_that_training_never_saw_are_scored_apart(holed: Path, scorer: P
     assert "--pooled" in " ".join(kept("eval", holed, "-m", scorer, "--pooled").stdout.split())
     all_seen = kept("eval", holed, "-m", scorer, "--split", "valid").stdout
     assert "training saw every entity and relation of the 2 triples" in all_seen
+
+
+def test_the_epoch_is_chosen_by_seen_triples(
+    holed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks of vectors that were never trained would be noise in the choice."""
+    source = tmp_path / "source"
+    shutil.copytree(holed, source)
+    unseen = "".join(f"{FAR[0]}\tnext\te{i:02}\n" for i in range(3))
+    valid = (source / "valid.txt").read_text()
+    (source / "valid.txt").write_text(unseen + valid)
+    asked: list[list[list[int]]] = []
+    rank = kgc_runs.rank
+    monkeypatch.setattr(
+        kgc_runs, "rank", lambda s, rows, **how: asked.append(rows.tolist()) or rank(s, rows, **how)
+    )
+    options = ("--scorer", "transe", "--epochs", 30, "--width", 4)
+    done = kept("train", source, *options, "-o", tmp_path / "m")
+    assert done.exit_code == 0, done.output
+    assert "by the 2 of 5 validation triples that training has seen all of" in done.stdout
+    splits = read_splits(source, holdout=0.05, seed=0)
+    assert {str(rows) for rows in asked} == {str(splits.valid[3:].tolist())}
+    (source / "valid.txt").write_text(unseen)
+    done = kept("train", source, *options, "-o", tmp_path / "pooled")
+    assert "validation triples" not in done.stdout, "there is nothing else to choose by"
+    assert len(asked[-1]) == 3
 
 
 def test_a_split_of_which_training_saw_nothing_is_pooled_or_refused(
