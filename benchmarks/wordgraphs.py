@@ -109,7 +109,7 @@ def main() -> None:
             colake_batch(build_many(texts[i : i + 32], tokenizer, graph, seed=0, config=CONFIG))
             for i in range(0, len(texts), 32)]),
         ("view only", len(texts), lambda: [colake_view(item) for item in built]),
-        ("floor: copy matrices", len(texts), lambda: [v.visible_mask.clone() for v in views]),
+        ("floor: copy matrices", len(texts), lambda: [v.visibility.mask.clone() for v in views]),
     ]  # fmt: skip
     print(f"{len(texts)} texts, {np.mean(sizes):.0f} nodes a graph ({min(sizes)} to {max(sizes)})")
     for name, n, function in lines:

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from kept.batches import KnowledgeBatch
+from kept.batches import KnowledgeBatch, Visibility
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
 from kept.graphs.graph import NodeKind
 from kept.layers.packing import dense_rows
@@ -241,40 +241,22 @@ def layers(host: PreTrainedModel) -> nn.ModuleList:
 
 def attention_mask(
     host: PreTrainedModel,
-    visible_mask: Bool[Tensor, "batch node node"],
+    visibility: Visibility,
     node_weights: Float[Tensor, "batch node"] | None = None,
 ) -> Tensor:
     """The mask `[batch 1 node node]` in the form this host's attention reads.
 
-    SDPA takes booleans (True = keep). The eager path *adds* the mask to the scores, where a boolean
-    would be silently wrong, so it gets 0 and the most negative number of the host's type.
-    With `node_weights` what a node takes from node j is multiplied by its weight before the shares
-    are made to sum to 1: log weights are added, 1 changes nothing and 0 hides.
+    With `node_weights` what a node takes from another is multiplied by its weight, see
+    `Visibility.attention`.
     """
-    return mask_for(host.config._attn_implementation, visible_mask, host.dtype, node_weights)
-
-
-def mask_for(
-    attention: str,
-    visible_mask: Bool[Tensor, "batch node node"],
-    dtype: torch.dtype,
-    node_weights: Float[Tensor, "batch node"] | None = None,
-) -> Tensor:
-    """The mask of any Hugging Face layer whose attention is "sdpa" or "eager"."""
-    visible: Tensor = visible_mask.unsqueeze(1)
-    if attention == "sdpa" and node_weights is None:
-        return visible
-    additive = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
-    least = torch.finfo(dtype).min
-    if node_weights is not None:
-        additive = additive + node_weights.to(dtype).log().clamp(min=least)[:, None, None, :]
-    return additive.masked_fill(~visible, least)
+    kind = host.config._attn_implementation
+    return visibility.attention(kind, host.dtype, weights=node_weights)
 
 
 def run(
     host: PreTrainedModel,
     hidden: Float[Tensor, "batch node width"],
-    visible_mask: Bool[Tensor, "batch node node"],
+    visibility: Visibility,
     node_mask: Bool[Tensor, "batch node"] | None = None,
     node_weights: Float[Tensor, "batch node"] | None = None,
 ) -> tuple[Float[Tensor, "batch node width"], ...]:
@@ -282,7 +264,7 @@ def run(
 
     With `node_mask` no padding is computed (see `stepper`); `node_weights` as in `attention_mask`.
     """
-    step, states = stepper(host, visible_mask, node_mask, node_weights), [hidden]
+    step, states = stepper(host, visibility, node_mask, node_weights), [hidden]
     for layer in layers(host):
         states.append(step(layer, states[-1]))
     return tuple(states)
@@ -290,7 +272,7 @@ def run(
 
 def stepper(
     host: PreTrainedModel,
-    visible_mask: Bool[Tensor, "batch node node"],
+    visibility: Visibility,
     node_mask: Bool[Tensor, "batch node"] | None = None,
     node_weights: Float[Tensor, "batch node"] | None = None,
 ) -> Callable[[nn.Module, Tensor], Tensor]:
@@ -301,8 +283,8 @@ def stepper(
     """
     rows = None if node_mask is None else dense_rows(node_mask)
     if rows is None or node_mask is None:
-        mask = attention_mask(host, visible_mask, node_weights)
+        mask = attention_mask(host, visibility, node_weights)
         return lambda layer, hidden: layer(hidden, mask)
     weights = None if node_weights is None else rows.pack(node_weights)
-    packed = attention_mask(host, rows.pack_mask(visible_mask, node_mask), weights)
+    packed = attention_mask(host, rows.pack_visibility(visibility, node_mask), weights)
     return lambda layer, hidden: rows.unpack(layer(rows.pack(hidden), packed))

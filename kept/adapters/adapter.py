@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import BertConfig, PreTrainedModel
 from transformers.models.bert.modeling_bert import BertLayer
 
-from kept import hosts
+from kept.batches import Visibility
 from kept.errors import ConfigError
 from kept.options import require_fields
 
@@ -111,7 +111,7 @@ class AdapterBlock(nn.Module):
             nn.init.zeros_(projection.bias)
 
     def forward(self, states: Float[Tensor, "batch node width"], mask: Tensor) -> AdapterStates:
-        """`mask`: in the form of the inner attention, see `kept.hosts.mask_for`."""
+        """`mask`: in the form of the inner attention, see `Visibility.attention`."""
         down = inner = self.down_project(states)
         for layer in self.layers:
             inner = layer(inner, mask)
@@ -159,10 +159,11 @@ class Adapter(nn.Module):
     def blockwise(
         self,
         hidden_states: Sequence[Float[Tensor, "batch node width"]],
-        visible_mask: Bool[Tensor, "batch node node"],
+        visibility: Visibility,
     ) -> list[AdapterStates]:
         """What every block reads and makes; the output of the last is after `skip` additions."""
-        mask = hosts.mask_for(self.inner._attn_implementation, visible_mask, hidden_states[0].dtype)
+        kind, dtype = self.inner._attn_implementation, hidden_states[0].dtype
+        mask = visibility.attention(kind, dtype)
         state = torch.zeros_like(hidden_states[0])
         made: list[AdapterStates] = []
         for count, (layer, block) in enumerate(
@@ -177,7 +178,7 @@ class Adapter(nn.Module):
     def forward(
         self,
         hidden_states: Sequence[Float[Tensor, "batch node width"]],
-        visible_mask: Bool[Tensor, "batch node node"],
+        visibility: Visibility,
     ) -> Float[Tensor, "batch node width"]:
         """The last block's state. `hidden_states`: all of the host's, embeddings first."""
-        return self.blockwise(hidden_states, visible_mask)[-1].output
+        return self.blockwise(hidden_states, visibility)[-1].output

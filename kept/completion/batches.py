@@ -78,7 +78,7 @@ class CompletionData:
         golds = batch.node_labels[batch.node_kinds == NodeKind.ENTITY]
         draws = generator(seed, "negatives", epoch, step)
         sampled = self.sampler.sample(golds, self.n_negatives, draws)
-        return dataclasses.replace(batch, sampled_entities=sampled)
+        return batch.replace(sampled_entities=sampled)
 
 
 def asked_graph(
@@ -144,7 +144,7 @@ def mask_last_relation(batch: KnowledgeBatch, relation: int) -> KnowledgeBatch:
     assert batch.node_labels is not None
     ids, labels = batch.node_ids.clone(), batch.node_labels.clone()
     ids[0, -1], labels[0, -1] = MASK_ROW, relation + N_SPECIAL_ROWS
-    return dataclasses.replace(batch, node_ids=ids, node_labels=labels)
+    return batch.replace(node_ids=ids, node_labels=labels)
 
 
 def entity_sampler(examples: Sequence[RelationExample], graph: KnowledgeGraph) -> EntitySampler:
@@ -182,8 +182,8 @@ def completion_scores(
             draws = generator(seed, "evaluation", index)
             view = colake_view(asked_graph(example, graph, tokenizer, builder, generator=draws))
             unlabelled = torch.full_like(view.node_ids, IGNORE)
-            view = dataclasses.replace(view, node_labels=unlabelled)
-            samples.append(dataclasses.replace(mask_last_relation(view, 0), node_labels=None))
+            view = view.replace(node_labels=unlabelled)
+            samples.append(mask_last_relation(view, 0).replace(node_labels=None))
         batch = KnowledgeBatch.stack(samples, word_pad_id=tokenizer.pad_token_id)
         batch = batch.to(next(model.parameters()).device)
         scores = relation_scores(objective, encoder, encoder(batch), batch)

@@ -133,9 +133,7 @@ class EBERT(KnowledgeEncoder):
                 )
         positions = batch.positions + hosts.own_position_offset(self.host)
         hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
-        states = hosts.run(
-            self.host, hidden, batch.visible_mask, batch.node_mask, batch.node_weights
-        )
+        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights)
         return KnowledgeOutput(
             node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
         )

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
-from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
 from kept.kge.vectors import RECIPE, entity_vectors, open_vectors
-from kept.layers.fusion import EntityAttention, EntityFusion, NoAttention, slot_visibility
+from kept.layers.fusion import EntityAttention, EntityFusion, NoAttention
 from kept.layers.packing import dense_rows
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
@@ -163,14 +163,14 @@ class ERNIE(KnowledgeEncoder):
             raise BatchError("ERNIE reads entity_ids, and the batch has none; use ERNIEView")
         hidden = hosts.embed_words(self.host, batch)
         first = (batch.positions == 0) & batch.node_mask
-        slots, visible_mask = self.slots(batch.entity_ids), batch.visible_mask
+        slots, visibility = self.slots(batch.entity_ids), batch.visibility
         is_slot, weights = first | (batch.entity_ids >= N_SPECIAL_ROWS), batch.node_weights
         rows = dense_rows(batch.node_mask)
         if rows is not None:
-            visible_mask = rows.pack_mask(visible_mask, batch.node_mask)
+            visibility = rows.pack_visibility(visibility, batch.node_mask)
             hidden, slots, is_slot = map(rows.pack, (hidden, slots, is_slot))
             weights = None if weights is None else rows.pack(weights)
-        words, entities = self.run(hidden, slots, visible_mask, is_slot, weights)
+        words, entities = self.run(hidden, slots, visibility, is_slot, weights)
         if rows is not None:
             words, entities = (tuple(map(rows.unpack, states)) for states in (words, entities))
         return KnowledgeOutput(
@@ -197,7 +197,7 @@ class ERNIE(KnowledgeEncoder):
         self,
         words: Float[Tensor, "batch node width"],
         entities: Float[Tensor, "batch node entity_width"],
-        visible_mask: Bool[Tensor, "batch node node"],
+        visibility: Visibility,
         is_slot: Bool[Tensor, "batch node"],
         weights: Float[Tensor, "batch node"] | None = None,
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -206,12 +206,9 @@ class ERNIE(KnowledgeEncoder):
         `is_slot`: entity slots that may be read as keys and keep their value; `weights`: how much
         of it they keep and how much of them is read, 1 all and 0 nothing, as if they were no slots.
         """
-        mask = hosts.attention_mask(self.host, visible_mask)
-        slot_mask: Tensor = slot_visibility(visible_mask, is_slot)
-        share: Tensor = is_slot
-        if weights is not None:
-            share = is_slot * weights.to(words.dtype)
-            slot_mask = hosts.mask_for("eager", slot_mask, words.dtype, weights).squeeze(1)
+        mask = hosts.attention_mask(self.host, visibility)
+        slot_mask = visibility.attention("sdpa", words.dtype, keys=is_slot, weights=weights)
+        share: Tensor = is_slot if weights is None else is_slot * weights.to(words.dtype)
         all_words, all_entities = [words], [entities]
         for index, layer in enumerate(hosts.layers(self.host)):
             if str(index) in self.fusions:

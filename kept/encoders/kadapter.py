@@ -23,7 +23,7 @@ from kept import hosts
 from kept.adapters.adapter import Adapter, AdapterOptions
 from kept.adapters.files import RUN_FOLDER, find_adapter, read_adapter, write_adapter
 from kept.adapters.fusion import make_fusion
-from kept.batches import KnowledgeBatch
+from kept.batches import KnowledgeBatch, Visibility
 from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.encoders.loading import load_strictly
 from kept.errors import ConfigError
@@ -203,10 +203,11 @@ class KAdapter(KnowledgeEncoder):
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """Fused states of every word; padded nodes have states that mean nothing."""
         released = self.config.padding == "released"
-        visible, positions = batch.visible_mask, batch.positions
+        visibility, positions = batch.visibility, batch.positions
         if released:
-            visible = batch.node_mask[:, None, :].expand_as(visible)
-            positions = torch.arange(visible.shape[1], device=visible.device).expand_as(positions)
+            visibility = Visibility.of_real(batch.node_mask)
+            n_nodes, device = positions.shape[1], positions.device
+            positions = torch.arange(n_nodes, device=device).expand_as(positions)
         hidden = hosts.embed(
             self.host,
             hosts.word_table(self.host)(batch.node_ids),
@@ -215,12 +216,14 @@ class KAdapter(KnowledgeEncoder):
         )
         rows = None if released else dense_rows(batch.node_mask)
         if rows is not None:
-            hidden, visible = rows.pack(hidden), rows.pack_mask(visible, batch.node_mask)
-        states = hosts.run(self.host, hidden, visible)
-        seen = torch.ones_like(visible) if released else visible
+            visibility = rows.pack_visibility(visibility, batch.node_mask)
+            hidden = rows.pack(hidden)
+        states = hosts.run(self.host, hidden, visibility)
+        if released:  # its adapters see padding, too
+            visibility = Visibility.everyone(*positions.shape, device=positions.device)
         attention = self.host.config._attn_implementation
         found: dict[str, Tensor] = {
-            name: self.adapter(name).by(attention)(states, seen) for name in self.names
+            name: self.adapter(name).by(attention)(states, visibility) for name in self.names
         }
         states = (*states, self.fusion(states[-1], found))
         if rows is not None:

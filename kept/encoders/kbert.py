@@ -103,7 +103,7 @@ class KBERT(KnowledgeEncoder):
         hidden = hosts.embed(self.host, self.word_vectors(batch), positions, segments)
         if self.config.mask == "host":
             states = hosts.run(
-                self.host, hidden, batch.visible_mask, batch.node_mask, batch.node_weights
+                self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights
             )
         else:
             states = self._run_released(hidden, batch)
@@ -115,7 +115,7 @@ class KBERT(KnowledgeEncoder):
         """`hosts.run` with -10000 added where a node is hidden; padded nodes see everything."""
         if batch.node_weights is not None:
             raise BatchError("the released mask cannot weigh links; use mask='host'")
-        seen = batch.visible_mask & batch.node_mask[:, :, None]
+        seen = batch.visibility.mask & batch.node_mask[:, :, None]
         added = (~seen).unsqueeze(1).to(self.host.dtype) * UER_HIDDEN
         states = [hidden]
         for layer in hosts.layers(self.host):

@@ -53,9 +53,9 @@ class KEPLER(KnowledgeEncoder):
         hidden = hosts.embed_words(self.host, batch)
         if self.config.zero_padding:  # the released code computes padding, from zeros
             hidden = hidden.masked_fill(~batch.node_mask[..., None], 0.0)
-            states = hosts.run(self.host, hidden, batch.visible_mask)
+            states = hosts.run(self.host, hidden, batch.visibility)
         else:
-            states = hosts.run(self.host, hidden, batch.visible_mask, batch.node_mask)
+            states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
         return KnowledgeOutput(
             node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
         )

@@ -297,7 +297,7 @@ class KnowBERT(KnowledgeEncoder):
         """
         _check(batch, self.specs)
         hidden = hosts.embed_words(self.host, batch)
-        step = hosts.stepper(self.host, batch.visible_mask, batch.node_mask)
+        step = hosts.stepper(self.host, batch.visibility, batch.node_mask)
         states, scores = [hidden], None
         if batch.candidate_ids is not None:
             scores = hidden.new_full(batch.candidate_ids.shape, FAR)

@@ -37,7 +37,7 @@ class Plain(KnowledgeEncoder):
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """States of every word; padded nodes have states that mean nothing."""
         hidden = hosts.embed_words(self.host, batch)
-        states = hosts.run(self.host, hidden, batch.visible_mask, batch.node_mask)
+        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
         return KnowledgeOutput(
             node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
         )

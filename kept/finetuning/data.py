@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText, Mention
@@ -173,13 +172,11 @@ class TaskData:
         """A word-knowledge graph of example `index` as the view shows it, with targets, labels."""
         example, batch = self.examples[index], self.view(drawn)
         if not example.targets:
-            return dataclasses.replace(batch, **self._labels(example, batch, None))
+            return batch.replace(**self._labels(example, batch, None))
         spans = target_spans(drawn, self.view.places(drawn, batch), example.targets)
         if self.problem_type != TAGGING:
             spans[spans[:, 0] >= spans[:, 1]] = (0, 1)
-        return dataclasses.replace(
-            batch, target_spans=row(spans), **self._labels(example, batch, spans)
-        )
+        return batch.replace(target_spans=row(spans), **self._labels(example, batch, spans))
 
     def drawn(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
         """The word-knowledge graph of example `index`, before the view."""
@@ -265,22 +262,10 @@ def _slim(example: TaskExample, view: View) -> TaskExample:
 def require_difference(ours: TaskData, true: TaskData, knowledge: Knowledge) -> None:
     """Raise `NoControlError` when a control shows the model just what the true graph shows."""
     for i in range(min(SAMPLES_COMPARED, len(ours), len(true))):
-        pair = (data.sample(i, epoch=0, seed=0) for data in (ours, true))
-        if not _same(*pair, unread=frozenset() if ours.view.reads_graph else LINK_FIELDS):
+        one, other = (data.sample(i, epoch=0, seed=0) for data in (ours, true))
+        if not one.same_as(other, but=() if ours.view.reads_graph else LINK_FIELDS):
             return
     raise NoControlError(
         f"knowledge={knowledge!r} changes nothing in the first examples as this method sees them: "
         "it would be no control; pre-train a model with that knowledge and give it as model"
     )
-
-
-def _same(one: KnowledgeBatch, other: KnowledgeBatch, *, unread: frozenset[str]) -> bool:
-    for field in dataclasses.fields(one):
-        if field.name in unread:
-            continue
-        a, b = getattr(one, field.name), getattr(other, field.name)
-        if isinstance(a, Tensor) != isinstance(b, Tensor):
-            return False
-        if isinstance(a, Tensor) and (a.shape != b.shape or not torch.equal(a, b)):
-            return False
-    return True

@@ -6,7 +6,6 @@ need not know of the others; how often a task's turn comes follows its weight.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Sequence
 
@@ -86,7 +85,7 @@ class TaskMixture:
         """The sample with its task's number."""
         task, own = self._locate(index)
         found = self.parts[task].sample(own, epoch=epoch, seed=seed)
-        return dataclasses.replace(found, task_ids=torch.tensor([task]))
+        return found.replace(task_ids=torch.tensor([task]))
 
     def collate(
         self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int

@@ -177,7 +177,7 @@ def predict(
         samples = [data.sample(i, epoch=0, seed=0) for i in chosen]
         batch = data.collate(samples, epoch=0, seed=0, step=0)
         if task:
-            batch = dataclasses.replace(batch, task_ids=torch.full((len(batch),), task))
+            batch = batch.replace(task_ids=torch.full((len(batch),), task))
         logits = model(batch.to(model.device)).class_logits.float().cpu()
         for place, item in enumerate(chosen):
             if kind == REGRESSION:

@@ -7,8 +7,7 @@ Axis legend: batch, node, width (of entity vectors), inner (the host's feed-forw
 
 from __future__ import annotations
 
-import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -19,7 +18,7 @@ class NoAttention(nn.Module):
     def forward(
         self,
         entities: Float[Tensor, "batch node width"],
-        visible_mask: Shaped[Tensor, "batch node node"],
+        slot_mask: Shaped[Tensor, "batch 1 node node"],
     ) -> Float[Tensor, "batch node width"]:
         """`entities` themselves."""
         return entities
@@ -43,9 +42,9 @@ class EntityAttention(nn.Module):
     def forward(
         self,
         entities: Float[Tensor, "batch node width"],
-        visible_mask: Shaped[Tensor, "batch node node"],
+        slot_mask: Shaped[Tensor, "batch 1 node node"],
     ) -> Float[Tensor, "batch node width"]:
-        """`visible_mask[b, i, j]`: slot i may read slot j; no row of it may be empty.
+        """`slot_mask[b, 0, i, j]`: slot i may read slot j; no row of it may be empty.
 
         Numbers instead of truth values are added to the scores.
         """
@@ -57,7 +56,7 @@ class EntityAttention(nn.Module):
             query,
             key,
             value,
-            attn_mask=visible_mask.unsqueeze(1),
+            attn_mask=slot_mask,
             dropout_p=self.attention_dropout if self.training else 0.0,
         )
         joined = self.dense(read.transpose(1, 2).flatten(2))
@@ -90,10 +89,10 @@ class EntityFusion(nn.Module):
         self,
         entities: Float[Tensor, "batch node width"],
         share: Shaped[Tensor, "batch node"],
-        visible_mask: Shaped[Tensor, "batch node node"],
+        slot_mask: Shaped[Tensor, "batch 1 node node"],
     ) -> Float[Tensor, "batch node width"]:
         """Slots after their attention, times `share`: 0 or False where there is none."""
-        attended: Tensor = self.attention(entities, visible_mask)
+        attended: Tensor = self.attention(entities, slot_mask)
         return attended * share.unsqueeze(-1)
 
 
@@ -114,12 +113,3 @@ class EntityOutput(nn.Module):
         """The next layer's slots; those without an entity are not zero (as in the paper's code)."""
         finished: Tensor = self.layer_norm(self.dropout(self.dense(hidden)) + entities)
         return finished
-
-
-def slot_visibility(
-    visible_mask: Bool[Tensor, "batch node node"], is_slot: Bool[Tensor, "batch node"]
-) -> Bool[Tensor, "batch node node"]:
-    """Which slots each node may read; one that may read none reads itself, to stay finite."""
-    seen = visible_mask & is_slot[:, None, :]
-    alone = torch.eye(seen.shape[1], dtype=torch.bool, device=seen.device)
-    return seen | (alone & ~seen.any(dim=2, keepdim=True))

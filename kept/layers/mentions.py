@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from kept.batches import PAD_ROW, KnowledgeBatch
+from kept.batches import PAD_ROW, KnowledgeBatch, Visibility
 from kept.errors import BatchError
 
 
@@ -53,7 +53,7 @@ def mentions_of(batch: KnowledgeBatch, graph: int) -> Mentions:
         )
     elif graph > 0:
         raise BatchError("mentions of several graphs need mention_graphs beside mention_spans")
-    nodes_see = _seen(batch.visible_mask, spans)
+    nodes_see = _seen(batch.visibility, spans)
     starts = spans[..., :1].expand(-1, -1, nodes_see.shape[2])
     mentions_see = _with_empty(nodes_see.gather(1, starts))
     last = mentions_see.new_zeros(n_batch, 1, mentions_see.shape[2])
@@ -68,11 +68,11 @@ def mentions_of(batch: KnowledgeBatch, graph: int) -> Mentions:
     )
 
 
-def _seen(visible: Tensor, spans: Tensor) -> Bool[Tensor, "batch node own"]:
+def _seen(visibility: Visibility, spans: Tensor) -> Bool[Tensor, "batch node own"]:
     """Which nodes see a mention: those that see its first and its last node."""
     real = spans[..., 1] > spans[..., 0]
-    ends = torch.stack([spans[..., 0], (spans[..., 1] - 1).clamp(min=0)])
-    first, last = (visible.gather(2, end[:, None].expand(-1, visible.shape[1], -1)) for end in ends)
+    ends = spans[..., 0], (spans[..., 1] - 1).clamp(min=0)
+    first, last = map(visibility.of_keys, ends)
     return first & last & real[:, None]
 
 

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
+from kept.batches import Visibility
+
 WORTH = 0.9
 """Pack when dense rows have at most this share of the padded batch's places."""
 
@@ -57,23 +59,22 @@ class DenseRows:
         whole = whole.index_copy(0, self._nodes, values.flatten(0, 1).index_select(0, self._places))
         return whole.unflatten(0, (n_batch, n_node))
 
-    def pack_mask(
-        self, visible_mask: Bool[Tensor, "batch node node"], node_mask: Bool[Tensor, "batch node"]
-    ) -> Bool[Tensor, "row place place"]:
+    def pack_visibility(
+        self, visibility: Visibility, node_mask: Bool[Tensor, "batch node"]
+    ) -> Visibility:
         """Who sees whom in dense rows: block diagonal."""
-        eye = torch.eye(self.n_places, dtype=torch.bool, device=visible_mask.device)
-        packed = eye.repeat(self.n_rows, 1, 1)
+        blocks = []
         at_front = self._at_front(node_mask)
         for sample, ((row, start), length) in enumerate(
             zip(self._placed, self._lengths, strict=True)
         ):
-            block = visible_mask[sample]
+            block = visibility.mask[sample]
             if not at_front[sample]:
                 nodes = node_mask[sample].nonzero()[:, 0]
                 block = block[nodes][:, nodes]
-            stop = start + length
-            packed[row, start:stop, start:stop] = block[:length, :length]
-        return packed
+            blocks.append((row, start, block[:length, :length]))
+        shape = (self.n_rows, self.n_places)
+        return Visibility.in_blocks(blocks, shape, device=node_mask.device)
 
     def _at_front(self, node_mask: Tensor) -> list[bool]:
         """Which samples have all their padding at the end."""

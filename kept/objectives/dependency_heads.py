@@ -17,8 +17,7 @@ from torch.nn import functional as F
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertAttention
 
-from kept import hosts
-from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.kadapter import KAdapter
 from kept.errors import BatchError, ConfigError
@@ -105,9 +104,7 @@ class DependencyHeads(Objective):
 
     def scores(self, features: Float[Tensor, "batch node width"], node_mask: Tensor) -> HeadScores:
         """Context, attention and logits; every node attends to the real ones."""
-        n_nodes = features.shape[1]
-        seen = node_mask[:, None, :].expand(-1, n_nodes, -1)
-        mask = hosts.mask_for("eager", seen, features.dtype)
+        mask = Visibility.of_real(node_mask).attention("eager", features.dtype)
         context, attention = self.self_attention(features, mask)
         logits = self.out_proj(self.dropout(self.dense(context)))
         return HeadScores(context, attention, logits)

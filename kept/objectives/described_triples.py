@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, TripleBatch
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, TripleBatch, Visibility
 from kept.errors import BatchError, ConfigError
 from kg_loaders import KnowledgeGraph, TextKind
 
@@ -96,14 +96,13 @@ def text_batch(sequences: Sequence[Sequence[int]], *, pad_id: int) -> KnowledgeB
     ids = torch.full(real.shape, pad_id)
     ids[real] = torch.tensor([piece for row in sequences for piece in row])
     nothing = torch.zeros_like(ids)
-    own = torch.eye(real.shape[1], dtype=torch.bool)
     return KnowledgeBatch(
         node_ids=ids,
         node_kinds=nothing,
         node_mask=real,
         positions=places.where(real, 0),
         segment_ids=nothing,
-        visible_mask=(real[:, :, None] & real[:, None, :]) | own,
+        visibility=Visibility.among(real),
     )
 
 

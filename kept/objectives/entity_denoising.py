@@ -8,7 +8,6 @@ Axis legend: batch, node, chosen (nodes that are scored), width, entity_width, c
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Self
 
@@ -103,9 +102,7 @@ def corrupt_entities(
     shown[aligned] = torch.where(replaced, others, rows).masked_fill(removed, PAD_ROW)
     if options.zero_candidate:
         candidates = torch.cat([candidates.new_tensor([PAD_ROW]), candidates])
-    return dataclasses.replace(
-        batch, entity_ids=shown, entity_labels=labels, sampled_entities=candidates
-    )
+    return batch.replace(entity_ids=shown, entity_labels=labels, sampled_entities=candidates)
 
 
 class EntityDenoising(Objective):

@@ -5,7 +5,6 @@ Axis legend: batch, mention, asked (mentions that are scored), candidate.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Self
 
@@ -133,8 +132,7 @@ def _shown(batch: KnowledgeBatch, mentions: Tensor, ids: Tensor, priors: Tensor)
     assert batch.candidate_priors is not None
     labels = batch.mention_labels
     chosen = mentions[..., None]
-    return dataclasses.replace(
-        batch,
+    return batch.replace(
         candidate_ids=ids.where(chosen, batch.candidate_ids),
         candidate_priors=priors.where(chosen, batch.candidate_priors),
         mention_labels=None if labels is None else labels.masked_fill(mentions, IGNORE),

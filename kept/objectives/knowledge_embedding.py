@@ -9,7 +9,6 @@ relation, width.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
@@ -286,7 +285,7 @@ class KnowledgeEmbeddingPreparation(Preparation):
         if batch.node_ids.is_cuda:
             triples = triples.to(batch.node_ids.device)
         added: dict[str, Any] = {self.field: triples}
-        return dataclasses.replace(batch, **added)
+        return batch.replace(**added)
 
     def read(self, questions: Questions) -> TripleBatch:
         """`questions` with the texts of their entities and relations."""

@@ -6,7 +6,6 @@ relation (rows of the relation table, special rows first).
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from dataclasses import dataclass
 from typing import Self
@@ -96,7 +95,7 @@ class MaskedNodesPreparation(Preparation):
         assert batch.node_labels is not None
         golds = batch.node_labels[batch.node_kinds == NodeKind.ENTITY]
         sampled = self.sampler.sample(golds, self.n_negatives, draws)
-        return dataclasses.replace(batch, sampled_entities=sampled)
+        return batch.replace(sampled_entities=sampled)
 
 
 class MaskedNodes(Objective):

@@ -12,7 +12,6 @@ table), piece (rows of the tokenizer's vocabulary).
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 from dataclasses import dataclass
@@ -120,8 +119,7 @@ class MaskedWordsPreparation(Preparation):
         labels[nodes] = ids[nodes]
         ids[nodes] = self._hidden(ids[nodes], chosen[chosen >= 0], draws)
         device = batch.node_ids.device
-        return dataclasses.replace(
-            batch,
+        return batch.replace(
             node_ids=torch.from_numpy(ids).to(device)[None],
             node_labels=torch.from_numpy(labels).to(device)[None],
         )

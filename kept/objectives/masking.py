@@ -12,7 +12,6 @@ Axis legend: batch, node, candidate.
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -67,7 +66,7 @@ class MaskingConfig:
 def anchor_mask(batch: KnowledgeBatch) -> Tensor:
     """Entity nodes that a word sees, bool `[batch node]`."""
     is_word = (batch.node_kinds == NodeKind.WORD) & batch.node_mask
-    seen = (batch.visible_mask & is_word[:, :, None]).any(dim=1)
+    seen = batch.visibility.seen_by(is_word)
     anchors: Tensor = seen & (batch.node_kinds == NodeKind.ENTITY) & batch.node_mask
     return anchors
 
@@ -100,8 +99,7 @@ def mask_nodes(
         )
         labels[row, nodes] = np.where(found == IGNORE, labels[row, nodes], found)
     device = batch.node_ids.device
-    return dataclasses.replace(
-        batch,
+    return batch.replace(
         node_ids=torch.from_numpy(new_ids).to(device),
         node_labels=torch.from_numpy(labels).to(device),
     )

@@ -8,7 +8,6 @@ Axis legend: batch, chosen (samples that have a pair), relation, width.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -82,7 +81,7 @@ class RelationPairsPreparation(Preparation):
         if len(facts):
             head, label, tail = facts[int(draws.integers(len(facts)))].tolist()
             spans = batch.mention_spans[:, [head, tail]]
-        return dataclasses.replace(batch, target_spans=spans, labels=torch.tensor([label]))
+        return batch.replace(target_spans=spans, labels=torch.tensor([label]))
 
 
 def joined_pairs(entities: NDArray[np.int64], graph: KnowledgeGraph) -> NDArray[np.int64]:

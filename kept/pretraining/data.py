@@ -190,7 +190,7 @@ class WordGraphData:
         )
         batch = self.view(drawn)
         if label is not None:
-            batch = dataclasses.replace(batch, pair_labels=torch.tensor([label]))
+            batch = batch.replace(pair_labels=torch.tensor([label]))
         for name, preparation in self.preparations.items():
             batch = preparation.mark(batch, generator(seed, name, epoch, index))
         return batch

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from entity_linking.alignment import pieces_of_all
-from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.datasets.conllu import Sentence
 from kept.errors import ConfigError
 from kept.graphs.words import encode_words
@@ -102,7 +102,7 @@ class DependencyData:
             node_mask=torch.ones_like(ids, dtype=torch.bool),
             positions=torch.arange(n)[None],
             segment_ids=torch.zeros_like(ids),
-            visible_mask=torch.ones(1, n, n, dtype=torch.bool),
+            visibility=Visibility.everyone(1, n),
             node_labels=torch.from_numpy(self._labels[index])[None],
         )
 

@@ -129,7 +129,7 @@ def test_collate() -> None:
     batch = collate([SAMPLE, short], entities={"Q1": 3}, labels={"x": 0}, multi_label=False)
     assert batch.node_ids.tolist() == [[2, 7, 3, UNKNOWN_ROW, 3], [2, 3, 1, 1, 1]]
     assert batch.node_mask.tolist() == [[True] * 5, [True, True, False, False, False]]
-    assert batch.visible_mask[1].tolist() == [
+    assert batch.visibility.mask[1].tolist() == [
         [True, True, False, False, False],
         [True, True, False, False, False],
         [False, False, True, False, False],

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from kept import hosts
-from kept.batches import N_SPECIAL_ROWS, pack
+from kept.batches import N_SPECIAL_ROWS, Visibility, pack
 from kept.encoders.colake import CoLAKE, CoLAKEConfig
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
@@ -47,7 +47,7 @@ def test_an_invisible_node_has_no_influence(encoder: CoLAKE) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hosts, "embed", spy)
         states = encoder(batch).hidden_states
-    direct = batch.visible_mask[0]
+    direct = batch.visibility.mask[0]
     twice = (direct.float() @ direct.float()) > 0
     assert not direct.all()
     assert not twice.all()
@@ -105,7 +105,7 @@ def test_words_alone_are_the_hosts_own_states(encoder: CoLAKE) -> None:
         node_mask=ids > 0,
         positions=torch.arange(5)[None],
         segment_ids=torch.zeros_like(ids),
-        visible_mask=torch.ones(1, 5, 5, dtype=torch.bool),
+        visibility=Visibility.everyone(1, 5),
         node_labels=None,
     )
     torch.testing.assert_close(

@@ -141,7 +141,7 @@ def test_an_invisible_node_has_no_influence(case: Case) -> None:
     """Another word at a node leaves alone every node that no path of layers leads to."""
     sample = case.samples[0]
     n_layers = case.encoder.host.config.num_hidden_layers
-    reach = torch.linalg.matrix_power(sample.visible_mask[0].float(), n_layers) > 0
+    reach = torch.linalg.matrix_power(sample.visibility.mask[0].float(), n_layers) > 0
     before = case.encoder(sample).node_states[0]
     words = (sample.node_kinds[0] == 0).nonzero()[:, 0].tolist()
     n_spared = 0

@@ -11,7 +11,7 @@ import torch
 from tiny_hosts import tiny_host
 
 from entity_linking.mentions import LinkedText
-from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibility
 from kept.encoders.ernie import ERNIE, ERNIEConfig, divide
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
@@ -39,7 +39,7 @@ def sample(n_node: int, entities: dict[int, int], seed: int = 0) -> KnowledgeBat
         node_mask=torch.ones(1, n_node, dtype=torch.bool),
         positions=torch.arange(n_node)[None],
         segment_ids=torch.zeros(1, n_node, dtype=torch.int64),
-        visible_mask=torch.ones(1, n_node, n_node, dtype=torch.bool),
+        visibility=Visibility.everyone(1, n_node),
         entity_ids=ids,
     )
 

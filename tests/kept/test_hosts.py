@@ -12,6 +12,7 @@ from tiny_hosts import FAMILIES, N_WORDS, small_batch, tiny_host
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
 from kept import hosts
+from kept.batches import Visibility
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
 
 
@@ -29,7 +30,7 @@ def test_stepping_equals_the_hosts_own_forward(family: str, attention: str) -> N
     positions = torch.arange(9).repeat(2, 1) + hosts.own_position_offset(host)
     hidden = hosts.embed(host, hosts.word_table(host)(ids), positions, torch.zeros_like(ids))
     visible = mask.bool()[:, None, :] | torch.eye(9, dtype=torch.bool)
-    ours = hosts.run(host, hidden, visible)
+    ours = hosts.run(host, hidden, Visibility(visible))
     theirs = host(ids, attention_mask=mask, position_ids=positions, output_hidden_states=True)
     assert len(ours) == len(theirs.hidden_states) == 3
     for own, other in zip(ours, theirs.hidden_states, strict=True):
@@ -41,12 +42,12 @@ def test_stepping_equals_the_hosts_own_forward(family: str, attention: str) -> N
 @pytest.mark.parametrize("family", FAMILIES)
 def test_eager_equals_sdpa(family: str) -> None:
     sdpa, eager = tiny_host(family, "sdpa"), tiny_host(family, "eager")
-    visible = small_batch(n_pads=2).visible_mask
+    visible = small_batch(n_pads=2).visibility
     width = sdpa.config.hidden_size
-    hidden = torch.randn(*visible.shape[:2], width, generator=torch.Generator().manual_seed(2))
+    hidden = torch.randn(*visible.mask.shape[:2], width, generator=torch.Generator().manual_seed(2))
     one, other = (hosts.run(host, hidden, visible)[-1] for host in (sdpa, eager))
     torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
-    everything = hosts.run(sdpa, hidden, torch.ones_like(visible))[-1]
+    everything = hosts.run(sdpa, hidden, Visibility.everyone(*visible.mask.shape[:2]))[-1]
     assert (one - everything).abs().max() > 1e-2, "the mask has no effect"
 
 

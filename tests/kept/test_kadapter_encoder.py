@@ -17,7 +17,7 @@ from transformers import AutoConfig
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.adapters import AdapterOptions
 from kept.adapters.files import HEADER_FILE, WEIGHTS_FILE
-from kept.batches import KnowledgeBatch
+from kept.batches import KnowledgeBatch, Visibility
 from kept.encoders.kadapter import KAdapter
 from kept.errors import CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
@@ -41,7 +41,7 @@ def batch() -> KnowledgeBatch:
         node_mask=mask,
         positions=torch.arange(6).expand(2, 6),
         segment_ids=torch.zeros_like(ids),
-        visible_mask=(mask[:, None] & mask[:, :, None]) | torch.eye(6, dtype=torch.bool),
+        visibility=Visibility.among(mask),
         target_spans=torch.tensor([[[1, 2], [3, 4]], [[1, 2], [2, 3]]]),
         labels=torch.tensor([1, 0]),
     )

@@ -11,7 +11,7 @@ import torch
 from kbert_texts import mentioning
 from tiny_hosts import FAMILIES, N_WORDS, small_batch, tiny_host
 
-from kept.batches import KnowledgeBatch
+from kept.batches import KnowledgeBatch, Visibility
 from kept.encoders.kbert import KBERT, KBERTConfig
 from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig, build
@@ -35,7 +35,7 @@ def words_only(n_words: int = 6) -> KnowledgeBatch:
         node_mask=torch.ones_like(ids, dtype=torch.bool),
         positions=torch.arange(n_words)[None],
         segment_ids=torch.zeros_like(ids),
-        visible_mask=torch.ones(1, n_words, n_words, dtype=torch.bool),
+        visibility=Visibility.everyone(1, n_words),
     )
 
 
@@ -78,7 +78,7 @@ def test_knowledge_travels_by_its_mention(
     assert moved[0].nonzero()[:, 0].tolist() == [n_words]
     assert torch.equal(moved[1][:n_words], mention)
     assert moved[2][:n_words].all()
-    sibling = tree.visible_mask[0, n_words].logical_not()
+    sibling = tree.visibility.mask[0, n_words].logical_not()
     sibling[:n_words] = False
     assert sibling.any()
     assert not moved[1][sibling].any()

@@ -11,7 +11,15 @@ import torch
 from tiny_hosts import tiny_host
 from torch import Tensor
 
-from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW, KnowledgeBatch, pack
+from kept.batches import (
+    MASK_ROW,
+    N_SPECIAL_ROWS,
+    PAD_ROW,
+    UNKNOWN_ROW,
+    KnowledgeBatch,
+    Visibility,
+    pack,
+)
 from kept.encoders.knowbert import SPECIAL_PARTS, KnowBERT
 from kept.errors import BatchError, ConfigError
 from kept.layers.spans import FAR
@@ -65,7 +73,7 @@ def words(n_node: int, n_batch: int = 1) -> dict[str, Tensor]:
         "node_mask": torch.ones_like(ids, dtype=torch.bool),
         "positions": torch.arange(n_node).repeat(n_batch, 1),
         "segment_ids": torch.zeros_like(ids),
-        "visible_mask": torch.ones(n_batch, n_node, n_node, dtype=torch.bool),
+        "visibility": Visibility.everyone(n_batch, n_node),
     }
 
 

@@ -9,6 +9,7 @@ from tiny_hosts import FAMILIES, tiny_host
 from torch import Tensor
 
 from kept import hosts
+from kept.batches import Visibility
 from kept.layers.packing import DenseRows, dense_rows
 
 
@@ -33,7 +34,7 @@ def test_states_and_gradients_are_those_with_padding(family: str, scattered: boo
         host = tiny_host(family)
         torch.manual_seed(1)
         hidden = torch.randn(*real.shape, 16).requires_grad_()
-        states = hosts.run(host, hidden, visible, node_mask)
+        states = hosts.run(host, hidden, Visibility(visible), node_mask)
         torch.stack([s[real].square().sum() for s in states[1:]]).sum().backward()
         weights = [p.grad for p in host.encoder.parameters()]
         found.append(([s[real] for s in states], [hidden.grad[real], *weights]))
@@ -59,7 +60,7 @@ def test_every_real_node_comes_back_once() -> None:
         assert rows.unpack(packed)[real].equal(values[real])
         assert not rows.unpack(packed)[~real].any()
         ids = torch.arange(real.numel()).view_as(real)
-        sources, seen = rows.pack(ids), rows.pack_mask(visible, real)
+        sources, seen = rows.pack(ids), rows.pack_visibility(Visibility(visible), real).mask
         assert seen.diagonal(dim1=1, dim2=2).all()
         pairs = {(int(sources[r, i]), int(sources[r, j])) for r, i, j in seen.nonzero().tolist()}
         wanted = {

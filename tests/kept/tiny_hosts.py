@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
-from kept.batches import IGNORE, MASK_ROW, PAD_ROW, KnowledgeBatch
+from kept.batches import IGNORE, MASK_ROW, PAD_ROW, KnowledgeBatch, Visibility
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
 from kept.graphs.graph import NodeKind
@@ -113,7 +113,7 @@ def small_batch(n_pads: int = 0) -> KnowledgeBatch:
         node_mask=torch.ones_like(ids, dtype=torch.bool),
         positions=positions,
         segment_ids=torch.zeros_like(ids),
-        visible_mask=visible.repeat(2, 1, 1),
+        visibility=Visibility(visible.repeat(2, 1, 1)),
         node_labels=labels,
         sampled_entities=torch.tensor([9, 5, 11, 3]),
     )
@@ -126,7 +126,7 @@ def padded(batch: KnowledgeBatch, n_pads: int) -> KnowledgeBatch:
     def pad(value: Tensor, fill: int) -> Tensor:
         return torch.nn.functional.pad(value, (0, n_pads), value=fill)
 
-    visible = torch.nn.functional.pad(batch.visible_mask, (0, n_pads, 0, n_pads))
+    visible = torch.nn.functional.pad(batch.visibility.mask, (0, n_pads, 0, n_pads))
     return dataclasses.replace(
         batch,
         node_ids=pad(batch.node_ids, PAD_ROW),
@@ -134,7 +134,7 @@ def padded(batch: KnowledgeBatch, n_pads: int) -> KnowledgeBatch:
         node_mask=pad(batch.node_mask, False),
         positions=pad(batch.positions, 0),
         segment_ids=pad(batch.segment_ids, 0),
-        visible_mask=visible | torch.eye(visible.shape[1], dtype=torch.bool),
+        visibility=Visibility(visible | torch.eye(visible.shape[1], dtype=torch.bool)),
         node_labels=None if batch.node_labels is None else pad(batch.node_labels, IGNORE),
     )
 

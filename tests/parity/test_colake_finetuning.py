@@ -170,7 +170,7 @@ def test_inputs(folder: Path, task: str, compared: Any) -> None:
     )
     compared.equal("targets", batch.labels.tolist(), inputs["target"].tolist())
     visible = inputs["attention_mask"].bool()
-    compared.equal("mask", batch.visible_mask[real].tolist(), visible[real].tolist())
+    compared.equal("mask", batch.visibility.mask[real].tolist(), visible[real].tolist())
     n_words = int((batch.node_kinds[0] == NodeKind.WORD).sum())
     compared.equal("width", n_words, int(inputs["n_word_nodes"][0]))
 

@@ -263,7 +263,7 @@ def collate(golden: dict[str, Any], graph: KnowledgeGraph, compared: Any) -> Kno
         compared.equal("collated.input_ids", ids[0].tolist(), theirs["input_ids"])
         compared.equal("collated.position_ids", batch.positions[0].tolist(), theirs["position_ids"])
         compared.equal("collated.types", batch.node_kinds[0].tolist(), theirs["token_type_ids"])
-        mask = batch.visible_mask[0].int().tolist()
+        mask = batch.visibility.mask[0].int().tolist()
         compared.equal("collated.attention_mask", mask, theirs["attention_mask"])
         for kind, name in zip(NodeKind, ("masked", "ent_masked", "rel_masked"), strict=True):
             compared.equal(f"collated.{name}", labels_of(batch, kind), theirs[f"{name}_lm_labels"])

@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from kept import hosts
-from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch, Visibility
+from kept.batches.visibility import derived
 from kept.convert import colake as keys
 from kept.convert.tables import to_original, to_ours
 from kept.graphs.graph import NodeKind
@@ -76,7 +77,7 @@ def batch_of(inputs: dict[str, Tensor]) -> KnowledgeBatch:
         node_mask=real,
         positions=inputs["position_ids"],
         segment_ids=torch.zeros_like(kinds),
-        visible_mask=(visible & real[:, :, None]) | eye,
+        visibility=Visibility((visible & real[:, :, None]) | eye),
         node_labels=labels,
         sampled_entities=sampled,
         labels=inputs.get("target"),
@@ -94,9 +95,7 @@ def test_states_logits_and_losses(
     batch = batch_of(inputs)
     with torch.no_grad():
         output = model(batch)
-        whole = hosts.run(
-            model.encoder.host, expected["embedding_output"], inputs["attention_mask"].bool()
-        )
+        whole = hosts.run(model.encoder.host, expected["embedding_output"], visibility_of(inputs))
     real = batch.node_mask
     names = ["embedding_output", *(f"hidden_states.{i}" for i in range(1, len(whole)))]
     assert sum(name.startswith("hidden_states.") for name in expected) == len(whole) - 1
@@ -112,6 +111,11 @@ def test_states_logits_and_losses(
         compared.close(theirs, losses[name], expected[f"{theirs}_loss"], atol=ATOL)
     compared.close("rel_masked_lm", losses["relation"], expected["rel_masked_lm_loss"], atol=ATOL)
     compared.close("loss", sum(losses.values()), expected["loss"], atol=2 * ATOL)
+
+
+def visibility_of(inputs: dict[str, Tensor]) -> Visibility:
+    """The original's mask, whose padded nodes do not see themselves."""
+    return derived(Visibility, {"mask": inputs["attention_mask"].bool()})
 
 
 def logits_of(
@@ -138,7 +142,7 @@ def logits_of(
 
 def test_extended_mask(folder: Path, model: KnowledgeForPreTraining, compared: Any) -> None:
     """Our mask keeps what the original adds 0 to; it adds -10000 to the rest."""
-    visible = load(folder, "inputs")["attention_mask"].bool()
+    visible = visibility_of(load(folder, "inputs"))
     expected = load(folder, "outputs")["extended_attention_mask"]
     assert set(expected.unique().tolist()) == {0.0, -10000.0}
     kept = hosts.attention_mask(model.encoder.host, visible)

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from kept import hosts
-from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibility
 from kept.convert import ernie as keys
 from kept.convert.tables import to_original, to_ours
 from kept.encoders.loading import load_strictly
@@ -73,7 +73,7 @@ def batch_of(inputs: dict[str, Tensor]) -> KnowledgeBatch:
         node_mask=real,
         positions=torch.arange(n_node).repeat(n_batch, 1),
         segment_ids=inputs["token_type_ids"],
-        visible_mask=real[:, None, :] | eye,
+        visibility=Visibility(real[:, None, :] | eye),
         entity_ids=rows(inputs["ent_ids"] if "ent_ids" in inputs else inputs["ent_ids_corrupted"]),
     )
     if "masked_lm_labels" not in inputs:
@@ -108,14 +108,12 @@ def test_states_logits_and_losses(
 ) -> None:
     inputs, expected = load(folder, "inputs"), load(folder, "outputs")
     batch, encoder = batch_of(inputs), model.encoder
-    n_node = batch.node_ids.shape[1]
-    original_mask = batch.node_mask[:, None, :].expand(-1, n_node, -1)
     with torch.no_grad():
         output = model(batch)
         words, entities = encoder.run(
             expected["embedding_output"],
             inputs["input_ent"],
-            original_mask,
+            Visibility.of_real(batch.node_mask),
             inputs["ent_mask"].bool(),
         )
     real = batch.node_mask

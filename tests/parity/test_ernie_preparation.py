@@ -23,7 +23,7 @@ from reference.original_ernie_instances import (
     original_instances,
 )
 
-from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibility
 from kept.evaluation.classification import masked_accuracy, micro_scores, typing_scores
 from kept.objectives.entity_denoising import EntityDenoisingOptions, corrupt_entities
 
@@ -44,7 +44,7 @@ def batch_of(ids: torch.Tensor) -> KnowledgeBatch:
         node_mask=torch.ones_like(ids, dtype=torch.bool),
         positions=torch.arange(n_node).repeat(n_batch, 1),
         segment_ids=zeros,
-        visible_mask=torch.ones(n_batch, n_node, n_node, dtype=torch.bool),
+        visibility=Visibility.everyone(n_batch, n_node),
         entity_ids=(ids + N_SPECIAL_ROWS).where(ids >= 0, PAD_ROW),
     )
 

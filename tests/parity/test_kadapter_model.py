@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from kept import hosts
-from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.convert import kadapter as keys
 from kept.convert.tables import Rules, to_original, to_ours
 from kept.encoders.kadapter import KAdapter, KAdapterConfig
@@ -170,7 +170,7 @@ def batch_of(folder: Path, name: str) -> KnowledgeBatch:
         node_mask=mask,
         positions=torch.zeros_like(ids),
         segment_ids=torch.zeros_like(ids),
-        visible_mask=(mask[:, None] & mask[:, :, None]) | torch.eye(ids.shape[1]).bool(),
+        visibility=Visibility.among(mask),
         target_spans=spans,
         labels=None if by_node else labels,
         node_labels=labels.where(mask, IGNORE) if by_node else None,
@@ -187,7 +187,9 @@ def test_pretraining_states_and_losses(
     with torch.no_grad():
         output = model(batch)
         states = output.hidden_states[:-1]
-        steps = encoder.adapters[NAMES[name]].blockwise(states, torch.ones_like(batch.visible_mask))
+        steps = encoder.adapters[NAMES[name]].blockwise(
+            states, Visibility.everyone(*batch.node_ids.shape)
+        )
         features = objective.features(output)
     found = {f"host.hidden_states.{i}": value for i, value in enumerate(states)}
     found["host.last_hidden_state"] = states[-1]

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 from torch.nn import functional as F
 
-from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.convert import kbert as keys
 from kept.convert.tables import to_original
 from kept.encoders.base import KnowledgeModel
@@ -121,7 +121,7 @@ def test_inputs(folder: Path, compared: Any) -> None:
             "token_ids": batch.node_ids,
             "mask": batch.segment_ids + batch.node_mask.long(),
             "soft_position": batch.positions,
-            "visible_matrix": (batch.visible_mask & ~(eye & ~batch.node_mask[:, None])).long(),
+            "visible_matrix": (batch.visibility.mask & ~(eye & ~batch.node_mask[:, None])).long(),
         }
         if part == "ner":
             ours["labels"] = batch.node_labels.where(batch.node_labels != IGNORE, 0)
@@ -159,7 +159,7 @@ def without_matrix(batch: KnowledgeBatch, *, running: bool) -> KnowledgeBatch:
     n_nodes = batch.node_ids.shape[1]
     seen = batch.node_mask[:, None] | torch.eye(n_nodes, dtype=torch.bool)
     positions = torch.arange(n_nodes).expand_as(batch.positions) if running else batch.positions
-    return dataclasses.replace(batch, visible_mask=seen, positions=positions)
+    return batch.replace(visibility=Visibility(seen), positions=positions)
 
 
 @torch.no_grad()

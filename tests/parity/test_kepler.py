@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from kept import hosts
-from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch, TripleBatch
+from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch, TripleBatch, Visibility
 from kept.convert import kepler as keys
 from kept.convert import tables
 from kept.objectives.described_triples import (
@@ -179,7 +179,7 @@ def test_states_and_logits(folder: Path, model: KnowledgeForPreTraining, compare
     encoder, objective = model.encoder, model.objectives["mlm"]
     with torch.no_grad():
         output = model(batch)
-        everywhere = batch.node_mask[:, None, :].expand(-1, batch.node_mask.shape[1], -1)
+        everywhere = Visibility.of_real(batch.node_mask)
         whole = hosts.run(encoder.host, output.hidden_states[0], everywhere)
         logits = objective.logits(whole[-1], hosts.word_table(encoder.host).weight)
     real = batch.node_mask

@@ -25,7 +25,7 @@ from reference.original_knowbert_candidates import (
 )
 from tokenizers import models, normalizers, pre_tokenizers
 
-from kept.batches import IGNORE, MASK_ROW, KnowledgeBatch
+from kept.batches import IGNORE, MASK_ROW, KnowledgeBatch, Visibility
 from kept.convert.knowbert import rows_of
 from kept.objectives.entity_linking import mask_span
 
@@ -236,7 +236,7 @@ class Pairs:
             node_mask=torch.ones(1, n_node, dtype=torch.bool),
             positions=torch.arange(n_node)[None],
             segment_ids=torch.tensor([encoded.segment_ids]),
-            visible_mask=torch.ones(1, n_node, n_node, dtype=torch.bool),
+            visibility=Visibility.everyone(1, n_node),
             mention_spans=torch.tensor([spans]),
             mention_graphs=torch.tensor([graphs]),
             candidate_ids=torch.tensor([[row + [1] * (width - len(row)) for row in ids]]),

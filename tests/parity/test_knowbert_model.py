@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from kept import hosts
-from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.convert import knowbert as keys
 from kept.convert.tables import to_ours
 from kept.encoders.knowbert import KnowBERTConfig
@@ -109,7 +109,7 @@ class Case:
             node_mask=real,
             positions=torch.arange(n_node).repeat(len(real), 1),
             segment_ids=inputs["segment_ids"],
-            visible_mask=visible,
+            visibility=Visibility(visible),
             mention_spans=spans,
             mention_graphs=graphs if len(parts) > 1 else None,
             mention_labels=labels,
@@ -203,10 +203,11 @@ def steps_of(case: Case, number: int, states: Tensor) -> dict[str, Tensor]:
     spec, encoder = case.specs[number], case.model.encoder
     linker = encoder.linkers[spec.name]
     recontextualisation = encoder.recontextualisations[spec.name]
-    whole = torch.ones_like(case.batch.visible_mask)
+    whole = torch.ones_like(case.batch.visibility.mask)
     mask = torch.ones_like(case.batch.node_mask)
     own = mentions_of(
-        KnowledgeBatch(**{**vars(case.batch), "visible_mask": whole, "node_mask": mask}), number
+        KnowledgeBatch(**{**vars(case.batch), "visibility": Visibility(whole), "node_mask": mask}),
+        number,
     )
     watched: dict[str, tuple[nn.Module, bool]] = {
         "candidate_entity_embeddings_normed": (linker.entity_norm, False),

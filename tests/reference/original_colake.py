@@ -171,5 +171,5 @@ def original_attention_mask(batch: KnowledgeBatch) -> Tensor:
     Padded queries see every real node of their sample, and nobody sees a padded node.
     """
     real = batch.node_mask[:, None, :]
-    seen: Tensor = real & (batch.visible_mask | ~batch.node_mask[:, :, None])
+    seen: Tensor = real & (batch.visibility.mask | ~batch.node_mask[:, :, None])
     return seen.to(torch.int32)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kept.batches import N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW, KnowledgeBatch
+from kept.batches import N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW, KnowledgeBatch, Visibility
 from kept.errors import BatchError
 from kept.graphs.graph import NodeKind
 
@@ -91,7 +91,7 @@ def collate(
         node_mask=mask,
         positions=positions,
         segment_ids=torch.zeros_like(ids),
-        visible_mask=visible | torch.eye(n_nodes, dtype=torch.bool),
+        visibility=Visibility(visible | torch.eye(n_nodes, dtype=torch.bool)),
         labels=_targets(samples, labels, multi_label),
     )
 

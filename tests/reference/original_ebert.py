@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kept import hosts
+from kept.batches import Visibility
 from kept.encoders.ebert import EBERT
 from kept.objectives.masked_words import MaskedWords
 
@@ -65,8 +66,7 @@ def linking_states(encoder: EBERT, inputs: Tensor, mask: Tensor) -> tuple[Tensor
     """States before the first layer and after each."""
     positions = torch.arange(inputs.shape[1]).expand(mask.shape)
     hidden = hosts.embed(encoder.host, inputs, positions, torch.zeros_like(positions))
-    visible = mask[:, None, :].expand(-1, mask.shape[1], -1)
-    return hosts.run(encoder.host, hidden, visible)
+    return hosts.run(encoder.host, hidden, Visibility.of_real(mask))
 
 
 def linking_scores(

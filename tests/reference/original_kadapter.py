@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from kept.batches import KnowledgeBatch
+from kept.batches import KnowledgeBatch, Visibility
 from kept.errors import BatchError
 
 SUBJECT, OBJECT = "@", "#"
@@ -111,7 +111,7 @@ def _sample(
         node_mask=torch.ones(1, n, dtype=torch.bool),
         positions=torch.arange(n)[None],
         segment_ids=torch.zeros(1, n, dtype=torch.int64),
-        visible_mask=torch.ones(1, n, n, dtype=torch.bool),
+        visibility=Visibility.everyone(1, n),
         labels=labels,
     ).pad_to(max_words, word_pad_id=tokenizer.pad_token_id)
     # a target is one piece long: its marker, or what stands where the marker was cut off

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.errors import BatchError
 from kept.graphs.graph import NodeKind
 from kept.graphs.views.kbert import visible
@@ -189,6 +189,6 @@ def tree_batch(
         node_mask=node_mask,
         positions=torch.from_numpy(np.stack([tree.positions for tree in trees])),
         segment_ids=torch.tensor([list(row) for row in segments]) - node_mask.long(),
-        visible_mask=seen | torch.eye(seen.shape[1], dtype=torch.bool),
+        visibility=Visibility(seen | torch.eye(seen.shape[1], dtype=torch.bool)),
         node_labels=labels,
     )

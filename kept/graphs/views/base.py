@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.errors import BatchError
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kg_loaders import KnowledgeGraph
@@ -52,7 +52,7 @@ class View(ABC):
         of which it does not hold says so here.
         """
         found = np.full(graph.n_nodes, -1, np.int64)
-        trunk = np.flatnonzero(batch.visible_mask[0, 0].numpy())
+        trunk = np.flatnonzero(batch.visibility.mask[0, 0].numpy())
         words = np.flatnonzero(graph.kinds == NodeKind.WORD)[: len(trunk)]
         found[words] = trunk[: len(words)]
         return found
@@ -119,7 +119,7 @@ def words_of(graph: WordKnowledgeGraph) -> KnowledgeBatch:
         node_mask=torch.ones(1, n_words, dtype=torch.bool),
         positions=row(positions),
         segment_ids=row(graph.segments[words]),
-        visible_mask=torch.ones(1, n_words, n_words, dtype=torch.bool),
+        visibility=Visibility.everyone(1, n_words),
     )
 
 

@@ -5,14 +5,13 @@ Axis legend: node, text.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Layout
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Layout, Visibility
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views.base import WeighingView, row, weights_of
 
@@ -33,7 +32,7 @@ class CoLAKEView(WeighingView):
         alone = is_anchor(graph)
         alone[beside] = False
         weights[alone] = 1.0
-        return dataclasses.replace(batch, node_weights=torch.from_numpy(weights)[None])
+        return batch.replace(node_weights=torch.from_numpy(weights)[None])
 
     def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
         """Every node of the graph is the node of the batch with its number."""
@@ -80,7 +79,7 @@ def colake_view(graph: WordKnowledgeGraph) -> KnowledgeBatch:
         node_mask=torch.ones(1, graph.n_nodes, dtype=torch.bool),
         positions=row(graph.positions),
         segment_ids=row(graph.segments),
-        visible_mask=torch.from_numpy(adjacency(graph))[None],
+        visibility=Visibility(torch.from_numpy(adjacency(graph))[None]),
         mention_spans=row(np.stack([anchors, anchors + 1], axis=1)),
     )
 

@@ -5,7 +5,6 @@ Axis legend: node, word, anchor, entity.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from pathlib import Path
 from typing import Self
@@ -96,7 +95,7 @@ class EBERTView(View):
         batch, _, _ = insert(words_of(graph), self._insertions(graph)[1])
         if self.weigh_links:
             return batch
-        return dataclasses.replace(batch, node_weights=None)
+        return batch.replace(node_weights=None)
 
     def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
         """Words moved by what stands before them; a word that was replaced is its entity's node."""

@@ -5,7 +5,6 @@ Axis legend: node.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Self
 
 import numpy as np
@@ -52,12 +51,12 @@ class ERNIEView(View):
         kept = anchors[confidence > self.min_confidence] if len(anchors) else anchors
         entity_ids = np.full(batch.node_ids.shape[1], PAD_ROW, np.int64)
         entity_ids[graph.positions[kept]] = graph.ids[kept] + N_SPECIAL_ROWS
-        batch = dataclasses.replace(batch, entity_ids=row(entity_ids))
+        batch = batch.replace(entity_ids=row(entity_ids))
         if not self.weigh_links:
             return batch
         weights = torch.ones(1, len(entity_ids))
         weights[0, graph.positions[kept]] = torch.from_numpy(weights_of(graph)[kept])
-        return dataclasses.replace(batch, node_weights=weights)
+        return batch.replace(node_weights=weights)
 
     @property
     def fingerprint(self) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kept.batches import KnowledgeBatch
+from kept.batches import KnowledgeBatch, Visibility
 from kept.graphs.views.base import row
 
 
@@ -67,7 +67,7 @@ def insert(
         node_mask=torch.ones(1, n_nodes, dtype=torch.bool),
         positions=torch.arange(n_nodes)[None],
         segment_ids=row(columns[2]),
-        visible_mask=torch.ones(1, n_nodes, n_nodes, dtype=torch.bool),
+        visibility=Visibility.everyone(1, n_nodes),
         node_weights=torch.from_numpy(columns[3].astype(np.float32))[None],
     )
     return batch, places, np.array(starts, np.int64)

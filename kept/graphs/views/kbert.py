@@ -16,7 +16,6 @@ Axis legend: node, word (pieces of the trunk), anchor, branch, text.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.errors import BatchError, ConfigError, HostError
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.naming import is_named
@@ -170,16 +169,16 @@ class KBERTView(View):
         kept = self._fit(branches, words.node_ids.shape[1])
         batch = _flatten(words, spans, kept)
         if not self.soft_positions:
-            batch = dataclasses.replace(batch, positions=row(_as_written(spans, kept, words)))
+            batch = batch.replace(positions=row(_as_written(spans, kept, words)))
         if not self.visible_matrix:
-            everyone = torch.ones_like(batch.visible_mask)
-            batch = dataclasses.replace(batch, visible_mask=everyone)
+            everyone = Visibility.everyone(1, batch.node_ids.shape[1])
+            batch = batch.replace(visibility=everyone)
         if not self.weigh_links:
             return batch
         sure = weights_of(graph)[(graph.kinds == NodeKind.ENTITY) & (graph.spans[:, 0] >= 0)]
         brought = [float(sure[b.anchor]) for b in kept for _ in b.pieces]
         weights = torch.tensor([[1.0] * words.node_ids.shape[1] + brought])
-        return dataclasses.replace(batch, node_weights=weights)
+        return batch.replace(node_weights=weights)
 
     def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether a branch names something in words; an identifier such as Q142 says nothing."""
@@ -291,14 +290,14 @@ def _flatten(
     trunk_segments = words.segment_ids[0].numpy()
     trunk_positions = words.positions[0].numpy()
     n_nodes = n_words + len(owners)
-    return dataclasses.replace(
-        words,
+    seen = visible(branch, np.concatenate([mention, owners]))
+    return words.replace(
         node_ids=_joined(words.node_ids, [p for b in branches for p in b.pieces]),
         node_kinds=_joined(words.node_kinds, [int(k) for b in branches for k in b.kinds]),
         node_mask=torch.ones(1, n_nodes, dtype=torch.bool),
         positions=row(np.concatenate([trunk_positions, trunk_positions[ends - 1] + 1 + within])),
         segment_ids=row(np.concatenate([trunk_segments, trunk_segments[starts]])),
-        visible_mask=torch.from_numpy(visible(branch, np.concatenate([mention, owners])))[None],
+        visibility=Visibility(torch.from_numpy(seen)[None]),
         mention_spans=row(spans),
     )
 
@@ -345,4 +344,4 @@ def label_words(
         raise BatchError(f"{len(labels)} labels for {n_words} word pieces of {len(batch)} samples")
     found = torch.full_like(kinds, injected)
     found[kinds == NodeKind.WORD] = torch.from_numpy(labels)
-    return dataclasses.replace(batch, node_labels=found[None])
+    return batch.replace(node_labels=found[None])

@@ -5,8 +5,6 @@ Axis legend: mention.
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import torch
 
@@ -30,7 +28,7 @@ class LinkedWordsView(WeighingView):
         if not self.weigh_links:
             return batch
         weights = weights_of(graph)[is_anchor(graph)]
-        return dataclasses.replace(batch, mention_weights=torch.from_numpy(weights)[None])
+        return batch.replace(mention_weights=torch.from_numpy(weights)[None])
 
 
 def linked_words(graph: WordKnowledgeGraph) -> KnowledgeBatch:
@@ -46,8 +44,7 @@ def linked_words(graph: WordKnowledgeGraph) -> KnowledgeBatch:
     np.minimum.at(first, edges[:, 1], edges[:, 0])
     np.maximum.at(last, edges[:, 1], edges[:, 0])
     spans = np.stack([first[anchors], last[anchors] + 1], axis=1)
-    return dataclasses.replace(
-        words,
+    return words.replace(
         mention_spans=row(spans),
         mention_labels=row(graph.ids[anchors] + N_SPECIAL_ROWS),
     )

@@ -120,7 +120,7 @@ class KeptMaskedLM(ClozeModel):
 
     @torch.inference_mode()
     def states(self, samples: Sequence[Sample]) -> Float[Tensor, "sample mask embedding"]:
-        bodies = [dataclasses.replace(sample.body, node_ids=sample.ids[None]) for sample in samples]
+        bodies = [sample.body.replace(node_ids=sample.ids[None]) for sample in samples]
         batch = KnowledgeBatch.stack(bodies, word_pad_id=int(self.tokenizer.pad_token_id))
         output = self._encoder(batch.to(self._encoder.device))
         rows = torch.arange(len(samples))[:, None]

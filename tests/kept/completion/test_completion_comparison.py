@@ -92,7 +92,7 @@ def test_asked_relation_is_last_masked_and_labelled(data: CompletionData) -> Non
         assert int(batch.node_ids[0, -1]) == MASK_ROW
         wanted = data.graph.relations.id(example.relation) + N_SPECIAL_ROWS
         assert int(batch.node_labels[0, -1]) == wanted
-        seen = batch.visible_mask[0, -1].nonzero()[:, 0].tolist()
+        seen = batch.visibility.mask[0, -1].nonzero()[:, 0].tolist()
         assert len(seen) == 3  # head, tail, itself
 
 

@@ -80,7 +80,7 @@ def test_it_is_what_a_loop_writes(
         assert batch.node_weights is not None
         assert batch.node_weights[0].tolist() == pytest.approx(weights)
         assert batch.positions[0].tolist() == list(range(len(ids)))
-        assert batch.visible_mask.all()
+        assert batch.visibility.mask.all()
         n_links = int((graph.kinds == NodeKind.ENTITY).sum())
         n_words = graph.n_nodes - n_links
         bound = view.n_nodes(*(np.array([n]) for n in (n_words, n_links, 0)))

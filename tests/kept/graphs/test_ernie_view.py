@@ -26,7 +26,7 @@ def batch_of(text: LinkedText, graph: KnowledgeGraph, tokenizer: Any, **options:
     built = build(text, tokenizer, graph, generator=generator(0, "t"), config=PLAIN)
     batch = ERNIEView.of(graph, tokenizer, **options)(built)
     assert batch.node_ids[0].tolist() == tokenizer(text.text)["input_ids"]
-    assert batch.visible_mask.all()
+    assert batch.visibility.mask.all()
     assert batch.entity_ids is not None
     found: list[int] = batch.entity_ids[0].tolist()
     return found

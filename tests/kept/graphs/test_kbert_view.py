@@ -46,7 +46,7 @@ def branches_of(batch: KnowledgeBatch) -> list[list[int]]:
     injected = (batch.node_kinds[0] != NodeKind.WORD).nonzero()[:, 0].tolist()
     found: list[list[int]] = []
     for node in injected:
-        if found and bool(batch.visible_mask[0, node, found[-1][0]]):
+        if found and bool(batch.visibility.mask[0, node, found[-1][0]]):
             found[-1].append(node)
         else:
             found.append([node])
@@ -87,10 +87,10 @@ def test_one_text_by_hand(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     for branch, (first, last) in zip(branches, [(1, 6), (1, 6), (8, 11)], strict=True):
         assert batch.positions[0, branch].tolist() == [last + 1 + i for i in range(len(branch))]
         for node in branch:
-            seen = batch.visible_mask[0, node].nonzero()[:, 0].tolist()
+            seen = batch.visibility.mask[0, node].nonzero()[:, 0].tolist()
             assert seen == [*range(first, last + 1), *branch]
     assert batch.mention_spans.tolist() == [[[1, 7], [8, 12]]]
-    assert batch.visible_mask[0, 0].sum() == 13  # [CLS] sees no branch
+    assert batch.visibility.mask[0, 0].sum() == 13  # [CLS] sees no branch
 
 
 @pytest.mark.parametrize("predicate", [True, False])
@@ -119,7 +119,7 @@ def test_trees_against_loops(
             expected = [(list(p), "", far) for p, said in once.items() for far in said]
         branches = branches_of(batch)
         n_words = int((graph.kinds == NodeKind.WORD).sum())
-        naive = torch.zeros_like(batch.visible_mask[0])
+        naive = torch.zeros_like(batch.visibility.mask[0])
         naive[:n_words, :n_words] = True
         for branch, (pieces, relation, far) in zip(branches, expected, strict=True):
             said = f"{relation} {far}".lower().replace(" ", "")
@@ -133,7 +133,7 @@ def test_trees_against_loops(
             kinds = batch.node_kinds[0, branch].tolist()
             assert kinds == sorted(kinds, reverse=True)
             assert set(kinds) == set(names if predicate else names[1:])
-        assert torch.equal(batch.visible_mask[0], naive)
+        assert torch.equal(batch.visibility.mask[0], naive)
         n_branches += len(branches)
     assert (n_branches > 10) == (max_branches > 0)
 
@@ -159,7 +159,7 @@ def test_the_ablations_read_facts_as_plain_words(
         small_graph, tokenizer, max_pieces=99, soft_positions=False, visible_matrix=False
     )
     batch = in_line(graph)
-    assert bool(batch.visible_mask.all())
+    assert bool(batch.visibility.mask.all())
     assert spelled(batch, tokenizer, batch.positions[0].argsort()) == (
         "[CLS]berlincapitalofgermanycountrygermanynearbonncountrygermany[SEP]"
     )
@@ -172,7 +172,7 @@ def test_the_ablations_read_facts_as_plain_words(
         only = KBERTView.of(small_graph, tokenizer, visible_matrix=False)(other)
         assert torch.equal(only.positions, soft.positions)
         only = KBERTView.of(small_graph, tokenizer, soft_positions=False)(other)
-        assert torch.equal(only.visible_mask, soft.visible_mask)
+        assert torch.equal(only.visibility.mask, soft.visibility.mask)
 
 
 def test_every_mention_has_its_own_copy(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
@@ -195,7 +195,7 @@ def test_long_branches_are_cut_and_large_texts_lose_branches_not_words(
     few = KBERTView.of(
         small_graph, tokenizer, max_branches=3, max_pieces=4, max_nodes=n_words + 19
     )(graph)
-    owners = [int(few.visible_mask[0, b[0]].nonzero()[0]) for b in branches_of(few)]
+    owners = [int(few.visibility.mask[0, b[0]].nonzero()[0]) for b in branches_of(few)]
     starts = few.mention_spans[0, :, 0].tolist()
     assert [owners.count(start) for start in starts] == [2, 1, 1]  # best of each, then second
     none = KBERTView.of(small_graph, tokenizer, max_nodes=1)(graph)

@@ -84,7 +84,7 @@ def test_mentions_candidates_and_labels(small_graph: KnowledgeGraph, tokenizer: 
     assert priors[2].tolist() == [0.5, 0.5]
     assert batch.mention_labels[0].tolist() == [paris, UNKNOWN_ROW, UNKNOWN_ROW, seine]
     assert batch.mention_graphs is None
-    assert batch.visible_mask.all()
+    assert batch.visibility.mask.all()
 
 
 def test_the_best_candidates_are_kept(small_graph: KnowledgeGraph, tokenizer: Any) -> None:

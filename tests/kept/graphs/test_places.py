@@ -10,7 +10,7 @@ import pytest
 
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText, Mention
-from kept.batches import KnowledgeBatch
+from kept.batches import KnowledgeBatch, Visibility
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.places import nodes_of, target_spans, text_nodes
@@ -82,12 +82,12 @@ class Branching(View):
         visible = np.eye(old + 2, dtype=bool)
         visible[np.ix_(place, place)] = True
         visible[2:5, 2:5] = True
-        tensor = widened.visible_mask.new_tensor(visible)[None]
+        tensor = widened.visibility.mask.new_tensor(visible)[None]
         mask = widened.node_mask | True
-        whole = dataclasses.replace(widened, visible_mask=tensor, node_mask=mask)
+        whole = widened.replace(visibility=Visibility(tensor), node_mask=mask)
         values = {f.name: getattr(whole, f.name) for f in dataclasses.fields(whole)}
-        cut = {k: v[:, :8] for k, v in values.items() if v is not None and k != "visible_mask"}
-        return KnowledgeBatch(**cut, visible_mask=tensor[:, :8, :8])
+        cut = {k: v[:, :8] for k, v in values.items() if v is not None and k != "visibility"}
+        return KnowledgeBatch(**cut, visibility=Visibility(tensor[:, :8, :8]))
 
 
 def test_a_trunk_with_a_branch_that_is_cut(small_graph: KnowledgeGraph, tokenizer: Any) -> None:

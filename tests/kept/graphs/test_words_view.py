@@ -30,7 +30,7 @@ def test_it_is_the_tokenizers_output(
         assert batch.node_ids[0].tolist() == ids
         assert batch.positions[0].tolist() == list(range(len(ids)))
         assert not batch.node_kinds.any()
-        assert batch.visible_mask.all()
+        assert batch.visibility.mask.all()
         assert batch.node_mask.all()
         assert batch.segment_ids.dtype == torch.int64
         assert batch.entity_ids is None

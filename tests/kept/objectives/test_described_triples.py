@@ -53,8 +53,8 @@ def test_text_batch_is_a_padded_batch_of_words() -> None:
     assert batch.node_ids.tolist() == [[5, 6, 7], [8, 9, 9]]
     assert batch.positions.tolist() == [[0, 1, 2], [0, 0, 0]]
     assert batch.node_mask.tolist() == [[True] * 3, [True, False, False]]
-    assert batch.visible_mask[0].all()
-    assert torch.equal(batch.visible_mask[1], torch.eye(3, dtype=torch.bool))
+    assert batch.visibility.mask[0].all()
+    assert torch.equal(batch.visibility.mask[1], torch.eye(3, dtype=torch.bool))
     assert not batch.node_kinds.any()
 
 

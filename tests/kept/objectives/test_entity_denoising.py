@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny_hosts import small_batch, tiny_host
 
-from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibility
 from kept.encoders.colake import CoLAKE
 from kept.encoders.ernie import ERNIE
 from kept.errors import BatchError, ConfigError
@@ -35,7 +35,7 @@ def aligned_batch(n_batch: int, n_node: int, n_entities: int, share: float = 0.5
         node_mask=torch.ones_like(ids, dtype=torch.bool),
         positions=torch.arange(n_node).repeat(n_batch, 1),
         segment_ids=zeros,
-        visible_mask=torch.ones(n_batch, n_node, n_node, dtype=torch.bool),
+        visibility=Visibility.everyone(n_batch, n_node),
         entity_ids=ids,
     )
 

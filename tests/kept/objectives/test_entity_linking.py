@@ -11,7 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW, KnowledgeBatch
+from kept.batches import (
+    IGNORE,
+    MASK_ROW,
+    N_SPECIAL_ROWS,
+    PAD_ROW,
+    UNKNOWN_ROW,
+    KnowledgeBatch,
+    Visibility,
+)
 from kept.encoders.knowbert import KAR, KnowBERT
 from kept.errors import ConfigError
 from kept.layers.spans import FAR
@@ -40,7 +48,7 @@ def batch(n_graphs: int = 1, n_mention: int = 6, n_node: int = 14) -> KnowledgeB
         node_mask=torch.ones_like(words, dtype=torch.bool),
         positions=words,
         segment_ids=torch.zeros_like(words),
-        visible_mask=torch.ones(1, n_node, n_node, dtype=torch.bool),
+        visibility=Visibility.everyone(1, n_node),
         mention_spans=torch.stack([starts, starts + 2], dim=1)[None],
         mention_graphs=graphs if n_graphs > 1 else None,
         mention_labels=labels.where(labels != PAD_ROW, UNKNOWN_ROW),

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from entity_linking.mentions import LinkedText
 from kept import hosts
-from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.encoders.colake import CoLAKE
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build_many
@@ -98,7 +98,7 @@ def one_kind(ids: torch.Tensor, positions: torch.Tensor | None = None) -> Knowle
         node_mask=torch.ones_like(ids, dtype=torch.bool),
         positions=torch.arange(n)[None] if positions is None else positions,
         segment_ids=torch.zeros_like(ids),
-        visible_mask=torch.eye(n, dtype=torch.bool)[None],
+        visibility=Visibility(torch.eye(n, dtype=torch.bool)[None]),
     )
 
 

@@ -35,7 +35,7 @@ LABEL_FIELDS = (
 OWN_DATA = {"dependency_heads": "learns from trees"}
 """Objectives that linked texts cannot serve, and what they say; their own tests hold them to it."""
 MARKED = ("node_labels", "entity_labels")
-UNTOUCHED = ("node_kinds", "node_mask", "positions", "segment_ids", "visible_mask")
+UNTOUCHED = ("node_kinds", "node_mask", "positions", "segment_ids")
 
 
 @dataclass(frozen=True)
@@ -103,25 +103,6 @@ def case(
 
     special = torch.tensor(sorted(tokenizer.all_special_ids))
     return Case(name, model, data({name: {}}), data({}), special)
-
-
-def same(one: KnowledgeBatch, other: KnowledgeBatch) -> bool:
-    return all(
-        equal(getattr(one, field.name), getattr(other, field.name))
-        for field in dataclasses.fields(one)
-    )
-
-
-def equal(one: Any, other: Any) -> bool:
-    if dataclasses.is_dataclass(one):
-        return all(
-            equal(getattr(one, f.name), getattr(other, f.name)) for f in dataclasses.fields(one)
-        )
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
-    if isinstance(one, Tensor):
-        return isinstance(other, Tensor) and torch.equal(one, other)
-    return bool(one == other)
 
 
 def test_every_objective_is_whole() -> None:
@@ -202,25 +183,25 @@ def test_the_same_draws_give_the_same_marks(case: Case) -> None:
     for index in range(N_SAMPLES):
         plain = case.plain.sample(index, epoch=0, seed=0)
         one, again = (case.preparation.mark(plain, generator(0, "marks", index)) for _ in range(2))
-        assert same(one, again)
-        assert same(*(case.data.sample(index, epoch=0, seed=0) for _ in range(2)))
-    assert same(case.batch(), case.batch())
+        assert one.same_as(again)
+        first, second = (case.data.sample(index, epoch=0, seed=0) for _ in range(2))
+        assert first.same_as(second)
+    assert case.batch().same_as(case.batch())
 
 
 def test_a_preparation_travels_to_workers(case: Case) -> None:
     again = pickle.loads(pickle.dumps(case.preparation))
     assert again.fingerprint == case.preparation.fingerprint
     plain = case.plain.sample(0, epoch=0, seed=0)
-    assert same(
-        again.mark(plain, generator(0, "marks")),
-        case.preparation.mark(plain, generator(0, "marks")),
-    )
+    marked = case.preparation.mark(plain, generator(0, "marks"))
+    assert again.mark(plain, generator(0, "marks")).same_as(marked)
 
 
 def test_marks_touch_neither_special_tokens_nor_padding(case: Case) -> None:
     for index in range(N_SAMPLES):
         plain = case.plain.sample(index, epoch=0, seed=0)
         marked = case.preparation.mark(plain, generator(0, "marks", index))
+        assert torch.equal(marked.visibility.mask, plain.visibility.mask)
         for name in UNTOUCHED:
             assert torch.equal(getattr(marked, name), getattr(plain, name)), name
         words = plain.node_kinds == NodeKind.WORD

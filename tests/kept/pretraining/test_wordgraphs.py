@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tiny_pretraining import linked_texts, tokenizer
 
-from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches import IGNORE, N_SPECIAL_ROWS
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.graph import NodeKind
@@ -33,15 +33,6 @@ def make(graph: KnowledgeGraph, times: int = 1, probability: float = 0.3, **opti
     )
 
 
-def same(one: KnowledgeBatch, other: KnowledgeBatch) -> bool:
-    pairs = [
-        (getattr(one, f.name), getattr(other, f.name))
-        for f in dataclasses.fields(one)
-        if getattr(one, f.name) is not None
-    ]
-    return all(a.shape == b.shape and bool((a == b).all()) for a, b in pairs)
-
-
 def test_a_sample_is_the_text_s_own_graph_masked(small_graph: KnowledgeGraph) -> None:
     data = make(small_graph)
     for index, text in enumerate(linked_texts(small_graph, 1)):
@@ -50,7 +41,7 @@ def test_a_sample_is_the_text_s_own_graph_masked(small_graph: KnowledgeGraph) ->
         )
         sample = data.sample(index, epoch=2, seed=7)
         labels, ids = sample.node_labels, sample.node_ids
-        assert same(dataclasses.replace(sample, node_ids=whole.node_ids, node_labels=None), whole)
+        assert dataclasses.replace(sample, node_ids=whole.node_ids, node_labels=None).same_as(whole)
         asked = labels != IGNORE
         assert labels[asked].equal(whole.node_ids[asked])
         assert ids[~asked].equal(whole.node_ids[~asked])
@@ -59,9 +50,9 @@ def test_a_sample_is_the_text_s_own_graph_masked(small_graph: KnowledgeGraph) ->
 def test_masks_and_neighbours_change_with_the_epoch_alone(small_graph: KnowledgeGraph) -> None:
     data = make(small_graph, max_neighbours=1)
     epochs = [[data.sample(i, epoch=e, seed=1) for i in range(6)] for e in (0, 0, 1)]
-    assert all(same(a, b) for a, b in zip(epochs[0], epochs[1], strict=True))
+    assert all(a.same_as(b) for a, b in zip(epochs[0], epochs[1], strict=True))
     assert not all(
-        a.node_ids.shape == c.node_ids.shape and same(a, c)
+        a.node_ids.shape == c.node_ids.shape and a.same_as(c)
         for a, c in zip(epochs[0], epochs[2], strict=True)
     )
 
@@ -71,7 +62,7 @@ def test_a_pickled_copy_gives_the_same_batches(small_graph: KnowledgeGraph) -> N
     copy = pickle.loads(pickle.dumps(data))
     assert copy.fingerprint == data.fingerprint
     streams = [BatchStream(d, seed=3, batch_size=5) for d in (data, copy)]
-    assert all(same(streams[0][n], streams[1][n]) for n in range(8))
+    assert all(streams[0][n].same_as(streams[1][n]) for n in range(8))
 
 
 @pytest.mark.parametrize("options", [{}, {"max_neighbours": 2}, {"directions": "both"}])

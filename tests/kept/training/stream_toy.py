@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.randomness import generator
 from kept.training.stream import BatchStream, PretrainingData, read_batches
 
@@ -47,7 +47,7 @@ class ToyData:
             node_mask=torch.ones(1, n, dtype=torch.bool),
             positions=torch.arange(n)[None],
             segment_ids=zeros,
-            visible_mask=torch.ones(1, n, n, dtype=torch.bool),
+            visibility=Visibility.everyone(1, n),
             entity_ids=torch.from_numpy(words * 7 % N_ENTITIES)[None],
             node_labels=torch.from_numpy(np.where(masked, words, IGNORE))[None],
         )
@@ -68,7 +68,7 @@ class ToyData:
         return KnowledgeBatch(
             **{n: pad(n, 0) for n in ("node_ids", "node_kinds", "positions", "segment_ids")},
             node_mask=mask,
-            visible_mask=mask[:, None, :] & mask[:, :, None] | torch.eye(longest, dtype=torch.bool),
+            visibility=Visibility.among(mask),
             entity_ids=pad("entity_ids", 0),
             node_labels=pad("node_labels", IGNORE),
             sampled_entities=torch.from_numpy(draw),
@@ -81,6 +81,7 @@ def stream_hash(workers: int, data: PretrainingData | None = None, **how: int) -
     for batch in read_batches(stream, 3, 14, workers=workers, prefetch=2):
         for field in dataclasses.fields(batch):
             value = getattr(batch, field.name)
+            value = value.mask if isinstance(value, Visibility) else value
             if value is not None:
                 digest.update(f"{field.name}{tuple(value.shape)}".encode())
                 digest.update(value.numpy().tobytes())

@@ -43,7 +43,7 @@ class ToyModel(PreTrainedModel):
         assert batch.entity_ids is not None
         assert batch.node_labels is not None
         states = self.words(batch.node_ids) + self.entities(batch.entity_ids)
-        seen = batch.visible_mask.float()
+        seen = batch.visibility.mask.float()
         states = seen @ states / seen.sum(-1, keepdim=True)
         states = self.norm(self.dropout(torch.relu(self.mix(states))) + states)
         logits = self.head(states)

@@ -67,7 +67,8 @@ def outputs_of(model: KnowledgeForPreTraining, folder: Path) -> dict[str, Tensor
     for prefix in ("", "no_relation_batch."):
         given = tensors.part(inputs, prefix)
         batch = parity.batch_of(given)
-        output, visible = model(batch), given["attention_mask"].bool()
+        output = model(batch)
+        visible = parity.visibility_of(given)
         states = hosts.run(model.encoder.host, output.hidden_states[0], visible)
         own = {f"hidden_states.{i}": value for i, value in enumerate(states) if i}
         own["embedding_output"] = output.hidden_states[0]
@@ -180,7 +181,7 @@ def inputs_of(batch: KnowledgeBatch) -> dict[str, Tensor]:
         "input_ids": batch.node_ids,
         "position_ids": batch.positions,
         "token_type_ids": batch.node_kinds,
-        "attention_mask": batch.visible_mask.long(),
+        "attention_mask": batch.visibility.mask.long(),
         "target": batch.labels,
         **{f"n_{name}_nodes": size for name, size in sizes.items()},
     }

@@ -12,6 +12,7 @@ from other_sizes import tensors
 from torch import Tensor
 
 from kept import hosts
+from kept.batches import Visibility
 from kept.convert import ernie as keys
 from kept.convert.tables import to_original, to_ours
 from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
@@ -66,10 +67,10 @@ def change_inputs(folder: Path) -> None:
 def outputs_of(model: KnowledgeForPreTraining, folder: Path) -> dict[str, Tensor]:
     inputs = tensors.load(folder, "inputs")
     batch, encoder = parity.batch_of(inputs), model.encoder
-    mask = batch.node_mask[:, None, :].expand(-1, batch.node_ids.shape[1], -1)
+    seen = Visibility.of_real(batch.node_mask)
     output = model(batch)
     words, entities = encoder.run(
-        output.hidden_states[0], inputs["input_ent"], mask, inputs["ent_mask"].bool()
+        output.hidden_states[0], inputs["input_ent"], seen, inputs["ent_mask"].bool()
     )
     found = {"embedding_output": output.hidden_states[0], "sequence_output": words[-1]}
     for i, (word, entity) in enumerate(zip(words[1:], entities[1:], strict=True)):

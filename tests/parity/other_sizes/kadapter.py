@@ -11,6 +11,7 @@ from other_sizes import tensors
 from torch import Tensor
 
 from kept import hosts
+from kept.batches import Visibility
 from kept.convert import kadapter as keys
 from kept.convert.tables import to_original
 from kept.encoders.kadapter import KAdapter
@@ -130,7 +131,7 @@ def pretrained(folder: Path, name: str) -> tuple[dict[str, Tensor], dict[str, Te
     states = output.hidden_states[:-1]
     adapter = encoder.adapters[parity.NAMES[name]]
     found = {f"host.hidden_states.{i}": value for i, value in enumerate(states)}
-    for i, step in enumerate(adapter.blockwise(states, torch.ones_like(batch.visible_mask))):
+    for i, step in enumerate(adapter.blockwise(states, Visibility.everyone(*batch.node_ids.shape))):
         steps = {"input": step.input, "down": step.down, "encoder_output": step.inner}
         found |= tensors.with_prefix(steps | {"output": step.output}, f"adapter.{i}.")
     features = objective.features(output)

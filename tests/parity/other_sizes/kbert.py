@@ -54,7 +54,7 @@ def inputs_of(folder: Path) -> dict[str, Tensor]:
     for name, prefix in (("classification", ""), ("ner", "ner_")):
         batch = parity.batch_of(folder, name)
         eye = torch.eye(batch.node_ids.shape[1], dtype=torch.bool)
-        seen = batch.visible_mask & ~(eye & ~batch.node_mask[:, None])
+        seen = batch.visibility.mask & ~(eye & ~batch.node_mask[:, None])
         own = {
             "token_ids": batch.node_ids,
             "mask": batch.segment_ids + batch.node_mask.long(),

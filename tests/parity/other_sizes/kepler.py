@@ -13,7 +13,7 @@ from other_sizes import tensors
 from torch import Tensor
 
 from kept import hosts
-from kept.batches import N_SPECIAL_ROWS, TripleBatch
+from kept.batches import N_SPECIAL_ROWS, TripleBatch, Visibility
 from kept.convert import kepler as keys
 from kept.convert import tables
 from kept.evaluation.ranking import Filter, rank
@@ -79,7 +79,7 @@ def rows_of(triples: TripleBatch, pad: int) -> dict[str, Tensor]:
 def states_of(folder: Path) -> dict[str, Tensor]:
     model, batch = parity.new_model(folder, "eager", "plain"), parity.mlm_batch(folder)
     output, host = model(batch), model.encoder.host
-    everywhere = batch.node_mask[:, None, :].expand(-1, batch.node_mask.shape[1], -1)
+    everywhere = Visibility.of_real(batch.node_mask)
     states = hosts.run(host, output.hidden_states[0], everywhere)
     logits = model.objectives["mlm"].logits(states[-1], hosts.word_table(host).weight)
     found = {f"mlm.inner_states.{i}": value for i, value in enumerate(states)}

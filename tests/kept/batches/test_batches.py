@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from jaxtyping import config
 from torch import Tensor
 
-from kept.batches import IGNORE, NONE, PAD_ROW, KnowledgeBatch, pack
+from kept.batches import IGNORE, NONE, PAD_ROW, KnowledgeBatch, Visibility, pack
 from kept.errors import BatchError
 
 
@@ -32,7 +33,7 @@ def sample(n_nodes: int, n_mentions: int, seed: int) -> KnowledgeBatch:
         node_mask=torch.ones(1, n_nodes, dtype=torch.bool),
         positions=ids(1, n_nodes),
         segment_ids=ids(1, n_nodes),
-        visible_mask=visible | visible.mT | torch.eye(n_nodes, dtype=torch.bool),
+        visibility=Visibility(visible | visible.mT | torch.eye(n_nodes, dtype=torch.bool)),
         entity_ids=ids(1, n_nodes),
         mention_spans=torch.stack([starts, starts + 1], dim=2),
         candidate_ids=ids(1, n_mentions, 1 + n_mentions % 3),
@@ -65,9 +66,9 @@ def assert_same_sample(
             assert torch.equal(found[:, : wanted.shape[2]], wanted[0])
             assert bool((found[:, wanted.shape[2] :] == fill).all())
     assert bool(batch.node_mask[row, nodes].all())
-    visible = batch.visible_mask[row][nodes]
-    assert torch.equal(visible[:, nodes], one.visible_mask[0])
-    assert int(visible.sum()) == int(one.visible_mask.sum())
+    visible = batch.visibility.mask[row][nodes]
+    assert torch.equal(visible[:, nodes], one.visibility.mask[0])
+    assert int(visible.sum()) == int(one.visibility.mask.sum())
     spans, ours = batch.mention_spans, one.mention_spans
     assert spans is not None
     assert ours is not None
@@ -81,16 +82,10 @@ def assert_same_sample(
         assert bool((found[:, wanted.shape[1] :] == pad).all())
 
 
-def same(ours: Any, theirs: Any) -> bool:
-    if isinstance(ours, dict):
-        return ours.keys() == theirs.keys() and all(same(ours[k], theirs[k]) for k in ours)
-    return ours is theirs is None or torch.equal(ours, theirs)
-
-
 def assert_padding(batch: KnowledgeBatch, word_pad_id: int) -> None:
     pads = ~batch.node_mask
-    eye = torch.eye(batch.node_ids.shape[1], dtype=torch.bool).expand_as(batch.visible_mask)
-    assert torch.equal(batch.visible_mask[pads], eye[pads])
+    eye = torch.eye(batch.node_ids.shape[1], dtype=torch.bool).expand_as(batch.visibility.mask)
+    assert torch.equal(batch.visibility.mask[pads], eye[pads])
     wanted = torch.where(batch.node_kinds == 0, word_pad_id, PAD_ROW)[pads]
     assert torch.equal(batch.node_ids[pads], wanted)
     assert batch.node_labels is not None
@@ -117,10 +112,7 @@ def test_stacking_pads_at_the_end(ones: list[KnowledgeBatch], word_pad_id: int) 
     assert_padding(batch, word_pad_id)
     half = max(len(ones) // 2, 1)
     parts = [KnowledgeBatch.stack(part) for part in (ones[:half], ones[half:]) if part]
-    again, whole = KnowledgeBatch.stack(parts), KnowledgeBatch.stack(ones)
-    for field in dataclasses.fields(KnowledgeBatch):
-        ours, theirs = getattr(again, field.name), getattr(whole, field.name)
-        assert same(ours, theirs), field.name
+    assert KnowledgeBatch.stack(parts).same_as(KnowledgeBatch.stack(ones))
 
 
 @given(samples, st.integers(0, 3))
@@ -188,11 +180,10 @@ def _unchecked_shapes() -> Iterator[None]:
         ("positions", torch.zeros(1, 3, dtype=torch.int64), "positions has shape"),
         ("node_mask", torch.ones(1, 4, dtype=torch.int64), "node_mask must be bool"),
         ("node_ids", torch.zeros(1, 4), "node_ids must be an integer type"),
-        ("visible_mask", torch.ones(1, 4, 4), "visible_mask must be bool"),
-        ("visible_mask", torch.zeros(1, 4, 4, dtype=torch.bool), "must see itself"),
+        ("visibility", Visibility.everyone(1, 5), r"\(1, 5, 5\), the batch \(1, 4\)"),
         ("node_mask", torch.tensor([[True, True, True, False]]), "is padding"),
-        ("mention_spans", torch.tensor([[[1, 5]]]), r"mention_spans 0 is \[1, 5\]"),
-        ("mention_spans", torch.tensor([[[2, 1]]]), r"mention_spans 0 is \[2, 1\]"),
+        ("mention_spans", torch.tensor([[[1, 5], [0, 1]]]), r"mention_spans 0 is \[1, 5\]"),
+        ("mention_spans", torch.tensor([[[2, 1], [0, 1]]]), r"mention_spans 0 is \[2, 1\]"),
         ("mention_spans", torch.tensor([[1, 2]]), "mention_spans need shape"),
         ("candidate_ids", torch.zeros(1, 7, 2, dtype=torch.int64), "as many mentions"),
         ("candidate_priors", torch.zeros(1, 2, 9), "candidate_ids of that shape"),
@@ -202,9 +193,10 @@ def _unchecked_shapes() -> Iterator[None]:
     ],
 )
 def test_faulty_batches_are_refused(field: str, value: Any, message: str) -> None:
-    one = dataclasses.replace(sample(4, 2, 0), visible_mask=torch.ones(1, 4, 4, dtype=torch.bool))
-    with pytest.raises(BatchError, match=message):
-        dataclasses.replace(one, **{field: value})
+    one = sample(4, 2, 0).replace(visibility=Visibility.everyone(1, 4))
+    for replaced in (one.replace, functools.partial(dataclasses.replace, one)):
+        with pytest.raises(BatchError, match=message):
+            replaced(**{field: value})
 
 
 def test_what_cannot_be_joined_is_refused() -> None:

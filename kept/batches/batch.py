@@ -11,16 +11,17 @@ slot (of the ids of one further vocabulary at a node).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from kept.batches.checks import SPAN_FIELDS, check
+from kept.batches.visibility import Visibility, derived
 from kept.errors import BatchError
 
 UNKNOWN_ROW, PAD_ROW, MASK_ROW, N_SPECIAL_ROWS = 0, 1, 2, 3
@@ -32,28 +33,25 @@ PIECE = 3
 """The kind of an injected word piece, which is no word of the text: batches alone have it."""
 
 Layout = Literal["joined", "grouped"]
-_NODE_FIELDS = (
-    "node_ids", "node_kinds", "positions", "segment_ids", "entity_ids", "node_labels",
-    "entity_labels", "node_weights",
-)  # fmt: skip
-_FLOAT_FIELDS = ("node_weights", "mention_weights")
-_SPAN_FIELDS = ("mention_spans", "target_spans")
-_MENTION_FILLS = {
+MENTION_FILLS = {
     "mention_spans": 0, "mention_graphs": -1, "mention_labels": IGNORE, "candidate_ids": PAD_ROW,
     "candidate_priors": 0, "mention_weights": 0, "target_spans": 0,
 }  # fmt: skip
 """Fields of mentions and targets, `[batch mention ...]`, each with what pads it."""
-_EXTRA_FILLS = {"extra_ids": NONE, "extra_labels": IGNORE}
+EXTRA_FILLS = {"extra_ids": NONE, "extra_labels": IGNORE}
 """Fields of further vocabularies, each with what fills an empty slot."""
-_WHOLE_FIELDS = ("sampled_entities", "triples", "second_triples")
+WHOLE_FIELDS = ("sampled_entities", "triples", "second_triples")
 """Fields that belong to the batch, not to a sample."""
 
 
 @dataclass(frozen=True, eq=False)
 class KnowledgeBatch:
-    """One batch. Absent fields are None; masks are boolean with True = keep.
+    """One batch, checked when it is made. Absent fields are None; masks are boolean, True = keep.
 
-    `visible_mask[b, i, j]`: query node i may see node j. Padded nodes see (only) themselves.
+    What is made of a batch that stands (`to`, `take`, `replace`) is not checked again, but for the
+    new values that `replace` is given.
+
+    `visibility`: who sees whom. Padded nodes see (only) themselves.
     `entity_ids`: row of the entity aligned with a word (PAD_ROW: none), where entities are no
     nodes. `mention_spans`: node indices, end exclusive; an empty span (start = end) is padding.
     `mention_graphs`: which of several graphs a mention's candidates are rows of (-1: padding);
@@ -79,7 +77,7 @@ class KnowledgeBatch:
     node_mask: Bool[Tensor, "batch node"]
     positions: Int[Tensor, "batch node"]
     segment_ids: Int[Tensor, "batch node"]
-    visible_mask: Bool[Tensor, "batch node node"]
+    visibility: Visibility
     entity_ids: Int[Tensor, "batch node"] | None = None
     mention_spans: Int[Tensor, "batch mention 2"] | None = None
     candidate_ids: Int[Tensor, "batch mention candidate"] | None = None
@@ -101,9 +99,7 @@ class KnowledgeBatch:
     second_triples: TripleBatch | None = None
 
     def __post_init__(self) -> None:
-        _check_nodes(self)
-        _check_extras(self)
-        _check_mentions(self)
+        check(vars(self), vars(self))
 
     def __repr__(self) -> str:
         present = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) is not None]
@@ -115,33 +111,37 @@ class KnowledgeBatch:
 
     def to(self, device: torch.device | str) -> KnowledgeBatch:
         """The same batch on `device`."""
-        return self._with_each(lambda value: value.to(device))
+        return _with_each(self, lambda value: value.to(device))
 
     def take(self, rows: Tensor | slice) -> KnowledgeBatch:
         """The samples at `rows`, padding included."""
-        return self._with_each(lambda value: value[rows], but=_WHOLE_FIELDS)
+        return _with_each(self, lambda value: value[rows], but=WHOLE_FIELDS)
 
-    def _with_each(self, change: Callable[[Any], Any], but: Sequence[str] = ()) -> KnowledgeBatch:
-        """The batch with `change` of every tensor and triples, except of the fields in `but`."""
-        changed: dict[str, Any] = {}
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is None or field.name in but:
-                continue
-            if field.name in _EXTRA_FILLS:
-                changed[field.name] = {name: change(ids) for name, ids in value.items()}
-            else:
-                changed[field.name] = change(value)
-        return dataclasses.replace(self, **changed)
+    def replace(self, **fields: Any) -> KnowledgeBatch:
+        """The same batch with other `fields`, which are checked; raises `BatchError` as new."""
+        if unknown := sorted(fields.keys() - vars(self).keys()):
+            raise BatchError(f"a batch has no field {unknown[0]!r}")
+        whole = vars(self) | fields
+        resized = whole["node_ids"].shape != self.node_ids.shape
+        check(whole, whole if resized else fields)
+        return derived(KnowledgeBatch, whole)
+
+    def same_as(self, other: KnowledgeBatch, *, but: Collection[str] = ()) -> bool:
+        """Whether both hold the same in all fields, those named in `but` aside."""
+        return all(
+            _same(value, getattr(other, name))
+            for name, value in vars(self).items()
+            if name not in but
+        )
 
     def pad_to(self, n_nodes: int, *, word_pad_id: int = 0) -> KnowledgeBatch:
         """The same batch with every row `n_nodes` long; added nodes see only themselves."""
         n_old = self.node_ids.shape[1]
         if n_nodes < n_old:
             raise BatchError(f"a batch of {n_old} nodes cannot be padded to {n_nodes}")
-        padded = _fill([self], None, _words(n_nodes, self), word_pad_id)
-        whole = {name: getattr(self, name) for name in _WHOLE_FIELDS}
-        return dataclasses.replace(padded, **whole)
+        padded = fill_rows([self], None, words(n_nodes, self), word_pad_id)
+        whole = {name: getattr(self, name) for name in WHOLE_FIELDS}
+        return padded.replace(**whole)
 
     @staticmethod
     def stack(
@@ -156,100 +156,17 @@ class KnowledgeBatch:
         """
         if not batches:
             raise BatchError("there is nothing to stack")
-        for name in _WHOLE_FIELDS:
+        for name in WHOLE_FIELDS:
             if any(getattr(batch, name) is not None for batch in batches):
                 raise BatchError(f"{name} belong to one batch: add them after stacking")
         if layout == "grouped":
             places, kinds = _group(batches)
-            return _fill(batches, places, kinds, word_pad_id)
+            return fill_rows(batches, places, kinds, word_pad_id)
         n_nodes = max(batch.node_ids.shape[1] for batch in batches)
-        return _fill(batches, None, _words(n_nodes, batches[0]), word_pad_id)
+        return fill_rows(batches, None, words(n_nodes, batches[0]), word_pad_id)
 
 
-@dataclass(frozen=True, eq=False)
-class Packed:
-    """Several samples in a row. Sample i is `batch` row `rows[i]`, nodes `starts[i]:stops[i]`."""
-
-    batch: KnowledgeBatch
-    rows: tuple[int, ...]
-    starts: tuple[int, ...]
-    stops: tuple[int, ...]
-
-    def unpack(self, values: Tensor) -> list[Tensor]:
-        """Split `values [row node ...]` into one tensor `[node ...]` a sample, in order."""
-        return [
-            values[row, start:stop]
-            for row, start, stop in zip(self.rows, self.starts, self.stops, strict=True)
-        ]
-
-
-def pack(batches: Sequence[KnowledgeBatch], n_nodes: int, *, word_pad_id: int = 0) -> Packed:
-    """Put samples side by side in rows of `n_nodes`, each into the first row with room.
-
-    Samples do not see one another; positions stay. `batches` are batches of one; task labels
-    cannot be packed. A row's mentions are those of its samples, in order.
-    """
-    rows: list[list[KnowledgeBatch]] = []
-    filled: list[int] = []
-    places: list[tuple[int, int, int]] = []
-    for i, batch in enumerate(batches):
-        length = batch.node_ids.shape[1]
-        unpacked = ("labels", "pair_labels", "task_ids", *_WHOLE_FIELDS)
-        if len(batch) != 1 or any(getattr(batch, name) is not None for name in unpacked):
-            raise BatchError(f"batch {i} to pack: one sample, none of {', '.join(unpacked)}")
-        if length > n_nodes:
-            raise BatchError(f"batch {i} has {length} nodes, a packed row {n_nodes}")
-        row = next((r for r, used in enumerate(filled) if used + length <= n_nodes), len(rows))
-        if row == len(rows):
-            rows.append([])
-            filled.append(0)
-        places.append((row, filled[row], filled[row] + length))
-        rows[row].append(batch)
-        filled[row] += length
-    if not rows:
-        raise BatchError("there is nothing to pack")
-    joined = [_concatenate(row) for row in rows]
-    packed = _fill(joined, None, _words(n_nodes, joined[0]), word_pad_id)
-    return Packed(packed, *(tuple(column) for column in zip(*places, strict=True)))
-
-
-def _concatenate(samples: Sequence[KnowledgeBatch]) -> KnowledgeBatch:
-    """One row that holds `samples` side by side."""
-    values: dict[str, Any] = {
-        name: torch.cat(_all_or_none(samples, name), dim=1)
-        for name in (*_NODE_FIELDS, "node_mask")
-        if getattr(samples[0], name) is not None
-    }
-    values["visible_mask"] = _block_diagonal([s.visible_mask[0] for s in samples])[None]
-    starts = np.cumsum([0, *(sample.node_ids.shape[1] for sample in samples)])
-    for name, fill in _MENTION_FILLS.items():
-        if getattr(samples[0], name) is None:
-            continue
-        parts = _all_or_none(samples, name)
-        if name in _SPAN_FIELDS:
-            parts = [p + int(start) for p, start in zip(parts, starts[:-1], strict=True)]
-        if parts[0].ndim == 3:
-            width = max(part.shape[2] for part in parts)
-            parts = [F.pad(p, (0, width - p.shape[2]), value=fill) for p in parts]
-        values[name] = torch.cat(parts, dim=1)
-    for name in _EXTRA_FILLS:
-        if found := _extras(samples, name):
-            values[name] = {extra: torch.cat(parts, dim=1) for extra, parts in found.items()}
-    return KnowledgeBatch(**values)
-
-
-def _block_diagonal(masks: Sequence[Tensor]) -> Tensor:
-    n_nodes = sum(len(mask) for mask in masks)
-    whole = torch.zeros(n_nodes, n_nodes, dtype=torch.bool, device=masks[0].device)
-    start = 0
-    for mask in masks:
-        stop = start + len(mask)
-        whole[start:stop, start:stop] = mask
-        start = stop
-    return whole
-
-
-def _all_or_none(batches: Sequence[KnowledgeBatch], name: str) -> list[Any]:
+def all_or_none(batches: Sequence[KnowledgeBatch], name: str) -> list[Any]:
     values = [getattr(batch, name) for batch in batches]
     missing = [i for i, value in enumerate(values) if value is None]
     if missing:
@@ -257,18 +174,18 @@ def _all_or_none(batches: Sequence[KnowledgeBatch], name: str) -> list[Any]:
     return values
 
 
-def _extras(batches: Sequence[KnowledgeBatch], name: str) -> dict[str, list[Tensor]]:
+def extras_of(batches: Sequence[KnowledgeBatch], name: str) -> dict[str, list[Tensor]]:
     """By vocabulary, the ids of every batch, with as many slots as the widest; {} without any."""
     if all(getattr(batch, name) is None for batch in batches):
         return {}
-    values = _all_or_none(batches, name)
+    values = all_or_none(batches, name)
     if other := next((v for v in values if v.keys() != values[0].keys()), None):
         raise BatchError(f"{name} are of {[*values[0]]} in one batch and of {[*other]} in another")
     found = {}
     for extra in values[0]:
         parts = [value[extra] for value in values]
         width = max(part.shape[2] for part in parts)
-        fill = _EXTRA_FILLS[name]
+        fill = EXTRA_FILLS[name]
         found[extra] = [F.pad(part, (0, width - part.shape[2]), value=fill) for part in parts]
     return found
 
@@ -284,7 +201,7 @@ def _pad_mentions(parts: list[Tensor], fill: int) -> list[Tensor]:
     ]
 
 
-def _words(n_nodes: int, batch: KnowledgeBatch) -> Tensor:
+def words(n_nodes: int, batch: KnowledgeBatch) -> Tensor:
     """Kinds `[node]` of a row that is padded as words."""
     return torch.zeros(n_nodes, dtype=batch.node_kinds.dtype, device=batch.node_kinds.device)
 
@@ -308,7 +225,7 @@ def _group(batches: Sequence[KnowledgeBatch]) -> tuple[list[Tensor], Tensor]:
     return places, torch.repeat_interleave(torch.arange(N_KINDS, device=device), widths)
 
 
-def _fill(
+def fill_rows(
     batches: Sequence[KnowledgeBatch],
     places: Sequence[Tensor] | None,
     kinds: Tensor,
@@ -325,25 +242,26 @@ def _fill(
     for name, fill in fills.items():
         if all(getattr(batch, name) is None for batch in batches):
             continue
-        parts = _all_or_none(batches, name)
+        parts = all_or_none(batches, name)
         whole = torch.empty(n_batch, n_new, dtype=parts[0].dtype, device=device)
         whole[:] = fill
         values[name] = _put(whole, parts, places)
     visible = torch.eye(n_new, dtype=torch.bool, device=device).repeat(n_batch, 1, 1)
-    values["visible_mask"] = _put(visible, [batch.visible_mask for batch in batches], places)
-    for name in (*_MENTION_FILLS, "labels", "pair_labels", "task_ids"):
+    visible = _put(visible, [batch.visibility.mask for batch in batches], places)
+    values["visibility"] = Visibility(visible)
+    for name in (*MENTION_FILLS, "labels", "pair_labels", "task_ids"):
         if all(getattr(batch, name) is None for batch in batches):
             continue
-        parts = _all_or_none(batches, name)
-        if name in _SPAN_FIELDS and places is not None:
+        parts = all_or_none(batches, name)
+        if name in SPAN_FIELDS and places is not None:
             parts = [_move_spans(*pair) for pair in zip(parts, places, strict=True)]
-        if name in _MENTION_FILLS:
-            parts = _pad_mentions(parts, _MENTION_FILLS[name])
+        if name in MENTION_FILLS:
+            parts = _pad_mentions(parts, MENTION_FILLS[name])
         values[name] = torch.cat(parts)
-    for name, fill in _EXTRA_FILLS.items():
+    for name, fill in EXTRA_FILLS.items():
         values[name] = {
             extra: _put_slots(parts, places, n_new, fill)
-            for extra, parts in _extras(batches, name).items()
+            for extra, parts in extras_of(batches, name).items()
         } or None
     return KnowledgeBatch(**values)
 
@@ -389,84 +307,6 @@ def _move_spans(spans: Tensor, places: Tensor) -> Tensor:
     return torch.where((spans[..., 1] > spans[..., 0])[..., None], moved, 0)
 
 
-def _check_nodes(batch: KnowledgeBatch) -> None:
-    n_batch, n_node = batch.node_ids.shape
-    for name in (*_NODE_FIELDS, "node_mask"):
-        value = getattr(batch, name)
-        if value is None:
-            continue
-        if value.shape != (n_batch, n_node):
-            raise BatchError(f"{name} has shape {tuple(value.shape)}, node_ids {(n_batch, n_node)}")
-        if name in _FLOAT_FIELDS:
-            _check_weights(name, value)
-        elif (value.dtype == torch.bool) != (name == "node_mask") or value.is_floating_point():
-            wanted = "bool" if name == "node_mask" else "an integer type"
-            raise BatchError(f"{name} must be {wanted}, not {value.dtype}")
-    mask = batch.visible_mask
-    if mask.shape != (n_batch, n_node, n_node) or mask.dtype != torch.bool:
-        raise BatchError(
-            f"visible_mask must be bool {(n_batch, n_node, n_node)}, "
-            f"not {mask.dtype} {tuple(mask.shape)}"
-        )
-    if not bool(mask.diagonal(dim1=1, dim2=2).all()):
-        raise BatchError("every node must see itself: a fully masked row is NaN under SDPA")
-    if not bool(batch.node_mask.all()):
-        real = batch.node_mask
-        seen = (mask & real[:, :, None] & ~real[:, None, :]).nonzero()
-        if len(seen):
-            sample, query, key = seen[0].tolist()
-            raise BatchError(f"sample {sample}: node {query} sees node {key}, which is padding")
-
-
-def _check_extras(batch: KnowledgeBatch) -> None:
-    shape = batch.node_ids.shape
-    for field in _EXTRA_FILLS:
-        for name, ids in (getattr(batch, field) or {}).items():
-            if ids.ndim != 3 or ids.shape[:2] != shape or ids.is_floating_point():
-                raise BatchError(
-                    f"{field} of {name!r} are {ids.dtype} {tuple(ids.shape)}; they must be "
-                    f"integers {(*shape, 'slot')}"
-                )
-
-
-def _check_weights(name: str, weights: Tensor) -> None:
-    if not weights.is_floating_point() or not bool(((weights >= 0) & (weights <= 1)).all()):
-        raise BatchError(f"{name} must be floating point from 0 to 1, not {weights}")
-
-
-def _check_mentions(batch: KnowledgeBatch) -> None:
-    for name in _SPAN_FIELDS:
-        if getattr(batch, name) is not None:
-            _check_spans(batch, name)
-    spans, ids, priors = batch.mention_spans, batch.candidate_ids, batch.candidate_priors
-    for name in ("mention_graphs", "mention_labels", "mention_weights", "candidate_ids"):
-        value = getattr(batch, name)
-        if value is not None and (spans is None or value.shape[:2] != spans.shape[:2]):
-            raise BatchError(f"{name} {tuple(value.shape)} need mention_spans of as many mentions")
-    if batch.mention_weights is not None:
-        _check_weights("mention_weights", batch.mention_weights)
-    if priors is not None and (ids is None or priors.shape != ids.shape):
-        raise BatchError(f"candidate_priors {tuple(priors.shape)} need candidate_ids of that shape")
-    if batch.pair_labels is not None and batch.pair_labels.shape != (len(batch),):
-        raise BatchError(f"pair_labels need shape [{len(batch)}], not {batch.pair_labels.shape}")
-    if batch.sampled_entities is not None and batch.sampled_entities.ndim != 1:
-        raise BatchError(f"sampled_entities need one axis, not {batch.sampled_entities.shape}")
-
-
-def _check_spans(batch: KnowledgeBatch, name: str) -> None:
-    n_batch, n_node = batch.node_ids.shape
-    spans = getattr(batch, name)
-    if spans.ndim != 3 or spans.shape[0] != n_batch or spans.shape[2] != 2:
-        raise BatchError(f"{name} need shape [{n_batch} mention 2], not {spans.shape}")
-    wrong = (spans[..., 0] < 0) | (spans[..., 1] < spans[..., 0]) | (spans[..., 1] > n_node)
-    if bool(wrong.any()):
-        sample, mention = wrong.nonzero()[0].tolist()
-        raise BatchError(
-            f"sample {sample}: {name} {mention} is {spans[sample, mention].tolist()}, "
-            f"outside 0 <= start <= end <= {n_node}"
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class TripleBatch:
     """Triples as indices of rows of `texts`, a batch of descriptions; each text is encoded once.
@@ -504,9 +344,29 @@ class TripleBatch:
 
     def to(self, device: torch.device | str) -> TripleBatch:
         """The same triples on `device`."""
-        moved: dict[str, Any] = {
-            f.name: None if value is None else value.to(device)
-            for f in dataclasses.fields(self)
-            for value in (getattr(self, f.name),)
-        }
-        return TripleBatch(**moved)
+        return _with_each(self, lambda value: value.to(device))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two fields hold the same."""
+    if type(one) is not type(other) or one is None:
+        return one is other
+    if isinstance(one, Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    return all(_same(value, getattr(other, name)) for name, value in vars(one).items())
+
+
+Fields = TypeVar("Fields", KnowledgeBatch, TripleBatch)
+
+
+def _with_each(fields: Fields, change: Callable[[Any], Any], but: Collection[str] = ()) -> Fields:
+    """The same with `change` of every tensor that it holds, except of the fields in `but`."""
+    changed = {
+        name: value if value is None or name in but
+        else {extra: change(ids) for extra, ids in value.items()} if name in EXTRA_FILLS
+        else change(value)
+        for name, value in vars(fields).items()
+    }  # fmt: skip
+    return derived(type(fields), changed)

@@ -1,0 +1,103 @@
+"""What the fields of a batch must be. Shapes and types are free to check; values are read for it.
+
+Axis legend: batch, node, mention, candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kept.errors import BatchError
+
+NODE_FIELDS = (
+    "node_ids", "node_kinds", "positions", "segment_ids", "entity_ids", "node_labels",
+    "entity_labels", "node_weights",
+)  # fmt: skip
+SPAN_FIELDS = ("mention_spans", "target_spans")
+_FLOAT_FIELDS = ("node_weights", "mention_weights")
+
+
+def check(batch: Mapping[str, Any], new: Collection[str]) -> None:
+    """Raise `BatchError` for faulty fields: all shapes and types, values of the fields `new`.
+
+    Those whose values are read: `visibility` against `node_mask`, weights and spans.
+    """
+    for name in NODE_FIELDS:
+        _check_node_field(batch, name)
+    _check_node_field(batch, "node_mask")
+    _check_extras(batch)
+    _check_mentions(batch)
+    for name in (*_FLOAT_FIELDS, *SPAN_FIELDS):
+        if name in new and batch[name] is not None:
+            (_check_weights if name in _FLOAT_FIELDS else _check_spans)(batch, name)
+    if "visibility" in new or "node_mask" in new:
+        batch["visibility"].check(batch["node_mask"])
+
+
+def _check_node_field(batch: Mapping[str, Any], name: str) -> None:
+    value, shape = batch[name], batch["node_ids"].shape
+    if value is None:
+        return
+    if value.shape != shape:
+        raise BatchError(f"{name} has shape {tuple(value.shape)}, node_ids {tuple(shape)}")
+    if name in _FLOAT_FIELDS:
+        return
+    if (value.dtype == torch.bool) != (name == "node_mask") or value.is_floating_point():
+        wanted = "bool" if name == "node_mask" else "an integer type"
+        raise BatchError(f"{name} must be {wanted}, not {value.dtype}")
+
+
+def _check_extras(batch: Mapping[str, Any]) -> None:
+    shape = batch["node_ids"].shape
+    for field in ("extra_ids", "extra_labels"):
+        for name, ids in (batch[field] or {}).items():
+            if ids.ndim != 3 or ids.shape[:2] != shape or ids.is_floating_point():
+                raise BatchError(
+                    f"{field} of {name!r} are {ids.dtype} {tuple(ids.shape)}; they must be "
+                    f"integers {(*shape, 'slot')}"
+                )
+
+
+def _check_mentions(batch: Mapping[str, Any]) -> None:
+    n_batch = len(batch["node_ids"])
+    for name in SPAN_FIELDS:
+        found: Tensor | None = batch[name]
+        if found is not None and (
+            found.ndim != 3 or found.shape[0] != n_batch or found.shape[2] != 2
+        ):
+            raise BatchError(f"{name} need shape [{n_batch} mention 2], not {found.shape}")
+    spans, ids = batch["mention_spans"], batch["candidate_ids"]
+    for name in ("mention_graphs", "mention_labels", "mention_weights", "candidate_ids"):
+        value = batch[name]
+        if value is not None and (spans is None or value.shape[:2] != spans.shape[:2]):
+            raise BatchError(f"{name} {tuple(value.shape)} need mention_spans of as many mentions")
+    priors, pairs, sampled = (
+        batch[name] for name in ("candidate_priors", "pair_labels", "sampled_entities")
+    )
+    if priors is not None and (ids is None or priors.shape != ids.shape):
+        raise BatchError(f"candidate_priors {tuple(priors.shape)} need candidate_ids of that shape")
+    if pairs is not None and pairs.shape != (n_batch,):
+        raise BatchError(f"pair_labels need shape [{n_batch}], not {pairs.shape}")
+    if sampled is not None and sampled.ndim != 1:
+        raise BatchError(f"sampled_entities need one axis, not {sampled.shape}")
+
+
+def _check_weights(batch: Mapping[str, Any], name: str) -> None:
+    weights = batch[name]
+    if not weights.is_floating_point() or not bool(((weights >= 0) & (weights <= 1)).all()):
+        raise BatchError(f"{name} must be floating point from 0 to 1, not {weights}")
+
+
+def _check_spans(batch: Mapping[str, Any], name: str) -> None:
+    spans, n_node = batch[name], batch["node_ids"].shape[1]
+    wrong = (spans[..., 0] < 0) | (spans[..., 1] < spans[..., 0]) | (spans[..., 1] > n_node)
+    if bool(wrong.any()):
+        sample, mention = wrong.nonzero()[0].tolist()
+        raise BatchError(
+            f"sample {sample}: {name} {mention} is {spans[sample, mention].tolist()}, "
+            f"outside 0 <= start <= end <= {n_node}"
+        )
