@@ -24,7 +24,7 @@ PAIRS = ("method", "against", "difference", "95 % interval", "p", "p (Holm)", "v
 VERDICTS = ("method", "score", "against none", "verdict", COLUMN)
 COSTS = (
     "method", "knowledge", "parameters added", "trained", "steps", "mentions in the graph",
-    "with facts", "ms a sentence", "seconds",
+    "with facts", "ms a sentence", "seconds", COLUMN,
 )  # fmt: skip
 COVERAGE = (
     "Beside each row: in how many of the asked samples a link leads to an entity of its graph, "
@@ -122,6 +122,7 @@ def cost_cells(compared: Compared) -> list[list[str]]:
             *_mentions(costs),
             f"{costs['milliseconds_a_sentence']:.1f}",
             f"{costs['seconds']:.0f}",
+            cell(compared.coverage(row.method, row.knowledge)),
         ]
         for row in compared.rows
         if not _is_copy(row)

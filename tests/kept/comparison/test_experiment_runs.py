@@ -247,7 +247,7 @@ def test_every_table_tells_the_coverage_and_an_old_run_tells_none(
     assert 0 < shares[3] < 1  # a town is no head: K-BERT is shown no fact of it
     own = " / ".join(f"{100 * share:.1f}" for share in shares)
     page = to_markdown(compared, "kept compare")
-    for heading in ("Verdict", "Scores", "Shares, means over seeds", "Differences"):
+    for heading in ("Verdict", "Scores", "Shares, means over seeds", "Differences", "Costs"):
         part = page.partition(f"## {heading}")[2].partition("\n## ")[0]
         assert "samples with link / fact / both facts / read" in part
         assert own in part, heading
@@ -269,7 +269,7 @@ def test_every_table_tells_the_coverage_and_an_old_run_tells_none(
     assert [row.record.run for row in old.rows] == [row.record.run for row in compared.rows]
     assert old.cautions == []
     page = to_markdown(old, "kept compare")
-    assert page.count("not recorded") == 1 + 3 + 2 + 1
+    assert page.count("not recorded") == 1 + 3 + 2 + 1 + 2
 
 
 def test_a_variant_is_a_row_of_its_own_under_its_own_name(
