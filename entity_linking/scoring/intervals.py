@@ -5,7 +5,7 @@ Axis legend: item (a text, a sentence, a seed), resample.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,9 +47,9 @@ def ratio_interval(
     together. A ratio with nothing below the line is 0. ScoreError: fewer than two items.
     """
     parts = _parts(numerators, denominators)
-    _check(len(parts[0]), confidence)
-    drawn = np.concatenate([_ratio(*block) for block in _resampled(parts, generator, n_resamples)])
-    return _interval(float(_ratio(*(p.sum() for p in parts))), drawn, confidence, len(parts[0]))
+    _check(len(parts), confidence)
+    drawn = np.concatenate([_ratios(sums) for sums in resampled(parts, generator, n_resamples)])
+    return percentile_interval(_ratios(parts.sum(0)), drawn, confidence, n=len(parts))
 
 
 def paired_ratio_interval(
@@ -65,45 +65,70 @@ def paired_ratio_interval(
     A resample draws the same items for both.
     """
     parts = _parts(*ours, *theirs)
-    _check(len(parts[0]), confidence)
-    drawn = np.concatenate(
-        [_ratio(*b[:2]) - _ratio(*b[2:]) for b in _resampled(parts, generator, n_resamples)]
-    )
-    sums = [part.sum() for part in parts]
-    estimate = float(_ratio(*sums[:2]) - _ratio(*sums[2:]))
-    return _interval(estimate, drawn, confidence, len(parts[0]))
+    _check(len(parts), confidence)
+
+    def difference(sums: Floats) -> Floats:
+        return _ratios(sums[..., :2]) - _ratios(sums[..., 2:])
+
+    drawn = np.concatenate([difference(sums) for sums in resampled(parts, generator, n_resamples)])
+    return percentile_interval(difference(parts.sum(0)), drawn, confidence, n=len(parts))
 
 
-def _resampled(
-    parts: list[Floats], generator: np.random.Generator, n_resamples: int
-) -> Iterator[list[Floats]]:
-    """The sums of every part over resampled items, some resamples at a time."""
-    n = len(parts[0])
-    step = max(1, _BLOCK // n)
+def by_position(generator: np.random.Generator, n: int, n_resamples: int) -> Floats:
+    """How often each of `n` items is drawn, `[resample item]`: item after item by its position."""
+    drawn = generator.integers(n, size=(n_resamples, n)) + np.arange(n_resamples)[:, None] * n
+    return np.bincount(drawn.ravel(), minlength=drawn.size).reshape(-1, n).astype(np.float64)
+
+
+def by_count(generator: np.random.Generator, n: int, n_resamples: int) -> Floats:
+    """The same distribution, drawn as one multinomial count of all items."""
+    return generator.multinomial(n, np.full(n, 1 / n), size=n_resamples).astype(np.float64)
+
+
+def resampled(
+    parts: Floats,
+    generator: np.random.Generator,
+    n_resamples: int,
+    draw: Callable[[np.random.Generator, int, int], Floats] = by_position,
+) -> Iterator[Floats]:
+    """Sums `[resample part]` of `parts [item part]` over items drawn with replacement, in blocks.
+
+    The one bootstrap: every interval that resamples reads its score from these sums. `draw` is
+    `by_position` or `by_count`; a score keeps its own, so that the numbers of one seed stay.
+
+    >>> sums = next(resampled(np.ones((4, 1)), np.random.default_rng(0), 3))
+    >>> sums[:, 0].tolist()
+    [4.0, 4.0, 4.0]
+    """
+    step = max(1, _BLOCK // len(parts))
     for start in range(0, n_resamples, step):
-        drawn = generator.integers(n, size=(min(step, n_resamples - start), n))
-        yield [part[drawn].sum(1) for part in parts]
+        yield draw(generator, len(parts), min(step, n_resamples - start)) @ parts
 
 
-def _ratio(numerators: ArrayLike, denominators: ArrayLike) -> Floats:
-    above, below = np.asarray(numerators, np.float64), np.asarray(denominators, np.float64)
+def percentile_interval(
+    estimate: ArrayLike, drawn: Floats, confidence: float, *, n: int, method: str = "bootstrap"
+) -> Interval:
+    """`estimate` with the middle `confidence` of the values `drawn [resample]`."""
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(np.asarray(estimate)), float(low), float(high), confidence, n, method)
+
+
+def _ratios(sums: Floats) -> Floats:
+    """The first over the second of `sums [... 2]`; 0 with nothing below the line."""
+    above, below = sums[..., 0], sums[..., 1]
     ratio: Floats = np.divide(above, below, out=np.zeros_like(above), where=below != 0)
     return ratio
 
 
-def _interval(estimate: float, drawn: Floats, confidence: float, n: int) -> Interval:
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(estimate, float(low), float(high), confidence, n, "bootstrap")
-
-
-def _parts(*columns: ArrayLike) -> list[Floats]:
+def _parts(*columns: ArrayLike) -> Floats:
+    """The columns side by side, `[item part]`."""
     parts = [np.asarray(column, np.float64).ravel() for column in columns]
     lengths = [len(part) for part in parts]
     if len(set(lengths)) > 1:
         raise ScoreError(f"the parts of a ratio need one number an item each, not {lengths}")
     if not all(np.isfinite(part).all() for part in parts):
         raise ScoreError("the parts of a ratio must be finite")
-    return parts
+    return np.stack(parts, axis=1)
 
 
 def _check(n: int, confidence: float) -> None:

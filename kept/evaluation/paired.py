@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from entity_linking.scoring.intervals import Interval
+from entity_linking.scoring.intervals import Interval, by_count, percentile_interval, resampled
 from kept.errors import EvaluationError
 
 Counts = NDArray[np.float64]
@@ -52,14 +52,9 @@ def score_interval(
     confidence: float = 0.95,
 ) -> Interval:
     """Percentile interval of the score of `counts [cluster count]` (Efron and Tibshirani 1993)."""
-    return _interval(
-        float(value(counts.sum(axis=0)[None])[0]),
-        np.concatenate(
-            [value(weights @ counts) for weights in _draws(len(counts), generator, n_resamples)]
-        ),
-        len(counts),
-        confidence,
-    )
+    _check_size(counts)
+    drawn = [value(sums) for sums in resampled(counts, generator, n_resamples, by_count)]
+    return _interval(value(counts.sum(axis=0)[None]), drawn, len(counts), confidence)
 
 
 def difference_interval(
@@ -73,12 +68,14 @@ def difference_interval(
 ) -> Interval:
     """Interval of our score minus theirs, both `[cluster count]`; a draw has the same clusters."""
     _check(ours, theirs)
-    drawn = [
-        value(weights @ ours) - value(weights @ theirs)
-        for weights in _draws(len(ours), generator, n_resamples)
-    ]
-    estimate = value(ours.sum(axis=0)[None])[0] - value(theirs.sum(axis=0)[None])[0]
-    return _interval(float(estimate), np.concatenate(drawn), len(ours), confidence)
+    _check_size(ours)
+    both, width = np.concatenate([ours, theirs], axis=1), ours.shape[1]
+
+    def difference(sums: Counts) -> Counts:
+        return value(sums[:, :width]) - value(sums[:, width:])
+
+    drawn = [difference(sums) for sums in resampled(both, generator, n_resamples, by_count)]
+    return _interval(difference(both.sum(axis=0)[None]), drawn, len(both), confidence)
 
 
 def swap_test(
@@ -107,20 +104,14 @@ def swap_test(
     return (hits + 1) / (n_draws + 1)
 
 
-def _draws(n: int, generator: np.random.Generator, n_resamples: int) -> list[Counts]:
-    """How often each cluster is drawn, `[draw cluster]`, some draws at a time."""
-    if n < 2:
+def _check_size(counts: Counts) -> None:
+    if (n := len(counts)) < 2:
         raise EvaluationError(f"an interval needs at least two independent items, there are {n}")
-    step = max(1, _BLOCK // n)
-    sizes = [min(step, n_resamples - start) for start in range(0, n_resamples, step)]
-    shares = np.full(n, 1 / n)
-    return [generator.multinomial(n, shares, size=size).astype(np.float64) for size in sizes]
 
 
-def _interval(estimate: float, drawn: Counts, n: int, confidence: float) -> Interval:
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail])
-    return Interval(estimate, float(low), float(high), confidence, n, "cluster bootstrap")
+def _interval(estimate: Counts, drawn: list[Counts], n: int, confidence: float) -> Interval:
+    drawn_all = np.concatenate(drawn)
+    return percentile_interval(estimate[0], drawn_all, confidence, n=n, method="cluster bootstrap")
 
 
 def _check(ours: Counts, theirs: Counts) -> None:

@@ -6,13 +6,18 @@ Axis legend: item (a question, a sentence, a seed), resample.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from entity_linking.scoring.intervals import Interval, ratio_interval
+from entity_linking.scoring.intervals import (
+    Interval,
+    percentile_interval,
+    ratio_interval,
+    resampled,
+)
 from kept.errors import EvaluationError
 
 __all__ = [
@@ -77,33 +82,22 @@ def macro_interval(
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     columns = {name: number for number, name in enumerate(dict.fromkeys(strata))}
     _check(len(numbers), confidence)
-    sums, sizes = np.zeros((2, len(numbers), len(columns)))
-    places = [numbers[key] for key in keys], [columns[name] for name in strata]
-    np.add.at(sums, places, np.asarray(values, np.float64).ravel())
-    np.add.at(sizes, places, 1.0)
-    means = [_macro(n @ sums, n @ sizes) for n in _counts(len(numbers), n_resamples, generator)]
-    low, high = np.quantile(np.concatenate(means), [(1 - confidence) / 2, (1 + confidence) / 2])
-    estimate = float(_macro(sums.sum(0), sizes.sum(0)))
+    parts = np.zeros((len(numbers), 2, len(columns)))  # sums, sizes
+    rows, places = [numbers[key] for key in keys], [columns[name] for name in strata]
+    np.add.at(parts, (rows, 0, places), np.asarray(values, np.float64).ravel())
+    np.add.at(parts, (rows, 1, places), 1.0)
+    blocks = resampled(parts.reshape(len(parts), -1), generator, n_resamples)
+    means = np.concatenate([_macro(sums.reshape(-1, *parts.shape[1:])) for sums in blocks])
     method = "bootstrap" if clusters is None else "cluster bootstrap"
-    return Interval(estimate, float(low), float(high), confidence, len(numbers), method)
+    estimate = _macro(parts.sum(0))
+    return percentile_interval(estimate, means, confidence, n=len(parts), method=method)
 
 
-def _macro(sums: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of the ratios along the last axis, without those of size 0."""
+def _macro(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of sums over sizes, `[... (sum, size) stratum]`, without strata of size 0."""
+    sums, sizes = parts[..., 0, :], parts[..., 1, :]
     means = np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0)
     return np.asarray(means.sum(-1) / (sizes > 0).sum(-1))
-
-
-def _counts(
-    n: int, n_resamples: int, generator: np.random.Generator
-) -> Iterator[NDArray[np.float64]]:
-    """How often each of `n` clusters is drawn, `[resample cluster]`, some resamples at a time."""
-    step = max(1, _BLOCK // n)
-    for start in range(0, n_resamples, step):
-        drawn = generator.integers(n, size=(min(step, n_resamples - start), n))
-        rows = np.arange(len(drawn))[:, None] * n
-        counts = np.bincount((drawn + rows).ravel(), minlength=drawn.size)
-        yield counts.reshape(-1, n).astype(np.float64)
 
 
 def paired_bootstrap_interval(

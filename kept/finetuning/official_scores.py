@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from kept.datasets.example import Document, TaskExample, clusters
 from kept.errors import EvaluationError
-from kept.evaluation.paired import by_cluster
+from kept.evaluation.paired import by_cluster, score_interval
 
 Floats = NDArray[np.float64]
 Answers = Sequence[tuple[str, ...]]
-N_RESAMPLES = 2000
 NO_RELATION = "no_relation"
 """TACRED's class for a pair without a relation."""
 ACCEPTABLE = "1"
@@ -69,8 +68,8 @@ def official_score(
         found[WITHOUT_CUT_OFF] = float(next(iter(kind.values(parts).values()))[0])
     name, low, high = next(iter(found)), None, None
     if n > 1:
-        drawn = generator.multinomial(n, np.full(n, 1 / n), size=N_RESAMPLES) @ sums
-        low, high = np.quantile(kind.values(drawn)[name], [0.025, 0.975]).tolist()
+        interval = score_interval(sums, lambda drawn: kind.values(drawn)[name], generator=generator)
+        low, high = interval.low, interval.high
     estimate = found.pop(name)
     return {
         "name": name, "estimate": estimate, "low": low, "high": high, "n": n,

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from entity_linking.errors import ScoreError
 from entity_linking.randomness import generator
-from entity_linking.scoring.intervals import paired_ratio_interval, ratio_interval
+from entity_linking.scoring import intervals
+from entity_linking.scoring.intervals import (
+    by_count,
+    by_position,
+    paired_ratio_interval,
+    ratio_interval,
+    resampled,
+)
 
 
 def test_a_ratio_equals_resampling_by_hand() -> None:
@@ -58,3 +67,25 @@ def test_a_pair_is_cut_at_its_quantiles_and_needs_two_items() -> None:
     one = (np.array([1.0]), np.array([1.0]))
     with pytest.raises(ScoreError, match="at least two items"):
         paired_ratio_interval(one, one, generator=generator(0))
+
+
+@pytest.mark.parametrize("draw", [by_position, by_count])
+def test_each_resample_draws_as_many_items_as_there_are(draw: Any) -> None:
+    parts = np.random.default_rng(1).random((7, 3))
+    blocks = [*resampled(parts, np.random.default_rng(2), 500, draw)]
+    counts = draw(np.random.default_rng(2), 7, 500)
+    assert (counts.sum(1) == 7).all()
+    assert abs(counts.mean() - 1) < 1e-9
+    assert 0.75 < counts.var(0).mean() < 0.97  # a binomial of 7 items: 6 / 7
+    np.testing.assert_allclose(np.concatenate(blocks), counts @ parts)
+
+
+def test_blocks_draw_what_one_block_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = np.random.default_rng(1).random((7, 3))
+    for draw in (by_position, by_count):
+        (whole,) = resampled(parts, np.random.default_rng(2), 50, draw)
+        with monkeypatch.context() as patch:
+            patch.setattr(intervals, "_BLOCK", 7 * 8)
+            blocks = [*resampled(parts, np.random.default_rng(2), 50, draw)]
+        assert [len(block) for block in blocks] == [8] * 6 + [2]
+        np.testing.assert_allclose(np.concatenate(blocks), whole)
