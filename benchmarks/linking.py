@@ -4,7 +4,7 @@
 
 Mentions: 100,000 aliases of Wikidata over sentences of T-REx (without KEPT_DATA: made ones); every
 peer hands out the character offsets of the leftmost-longest names, exact case, and is compared with
-`DictionaryLinker.spans` mention by mention. What differs is counted by its reason:
+`NameLinker.spans` mention by mention. What differs is counted by its reason:
 
     letter beside it      flashtext knows ASCII letters only, so it cuts "Ren" out of "René"
     apostrophe or hyphen  the linker reads the typographic ones as plain
@@ -36,12 +36,10 @@ from pathlib import Path
 import numpy as np
 from link_scale import make_names
 
-from entity_linking import DictionaryLinker, LinkedText, Linker, read_trex
+from entity_linking import DictionaryLinker, Linker, read_trex
 from entity_linking.fuzzy.index import FuzzyIndex
 from entity_linking.fuzzy.ngrams import Name, form_of
-from entity_linking.names import NameCandidates, NameIndex, NameLinker
-from entity_linking.parts import Scores
-from entity_linking.pipeline import Pipeline
+from entity_linking.names import Gates, NameIndex, NameLinker
 from entity_linking.surfaces import normalise
 from kg_loaders import (
     DamagePolicy,
@@ -184,7 +182,8 @@ def compare_mentions(
 ) -> None:
     """A row a peer: sentences a second, how many times faster the linker is, agreement."""
     start = time.process_time()
-    linker = DictionaryLinker(make_graph(names), case="sensitive", min_length=1)
+    index = NameIndex.build(make_graph(names), case="sensitive", variants=False)
+    linker = NameLinker(index, Gates(min_length=1, stop_words=frozenset()))
     finders: dict[str, tuple[Finder, float]] = {
         "kept: mentions": (linker.spans, time.process_time() - start)
     }
@@ -220,25 +219,13 @@ def compare_mentions(
                 print(f"    {side}: {told}")
 
 
-class _LogPrior:
-    """The plainest scorer."""
-
-    def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
-        return [
-            [np.log([candidate.prior for candidate in link.candidates]) for link in text.links]
-            for text in texts
-        ]
-
-
 def measure_pipelines(names: Sequence[str], sentences: Sequence[str], repeats: int) -> None:
     """A row a linker: from sentences to links with candidates, priors, choice and confidence."""
     graph = make_graph(names)
-    index = NameIndex.build(graph)
-    linker = NameLinker(index)
     linkers: dict[str, Linker] = {
         "DictionaryLinker": DictionaryLinker(graph),
-        "NameLinker": linker,
-        "Pipeline of names, log prior": Pipeline(linker, NameCandidates(index), _LogPrior()),
+        "DictionaryLinker, exact": DictionaryLinker(graph, exact=True),
+        "NameLinker (mentions, prior)": NameLinker(NameIndex.build(graph)),
     }
     print(f"\n{'the whole way, case smart':32}{'sentences/s':>12}{'links':>10}{'first time':>12}")
     for name, whole in linkers.items():

@@ -39,6 +39,7 @@ from typing import Any
 import numpy as np
 
 from entity_linking import Candidate, DictionaryLinker, LinkedText, read_trex, read_wiki80
+from entity_linking.names.priors import LABELS_FIRST
 from entity_linking.parts import Scores
 from entity_linking.scorers.context_words import words_of
 from entity_linking.scorers.features import TypeScorer
@@ -133,7 +134,9 @@ class Confusable:
     """The dictionary's candidates, then entities whose label holds all words of the mention."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
-        self._dictionary = DictionaryLinker(graph, max_candidates=MAX_CANDIDATES)
+        self._dictionary = DictionaryLinker(
+            graph, max_candidates=MAX_CANDIDATES, exact=True, formula=LABELS_FIRST
+        )
         self._names = graph.entities
         degree = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
         labels = [graph.label(entity) for entity in range(graph.n_entities)]

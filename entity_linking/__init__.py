@@ -1,5 +1,7 @@
 """Mentions, candidates, links: from text to entities of a knowledge graph."""
 
+from typing import TYPE_CHECKING, Any
+
 from entity_linking.alignment import AlignedText, LostLink, align, align_batch, pieces_of
 from entity_linking.annotations import (
     TypedText,
@@ -11,11 +13,13 @@ from entity_linking.annotations import (
     read_tagme,
     write_jsonl,
 )
-from entity_linking.dictionary import DictionaryLinker
 from entity_linking.errors import AlignmentError, LinkingError
 from entity_linking.mentions import Candidate, Link, LinkedText, Linker, Mention
 from entity_linking.relations import RelationExample, read_fewrel, read_trex, read_wiki80
 from entity_linking.scoring import LinkScore, SpanScore, score_links, score_spans
+
+if TYPE_CHECKING:
+    from entity_linking.dictionary import DictionaryLinker
 
 __all__ = [
     "AlignedText",
@@ -48,3 +52,11 @@ __all__ = [
     "score_spans",
     "write_jsonl",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DictionaryLinker":  # its parts read this package
+        from entity_linking.dictionary import DictionaryLinker
+
+        return DictionaryLinker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

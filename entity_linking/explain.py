@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from entity_linking.cache import CachedLinker
-from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Candidate, Link, LinkedText
 from entity_linking.parts import Disambiguator, Scores
 from entity_linking.pipeline import Pipeline
@@ -34,7 +33,10 @@ def explain(
         linker = linker.linker
     if isinstance(linker, Pipeline):
         return _of_pipeline(linker, texts)
-    return [[_plain(linker, text, link) for link in text.links] for text in texts]
+    return [
+        [tuple(Explanation(c, c.prior, c.reason) for c in link.candidates) for link in text.links]
+        for text in texts
+    ]  # of a linker whose confidence is the prior
 
 
 def _of_pipeline(
@@ -69,20 +71,3 @@ def _told(pipeline: Pipeline, link: Link, shares: Shares) -> tuple[Explanation, 
 
 def _scores(link: Link) -> Scores:
     return np.array([candidate.score for candidate in link.candidates], np.float64)
-
-
-def _plain(linker: Disambiguator, text: LinkedText, link: Link) -> tuple[Explanation, ...]:
-    """Of a linker whose confidence is the prior."""
-    entries = []
-    if isinstance(linker, DictionaryLinker):
-        entries = linker.entries(text.text[link.mention.start : link.mention.end])
-    told = []
-    for candidate in link.candidates:
-        names = [
-            f"{'label' if entry.is_label else 'alias'} {entry.surface!r}"
-            + (f" seen {entry.frequency}" if entry.frequency else "")
-            for entry in entries
-            if entry.entity == candidate.entity
-        ]
-        told.append(Explanation(candidate, candidate.prior, candidate.reason or ", ".join(names)))
-    return tuple(told)

@@ -1,4 +1,4 @@
-"""`FirstFound` and `Union`: several candidate sources as one."""
+"""`FirstFound` and `Union`: several candidate sources as one; `AtLeast`: one behind a bound."""
 
 from __future__ import annotations
 
@@ -89,6 +89,23 @@ class Union:
             replace(candidate, reason="; ".join(reasons.get(candidate.entity, ())))
             for candidate in ranked[: self._max_candidates]
         )
+
+
+class AtLeast:
+    """The candidates of a source whose prior is not below a bound."""
+
+    def __init__(self, source: CandidateSource, min_prior: float) -> None:
+        self._source, self._min_prior = source, min_prior
+
+    def __repr__(self) -> str:
+        return f"AtLeast({self._source!r}, {self._min_prior})"
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        """For each link of each text those candidates, in the order of the source."""
+        return [
+            [tuple(c for c in found if c.prior >= self._min_prior) for found in of_text]
+            for of_text in self._source.candidates(texts)
+        ]
 
 
 def _with_links(text: LinkedText, places: Sequence[int]) -> LinkedText:

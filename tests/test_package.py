@@ -100,6 +100,15 @@ def test_version_and_dir() -> None:
     assert (shown.exit_code, shown.output) == (0, f"kept {kept.__version__}\n")
 
 
+def test_linking_by_names_loads_no_library_that_it_does_not_need() -> None:
+    code = (
+        "import sys; from kept.linking.linkers import open_linker; "
+        "import entity_linking.dictionary; "
+        "sys.exit(any(n in sys.modules for n in ('torch', 'scipy', 'sklearn', 'rapidfuzz')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_help_loads_no_torch() -> None:
     code = (
         "import sys; from kept.cli import app; "

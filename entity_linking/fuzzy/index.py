@@ -258,7 +258,7 @@ def reason_of(match: NameMatch) -> str:
 
 
 def names_of(graph: KnowledgeGraph, languages: Sequence[str] | None = None) -> Iterator[Name]:
-    """Labels and aliases, weighing 10 or 1 and their frequency, as `DictionaryLinker` has them.
+    """Labels and aliases, weighing 10 or 1 and their frequency.
 
     `languages` takes names in these languages and those without one; None takes all. Frequencies
     near 2**31 are cut to fit.

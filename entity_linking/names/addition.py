@@ -4,30 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from entity_linking.dictionary import text_rows
 from entity_linking.names.counts import SurfaceCount
-from entity_linking.names.segment import NameRows, Source, has_key
+from entity_linking.names.segment import NameRows, Segment, Source, has_key
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from entity_linking.names.index import NameIndex
+
+class Indexed(Protocol):
+    """What an addition asks of the index, see `entity_linking.names.index.NameIndex`."""
+
+    @property
+    def segments(self) -> Sequence[Segment]: ...
+    @property
+    def n_entities(self) -> int: ...
+    @property
+    def popularity(self) -> NDArray[np.float32]: ...
+    def numbers(self, entities: Sequence[str]) -> NDArray[np.int64]: ...
 
 
 class Addition:
-    """What a graph and counts say that an index does not say yet."""
+    """What a graph and counts say that an index does not say yet.
+
+    Of the graph's names those in `languages` and those without one; None takes all.
+    """
 
     def __init__(
-        self, index: NameIndex, graph: KnowledgeGraph, counts: Sequence[SurfaceCount]
+        self,
+        index: Indexed,
+        graph: KnowledgeGraph,
+        counts: Sequence[SurfaceCount],
+        languages: Sequence[str] | None = None,
     ) -> None:
         self._index, self._graph = index, graph
-        rows = text_rows(graph, index.manifest.languages)
+        rows = _text_rows(graph, languages)
         values = graph.entity_texts.values.take(rows)
         kept = np.fromiter(map(has_key, values.to_pylist()), np.bool_, len(rows))
         rows, values = rows[kept], values.filter(pa.array(kept))
@@ -123,6 +138,16 @@ class Addition:
         changed = np.flatnonzero(total[: index.n_entities] > before[: index.n_entities])
         self.raised = changed.astype(np.int32)
         self.raised_popularity = total[changed]
+
+
+def _text_rows(graph: KnowledgeGraph, languages: Sequence[str] | None) -> NDArray[np.int64]:
+    texts = graph.entity_texts
+    kinds = np.asarray(texts.kinds)
+    wanted = (kinds == TextKind.LABEL) | (kinds == TextKind.ALIAS)
+    if languages is not None:
+        known = [i for i, name in enumerate(texts.language_names) if name in {"", *languages}]
+        wanted &= np.isin(np.asarray(texts.languages), known)
+    return np.flatnonzero(wanted)
 
 
 def _distinct(

@@ -22,10 +22,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from entity_linking.dictionary import CASES, Case
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.names import folder as disk
 from entity_linking.names.addition import Addition
+from entity_linking.names.case import CASES, Case
 from entity_linking.names.counts import checked
 from entity_linking.names.folder import Manifest, Part
 from entity_linking.names.segment import (
@@ -145,7 +145,7 @@ class NameIndex:
         counted = checked(counts)
         if graph.content_hash in self.graph_hashes and not counted:
             return self
-        addition = Addition(self, graph, counted)
+        addition = Addition(self, graph, counted, self.manifest.languages)
         part = Part(
             graph_hash=graph.content_hash,
             n_entities=len(addition.entities),

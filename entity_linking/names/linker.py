@@ -6,6 +6,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import NamedTuple
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
@@ -20,6 +22,7 @@ from entity_linking.names.priors import (
     levels,
     rank_entities,
 )
+from entity_linking.names.segment import fold_keys
 from entity_linking.names.variants import KIND_WEIGHTS, Kind
 from entity_linking.names.words import STOP_WORDS
 from entity_linking.parts import Candidates
@@ -29,10 +32,23 @@ MOST_CACHED = 200_000
 DETECTED = frozenset({Kind.EXACT, Kind.SPELLING, Kind.DISAMBIGUATOR, Kind.ARTICLE, Kind.LEGAL})
 """The kinds of forms that are mentions; acronyms and parts of names are too often plain words."""
 
-_NOTHING, _ALONE, _FURTHER = 0, 1, 2  # what the keys that begin with a word are
+MOST_FOLLOWING = 4_096
 
 Tag = tuple[int, int, str]
 """Start, end and part of speech of a token."""
+
+
+class _Reach(NamedTuple):
+    """What keys begin with a word: the word `alone`, and longer ones by their second words.
+
+    `following` is None where there are too many of them.
+    """
+
+    alone: bool
+    following: frozenset[str] | None
+
+
+_UNKNOWN = _Reach(alone=False, following=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +97,8 @@ class Gates:
 class NameLinker:
     """Leftmost-longest mentions by look-ups at the beginnings of words, linked by prior.
 
-    Boundaries are those of `entity_linking.surfaces`, the case policy ("smart", "sensitive",
-    "insensitive") is that of the index and means what it does in `DictionaryLinker`. A longer match
-    that a gate refuses does not hide a shorter one. Over an index without variants and with
-    `Gates(stop_words=frozenset())` the mentions are those of `DictionaryLinker`.
+    Boundaries are those of `entity_linking.surfaces`, the case policy (`entity_linking.names.case`)
+    is that of the index. A longer match that a gate refuses does not hide a shorter one.
 
     A link's confidence is the prior of the choice, not calibrated.
 
@@ -110,7 +124,8 @@ class NameLinker:
             index, max_candidates=max_candidates, in_document=False, formula=formula
         )
         self._choices: dict[str, Candidates] = {}
-        self._reach: dict[str, int] = {}
+        self._reach: dict[str, _Reach | None] = {}
+        self._detected: dict[str, bool] = {}
         self._tries = [segment.keys for segment in index.segments]
         self._longest = index.longest_key
 
@@ -133,6 +148,23 @@ class NameLinker:
             raise LinkingError(f"{len(tags)} lists of tags for {len(texts)} texts")
         return self._link(texts, tags)
 
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        """For each link of each text what it would be linked to, were its mention found here."""
+        surfaces = [
+            [text.text[link.mention.start : link.mention.end] for link in text.links]
+            for text in texts
+        ]
+        distinct = list(dict.fromkeys(chain.from_iterable(surfaces)))
+        known = dict(zip(distinct, map(self._choose, distinct, fold_keys(distinct)), strict=True))
+        return [[known[surface] for surface in own] for own in surfaces]
+
+    def spans(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+        """The `(start, end)` of the mentions that `link` finds."""
+        return [
+            [(link.mention.start, link.mention.end) for link in text.links]
+            for text in self.link(texts)
+        ]
+
     def _link(self, texts: Sequence[str], tags: Sequence[Sequence[Tag] | None]) -> list[LinkedText]:
         return [
             linked
@@ -149,10 +181,17 @@ class NameLinker:
         links: list[list[Link]] = [[] for _ in texts]
         admits = self._admitting(texts)
         walk = _Walk(marked)
-        for at, word in walk.words():
-            if (reach := self._reach.get(word)) == _NOTHING:
+        for at, word, second in walk.words():
+            reach = self._reach.get(word, _UNKNOWN)
+            if reach is None:
                 continue  # so are most words
-            for end in self._ends(walk.haystack, at, word, reach):
+            is_further = reach.following is None or second in reach.following
+            if not is_further and not reach.alone:
+                continue
+            for end in self._ends(walk.haystack, at, word, second, reach):
+                key = walk.haystack[at:end]
+                if not self._is_detected(key):
+                    continue
                 i, start, stop = walk.span(at, end)
                 origins = normalised[i][1]
                 if origins is not None:
@@ -162,7 +201,7 @@ class NameLinker:
                     continue
                 if not admits(i, start, stop):
                     continue
-                candidates = self._choose(texts[i][start:stop], walk.haystack[at:end])
+                candidates = self._choose(texts[i][start:stop], key)
                 if candidates:
                     links[i].append(_linked(Mention(start, stop), candidates))
                     walk.free_from = end
@@ -188,27 +227,44 @@ class NameLinker:
     def _allowed(self, tags: Sequence[Tag]) -> list[tuple[int, int]]:
         return [(a, b) for a, b, tag in tags if tag in self._gates.parts_of_speech]
 
-    def _ends(self, haystack: str, at: int, word: str, reach: int | None) -> Sequence[int]:
+    def _ends(self, haystack: str, at: int, word: str, second: str, reach: _Reach) -> Sequence[int]:
         """Where the known keys that begin with the word here end, longest first."""
-        if reach is None:
+        if reach is _UNKNOWN:
             if len(self._reach) >= MOST_CACHED:
                 self._reach.clear()
-            reach = self._reach[word] = self._find_reach(word)
-        if reach == _NOTHING:
-            return ()
-        if reach == _ALONE:
-            return (at + len(word) + 2,)
+            found = self._reach[word] = self._find_reach(word)
+            if found is None:
+                return ()
+            reach = found
+        if reach.following is not None and second not in reach.following:
+            return (at + len(word) + 2,) if reach.alone else ()
         window = haystack[at : at + self._longest]
         if len(self._tries) == 1:
             return [at + len(key) for key in reversed(self._tries[0].prefixes(window))]
         lengths = {len(key) for trie in self._tries for key in trie.prefixes(window)}
         return [at + length for length in sorted(lengths, reverse=True)]
 
-    def _find_reach(self, word: str) -> int:
-        for trie in self._tries:
-            if next(trie.iterkeys(f" {word}  "), None) is not None:
-                return _FURTHER
-        return _ALONE if any(f" {word} " in trie for trie in self._tries) else _NOTHING
+    def _find_reach(self, word: str) -> _Reach | None:
+        key = f" {word} "
+        alone = any(key in trie for trie in self._tries) and self._is_detected(key)
+        longer = chain.from_iterable(trie.iterkeys(f"{key} ") for trie in self._tries)
+        found = list(islice(longer, MOST_FOLLOWING + 1))
+        if not found and not alone:
+            return None
+        if len(found) > MOST_FOLLOWING:
+            return _Reach(alone, None)
+        return _Reach(alone, frozenset(key.split(maxsplit=2)[1] for key in found))
+
+    def _is_detected(self, key: str) -> bool:
+        """Whether a form behind the key is of a kind that is a mention, however it is written."""
+        found = self._detected.get(key)
+        if found is None:
+            if len(self._detected) >= MOST_CACHED:
+                self._detected.clear()
+            kinds = self._gates.kinds
+            found = any(entry.kind in kinds for entry in self._index.find_key(key))
+            self._detected[key] = found
+        return found
 
     # ---- choices -----------------------------------------------------------
     def _choose(self, surface: str, key: str) -> Candidates:
@@ -277,11 +333,13 @@ class _Walk:
         self._source = marked.sources.item
         self._offsets = marked.offsets.tolist()
 
-    def words(self) -> Iterator[tuple[int, str]]:
-        """Where the key of each word that is still free begins, and the word."""
-        for at, word in zip(self._starts, self.haystack.split(), strict=True):
-            if at >= self.free_from:
-                yield at, word
+    def words(self) -> Iterator[tuple[int, str, str]]:
+        """Where the key of each word that is still free begins, the word, and the one after it."""
+        words = self.haystack.split()
+        if words:
+            for at, word, second in zip(self._starts, words, [*words[1:], ""], strict=True):
+                if at >= self.free_from:
+                    yield at, word, second
 
     def span(self, at: int, end: int) -> tuple[int, int, int]:
         """Text, start and end in its form of the key from `at` to `end` in the haystack."""

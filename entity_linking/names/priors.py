@@ -25,15 +25,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entity_linking.dictionary import raised_forms
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate
+from entity_linking.names.case import raised_forms
 from entity_linking.names.index import Entry, NameIndex
 from entity_linking.names.segment import Source
 from entity_linking.names.variants import KIND_WEIGHTS, SAID, Kind, name_variants
 from entity_linking.surfaces import normalise
 
-SOURCE_WEIGHTS = {Source.LABEL: 1.0, Source.ALIAS: 0.5, Source.COUNTED: 0.5}
+COUNTED_WEIGHT = 0.5
 WRITTEN, RAISED, OTHER = 0, 1, 2
 MOST_REMEMBERED = 16_384
 LEVEL_WEIGHTS = (1.0, 0.9, KIND_WEIGHTS[Kind.CASE])
@@ -42,14 +42,19 @@ _SOURCE_WORDS = {Source.LABEL: "label", Source.ALIAS: "alias", Source.COUNTED: "
 
 @dataclass(frozen=True, slots=True)
 class PriorFormula:
-    """The numbers of the formula above: `alpha` and `m`."""
+    """The numbers of the formula above: `alpha`, `m`, and what an `alias` weighs beside a label."""
 
     alpha: float = 0.5
     m: float = 10.0
+    alias: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.alpha < 0 or self.m <= 0:
-            raise LinkingError(f"{self} needs alpha of 0 or more and m above 0")
+        if self.alpha < 0 or self.m <= 0 or self.alias <= 0:
+            raise LinkingError(f"{self} needs alpha of 0 or more, m and alias above 0")
+
+
+LABELS_FIRST = PriorFormula(alpha=0.0, alias=0.1)
+"""A label outweighs an alias ten to one, however well connected their entities are."""
 
 
 class Hit(NamedTuple):
@@ -83,7 +88,7 @@ class Hit(NamedTuple):
 def levels(surface: str, entries: Iterable[Entry]) -> list[int]:
     """How the case of `surface` stands to each entry of its key.
 
-    0: written just so. 1: raised (first letter, all words, all capitals; see `DictionaryLinker`).
+    0: written just so. 1: raised (first letter, all words, all capitals, `raised_forms`).
     2: anything else. Only the case can differ, since the folded keys are equal.
     """
     own, folded, found = _squeezed(surface, fold=False), "", []
@@ -132,9 +137,10 @@ def rank_entities(
         before = best.get(hit.row)
         if hit.weight > (0.0 if before is None else before.weight):
             best[hit.row] = hit
+    by_source = {Source.LABEL: 1.0, Source.ALIAS: formula.alias, Source.COUNTED: COUNTED_WEIGHT}
     strongest: dict[int, tuple[float, Hit]] = {}
     for hit in best.values():
-        weight = hit.weight * SOURCE_WEIGHTS[hit.source]
+        weight = hit.weight * by_source[hit.source]
         known = strongest.get(hit.entity)
         if known is None or known[0] < weight:
             strongest[hit.entity] = weight, hit

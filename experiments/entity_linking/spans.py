@@ -1,17 +1,13 @@
 """Gates on text whose names are all marked: Wikigold (Wikipedia) and WNUT17 (posts, development).
 
-    KEPT_DATA=… python -m experiments.entity_linking.spans CONFIG -o RUN
-
-prints how well the spans of `NameLinker` agree with the marked ones for each of the study's gates.
-Neither set names entities, so nothing but spans is judged; a name that the graph does not have
-counts as missed. Words of a sentence are joined by blanks, sentences of an article by line breaks.
+How well the spans of `NameLinker` agree with the marked ones; `gates.py` prints the table. Neither
+set names entities, so nothing but spans is judged; a name that the graph does not have counts as
+missed. Words of a sentence are joined by blanks, sentences of an article by line breaks.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
-import os
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -20,13 +16,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText
 from entity_linking.names import Gates, NameIndex, NameLinker
 from entity_linking.scoring import Match, score_links
-from experiments.entity_linking.config import Study
 
 WIKIGOLD, WNUT = "wikigold", "wnut17"
 FULLY_MARKED = {
@@ -148,19 +141,3 @@ def table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
         cells = (f"{told[each][score]:.3f}" for each in sets for score in SCORES)
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    from experiments.entity_linking.study import Laboratory
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    study = Study.model_validate(yaml.safe_load(arguments.config.read_text(encoding="utf-8")))
-    laboratory = Laboratory(Path(os.environ["KEPT_DATA"]), study, arguments.out, print)
-    print(table(laboratory.gate_scores()))
-
-
-if __name__ == "__main__":
-    main()

@@ -28,6 +28,8 @@ from entity_linking.dense.index import DenseIndex
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText
 from entity_linking.names import Gates, NameCandidates, NameIndex
+from entity_linking.names.case import Case
+from entity_linking.names.priors import LABELS_FIRST
 from entity_linking.parts import CandidateSource, Scorer
 from entity_linking.scorers.coherence import CoherenceScorer
 from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
@@ -281,8 +283,7 @@ class Laboratory:
         if row == BASELINE:
             return baseline.disambiguate(gold, baseline.read_lowered(self.root))
         if row == DICTIONARY:
-            linker = DictionaryLinker(self.world.graph, case="insensitive", max_candidates=most)
-            return linker.disambiguate(gold)
+            return self._exact("insensitive").disambiguate(gold)
         if row in (SUPPLIED, SUPPLIED_TRAINED):
             source = SuppliedCandidates(self.root / "el" / "candidates_elevant.jsonl.gz")
             proposed = as_candidates(gold, source.candidates(gold))
@@ -290,10 +291,16 @@ class Laboratory:
             return scored(proposed, scorer, most)
         return scored(self.pool(name), self.scorer(row), most)
 
+    def _exact(self, case: Case) -> DictionaryLinker:
+        """Names as they are written alone, a label before aliases."""
+        most = self.study.n_candidates
+        return DictionaryLinker(
+            self.world.graph, case=case, max_candidates=most, exact=True, formula=LABELS_FIRST
+        )
+
     def _free_row(self, row: str, name: str) -> Sequence[LinkedText]:
         if row == DICTIONARY:
-            linker = DictionaryLinker(self.world.graph, max_candidates=self.study.n_candidates)
-            return linker.link([text.text for text in self.gold(name)])
+            return self._exact("smart").link([text.text for text in self.gold(name)])
         return scored(self.free_pool(name), self.scorer(row), self.study.n_candidates)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.names.priors import LABELS_FIRST
 from entity_linking.relations import RelationExample, read_trex
 from kept.datasets.public_files import codex_triples, json_of, table
 from kept.graphs.builder import BuilderConfig
@@ -89,7 +90,7 @@ def link_documents(
     examples: Sequence[RelationExample], graph: KnowledgeGraph
 ) -> tuple[tuple[LinkedText, ...], ...]:
     """Sentences by subject, each once, with the links described above."""
-    linker = DictionaryLinker(graph)
+    linker = DictionaryLinker(graph, exact=True, formula=LABELS_FIRST)
     gold: dict[str, dict[str, dict[Mention, str]]] = {}
     for example in examples:
         found = gold.setdefault(example.head, {}).setdefault(example.linked.text, {})

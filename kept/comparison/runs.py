@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 import torch
 
+from entity_linking.dictionary import LINKS_VERSION
 from kept import hosts
 from kept.comparison.continued_pretraining import FirstStage
 from kept.comparison.data import SETS, ExperimentData, binding_of, folder_digests
@@ -122,6 +123,8 @@ class ExperimentRuns:
             fixed["folders"] = folders
         if drawn := self._drawn(key, config):
             fixed["in_pretraining"] = drawn
+        if config.link:
+            fixed["links"] = LINKS_VERSION
         if fixed.get("graph", {}).get("drop_probability") == 0:
             del fixed["graph"]["drop_probability"]  # 0 is what was done before it could be open
         return {

@@ -1,8 +1,8 @@
 """Chinese text without a pre-trained host: a tokenizer of characters, and words by longest match.
 
 K-BERT cuts Chinese into characters and finds its subjects with pkuseg. Here the subjects are found
-by the longest match of `DictionaryLinker` over running characters: no segmenter is needed, and a
-subject that crosses a word's border is found, which pkuseg would not do.
+by the longest match of an exact `DictionaryLinker` over running characters: no segmenter is needed,
+and a subject that crosses a word's border is found, which pkuseg would not do.
 """
 
 from __future__ import annotations
@@ -64,4 +64,4 @@ def subject_linker(graph: KnowledgeGraph, *, min_length: int = 2) -> DictionaryL
     Subjects of one character are left out by default: without a segmenter they are found inside
     every word that contains them.
     """
-    return DictionaryLinker(graph, case="sensitive", min_length=min_length)
+    return DictionaryLinker(graph, case="sensitive", min_length=min_length, exact=True)

@@ -209,8 +209,8 @@ def _reasons(
         )
     if not links and not n_named:
         yield (
-            "no entity of the graph has a name that could be found in a text; build it with names "
-            "(kept kg build … --labels FILE, --aliases FILE)"
+            "no entity of the graph has a name, and none of their identifiers stands in a text; "
+            "build it with names (kept kg build … --labels FILE, --aliases FILE)"
         )
     if not links:
         yield (

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from entity_linking.dictionary import Case
 from entity_linking.errors import LinkIndexError
-from entity_linking.fuzzy.index import FuzzyIndex, names_of
 from entity_linking.names import NameCandidates, NameIndex
+from entity_linking.names.case import Case
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.seals import FolderFormat, open_sealed, seal
@@ -32,6 +31,7 @@ from kg_loaders.disk.writing import claim, whole_folder
 
 if TYPE_CHECKING:
     from entity_linking.dense.index import DenseIndex
+    from entity_linking.fuzzy.index import FuzzyIndex
     from entity_linking.parts import SentenceEncoder
 
 LINKS = FolderFormat(
@@ -77,7 +77,11 @@ class LinkIndex:
 
             dense = DenseIndex.open(place / "dense")
         names = NameIndex.open(place / "names")
-        fuzzy = FuzzyIndex.open(place / "fuzzy") if manifest.has_fuzzy else None
+        fuzzy = None
+        if manifest.has_fuzzy:
+            from entity_linking.fuzzy.index import FuzzyIndex
+
+            fuzzy = FuzzyIndex.open(place / "fuzzy")
         for part, graphs in (
             ("fuzzy", fuzzy.graph_hashes if fuzzy else ()),
             ("dense", dense.manifest.graphs if dense else ()),
@@ -114,6 +118,8 @@ class LinkIndex:
             names = NameIndex.build(graph, counts=counts, case=case, languages=languages)
             names.save(part / "names")
             if fuzzy:
+                from entity_linking.fuzzy.index import FuzzyIndex
+
                 FuzzyIndex.of_graph(graph, languages).save(part / "fuzzy")
             if host is not None:
                 _build_dense(graph, host, languages, target, part / "dense", progress)
@@ -131,7 +137,9 @@ class LinkIndex:
             self.names.add(graph, counts=counts).save(self.folder / "names")
             languages = self.names.manifest.languages
             if self.fuzzy is not None and graph.content_hash not in self.fuzzy.graph_hashes:
-                FuzzyIndex.add_to(
+                from entity_linking.fuzzy.index import names_of
+
+                self.fuzzy.add_to(
                     self.folder / "fuzzy", names_of(graph, languages), graph_hash=graph.content_hash
                 )
             if self.dense is not None and graph.content_hash not in self.dense.manifest.graphs:

@@ -1,6 +1,7 @@
 """From settings to a linker: the one place where the parts of linking are put together.
 
-The command line, the spaCy component, caches and experiments all ask `open_linker`:
+The command line, the spaCy component, caches and experiments all ask `open_linker`; without an
+index, model or decision and by method `prior` it is `entity_linking.DictionaryLinker`:
 
     mentions     names of the graph (`NameLinker`) behind its gates
     candidates   names in all their forms; where they know nothing, names spelled alike; where
@@ -12,34 +13,28 @@ Methods: `prior` is p(entity | surface) alone. `overlap`, `dense` and `coherence
 its logarithm; `mix` is `entity_linking.scorers.mix.default_mix`. `trained` is a re-ranker made by
 `kept link train`. Without an index all of it is made in memory from the graph, vectors by MiniLM
 and for the method `dense` alone; with one, a part that it does not hold is not made. Only vectors
-load torch.
+load torch, and only what a method needs is imported: linking by names alone starts quickly.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from entity_linking.cache import fingerprint
-from entity_linking.calibration.fitting import load_decision
 from entity_linking.decision import Decision
-from entity_linking.dense.cards import CardOptions
-from entity_linking.dictionary import CASES, Case
+from entity_linking.dictionary import candidates_of
 from entity_linking.errors import LinkIndexError, LinkingError
-from entity_linking.fuzzy.index import FuzzyCandidates, FuzzyIndex
-from entity_linking.mentions import LinkedText
+from entity_linking.fuzzy.of_graph import SpeltAlike
 from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
-from entity_linking.parts import Candidates, CandidateSource, Scorer, SentenceEncoder
+from entity_linking.names.case import CASES, Case
+from entity_linking.names.identifiers import by_identifiers
+from entity_linking.parts import CandidateSource, Scorer, SentenceEncoder
 from entity_linking.pipeline import Pipeline
-from entity_linking.scorers.coherence import CoherenceScorer
 from entity_linking.scorers.features import PriorScorer
-from entity_linking.scorers.mix import DEFAULT_WEIGHTS, Mix, default_mix, default_scorers
-from entity_linking.scorers.reranker import Reranker
-from entity_linking.sources import FirstFound
 from kept.linking.graphs import read_graph
 from kept.linking.index import LinkIndex, load_encoder
 from kg_loaders import KnowledgeGraph
@@ -135,24 +130,24 @@ class _Parts:
             self._index = _open_index(settings, settings.index, graph)
             self.names = self._index.names
         else:
+            self._graph = by_identifiers(graph)
             case = settings.case or "smart"
-            self.names = NameIndex.build(graph, languages=settings.languages, case=case)
+            self.names = NameIndex.build(self._graph, languages=settings.languages, case=case)
 
     def source(self) -> CandidateSource:
         """Names, then what is spelled alike, then what is like the context."""
-        sources: list[CandidateSource] = [NameCandidates(self.names)]
+        further: list[CandidateSource] = []
         if self._index is None:
-            sources.append(_Fuzzy(self._graph, self._settings.languages))
+            further.append(SpeltAlike(self._graph, self._settings.languages))
         elif self._index.fuzzy is not None:
-            sources.append(FuzzyCandidates(self._index.fuzzy))
+            from entity_linking.fuzzy.index import FuzzyCandidates
+
+            further.append(FuzzyCandidates(self._index.fuzzy))
         if self._settings.method == "dense" or "dense" in self._trained_with:
             from entity_linking.dense.context import DenseCandidates
 
-            sources.append(DenseCandidates(*self._dense))
-        source: CandidateSource = FirstFound(sources)
-        if self._settings.min_prior:
-            source = _AtLeast(source, self._settings.min_prior)
-        return source
+            further.append(DenseCandidates(*self._dense))
+        return candidates_of(NameCandidates(self.names), further, self._settings.min_prior)
 
     def scorer(self) -> Scorer:
         """What the method says."""
@@ -160,27 +155,40 @@ class _Parts:
             case "prior":
                 return PriorScorer()
             case "mix":
+                from entity_linking.scorers.mix import default_mix
+
                 return default_mix(self._graph)
             case "trained":
+                from entity_linking.scorers.reranker import Reranker
+
                 assert self._settings.model is not None
                 names = self._trained_with
                 return Reranker.open(self._settings.model, {n: self._scorer(n) for n in names})
             case other:
+                from entity_linking.scorers.mix import DEFAULT_WEIGHTS, Mix
+
                 weights = {name: DEFAULT_WEIGHTS.get(name, 1.0) for name in ("prior", other)}
                 return Mix({name: (self._scorer(name), w) for name, w in weights.items()})
 
     @cached_property
     def _trained_with(self) -> tuple[str, ...]:
-        model = self._settings.model
-        return () if model is None else Reranker.scorer_names(model)
+        if self._settings.model is None:
+            return ()
+        from entity_linking.scorers.reranker import Reranker
+
+        return Reranker.scorer_names(self._settings.model)
 
     def _scorer(self, name: str) -> Scorer:
         if name == "coherence":
+            from entity_linking.scorers.coherence import CoherenceScorer
+
             return CoherenceScorer(self._graph)
         if name == "dense":
             from entity_linking.dense.context import ContextScorer
 
             return ContextScorer(*self._dense)
+        from entity_linking.scorers.mix import default_scorers
+
         known = default_scorers(self._graph)
         if name not in known:
             raise LinkIndexError(
@@ -191,6 +199,7 @@ class _Parts:
 
     @cached_property
     def _dense(self) -> tuple[DenseIndex, SentenceEncoder]:
+        from entity_linking.dense.cards import CardOptions
         from entity_linking.dense.context import DenseIndex, RememberingEncoder
 
         if self._index is not None:
@@ -222,6 +231,8 @@ def _open_index(settings: LinkerSettings, folder: str, graph: KnowledgeGraph) ->
 
 def _decision(settings: LinkerSettings, graph: KnowledgeGraph, scorer: Scorer) -> Decision:
     if settings.decision is not None:
+        from entity_linking.calibration.fitting import load_decision
+
         fitted = load_decision(settings.decision, graph)
         if fitted.scorer != repr(scorer):
             raise LinkIndexError(
@@ -231,39 +242,6 @@ def _decision(settings: LinkerSettings, graph: KnowledgeGraph, scorer: Scorer) -
         return fitted.decision
     nil_score = 0.0 if settings.method == "trained" else None  # a re-ranker's NIL stands at 0
     return Decision(nil_score=nil_score, nil_below=settings.nil_below)
-
-
-class _Fuzzy:
-    """Names of a graph spelled almost like a mention; indexed when first asked."""
-
-    def __init__(self, graph: KnowledgeGraph, languages: Sequence[str] | None) -> None:
-        self._graph, self._languages = graph, languages
-
-    def __repr__(self) -> str:
-        return f"_Fuzzy({self._graph!r})"
-
-    @cached_property
-    def _source(self) -> FuzzyCandidates:
-        return FuzzyCandidates(FuzzyIndex.of_graph(self._graph, self._languages))
-
-    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
-        return self._source.candidates(texts)
-
-
-class _AtLeast:
-    """The candidates of a source whose prior is not below a bound."""
-
-    def __init__(self, source: CandidateSource, min_prior: float) -> None:
-        self._source, self._min_prior = source, min_prior
-
-    def __repr__(self) -> str:
-        return f"_AtLeast({self._source!r}, {self._min_prior})"
-
-    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
-        return [
-            [tuple(c for c in found if c.prior >= self._min_prior) for found in of_text]
-            for of_text in self._source.candidates(texts)
-        ]
 
 
 def _hash_of_manifests(place: Path) -> str:

@@ -21,9 +21,9 @@ from entity_linking.calibration.fitting import FittedDecision, save_decision
 from entity_linking.decision import Decision
 from entity_linking.explain import explain
 from entity_linking.names import NameIndex
+from entity_linking.names.identifiers import by_identifiers
 from entity_linking.scorers.features import PriorScorer
 from kept.cli import app
-from kept.linking.graphs import by_identifiers
 from kept.linking.index import LinkIndex, name_recall
 from kept.linking.linkers import METHODS, LinkerSettings, linker_key, open_linker
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records

@@ -1,4 +1,4 @@
-"""The dictionary linker: boundaries, case, offsets, priors."""
+"""`DictionaryLinker`: boundaries, case, offsets, priors; exact names and all their forms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from entity_linking import DictionaryLinker, LinkedText, LinkingError, Mention, gold_link
 from entity_linking.annotations import read_elevant
-from entity_linking.dictionary import Case
+from entity_linking.names import PriorFormula
+from entity_linking.names.case import Case
+from entity_linking.names.priors import LABELS_FIRST
 from entity_linking.scoring import score_links, score_spans
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
@@ -23,7 +25,8 @@ from kg_loaders.reading.lines import read_lines
 
 def linker_over(*labels: str, case: Case = "smart", min_length: int = 1) -> DictionaryLinker:
     records = [Text(f"Q{i}", TextKind.LABEL, label) for i, label in enumerate(labels)]
-    return DictionaryLinker(graph_from_records(records), case=case, min_length=min_length)
+    graph = graph_from_records(records)
+    return DictionaryLinker(graph, case=case, min_length=min_length, exact=True)
 
 
 def surfaces(linker: DictionaryLinker, text: str) -> list[str]:
@@ -111,12 +114,16 @@ def priors_graph() -> KnowledgeGraph:
     )
 
 
-def test_priors_are_smoothed_counts_and_ties_go_to_degree_then_identifier() -> None:
-    paris, berlin = DictionaryLinker(priors_graph()).link(["Paris Berlin"])[0].links
-    assert [(c.entity, c.prior) for c in paris.candidates] == [
-        ("Q2", 30 / 41), ("Q1", 10 / 41), ("Q3", 1 / 41),
-    ]  # fmt: skip
-    assert paris.confidence == 30 / 41
+@pytest.mark.parametrize("exact", [True, False])
+def test_priors_are_smoothed_counts_and_ties_go_to_degree_then_identifier(exact: bool) -> None:
+    formula = PriorFormula(alpha=0.0, m=12.0, alias=0.1)
+    linker = DictionaryLinker(priors_graph(), formula=formula, exact=exact)
+    paris, berlin = linker.link(["Paris Berlin"])[0].links
+    assert {c.entity: c.prior for c in paris.candidates} == pytest.approx(
+        {"Q2": 30 / 41, "Q1": 10 / 41, "Q3": 1 / 41}
+    )
+    assert [c.entity for c in paris.candidates] == ["Q2", "Q1", "Q3"]
+    assert paris.confidence == pytest.approx(30 / 41)
     assert [c.entity for c in berlin.candidates] == ["Q4", "Q6", "Q5"]
 
 
@@ -129,24 +136,25 @@ def test_counts_of_one_surface_add_up_over_label_and_aliases() -> None:
             Text("Q2", TextKind.ALIAS, "Paris", "fr", 7),
         ]
     )
-    (paris,) = DictionaryLinker(graph).link(["Paris"])[0].links
-    assert [(c.entity, c.prior) for c in paris.candidates] == [
-        ("Q1", (10 + 3 + 5) / 30), ("Q2", (1 + 4 + 7) / 30),
-    ]  # fmt: skip
+    formula = PriorFormula(alpha=0.0, m=11.0, alias=0.1)
+    (paris,) = DictionaryLinker(graph, formula=formula).link(["Paris"])[0].links
+    assert {c.entity: c.prior for c in paris.candidates} == pytest.approx(
+        {"Q1": (10 + 3 + 5) / 26, "Q2": (1 + 7) / 26}  # of equal aliases the highest count
+    )
 
 
 def test_thresholds_and_languages() -> None:
     graph = priors_graph()
     (paris,) = DictionaryLinker(graph, min_prior=0.5).link(["Paris Berlin"])[0].links
     assert [c.entity for c in paris.candidates] == ["Q2"]
-    paris, berlin = DictionaryLinker(graph, nil_below=0.5).link(["Paris Berlin"])[0].links
+    linker = DictionaryLinker(graph, nil_below=0.5, formula=LABELS_FIRST)
+    paris, berlin = linker.link(["Paris Berlin"])[0].links
     assert paris.entity == "Q2"
     assert (berlin.entity, len(berlin.candidates)) == (None, 3)
     assert berlin.confidence == pytest.approx(2 / 3)
     english = DictionaryLinker(graph, languages=["en"], max_candidates=1)
     assert [link.entity for link in english.link(["Paris Berlin"])[0].links] == ["Q2", "Q6"]
-    assert {entry.entity for entry in english.entries("Berlin")} == {"Q5", "Q6"}
-    assert len(DictionaryLinker(graph, min_length=6)) == 2  # Berlin, BERLIN
+    assert surfaces(DictionaryLinker(graph, min_length=6), "Paris Berlin") == ["Berlin"]
 
 
 def test_a_candidate_cut_by_the_minimum_prior_hides_nothing() -> None:
@@ -180,7 +188,6 @@ def test_empty_graph_and_empty_texts() -> None:
         LinkedText("a", ()),
     ]
     assert linker.link([]) == []
-    assert linker.entries("  ") == []
     assert surfaces(linker_over("\u00ad", "  ", "x"), "x\u00ad \u0301") == ["x\u00ad"]
 
 
@@ -242,8 +249,6 @@ def test_a_batch_is_its_texts_one_by_one(small_graph: KnowledgeGraph) -> None:
     texts = ["Paris", "", "Bonn on the Seine?", "caf\u00e9 Straße BERLIN", "no one"] * 120
     linked = linker.link(texts)
     assert linked == [linker.link([text])[0] for text in texts]
-    mentions = [[link.mention for link in text.links] for text in linked]
-    assert linker.spans(texts) == [[(m.start, m.end) for m in found] for found in mentions]
 
 
 # ---- real data -------------------------------------------------------------

@@ -24,6 +24,7 @@ from entity_linking.fuzzy import ngrams
 from entity_linking.fuzzy.index import FuzzyCandidates, FuzzyIndex, names_of
 from entity_linking.fuzzy.ngrams import Name, form_of
 from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.names.priors import LABELS_FIRST
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 from kg_loaders.errors import ExistsError, WriteError
 
@@ -141,7 +142,7 @@ def test_priors_fall_with_the_likeness() -> None:
 
 def test_a_name_written_right_has_the_prior_of_the_dictionary(small_graph: KnowledgeGraph) -> None:
     source = FuzzyCandidates(FuzzyIndex.of_graph(small_graph), max_names=1)
-    linker = DictionaryLinker(small_graph, case="insensitive")
+    linker = DictionaryLinker(small_graph, case="insensitive", exact=True, formula=LABELS_FIRST)
     (linked,) = linker.link(["Paris and the City of Light in France"])
     (found,) = source.candidates([linked])
     assert len(found) == 3

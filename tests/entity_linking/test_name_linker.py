@@ -1,20 +1,22 @@
-"""Mentions from the index: as `DictionaryLinker` finds them, and what the gates refuse."""
+"""Mentions from the index: as a plain search finds them, and what the gates refuse."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entity_linking import DictionaryLinker, LinkingError, read_trex
-from entity_linking.dictionary import CASES, Case
+from entity_linking import LinkedText, LinkingError, gold_link, read_trex
 from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker, tags_of
+from entity_linking.names.case import CASES, Case, raised_forms
 from entity_linking.names.variants import Kind
+from entity_linking.surfaces import mark, marked_keys, normalise
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 from kg_loaders.damage import DamageReport
 from kg_loaders.reading.lines import read_lines
@@ -26,7 +28,7 @@ def graph_of(*labels: str) -> KnowledgeGraph:
     return graph_from_records([Text(f"Q{i}", TextKind.LABEL, x) for i, x in enumerate(labels)])
 
 
-def surfaces(linker: NameLinker | DictionaryLinker, text: str) -> list[str]:
+def surfaces(linker: NameLinker, text: str) -> list[str]:
     return [text[k.mention.start : k.mention.end] for k in linker.link([text])[0].links]
 
 
@@ -65,16 +67,45 @@ LABELS = st.lists(LABEL.filter(str.strip), min_size=1, max_size=5)
     st.text("abAB ßİıéeǰ\u0301東都.-'\u00ad👩\u200d💻 ", max_size=25),
     st.sampled_from(CASES),
 )
-def test_without_variants_the_mentions_are_those_of_the_dictionary(
+def test_without_variants_the_mentions_are_the_leftmost_longest_labels(
     labels: list[str], text: str, case: Case
 ) -> None:
-    graph = graph_of(*labels)
-    linker = NameLinker(NameIndex.build(graph, case=case, variants=False), OPEN)
-    expected = DictionaryLinker(graph, case=case, min_length=1).link([text])[0]
-    found = linker.link([text])[0]
-    assert [k.mention for k in found.links] == [k.mention for k in expected.links]
-    for ours, theirs in zip(found.links, expected.links, strict=True):
-        assert {c.entity for c in ours.candidates} == {c.entity for c in theirs.candidates}
+    linker = NameLinker(NameIndex.build(graph_of(*labels), case=case, variants=False), OPEN)
+    (linked,) = linker.link([text])
+    expected = leftmost_longest(labels, text, case)
+    assert [(k.mention.start, k.mention.end) for k in linked.links] == list(expected)
+    assert [{c.entity for c in k.candidates} for k in linked.links] == list(expected.values())
+    assert linker.spans([text]) == [list(expected)]
+    unlinked = LinkedText(text, tuple(gold_link(*span, None) for span in expected))
+    assert linker.candidates([unlinked]) == [[k.candidates for k in linked.links]]
+
+
+def leftmost_longest(labels: list[str], text: str, case: Case) -> dict[tuple[int, int], set[str]]:
+    """The plain oracle: at every boundary the longest way to write a label, with its bearers."""
+    fold = case == "insensitive"
+    written: dict[str, set[str]] = defaultdict(set)
+    raised: dict[str, set[str]] = defaultdict(set)
+    for i, label in enumerate(labels):
+        form = normalise(label, fold=fold)[0].strip()
+        for ways, forms in ((written, [form]), (raised, raised_forms(form) if form else [])):
+            for key in marked_keys([way for way in forms if way]):
+                ways[key].add(f"Q{i}")
+    ways = {**(raised if case == "smart" else {}), **written}
+    form, origins = normalise(text, fold=fold)
+    marked, at, found = mark([form]), 0, {}
+    while at < len(marked.haystack):
+        keys = [key for key in ways if marked.haystack.startswith(key, at)]
+        if not keys:
+            at += 1
+            continue
+        key = max(keys, key=len)
+        ends = np.array([at + 1]), np.array([at + len(key) - 1])
+        _, (start,), (end,) = (column.tolist() for column in marked.locate(*ends))
+        if origins is not None:
+            start, end = origins[0][start], origins[1][end - 1]
+        found[start, end] = ways[key]
+        at += len(key)
+    return found
 
 
 NAME_WORDS = ["New", "York", "Café", "東京", "Straße", "of", "İzmir", "O'Neill", "U.S."]

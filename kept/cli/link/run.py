@@ -19,11 +19,11 @@ from rich.progress import (
 from entity_linking.annotations import to_json
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
+from entity_linking.names.identifiers import IDENTIFIERS
 from kept.cli.console import TerminalConsole
 from kept.cli.link.inputs import FOLDERS, count_lines, format_of, read_items
 from kept.cli.link.table import print_links
 from kept.cli.terminal import echo
-from kept.linking.graphs import IDENTIFIERS
 from kept.linking.linkers import LinkerSettings, linker_key, open_graph
 from kept.linking.stream import Item, PartialOutput, Work, link_stream
 from kg_loaders import KnowledgeGraph

@@ -11,6 +11,7 @@ import pytest
 from tiny_task_files import wiki80_row
 
 from entity_linking import RelationExample
+from kept.comparison import runs as runs_module
 from kept.comparison.data import ExperimentData, _of_folder, folder_digests
 from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.comparison.find import read_experiment
@@ -66,6 +67,21 @@ def test_what_a_method_does_in_pre_training_is_part_of_its_address(
     without = experiment.model_copy(update={"pretraining": None})
     runs = ExperimentRuns(without, experiment_root, tmp_path)
     assert "in_pretraining" not in runs.settings(RunKey("colake", "true", 0))
+
+
+def test_only_an_address_of_links_made_in_the_run_knows_the_linker(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def name(link: bool) -> str:
+        changed = experiment.model_copy(update={"task": experiment.task | {"link": link}})
+        runs = ExperimentRuns(changed, experiment_root, tmp_path)
+        assert ("links" in runs.settings(RunKey("kbert", "true", 0))) is link
+        return runs.name(RunKey("kbert", "true", 0))
+
+    stored, made = name(False), name(True)
+    monkeypatch.setattr(runs_module, "LINKS_VERSION", runs_module.LINKS_VERSION + 1)
+    assert name(False) == stored
+    assert name(True) != made
 
 
 @pytest.mark.parametrize("changed", ["kg", "texts.jsonl", "further.txt", "host"])

@@ -64,7 +64,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph)
     return folder
 
 
-def finetune(world: Path, out: Path, method: str, *flags: object, kg: str = "kg") -> Result:
+def finetune(world: Path, out: Path, method: str, *flags: object, kg: str | Path = "kg") -> Result:
     options = json.dumps(OPTIONS.get(method, {}))
     return kept(
         "finetune", "--method", method, "--host", world / "host", "--kg", world / kg, "--steps", 1,
@@ -130,6 +130,13 @@ def test_the_same_ids_without_names(world: Path, tmp_path: Path) -> None:
     assert "--labels FILE" in error
     colake = finetune(world, tmp_path / "colake", "colake", *pairs(world), kg="nameless")
     assert colake.exit_code == 0, colake.output  # it reads neighbours by their ids
+
+
+def test_a_graph_without_names_is_linked_by_its_identifiers(world: Path, tmp_path: Path) -> None:
+    graph_from_records([Triple("Paris", "lies_in", "France")]).save(tmp_path / "kg")
+    done = finetune(world, tmp_path / "run", "colake", *texts(world), "--link", kg=tmp_path / "kg")
+    assert done.exit_code == 0, done.output
+    assert "knowledge true, read in 25.0% of the texts" in done.stdout
 
 
 def test_a_model_trained_with_names_is_refused_the_graph_without(

@@ -69,19 +69,19 @@ def test_plain_text_gets_entities(kg: Path, small_graph: KnowledgeGraph) -> None
 
 
 def test_entities_of_others_are_linked(small_graph: KnowledgeGraph) -> None:
-    doc = with_ents((0, 2, "LOC"), (4, 5, "GPE"))
+    doc = with_ents((0, 2, "LOC"), (2, 3, "ACT"), (4, 5, "GPE"))
     doc = annotator(small_graph, Policy())(doc)
     assert [(ent.text, ent.label_, ent.kb_id_) for ent in doc.ents] == [
-        ("The Seine", "LOC", NIL), ("Paris", "GPE", "Q90"),
+        ("The Seine", "LOC", "Q1471"), ("flows", "ACT", NIL), ("Paris", "GPE", "Q90"),
     ]  # fmt: skip
-    assert doc.ents[0]._.kept_link.entity is None
-    assert len(doc.spans["kept"]) == 2
+    assert doc.ents[1]._.kept_link.entity is None
+    assert len(doc.spans["kept"]) == 3
 
 
 def test_ours_join_where_nothing_overlaps(small_graph: KnowledgeGraph) -> None:
     doc = annotator(small_graph, Policy(add=True))(with_ents((0, 2, "LOC"), (4, 5, "GPE")))
     assert [(ent.text, ent.label_, ent.kb_id_) for ent in doc.ents] == [
-        ("The Seine", "LOC", NIL), ("Paris", "GPE", "Q90"), ("France", "KEPT", "Q142"),
+        ("The Seine", "LOC", "Q1471"), ("Paris", "GPE", "Q90"), ("France", "KEPT", "Q142"),
     ]  # fmt: skip
     assert [span.text for span in doc.spans["kept"]] == ["The Seine", "Paris", "France"]
 

@@ -1,0 +1,30 @@
+"""Case policies: which ways to write a name are the name.
+
+"sensitive" takes the text as it is; "insensitive" folds both sides; "smart" lets a text raise the
+case of a name, never lower it: "asthma" is found in "Asthma", "Paris" in "PARIS", but "Apple" not
+in "apple" nor "US" in "us". It takes the name as it is, with its first letter raised, in capitals
+if it is longer than three characters, and with all words raised if it is in lower case; where a
+name is written just so, only such names count.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Case = Literal["smart", "sensitive", "insensitive"]
+CASES: tuple[Case, ...] = get_args(Case)
+LONGEST_ACRONYM = 3
+
+
+def raised_forms(form: str) -> list[str]:
+    """Other ways to write a name under the case policy "smart", distinct.
+
+    >>> raised_forms("asthma attack")
+    ['Asthma attack', 'ASTHMA ATTACK', 'Asthma Attack']
+    """
+    ways = [form[0].upper() + form[1:]]
+    if len(form) > LONGEST_ACRONYM:
+        ways.append(form.upper())
+    if form.islower():
+        ways.append(" ".join(word[0].upper() + word[1:] for word in form.split()))
+    return [way for way in dict.fromkeys(ways) if way != form]
