@@ -35,12 +35,20 @@ def test_initials_stand_for_all_names_before_the_last() -> None:
 
 
 def test_scores_are_priors_also_of_what_is_taken_over_from_a_longer_mention() -> None:
-    names = {"Q1": "David Beckham", "Q2": "Victoria Beckham", "Q3": "Beckham"}
-    text = "David Beckham said that Beckham left"
-    links = (gold_link(0, 13, None), gold_link(24, 31, None))
-    _, short = NameCandidates(index_of(names)).candidates([LinkedText(text, links)])[0]
-    assert {c.entity for c in short} == {"Q1", "Q2", "Q3"}
-    assert all(c.score == c.prior for c in short)
+    """Of the longer mention's candidates, and of those that the short one alone has."""
+    names = {"Q1": "World Health Organization", "Q2": "WHO", "Q3": "Who"}
+    text = "The World Health Organization (WHO) met"
+    links = (gold_link(4, 29, None), gold_link(31, 34, None))
+    longer, short = NameCandidates(index_of(names)).candidates([LinkedText(text, links)])[0]
+    alone = {c.entity: c.prior for c in NameCandidates(index_of(names)).of_surface("WHO")}
+    assert [c.entity for c in longer] == ["Q1"]
+    assert {c.entity for c in short} == set(alone) == {"Q1", "Q2", "Q3"}
+    share = 1 - next(c.prior for c in short if c.entity == "Q2") / alone["Q2"]
+    assert 0 < share < 1
+    for candidate in short:
+        taken = share if candidate.entity == "Q1" else 0.0
+        prior = (1 - share) * alone[candidate.entity] + taken
+        assert candidate.score == candidate.prior == pytest.approx(prior)
     assert [c.prior for c in short] == sorted((c.prior for c in short), reverse=True)
 
 

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from entity_linking.dictionary import CASES
-from kept.cli import app
+from kept.cli import _called, app
 from kept.cli.link.inputs import FORMATS as LINK_FORMATS
 from kept.linking.linkers import METHODS as LINK_METHODS
 from kept.methods import METHODS
@@ -89,6 +89,16 @@ def test_a_faulty_line_is_told_in_plain_lines() -> None:
     assert (code, modules) == (2, "")
     *_, last = said.splitlines()
     assert last == "Error: No such option: --no-such-option"
+
+
+def test_a_command_is_made_alone_and_a_word_that_is_none_has_all_of_them_to_choose_from() -> None:
+    names = {names[0] for names in COMMANDS}
+    for name in names:
+        made = typer.main.get_command(_called([name, "--help", "link"]))
+        assert list(made.commands) == [name]  # type: ignore[attr-defined]
+    for words in ([], ["--help"], ["lnk"], ["--offline", "link"], ["--limits", "link"]):
+        made = typer.main.get_command(_called(words))
+        assert set(made.commands) == names  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
