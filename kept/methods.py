@@ -21,6 +21,7 @@ from kept.encoders.kepler import KEPLER
 from kept.encoders.knowbert import KnowBERT
 from kept.encoders.libert import LIBERT
 from kept.encoders.plain import Plain
+from kept.encoders.sensebert import SenseBERT
 from kept.errors import ConfigError
 from kept.graphs.views import (
     WORDS_ONLY,
@@ -30,6 +31,7 @@ from kept.graphs.views import (
     KBERTView,
     KnowBERTView,
     LinkedWordsView,
+    SensesView,
     View,
     WordsView,
 )
@@ -151,6 +153,16 @@ METHODS: dict[str, Method] = {
         reads="texts",
         injects="nothing",
         unreleased="a trained LIBERT is a BERT: take its weights as a host",
+    ),
+    "sensebert": Method(
+        paper="SenseBERT (Levine et al., ACL 2020)",
+        encoder=SenseBERT,
+        view=SensesView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "senses": {}},
+        reads_facts=False,
+        injects="nothing",
+        unreleased="released as a frozen TensorFlow graph, which holds no weights by name",
     ),
 }
 

@@ -174,6 +174,10 @@ TRIPLES = [
     ("Q183", "P47", "Q142"), ("Q90", "P206", "Q1471"), ("Q1471", "P17", "Q142"),
     ("Q90", "P17", "Q142"), ("Q64", "P17", "Q183"), ("Q2", "P17", "Q183"),
 ]  # fmt: skip
+TYPES = {
+    "city": ["Q90", "Q64", "Q2", "Q830149"], "country": ["Q142", "Q183"],
+    "language": ["Q150", "Q188"], "continent": ["Q46"], "river": ["Q1471"], "place": ["Q90", "Q46"],
+}  # fmt: skip
 RELATIONS = {
     "P1376": "capital of", "P36": "capital", "P37": "official language", "P30": "continent",
     "P47": "shares border with", "P206": "located next to body of water", "P17": "country",
@@ -188,6 +192,9 @@ def small_graph() -> KnowledgeGraph:
         records.append(Text(node, TextKind.LABEL, label, "en"))
         records.append(Text(node, TextKind.DESCRIPTION, description, "en"))
         records.extend(Text(node, TextKind.ALIAS, alias, "en", 3) for alias in aliases)
+    records.extend(
+        Text(node, TextKind.TYPE, kind) for kind, nodes in TYPES.items() for node in nodes
+    )
     records.extend(
         Text(node, TextKind.LABEL, label, "en", 0, True) for node, label in RELATIONS.items()
     )

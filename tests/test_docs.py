@@ -16,6 +16,7 @@ import entity_linking
 import kept
 from kept import load_host
 from kept.convert import CONVERTERS
+from kept.graphs.views.senses import sense_names
 from kept.heads.model import HEADS
 from kept.methods import BASELINE, METHODS, title
 from kept.objectives.model import OBJECTIVES
@@ -149,14 +150,15 @@ def test_files_are_the_methods_own(name: str) -> None:
 @pytest.mark.minilm
 @pytest.mark.parametrize("name", METHODS)
 def test_parameters_added(name: str, small_graph: KnowledgeGraph) -> None:
-    """`number + width E`, or `(E + R)`: entities and relations of the graph."""
+    """`number + width E`, `(E + R)` or `S`: entities, relations and types of the graph."""
     host = load_host("minilm")
     n_own = sum(parameter.numel() for parameter in host.parameters())
     encoder = METHODS[name].encoder.from_host(host, small_graph)
     n_all = sum(parameter.numel() for parameter in encoder.parameters())
-    found = re.fullmatch(r"([\d,]+)(?: \+ (\d+) (E|\(E \+ R\)))?", TABLE[name][4])
+    found = re.fullmatch(r"([\d,]+)(?: \+ (\d+) (E|\(E \+ R\)|S))?", TABLE[name][4])
     assert found
     n_rows = small_graph.n_entities + (small_graph.n_relations if "R" in (found[3] or "") else 0)
+    n_rows = len(sense_names(small_graph)) if found[3] == "S" else n_rows
     told = int(found[1].replace(",", "")) + int(found[2] or 0) * n_rows
     assert n_all - n_own == told
     assert f"{n_own:,}" in PAGE

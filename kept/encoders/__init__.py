@@ -22,6 +22,7 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "kept-plain": ("kept.encoders.plain", "Plain"),
     "kept-kbert": ("kept.encoders.kbert", "KBERT"),
     "kept-libert": ("kept.encoders.libert", "LIBERT"),
+    "kept-sensebert": ("kept.encoders.sensebert", "SenseBERT"),
     "kept-ebert": ("kept.encoders.ebert", "EBERT"),
     "kept-knowbert": ("kept.encoders.knowbert", "KnowBERT"),
 }

@@ -50,11 +50,15 @@ def extra_ids(graph: WordKnowledgeGraph, annotators: Mapping[str, Annotator]) ->
     A word piece has the ids of every stretch that it shares a character with, in the annotator's
     order, each once; special pieces have none. There is one slot at least.
     """
-    spans = graph.spans[graph.kinds == NodeKind.WORD]
     return {
-        name: torch.from_numpy(_slots(spans, annotator(graph.text)))[None]
-        for name, annotator in annotators.items()
+        name: stretch_ids(graph, annotator(graph.text)) for name, annotator in annotators.items()
     }
+
+
+def stretch_ids(graph: WordKnowledgeGraph, stretches: Sequence[Stretch]) -> Tensor:
+    """The ids that `stretches` of the text give to its words, `[1 word slot]`, as `extra_ids`."""
+    spans = graph.spans[graph.kinds == NodeKind.WORD]
+    return torch.from_numpy(_slots(spans, stretches))[None]
 
 
 def _slots(spans: NDArray[np.int32], stretches: Sequence[Stretch]) -> NDArray[np.int64]:

@@ -56,11 +56,13 @@ class Preparation(ABC):
     Draws come only from the generator given, so that a sample depends on (seed, epoch, index)
     alone and a batch's own draws on (seed, step).
     `pairing`: samples must be pairs of texts, of this kind, with their class in `pair_labels`.
-    `remedy`: what to do where `share_read` is 0.
+    `remedy`: what to do where `share_read` is 0. `replaces`: objectives whose labels this one sets
+    as well, in their stead; they have their heads and losses all the same.
     """
 
     pairing: ClassVar[Pairing | None] = None
     remedy: ClassVar[str] = ""
+    replaces: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     @abstractmethod

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -34,6 +35,7 @@ from kept.objectives.base import Objective, Preparation, World
 from kept.objectives.word_starts import word_starts
 from kept.outputs import KnowledgeOutput
 
+Chooser = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]
 STRATEGIES = ("piece", "whole_word", "span")
 LONGEST_SPAN, SPAN_STOP = 10, 0.2
 """Longest span in words, and the chance to end after each word (SpanBERT): 3.8 words on average."""
@@ -106,6 +108,16 @@ class MaskedWordsPreparation(Preparation):
         return f"{self.options} {self.mask_id} {self.special_ids} {self.n_pieces} {digest}"
 
     def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
+        return self.hide(batch, draws, lambda unit, _: choose(unit, self.options, draws))
+
+    def hide(
+        self, batch: KnowledgeBatch, draws: np.random.Generator, chooser: Chooser
+    ) -> KnowledgeBatch:
+        """`mark` with another choice of what to ask for.
+
+        `chooser` gets the unit and the place of every node that may be asked, and answers as
+        `choose`.
+        """
         ids = batch.node_ids[0].cpu().numpy().copy()
         labels = np.full_like(ids, IGNORE)
         if batch.node_labels is not None:
@@ -114,7 +126,7 @@ class MaskedWordsPreparation(Preparation):
         words = np.flatnonzero(is_word.cpu().numpy())
         free = ~np.isin(ids[words], self.special_ids) & (labels[words] == IGNORE)
         unit = self._units(ids[words], batch.positions[0].cpu().numpy()[words], free)
-        chosen = choose(unit[free], self.options, draws)
+        chosen = chooser(unit[free], words[free])
         nodes = words[free][chosen >= 0]
         labels[nodes] = ids[nodes]
         ids[nodes] = self._hidden(ids[nodes], chosen[chosen >= 0], draws)

@@ -41,6 +41,7 @@ from kept.objectives.lexical.relations import (
     LexicalPreparation,
     LexicalRelations,
 )
+from kept.objectives.lexical.senses import Senses, SensesOptions, SensesPreparation
 from kept.objectives.masked_nodes import (
     MaskedNodes,
     MaskedNodesOptions,
@@ -92,6 +93,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
     "ke2": ObjectiveKind(KnowledgeEmbeddingOptions, SecondKnowledgeEmbedding, SecondPreparation),
     "relation_pairs": ObjectiveKind(RelationPairsOptions, RelationPairs, RelationPairsPreparation),
     "lexical": ObjectiveKind(LexicalOptions, LexicalRelations, LexicalPreparation),
+    "senses": ObjectiveKind(SensesOptions, Senses, SensesPreparation),
     "dependency_heads": ObjectiveKind(
         DependencyHeadsOptions, DependencyHeads, DependencyHeadsPreparation
     ),

@@ -73,6 +73,14 @@ class WordGraphData:
         for name, values in objectives.items():
             kind = objective_kind(name)
             self.preparations[name] = kind.preparation.of(kind.read(name, values), world)
+        for name, preparation in [*self.preparations.items()]:
+            for other in preparation.replaces:
+                if objectives.get(other):
+                    raise ConfigError(
+                        f"objective {name} chooses what {other} asks for; give the options "
+                        f"{', '.join(objectives[other])} to {name}"
+                    )
+                self.preparations.pop(other, None)
         if require_links and self.shares_read:
             self._require_links()
         self._words, self._word_offsets = encode_texts(texts, tokenizer, builder.max_words)

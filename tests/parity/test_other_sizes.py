@@ -17,7 +17,17 @@ from pathlib import Path
 import pytest
 from other_sizes.tensors import COMMITTED
 
-METHODS = ("colake", "dkrl", "ernie", "kadapter", "kbert", "kepler", "knowbert", "libert")
+METHODS = (
+    "colake",
+    "dkrl",
+    "ernie",
+    "kadapter",
+    "kbert",
+    "kepler",
+    "knowbert",
+    "libert",
+    "sensebert",
+)
 FIXED = ("test_other_sizes.py", "test_golden_coverage.py")
 
 

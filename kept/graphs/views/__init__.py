@@ -7,6 +7,7 @@ from kept.graphs.views.ernie import ERNIEView
 from kept.graphs.views.kbert import KBERTView
 from kept.graphs.views.knowbert import KnowBERTView
 from kept.graphs.views.linked_words import LinkedWordsView, linked_words
+from kept.graphs.views.senses import SensesView
 from kept.graphs.views.words import WORDS_ONLY, WordsView
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "KBERTView",
     "KnowBERTView",
     "LinkedWordsView",
+    "SensesView",
     "View",
     "WordsView",
     "adjacency",
