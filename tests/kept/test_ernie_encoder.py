@@ -17,7 +17,6 @@ from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.kge.scorers import make_scorer
 from kept.kge.trained import save_scorer
-from kept.layers.fusion import slot_visibility
 from kept.layers.packing import dense_rows
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
@@ -107,8 +106,8 @@ def test_slots_that_see_nothing_see_themselves() -> None:
     visible = torch.ones(1, 3, 3, dtype=torch.bool)
     visible[0, 2] = torch.tensor([False, False, True])
     is_slot = torch.tensor([[True, True, False]])
-    seen = slot_visibility(visible, is_slot)
-    assert seen.int().tolist() == [[[1, 1, 0], [1, 1, 0], [0, 0, 1]]]
+    seen = Visibility(visible).attention("sdpa", torch.float32, keys=is_slot)
+    assert seen[:, 0].int().tolist() == [[[1, 1, 0], [1, 1, 0], [0, 0, 1]]]
 
 
 def test_nothing_reads_the_last_slots_and_vectors_are_frozen(encoder: ERNIE) -> None:
