@@ -168,9 +168,7 @@ def encoders(name: str, graph: KnowledgeGraph) -> tuple[KnowledgeEncoder, Knowle
     """A new encoder on MiniLM, and its eager twin."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        made = METHODS[name].encoder.for_graph(
-            hosts.load_host("minilm"), graph, hosts.load_tokenizer("minilm"), seed=0
-        )
+        made = METHODS[name].new_encoder("minilm", graph, hosts.load_tokenizer("minilm"), seed=0)
     twin = copy.deepcopy(made)
     twin.set_attn_implementation("eager")
     assert twin.host.config._attn_implementation == "eager"

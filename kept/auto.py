@@ -35,7 +35,7 @@ from kept.linking.knowbert import Choice, choices
 from kept.methods import method, method_of
 from kept.outputs import KnowledgeOutput
 from kept.pretraining.assembly import builder_for, require_options, view_for
-from kept.randomness import generator, torch_seed
+from kept.randomness import generator, torch_draws
 from kg_loaders import KnowledgeGraph, graph_from_records
 
 Saved = TypeVar("Saved")
@@ -170,11 +170,8 @@ class AutoEncoder:
                 "(kept pretrain, kept finetune) and use from_pretrained, or say untrained=True"
             )
         tokenizer = hosts.load_tokenizer(host)
-        with torch.random.fork_rng():
-            torch.manual_seed(torch_seed(seed, "initial weights"))
-            encoder = chosen.encoder.for_graph(
-                hosts.load_host(host), graph, tokenizer, seed=seed, **options
-            )
+        with torch_draws(seed, "initial weights"):
+            encoder = chosen.new_encoder(host, graph, tokenizer, seed=seed, **options)
         return cls(encoder, tokenizer, builder=builder, view=view)
 
     def encode(

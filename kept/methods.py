@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from kept import hosts
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
 from kept.encoders.ebert import EBERT
@@ -36,6 +40,7 @@ from kept.graphs.views import (
     WordsView,
 )
 from kept.suggestions import no_such
+from kg_loaders import KnowledgeGraph
 
 Reads = Literal["links", "pairs", "texts"]
 Injects = Literal["nothing", "beside", "between"]
@@ -69,6 +74,23 @@ class Method:
     reads_facts: bool = True
     injects: Injects = "beside"
     unreleased: str = ""
+
+    def new_encoder(
+        self,
+        host: PreTrainedModel | str | Path,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        seed: int,
+        **options: Any,
+    ) -> KnowledgeEncoder:
+        """A new encoder of this method around `host`, for the ids of `graph`.
+
+        `seed` is of what is learned from the graph; new weights are torch's draws, see
+        `kept.randomness.torch_draws`. `options` are those of its configuration.
+        """
+        opened = host if isinstance(host, PreTrainedModel) else hosts.load_host(host)
+        return self.encoder.for_graph(opened, graph, tokenizer, seed=seed, **options)
 
 
 BASELINE = "none"

@@ -6,16 +6,30 @@ workers, before and after a resume.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 from entity_linking.randomness import Key, digest, generator
 
-__all__ = ["Key", "generator", "torch_generator", "torch_seed"]
+__all__ = ["Key", "generator", "torch_draws", "torch_generator", "torch_seed"]
 
 
 def torch_seed(seed: int, *key: Key) -> int:
     """A 63-bit seed for `(seed, *key)`."""
     return int.from_bytes(digest(seed, key)[:8], "little") >> 1
+
+
+@contextmanager
+def torch_draws(seed: int, *key: Key) -> Iterator[None]:
+    """Inside, torch draws what it draws for `(seed, *key)`; afterwards as if nothing was drawn.
+
+    New weights are drawn so: `torch_draws(seed, "initial weights")`.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(torch_seed(seed, *key))
+        yield
 
 
 def torch_generator(seed: int, *key: Key) -> torch.Generator:

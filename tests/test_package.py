@@ -115,3 +115,11 @@ def test_help_loads_no_torch() -> None:
         "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_run_that_draws_nothing_loads_no_library_that_draws() -> None:
+    code = (
+        "import sys; import kept.comparison.report, kept.finetuning.link_error_curve; "
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

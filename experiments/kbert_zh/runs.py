@@ -28,7 +28,7 @@ from kept.finetuning.data import TaskData
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import KBERTView
 from kept.heads.model import SINGLE, KnowledgeForTask
-from kept.randomness import torch_seed
+from kept.randomness import torch_draws
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
@@ -173,8 +173,7 @@ def new_model(
     world: World, graph: KnowledgeGraph, config: ChineseConfig, seed: int
 ) -> KnowledgeForTask:
     """A small BERT over characters with UER's head; one seed, the same weights in every control."""
-    with torch.random.fork_rng():
-        torch.manual_seed(torch_seed(seed, "initial weights"))
+    with torch_draws(seed, "initial weights"):
         host = AutoModel.from_config(
             AutoConfig.for_model(
                 "bert", vocab_size=len(world.tokenizer), pad_token_id=0, **config.host

@@ -32,7 +32,7 @@ from kept.methods import Method, method
 from kept.objectives.masked_nodes import MaskedNodes
 from kept.objectives.masked_words import MaskedWords
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.randomness import torch_seed
+from kept.randomness import torch_draws
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter, read_log
 from kept.training.loop import Resume, train
@@ -187,9 +187,8 @@ def new_model(
     first = None if row.method == HOST else _first_stage(study, world, out)
     host = hosts.load_host(study.host) if first is None else first.encoder.host
     graph, words = world.graphs[row.graph_setting()], hosts.load_tokenizer(study.host)
-    with torch.random.fork_rng():
-        torch.manual_seed(torch_seed(study.seed, "initial weights"))
-        encoder = row.kind.encoder.for_graph(
+    with torch_draws(study.seed, "initial weights"):
+        encoder = row.kind.new_encoder(
             host, graph, words, seed=study.seed, **study.plan(row).options
         )
         model = KnowledgeForPreTraining.of(encoder, objectives)

@@ -20,7 +20,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.methods import METHODS, Method, method
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.data import WordGraphData
-from kept.randomness import torch_seed
+from kept.randomness import torch_draws
 from kept.training.config import TrainConfig
 from kept.training.costs import peak_memory_mib
 from kept.training.log import Reporter, StepRecord
@@ -174,11 +174,8 @@ def new_model(
 ) -> KnowledgeForPreTraining:
     """The untrained model; the same weights in every process."""
     host, tokenizer = hosts.load_host(study.host), hosts.load_tokenizer(study.host)
-    with torch.random.fork_rng():
-        torch.manual_seed(torch_seed(study.seed, "initial weights"))
-        encoder = chosen.encoder.for_graph(
-            host, corpus.graph, tokenizer, seed=study.seed, **plan.options
-        )
+    with torch_draws(study.seed, "initial weights"):
+        encoder = chosen.new_encoder(host, corpus.graph, tokenizer, seed=study.seed, **plan.options)
         return KnowledgeForPreTraining.of(encoder, objectives)
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.comparison.experiment import FurtherPretraining, run_hash
@@ -28,7 +26,7 @@ from kept.model_files import seal_model
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for, view_for
 from kept.pretraining.data import WordGraphData
-from kept.randomness import torch_seed
+from kept.randomness import torch_draws
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
@@ -83,8 +81,7 @@ class FirstStage:
         should_stop: Callable[[], bool] | None,
     ) -> bool:
         encoder = self.encoder()
-        with torch.random.fork_rng():
-            torch.manual_seed(torch_seed(plan.training.seed, "initial weights", "heads"))
+        with torch_draws(plan.training.seed, "initial weights", "heads"):
             objectives = objectives_of(self.name, self.knowledge)
             model = KnowledgeForPreTraining.of(encoder, objectives)
         data = self.data(texts())
@@ -109,10 +106,9 @@ class FirstStage:
     def encoder(self) -> KnowledgeEncoder:
         """The new encoder; its first weights do not depend on the task's seed."""
         config, chosen = self.config, method(self.name)
-        with torch.random.fork_rng():
-            torch.manual_seed(torch_seed(0, "initial weights", "encoder"))
-            return chosen.encoder.for_graph(
-                hosts.load_host(config.host),
+        with torch_draws(0, "initial weights", "encoder"):
+            return chosen.new_encoder(
+                config.host,
                 self._controlled(),
                 hosts.load_tokenizer(config.host),
                 seed=0,

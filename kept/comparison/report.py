@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from kept import hosts
 from kept.comparison.compare import Compared, ComparedRow
 from kept.comparison.runs import ExperimentRuns, RunKey
@@ -172,6 +169,9 @@ def _asked(row: ComparedRow, folder: Path, compared: Compared) -> dict[int, _Ite
 
 def draw_all_curves(compared: Compared, folder: Path, png: Path, *, force: bool = False) -> None:
     """The task's loss over steps, a line an arm (its first seed); dashes are controls."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: most draw nothing
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(9, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axis = figure.subplots()

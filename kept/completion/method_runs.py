@@ -45,7 +45,7 @@ from kept.methods import BASELINE, METHODS, Method, method
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for, drawn_in_pretraining
 from kept.pretraining.data import WordGraphData, linked_entities
-from kept.randomness import torch_seed
+from kept.randomness import torch_draws
 from kept.training.config import RunConfig, TrainConfig, binding
 from kept.training.device import process_settings
 from kept.training.log import Reporter, read_log
@@ -251,8 +251,8 @@ class MethodRuns:
     def _encoder(self, name: str, knowledge: Knowledge) -> KnowledgeEncoder:
         config, (graph, _) = self.config, self.graphs[knowledge]
         with self._drawn("encoder"):
-            return method(name).encoder.for_graph(
-                hosts.load_host(config.host),
+            return method(name).new_encoder(
+                config.host,
                 graph,
                 self.tokenizer,
                 seed=config.seed,
@@ -312,8 +312,7 @@ class MethodRuns:
     @contextmanager
     def _drawn(self, what: str) -> Iterator[None]:
         """First weights of `what`, the same in every run that has it."""
-        with torch.random.fork_rng():
-            torch.manual_seed(torch_seed(self.config.seed, "initial weights", what))
+        with torch_draws(self.config.seed, "initial weights", what):
             yield
 
 

@@ -29,15 +29,15 @@ from kept.completion.batches import (
 from kept.completion.split import CompletionSplit
 from kept.controls.conditions import Knowledge
 from kept.controls.shuffles import shuffle_objects, without_triples
-from kept.encoders.colake import CoLAKE
 from kept.evaluation.ranking import Filter, RankingResult
 from kept.graphs.builder import BuilderConfig
 from kept.hosts import load_host, load_tokenizer, word_table
 from kept.kge import RECIPES, make_scorer, train
 from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
+from kept.methods import method
 from kept.objectives.masking import MaskingConfig
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.randomness import generator, torch_generator, torch_seed
+from kept.randomness import generator, torch_draws, torch_generator
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter
 from kept.training.loop import Resume
@@ -257,10 +257,9 @@ class CoLAKERun:
         return asked.answers(method, scores, {})
 
     def fresh_model(self, graph: KnowledgeGraph, tokenizer: Any) -> KnowledgeForPreTraining:
-        with torch.random.fork_rng():
-            torch.manual_seed(torch_seed(self.training.seed, "fresh model"))
-            encoder = CoLAKE.for_graph(
-                load_host(self.host), graph, tokenizer, seed=self.training.seed
+        with torch_draws(self.training.seed, "fresh model"):
+            encoder = method("colake").new_encoder(
+                self.host, graph, tokenizer, seed=self.training.seed
             )
             return KnowledgeForPreTraining.of(encoder, {"masked_nodes": dict(self.masking)})
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.corruption import CorruptionReport
@@ -50,7 +49,7 @@ from kept.graphs.views import View
 from kept.heads.model import KnowledgeForTask
 from kept.methods import Method, method, method_of, title
 from kept.pretraining.assembly import builder_for, made_beforehand, view_for
-from kept.randomness import torch_seed
+from kept.randomness import torch_draws
 from kg_loaders import KnowledgeGraph
 
 PAIRED = ("relation", "document_relations")
@@ -235,8 +234,7 @@ def _model(
     config: FinetuneConfig, graph: KnowledgeGraph, whole: KnowledgeGraph, labels: Sequence[str]
 ) -> tuple[KnowledgeForTask, Method, PreTrainedTokenizerBase]:
     task = TASKS[config.task]
-    with torch.random.fork_rng():
-        torch.manual_seed(torch_seed(config.training.seed, "initial weights"))
+    with torch_draws(config.training.seed, "initial weights"):
         encoder, chosen, tokenizer = _encoder(config, graph, whole)
         for kind in ("lora", "houlsby"):
             if (inside := getattr(config, kind)) is not None:
@@ -276,9 +274,7 @@ def _encoder(
             "adapters_graph": whole,
             "any_graph": config.any_graph,
         }
-    made = chosen.encoder.for_graph(
-        hosts.load_host(config.host), graph, tokenizer, seed=config.training.seed, **options
-    )
+    made = chosen.new_encoder(config.host, graph, tokenizer, seed=config.training.seed, **options)
     return made, chosen, tokenizer
 
 

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from kept.datasets.class_labels import classes_of
 from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import ConfigError
 from kept.finetuning.scores import Baseline
-from kept.randomness import torch_seed
+from kept.randomness import torch_draws
 
 if TYPE_CHECKING:
     from kept.finetuning.config import FinetuneConfig
@@ -97,8 +95,7 @@ def with_further(
 
 def _add_head(run: FinetuneRun, each: FurtherSets, labels: Sequence[str]) -> None:
     task = TASKS[each.config.task]
-    with torch.random.fork_rng():
-        torch.manual_seed(torch_seed(each.config.training.seed, "initial weights", each.name))
+    with torch_draws(each.config.training.seed, "initial weights", each.name):
         run.model.add_task(
             each.name,
             each.config.head or task.head,

@@ -13,11 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from kept.controls.link_errors import KINDS, Kind, LinkErrors
@@ -32,6 +30,9 @@ from kept.heads.model import REGRESSION, TAGGING
 from kept.randomness import generator
 from kept.training.log import COLOURS
 from kg_loaders.disk.writing import write_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
 
@@ -185,6 +186,9 @@ def _shown(value: float, low: float | None, high: float | None) -> str:
 
 def draw_curve(points: Sequence[CurvePoint], title: str = "") -> Figure:
     """Accuracy and micro F1 with their intervals over the share of spoilt links, a line a kind."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: most draw nothing
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(8, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, 2, sharex=True)

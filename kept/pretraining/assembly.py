@@ -8,7 +8,6 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.annotations import read_jsonl
@@ -24,7 +23,7 @@ from kept.objectives.model import KnowledgeForPreTraining, objective_kind
 from kept.pretraining.config import TREES, PretrainConfig
 from kept.pretraining.data import WordGraphData
 from kept.pretraining.treebanks import DependencyData
-from kept.randomness import torch_seed
+from kept.randomness import torch_draws
 from kept.training.stream import PretrainingData
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.damage import DamageReport
@@ -45,8 +44,7 @@ def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, Pretraini
         if config.treebank
         else _texts(config, chosen, graph, tokenizer, objectives)
     )
-    with torch.random.fork_rng():
-        torch.manual_seed(torch_seed(config.training.seed, "initial weights"))
+    with torch_draws(config.training.seed, "initial weights"):
         encoder = _encoder(config, chosen, graph, tokenizer)
         model = KnowledgeForPreTraining.of(encoder, objectives)
     if config.train_only:
@@ -152,10 +150,9 @@ def _encoder(
     tokenizer: PreTrainedTokenizerBase,
 ) -> KnowledgeEncoder:
     if config.start_from is None:
-        host = hosts.load_host(config.host)
         options = {**(chosen.on_trees if config.treebank else {}), **config.options}
-        return chosen.encoder.for_graph(
-            host, graph, tokenizer, seed=config.training.seed, **options
+        return chosen.new_encoder(
+            config.host, graph, tokenizer, seed=config.training.seed, **options
         )
     if config.options:
         raise ConfigError("options belong to a new encoder; start_from brings its own")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -98,8 +98,11 @@ class PretrainConfig(RunConfig):
         return self.model_copy(update=paths)
 
 
-def absolute(options: Any) -> Any:
-    """`options` with every path under one of `PATH_OPTIONS`, however deep, made absolute."""
+def absolute(options: Any, paths: Collection[str] = (*PATH_OPTIONS, "vectors")) -> Any:
+    """`options` with every path under one of `PATH_OPTIONS`, however deep, made absolute.
+
+    `vectors` is a path at the top (ERNIE); a KAR's own says of what kind its table is.
+    """
 
     def resolved(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
@@ -108,7 +111,9 @@ def absolute(options: Any) -> Any:
 
     if isinstance(options, Mapping):
         return {
-            name: resolved(value) if name in PATH_OPTIONS else absolute(value)
+            name: resolved(value) if name in paths else absolute(value, PATH_OPTIONS)
             for name, value in options.items()
         }
-    return [absolute(each) for each in options] if isinstance(options, (list, tuple)) else options
+    if isinstance(options, (list, tuple)):
+        return [absolute(each, PATH_OPTIONS) for each in options]
+    return options

@@ -7,9 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from kg_loaders.disk.writing import whole_file, write_errors, write_text
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -86,6 +83,9 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 def draw_curves(log: Path, png: Path) -> None:
     """Losses, their weighted total and the evaluation scores over steps."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: most draw nothing
+    from matplotlib.figure import Figure
+
     rows = read_log(log)
     steps = [row for row in rows if row["kind"] == "step"]
     evaluations = [row for row in rows if row["kind"] == "evaluation"]

@@ -21,6 +21,7 @@ from kept.errors import BatchError, CheckpointError, ConfigError, NoKnowledgeErr
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.methods import METHODS
+from kept.pretraining.config import absolute
 from kg_loaders import KnowledgeGraph
 
 KAR = {"width": 8, "n_heads": 2, "feed_forward": 12, "scorer_width": 6}
@@ -154,3 +155,23 @@ def test_unknown_options_and_faulty_files_are_named(
     with pytest.raises(CheckpointError, match=r"finetune\.json is not what a run wrote"):
         saved_view(tmp_path)
     assert saved_view(host) == {}
+
+
+def test_paths_in_options_do_not_depend_on_where_a_run_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kar = {"vectors": "table", "vectors_from": "w2v.txt", "kg": "other"}
+    found = absolute({"vectors": "scorer", "kars": [kar], "width": 3})
+    assert found == {
+        "vectors": str(tmp_path / "scorer"),
+        "kars": [
+            {
+                "vectors": "table",
+                "vectors_from": str(tmp_path / "w2v.txt"),
+                "kg": str(tmp_path / "other"),
+            }
+        ],
+        "width": 3,
+    }
+    assert absolute({"vectors": None}) == {"vectors": None}
