@@ -136,7 +136,9 @@ def test_a_graph_without_names_is_linked_by_its_identifiers(world: Path, tmp_pat
     graph_from_records([Triple("Paris", "lies_in", "France")]).save(tmp_path / "kg")
     done = finetune(world, tmp_path / "run", "colake", *texts(world), "--link", kg=tmp_path / "kg")
     assert done.exit_code == 0, done.output
-    assert "knowledge true, read in 25.0% of the texts" in done.stdout
+    found = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert found["coverage"]["train"]["shares"]["link"] > 0
+    assert found["coverage"]["train"]["shares"]["read"] > 0
 
 
 def test_a_model_trained_with_names_is_refused_the_graph_without(

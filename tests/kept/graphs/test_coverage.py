@@ -133,7 +133,7 @@ def test_the_reason_and_the_remedy_are_told(
         require_read(found, texts, GRAPH, CoLAKEView(), of="dev", is_linked=is_linked)
     bare = graph_from_records([Triple("a", "r", "b")])
     if is_linked:
-        with pytest.raises(NoKnowledgeError, match=r"has a name .*kg build … --labels"):
+        with pytest.raises(NoKnowledgeError, match=r"has a name, .*kg build … --labels"):
             require_read(found, texts, bare, CoLAKEView(), of="dev", is_linked=True)
 
 
