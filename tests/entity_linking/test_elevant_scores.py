@@ -141,6 +141,11 @@ def test_all_gold_is_to_be_found(data_root: Path, name: str, required: int, igno
     assert score_links(linked, linked).n_gold == ignored
 
 
+@pytest.mark.parametrize("span", [(3, 5), (3, 10), (8, 9)])
+def test_a_span_grows_to_the_whole_word_before_the_last_point(span: tuple[int, int]) -> None:
+    assert at_words(span, "an Alberts.") == (3, 10)
+
+
 @pytest.mark.parametrize(
     ("text", "span", "grown"),
     [
