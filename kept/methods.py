@@ -60,6 +60,7 @@ class Method:
     or slots of entities stand in the host's input: none do, but what is between its layers may
     know them; beside the words, whose positions stay; or between them.
     `unreleased` is why there is no checkpoint to convert, for a method without a converter.
+    `since` is the version that it came with: studies committed before do not have it.
     """
 
     paper: str
@@ -74,6 +75,7 @@ class Method:
     reads_facts: bool = True
     injects: Injects = "beside"
     unreleased: str = ""
+    since: str = "0.1"
 
     def new_encoder(
         self,
@@ -157,6 +159,7 @@ METHODS: dict[str, Method] = {
     ),
     "ebert": Method(
         paper="E-BERT (Poerner et al., Findings of EMNLP 2020)",
+        since="0.2",
         encoder=EBERT,
         view=EBERTView,
         builder=WORDS_ONLY,
@@ -168,6 +171,7 @@ METHODS: dict[str, Method] = {
     ),
     "libert": Method(
         paper="LIBERT (Lauscher et al., COLING 2020)",
+        since="0.2",
         encoder=LIBERT,
         view=WordsView,
         builder=WORDS_ONLY,
@@ -178,6 +182,7 @@ METHODS: dict[str, Method] = {
     ),
     "sensebert": Method(
         paper="SenseBERT (Levine et al., ACL 2020)",
+        since="0.2",
         encoder=SenseBERT,
         view=SensesView,
         builder=WORDS_ONLY,

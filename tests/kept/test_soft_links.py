@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from entity_linking.mentions import LinkedText
-from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.builder import BuilderConfig, build_many
@@ -205,6 +205,6 @@ def test_a_pair_counts_as_much_as_both_links(
 @pytest.mark.parametrize("weights", [torch.tensor([[1.5, 0.0]]), torch.tensor([[-0.1, 1.0]])])
 def test_weights_are_shares(weights: Tensor) -> None:
     row = torch.zeros(1, 2, dtype=torch.int64)
-    seen = torch.ones(1, 2, 2, dtype=torch.bool)
+    seen = Visibility.everyone(1, 2)
     with pytest.raises(BatchError, match="from 0 to 1"):
         KnowledgeBatch(row, row, row == 0, row, row, seen, node_weights=weights)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.objectives.masking import EntitySampler, MaskingConfig, anchor_mask, mask_nodes
@@ -35,7 +35,7 @@ def sample(n: int, seed: int = 0) -> KnowledgeBatch:
     visible[: 2 * n, : 2 * n] = True
     zeros = torch.zeros_like(ids)[None]
     return KnowledgeBatch(
-        ids[None], kinds[None], zeros == 0, zeros, zeros, visible[None]
+        ids[None], kinds[None], zeros == 0, zeros, zeros, Visibility(visible[None])
     )  # fmt: skip
 
 
