@@ -254,7 +254,7 @@ def finished(runs: ExperimentRuns) -> Compared:
 def _name(runs: ExperimentRuns, key: RunKey) -> str | None:
     """The hash of a run; None for one that cannot be, as a row may go with some kinds alone."""
     try:
-        return runs.name(key)
+        return runs.of(key).name
     except ConfigError:
         return None
 

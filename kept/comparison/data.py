@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from kept.datasets.public_graphs import GRAPHS, TEXTS, public_graph, public_text
 from kept.finetuning.assembly import PAIRED, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import pair_ids
-from kept.finetuning.further_tasks import FurtherTask
+from kept.finetuning.task_files import SETS, FurtherTask
 from kept.methods import BASELINE
 from kept.pretraining.assembly import read_texts
 from kept.randomness import generator
@@ -27,7 +27,6 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import WAIT_SECONDS, claim
 from kg_loaders.reading.lines import read_whole
 
-SETS = ("train", "dev", "test")
 DATA = "set KEPT_DATA, or give --data, to the folder that docs/data.md describes"
 ASKED_BY = (
     "task", "format", "link", "dev_share", "test_share", "data_seed", "leave_out", "max_train",
@@ -64,21 +63,18 @@ class ExperimentData:
     def further(self) -> list[FurtherTask]:
         """Tasks that any row learns beside this one, with their files below `root`."""
         rows = (self.experiment.task, *self.experiment.methods.values())
-        found = [FurtherTask(**task) for row in rows for task in self.rooted(row.get("also", ()))]
+        found = [FurtherTask(**self._rooted(task)) for row in rows for task in row.get("also", ())]
         return list({repr(task): task for task in found}.values())
 
-    def rooted(self, tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Further tasks with their files below `root`."""
-        return [
-            {**task, **{name: self.root / task[name] for name in SETS if task.get(name)}}
-            for task in tasks
-        ]
+    def _rooted(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        """A further task with its files below `root`."""
+        return {**task, **{name: self.root / task[name] for name in SETS if task.get(name)}}
 
     def config(self, own: Mapping[str, Any], **fields: Any) -> FinetuneConfig:
         """What `kept finetune` is given for a row with fields of its `own`, and `fields`."""
         values = merged(self.experiment.task, own) | self.files
         if "also" in values:
-            values["also"] = self.rooted(values["also"])
+            values["also"] = list(map(self._rooted, values["also"]))
         values.setdefault("data_seed", 0)  # every seed is asked the same
         return FinetuneConfig.read(None, values | fields)
 
@@ -92,8 +88,7 @@ class ExperimentData:
         """The examples of all files, those of further tasks too."""
         found = [example for part in self.examples.values() for example in part]
         for task in self.further:
-            files = (path for name in SETS if (path := getattr(task, name)) is not None)
-            found += [e for path in files for e in read_examples(path, task.format)]
+            found += [e for path in task.files.values() for e in read_examples(path, task.format)]
         return found
 
     @cached_property
@@ -173,10 +168,9 @@ class ExperimentData:
     def digests(self) -> dict[str, str]:
         """SHA-256 of each file, of a zip archive's member alone (`ARCHIVE.zip/MEMBER`)."""
         files = dict(self.files)
-        for path in (getattr(task, name) for task in self.further for name in SETS):
-            if path is not None:
-                own = path.relative_to(self.root) if path.is_relative_to(self.root) else path
-                files[str(own)] = path
+        for path in (path for task in self.further for path in task.files.values()):
+            own = path.relative_to(self.root) if path.is_relative_to(self.root) else path
+            files[str(own)] = path
         found = {}
         for name, path in files.items():
             found[name] = _digest(read_whole(path) if ".zip/" in str(path) else path.read_bytes())

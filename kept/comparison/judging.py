@@ -130,7 +130,7 @@ class Judge:
 
     @cached_property
     def _sets(self) -> dict[str, list[TaskExample]]:
-        return read_sets(self.runs.config(RunKey(BASELINE, "off", 0)), self.runs.data.graph)[0]
+        return read_sets(self.runs.of(RunKey(BASELINE, "off", 0)).config, self.runs.data.graph)[0]
 
 
 def _differ(one: Sequence[str], other: Sequence[str]) -> bool:

@@ -208,7 +208,7 @@ def _examples(
     ]
     data = runs.asked_data(name)
     place = {int(index): i for i, index in enumerate(data.asked.tolist())}
-    tokenizer = hosts.load_tokenizer(runs.config(RunKey(name, "true", 0)).host)
+    tokenizer = hosts.load_tokenizer(runs.of(RunKey(name, "true", 0)).config.host)
     for word, rows in (("won", won), ("lost", lost)):
         shown = 0
         for each in rows:

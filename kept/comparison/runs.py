@@ -16,7 +16,7 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ import torch
 from entity_linking.dictionary import LINKS_VERSION
 from kept import hosts
 from kept.comparison.continued_pretraining import FirstStage
-from kept.comparison.data import SETS, ExperimentData, binding_of, folder_digests
+from kept.comparison.data import ExperimentData, binding_of, folder_digests
 from kept.comparison.experiment import Experiment, RunRecord, run_hash
 from kept.controls.conditions import Knowledge, objectives_of
 from kept.datasets.formats import TASKS
@@ -39,8 +39,9 @@ from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, prepared
 from kept.finetuning.model_costs import n_trained, sentence_milliseconds, size
 from kept.finetuning.run import FinetuneRun
+from kept.finetuning.task_files import SETS
 from kept.graphs.builder import BuilderConfig
-from kept.methods import BASELINE, method
+from kept.methods import BASELINE, Method, method
 from kept.pretraining.assembly import builder_for, drawn_in_pretraining, require_options, view_for
 from kept.pretraining.data import linked_entities
 from kept.training.config import merged
@@ -72,6 +73,29 @@ class RunKey:
         return f"{self.method}, knowledge {self.knowledge}, seed {self.seed}"
 
 
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A key resolved: the method that is trained, how, and all that the outcome depends on.
+
+    `config` is what `kept finetune` would be given, but for the model of a first stage.
+    """
+
+    key: RunKey
+    method: Method
+    config: FinetuneConfig
+    settings: dict[str, Any]
+
+    @cached_property
+    def name(self) -> str:
+        """The hash of `settings`, the run's address."""
+        return run_hash(self.settings)
+
+    @property
+    def builder(self) -> BuilderConfig:
+        """Of its graphs, before what its method asks for."""
+        return self.config.graph or BuilderConfig()
+
+
 def planned(methods: Sequence[str], controls: Sequence[Knowledge], seeds: int) -> Iterator[RunKey]:
     """All runs, seed by seed, so that what is done first is whole: the baseline before all."""
     for seed in range(seeds):
@@ -91,6 +115,7 @@ class ExperimentRuns:
     folder: Path
     reporter: Reporter | None = None
     should_stop: Callable[[], bool] | None = None
+    _resolved: dict[RunKey, Run] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def data(self) -> ExperimentData:
@@ -98,62 +123,59 @@ class ExperimentRuns:
         return ExperimentData(self.experiment, self.root, self.folder)
 
     # ---- one run -----------------------------------------------------------------------------
-    def config(self, key: RunKey) -> FinetuneConfig:
-        """What `kept finetune` would be given for a run, but for the model of a first stage."""
-        return self.data.config(
-            self._fields(key),
+    def of(self, key: RunKey) -> Run:
+        """The run of a key; ConfigError for one that cannot be."""
+        if key not in self._resolved:
+            self._resolved[key] = self._resolve(key)
+        return self._resolved[key]
+
+    def _resolve(self, key: RunKey) -> Run:
+        row = merged(self.experiment.task, self.experiment.methods.get(key.method, {}))
+        name = self.experiment.variant_of(key.method)
+        config = self.data.config(
+            row,
             kg=self.data.graph_folder,
             knowledge="true" if key.method == BASELINE else key.knowledge,  # it reads none
-            method=self.experiment.variant_of(key.method),
-            training={**self._fields(key).get("training", {}), "seed": key.seed},
+            method=name,
+            training={**row.get("training", {}), "seed": key.seed},
         )
-
-    def _fields(self, key: RunKey) -> dict[str, Any]:
-        return merged(self.experiment.task, self.experiment.methods.get(key.method, {}))
-
-    def settings(self, key: RunKey) -> dict[str, Any]:
-        """All that the outcome of a run depends on."""
-        config = self.config(key)
         fixed = config.model_dump(
             mode="json", exclude={*SETS, "kg", "training", "also"}, exclude_defaults=True
         )
         if config.also:
-            fixed["also"] = self._fields(key)["also"]
+            fixed["also"] = row["also"]
         if folders := folder_digests(config):
             fixed["folders"] = folders
-        if drawn := self._drawn(key, config):
+        if self.experiment.pretraining is not None and (
+            drawn := drawn_in_pretraining(method(name), config.graph or BuilderConfig())
+        ):  # what the method's line says of graphs in the first stage, where the task does not
             fixed["in_pretraining"] = drawn
         if config.link:
             fixed["links"] = LINKS_VERSION
         if fixed.get("graph", {}).get("drop_probability") == 0:
             del fixed["graph"]["drop_probability"]  # 0 is what was done before it could be open
-        return {
+        settings = {
             "version": VERSION,
-            **{name: fixed.get(name) for name in OF_THE_FIRST_STAGE if name != "folders"},
+            **{field: fixed.get(field) for field in OF_THE_FIRST_STAGE if field != "folders"},
             **fixed,
             "knowledge": key.knowledge,
             "files": self.data.digests,
             "content": self.data.graph.content_hash,
             "training": binding_of(config.training),
             "pretraining": self.data.stage,
-            "objectives": dict(
-                objectives_of(self.experiment.variant_of(key.method), key.knowledge)
-            ),
+            "objectives": dict(objectives_of(name, key.knowledge)),
         }
+        return Run(key, method(name), config, settings)
 
     def require(self, key: RunKey) -> None:
         """Raise `ConfigError` for settings with which a run could not begin."""
-        config, chosen = self.config(key), method(self.experiment.variant_of(key.method))
-        require_options(chosen, config.view or {})
-        builder_for(chosen, config.graph or BuilderConfig())
-
-    def name(self, key: RunKey) -> str:
-        """The hash of a run."""
-        return run_hash(self.settings(key))
+        run = self.of(key)
+        require_options(run.method, run.config.view or {})
+        builder_for(run.method, run.builder)
 
     def record(self, key: RunKey) -> RunRecord | None:
         """The finished run, or None."""
-        return read_records(self.folder).get(self.name(key))
+        return read_records(self.folder).get(self.of(key).name)
 
     def run(self, key: RunKey) -> RunRecord | None:
         """Train, ask and record a run; goes on where an earlier process was cut.
@@ -161,33 +183,31 @@ class ExperimentRuns:
         None: told to stop before the end. NoControlError: the control changes nothing here.
         InUseError: another process is at this run, or at what it needs.
         """
-        with claim(self.folder / self.name(key)):
-            return self.record(key) or self._run(key)
+        run = self.of(key)
+        with claim(self.folder / run.name):
+            return self.record(key) or self._run(run)
 
     def tidy(self, key: RunKey) -> None:
         """Take away what a process left that died after it had recorded the run."""
         with suppress(InUseError):  # then there is one that is at it
-            with claim(self.folder / self.name(key)) as place:
+            with claim(self.folder / self.of(key).name) as place:
                 _leave(place)
             with claim(self.folder / RECORDS):
                 pass
 
-    def _run(self, key: RunKey) -> RunRecord | None:
-        settings = self.settings(key)
-        name = run_hash(settings)
+    def _run(self, run: Run) -> RunRecord | None:
+        key, config = run.key, run.config
         if self._is_baseline(key):
             base = dataclasses.replace(key, method=BASELINE)
             found = self.record(base) or self.run(base)
-            return None if found is None else self._keep(self._copied(found, key, settings))
+            return None if found is None else self._keep(self._copied(found, run))
         pretrained = self._first_stage(key)
         if pretrained is None and self.experiment.pretraining is not None:
             return None
-        config = self.config(key)
         if pretrained is not None:
-            update: dict[str, Any] = {"model": pretrained, "method": None, "options": {}}
-            config = FinetuneConfig.read(None, config.model_dump() | update)
+            config = config.started_from(pretrained)
         made = assemble(config, is_pretrained_control=pretrained is not None)
-        place = self.folder / name
+        place = self.folder / run.name
         ended = train(
             made.model,
             made.data,
@@ -213,14 +233,14 @@ class ExperimentRuns:
         }
         found = self._keep(
             RunRecord(
-                run=name,
+                run=run.name,
                 experiment=self.experiment.name,
                 method=key.method,
                 knowledge=key.knowledge,
                 seed=key.seed,
                 scores=scores,
                 costs=costs,
-                settings=settings,
+                settings=run.settings,
             )
         )
         _leave(place)  # last: a kill in between costs room, not the run
@@ -228,8 +248,8 @@ class ExperimentRuns:
 
     def asked_data(self, name: str) -> TaskData:
         """The asked set as a method with true knowledge sees it, without a model."""
-        config = self.config(RunKey(name, "true", 0))
-        chosen = method(self.experiment.variant_of(name))
+        run = self.of(RunKey(name, "true", 0))
+        config, chosen = run.config, run.method
         graph, tokenizer = self.data.graph, hosts.load_tokenizer(config.host)
         sets, _ = read_sets(config, graph)
         return TaskData(
@@ -240,7 +260,7 @@ class ExperimentRuns:
             ),
             graph,
             tokenizer,
-            builder=builder_for(chosen, config.graph or BuilderConfig()),
+            builder=builder_for(chosen, run.builder),
             view=view_for(chosen, graph, tokenizer, config.view or {}),
             problem_type=TASKS[config.task].problem_type,
             labels=None,
@@ -271,18 +291,15 @@ class ExperimentRuns:
         return record
 
     # ---- no knowledge and no part of its own: the baseline under another name ------------------
-    def _copied(self, found: RunRecord, key: RunKey, settings: dict[str, Any]) -> RunRecord:
-        costs = found.costs | {"same_as": found.run}
-        shutil.copytree(
-            self.folder / found.run, self.folder / run_hash(settings), dirs_exist_ok=True
-        )
+    def _copied(self, found: RunRecord, run: Run) -> RunRecord:
+        shutil.copytree(self.folder / found.run, self.folder / run.name, dirs_exist_ok=True)
         return dataclasses.replace(
             found,
-            run=run_hash(settings),
-            method=key.method,
-            knowledge=key.knowledge,
-            costs=costs,
-            settings=settings,
+            run=run.name,
+            method=run.key.method,
+            knowledge=run.key.knowledge,
+            costs=found.costs | {"same_as": found.run},
+            settings=run.settings,
         )
 
     def _is_baseline(self, key: RunKey) -> bool:
@@ -315,7 +332,7 @@ class ExperimentRuns:
         plan = self.experiment.pretraining
         if plan is None:
             return None
-        settings = self.settings(dataclasses.replace(key, seed=0))
+        settings = self.of(dataclasses.replace(key, seed=0)).settings
         return self._stage(key.method, key.knowledge).run(
             plan,
             lambda: self.data.texts,
@@ -327,16 +344,9 @@ class ExperimentRuns:
             should_stop=self.should_stop,
         )
 
-    def _drawn(self, key: RunKey, config: FinetuneConfig) -> dict[str, Any]:
-        """What the method's line says of graphs in the first stage, where the task does not."""
-        if self.experiment.pretraining is None:
-            return {}
-        chosen = method(self.experiment.variant_of(key.method))
-        return drawn_in_pretraining(chosen, config.graph or BuilderConfig())
-
     def _stage(self, name: str, knowledge: Knowledge) -> FirstStage:
-        config = self.config(RunKey(name, knowledge, 0))
-        return FirstStage(self.experiment.variant_of(name), knowledge, config, self.data.graph)
+        run = self.of(RunKey(name, knowledge, 0))
+        return FirstStage(self.experiment.variant_of(name), knowledge, run.config, self.data.graph)
 
 
 def read_records(folder: Path) -> dict[str, RunRecord]:

@@ -13,7 +13,6 @@ from pydantic import (
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
-    PositiveInt,
     field_validator,
     model_validator,
 )
@@ -22,33 +21,28 @@ from kept.adapters.bottleneck import HoulsbyOptions
 from kept.adapters.lora import LoraOptions
 from kept.controls.conditions import Knowledge
 from kept.controls.link_errors import LinkErrors
-from kept.datasets.formats import FORMATS, TASKS
-from kept.finetuning.further_tasks import FILES, NAMES, FurtherTask
+from kept.datasets.formats import TASKS
+from kept.finetuning.task_files import FurtherTask, TaskFiles
 from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
 from kept.heads.model import head_kind
 from kept.methods import method, method_key
 from kept.pretraining.assembly import made_beforehand
 from kept.pretraining.config import absolute
-from kept.suggestions import no_such
 from kept.training.config import RunConfig, TrainConfig
 
 
-class FinetuneConfig(RunConfig):
+class FinetuneConfig(TaskFiles, RunConfig):
     """One fine-tuning run: a task's files, a method new or trained, knowledge, how to train.
 
     Give `model`, the folder of an earlier run, or `method` and `host` for a new encoder. `adapters`
     are folders of adapters, or of runs that trained one each, for a new encoder that has some; they
     are frozen in the task, and must have been trained on `kg`, on none, or `any_graph` be true.
-    Without a `dev` file a share of the training file is held out, whole groups (pairs of entities,
-    texts) at a time; so is a test set if `test_share` is above 0. Training examples whose text
-    stands in dev or test are dropped unless `keep_repeats`, and all examples with a label of
-    `leave_out`. `max_train` and `max_asked` draw so
-    many examples of each set. `link` finds entities in texts that have none. `graph` and `view`
-    (the view's options) None take what `model` was trained with. `head` None is the task's own;
+    Files: see `TaskFiles`. Training examples whose text stands in dev or test are dropped unless
+    `keep_repeats`, and all examples with a label of `leave_out`. `link` finds entities in texts
+    that have none. `graph` and `view` (the view's options) None take what `model` was trained with.
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
-    empty). `threshold` is the logit above which a type is predicted. `no_relation` is the class
-    that is never counted as a find. `data_seed` draws what is held out and what is left of a set
+    empty). `data_seed` draws what is held out and what is left of a set
     that is too large; None takes the training's seed. `link_errors` spoils links on purpose, before
     anything else is done to the texts; which ones hangs on `control_seed`, as all that a control
     draws.
@@ -61,22 +55,12 @@ class FinetuneConfig(RunConfig):
     that `kept pretrain` and then a task is a first and a second stage.
     """
 
-    task: str
-    format: str
-    train: Path
-    dev: Path | None = None
-    test: Path | None = None
-    dev_share: float = Field(0.1, gt=0, lt=1)
-    test_share: float = Field(0.0, ge=0, lt=1)
-    max_train: PositiveInt | None = None
-    max_asked: PositiveInt | None = None
     keep_repeats: bool = False
     leave_out: tuple[str, ...] = ()
     kg: Path
     link: bool = False
     knowledge: Knowledge = "true"
     link_errors: LinkErrors = LinkErrors()
-    markers: str | None = None
     model: Path | None = None
     method: str | None = None
     host: str = "minilm"
@@ -85,8 +69,6 @@ class FinetuneConfig(RunConfig):
     any_graph: bool = False
     graph: BuilderConfig | None = None
     view: dict[str, Any] | None = None
-    head: str | None = None
-    head_options: dict[str, Any] = Field(default_factory=dict)
     freeze: tuple[str, ...] = ()
     train_only: tuple[str, ...] = ()
     strategy: Literal["fine-tuning", "features"] = "fine-tuning"
@@ -96,26 +78,17 @@ class FinetuneConfig(RunConfig):
     also: tuple[FurtherTask, ...] = ()
     weight: PositiveFloat | None = None
     mixing: NonNegativeFloat | None = None
-    threshold: float = 0.0
-    no_relation: str | None = None
     control_seed: NonNegativeInt = 0
     data_seed: NonNegativeInt | None = None
     training: TrainConfig = Field(default_factory=dict, validate_default=True)
 
-    @field_validator("task", "format", "markers", "head", "method")
+    @field_validator("method")
     @classmethod
-    def _known(cls, name: str | None, info: Any) -> str | None:
-        if name is not None and info.field_name == "method":
-            return method_key(name)
-        if name is not None and name not in NAMES[info.field_name]:
-            raise no_such(info.field_name, name, sorted(NAMES[info.field_name]))
-        return name
+    def _known(cls, name: str | None) -> str | None:
+        return None if name is None else method_key(name)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if FORMATS[self.format].task != self.task:
-            wanted = sorted(name for name, line in FORMATS.items() if line.task == self.task)
-            raise ValueError(f"format {self.format} holds no {self.task}; give one of {wanted}")
         faults = []
         if (self.model is None) == (self.method is None):
             faults.append("give model or method, exactly one")
@@ -163,13 +136,18 @@ class FinetuneConfig(RunConfig):
 
     def of_further(self, task: FurtherTask) -> Self:
         """This configuration with what differs for a further task."""
-        own = {n: getattr(task, n) for n in type(task).model_fields if n not in ("name", "weight")}
+        own = {name: getattr(task, name) for name in TaskFiles.model_fields}
         return self.model_copy(update={**own, "also": ()})
+
+    def started_from(self, model: Path) -> Self:
+        """The task on a model that was trained before; ConfigError for what goes with none."""
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self).read(None, values | {"model": model, "method": None, "options": {}})
 
     def with_absolute_paths(self) -> Self:
         """The same run from any working directory."""
-        names = (*FILES, "kg", "model")
-        paths = {n: path.resolve() for n in names if (path := getattr(self, n)) is not None}
+        given = self.files | {"kg": self.kg} | ({"model": self.model} if self.model else {})
+        paths = {name: path.resolve() for name, path in given.items()}
         update: dict[str, Any] = {
             **paths,
             "adapters": tuple(map(Path.resolve, self.adapters)),
@@ -214,9 +192,6 @@ def _of_further(config: FinetuneConfig) -> Iterator[str]:
     for name, n in Counter(each.name for each in config.also).items():
         if n > 1:
             yield f"also: {n} tasks are named {name!r}; give each its own name"
-    for each in config.also:
-        if FORMATS[each.format].task != each.task:
-            yield f"also {each.name}: format {each.format} holds no {each.task}"
     weights = [config.weight, *(each.weight for each in config.also)]
     given = [weight for weight in weights if weight is not None]
     if not config.also and (given or config.mixing is not None):

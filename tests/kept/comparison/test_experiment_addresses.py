@@ -25,7 +25,7 @@ def test_a_hash_is_of_everything_that_matters(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     def hashes(changed: Experiment, key: RunKey) -> dict[str, Any]:
-        return ExperimentRuns(changed, experiment_root, tmp_path).settings(key)
+        return ExperimentRuns(changed, experiment_root, tmp_path).of(key).settings
 
     base = hashes(experiment, RunKey("kbert", "true", 0))
     assert base == hashes(experiment, RunKey("kbert", "true", 0))
@@ -56,7 +56,9 @@ def test_what_a_method_does_in_pre_training_is_part_of_its_address(
     def settings(name: str, **graph: Any) -> dict[str, Any]:
         own = {"graph": experiment.task["graph"] | graph}
         changed = experiment.model_copy(update={"task": experiment.task | own})
-        return ExperimentRuns(changed, experiment_root, tmp_path).settings(RunKey(name, "true", 0))
+        return (
+            ExperimentRuns(changed, experiment_root, tmp_path).of(RunKey(name, "true", 0)).settings
+        )
 
     assert settings("colake")["in_pretraining"] == {"drop_probability": 0.5, "drop": "anchor"}
     old = settings("colake", drop_probability=0.0)
@@ -66,7 +68,7 @@ def test_what_a_method_does_in_pre_training_is_part_of_its_address(
     assert settings("colake", drop_probability=0.5) not in (settings("colake"), old)
     without = experiment.model_copy(update={"pretraining": None})
     runs = ExperimentRuns(without, experiment_root, tmp_path)
-    assert "in_pretraining" not in runs.settings(RunKey("colake", "true", 0))
+    assert "in_pretraining" not in runs.of(RunKey("colake", "true", 0)).settings
 
 
 def test_only_an_address_of_links_made_in_the_run_knows_the_linker(
@@ -102,7 +104,7 @@ def test_a_hash_is_of_what_files_and_folders_hold(
 
     def name() -> str:
         runs = ExperimentRuns(experiment, tmp_path / "data", tmp_path / "runs")
-        return runs.name(RunKey("kbert", "true", 0))
+        return runs.of(RunKey("kbert", "true", 0)).name
 
     before = name()
     assert before == name()
@@ -131,7 +133,7 @@ def test_the_first_stage_knows_no_pair_that_only_a_run_would_find(
     else:  # the format reads no identifiers
         task |= {"format": "semeval", "link": True}
     runs = ExperimentRuns(experiment.model_copy(update={"task": task}), experiment_root, tmp_path)
-    config, whole = runs.config(RunKey("none", "off", 0)), runs.data.whole
+    config, whole = runs.of(RunKey("none", "off", 0)).config, runs.data.whole
     asked = {frozenset(e.pair) for e in read_sets(config, whole)[0]["dev"] if e.pair}
     assert asked & _joined(whole)
     assert not asked & _joined(runs.data.graph)
@@ -167,7 +169,9 @@ def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
 def test_only_what_is_named_is_digested(
     experiment: Experiment, experiment_root: Path, tmp_path: Path, host: Path
 ) -> None:
-    config = ExperimentRuns(experiment, experiment_root, tmp_path).config(RunKey("none", "off", 0))
+    config = (
+        ExperimentRuns(experiment, experiment_root, tmp_path).of(RunKey("none", "off", 0)).config
+    )
     changed = config.model_copy(update={"options": {"prefix": "", "kars": [{"kg": str(tmp_path)}]}})
     assert folder_digests(changed).keys() == {str(host), str(tmp_path)}
 

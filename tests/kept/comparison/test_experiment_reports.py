@@ -65,7 +65,7 @@ def write_run(runs: ExperimentRuns, key: RunKey, answers: list[str]) -> RunRecor
         "micro": shares, "macro": shares,
     }  # fmt: skip
     record = RunRecord(
-        runs.name(key), runs.experiment.name, key.method, key.knowledge, key.seed,
+        runs.of(key).name, runs.experiment.name, key.method, key.knowledge, key.seed,
         {"dev": {**score, "baseline": score}}, {}, {},
     )  # fmt: skip
     (runs.folder / record.run).mkdir(parents=True)

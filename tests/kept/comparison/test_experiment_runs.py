@@ -145,7 +145,7 @@ def test_what_another_process_is_at_is_asked_for_later(
     made = runs.run(RunKey("kbert", "true", 1))
     assert made is not None
     held = [
-        tmp_path / runs.name(RunKey("none", "off", 0)),
+        tmp_path / runs.of(RunKey("none", "off", 0)).name,
         tmp_path / "pretrained" / made.costs["pretraining"],
     ]
     said: list[str] = []
@@ -189,7 +189,7 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
     assert trained is not None
     model = tmp_path / "pretrained" / trained.costs["pretraining"]
     run = ExperimentRuns(alone, experiment_root, tmp_path)
-    config = run.config(RunKey("kepler", "shuffled", 0)).model_dump()
+    config = run.of(RunKey("kepler", "shuffled", 0)).config.model_dump()
     given = FinetuneConfig.read(None, config | {"model": model, "method": None})
     with pytest.raises(NoControlError, match="it would be no control"):
         assemble(given)
@@ -281,8 +281,8 @@ def test_a_variant_is_a_row_of_its_own_under_its_own_name(
     )
     runs = ExperimentRuns(alone, experiment_root, tmp_path)
     keys = [RunKey(name, "true", 0) for name in ("kbert", "in-line")]
-    assert [runs.settings(key)["method"] for key in keys] == ["kbert", "kbert"]
-    assert runs.name(keys[0]) != runs.name(keys[1])
+    assert [runs.of(key).settings["method"] for key in keys] == ["kbert", "kbert"]
+    assert runs.of(keys[0]).name != runs.of(keys[1]).name
     compared = compare(
         alone, root=experiment_root, folder=tmp_path, methods=["in-line"], controls=["off"], seeds=1
     )

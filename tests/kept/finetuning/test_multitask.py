@@ -208,7 +208,7 @@ def test_contradictions_come_all_at_once() -> None:
         "give lora or houlsby", "go with further tasks",
     ):  # fmt: skip
         assert words in str(told.value)
-    task = {"name": "a", "task": "tagging", "format": "tsv", "train": "t"}
+    task = {"name": "a", "task": "tagging", "format": "conll", "train": "t"}
     values = {
         "task": "relation", "format": "wiki80", "train": "t", "kg": "k", "method": "none",
         "lora": {}, "train_only": ["tables"], "weight": 1.0, "also": [task, task],
@@ -217,12 +217,17 @@ def test_contradictions_come_all_at_once() -> None:
     with pytest.raises(ConfigError) as told:
         FinetuneConfig.read(None, values)
     for words in (
-        "add lora", "2 tasks are named 'a'", "also a: format tsv holds no tagging",
-        "give a weight to every task", "objective_weights",
+        "add lora", "2 tasks are named 'a'", "give a weight to every task", "objective_weights",
     ):  # fmt: skip
         assert words in str(told.value)
-    faulty = {"lora": {"rank": 0, "targets": ["heads"]}, "also": [{**task, "name": "items"}]}
+    also = [{**task, "name": "items"}, {**task, "format": "tsv"}]
+    faulty = {"lora": {"rank": 0, "targets": ["heads"]}, "also": also}
     with pytest.raises(ConfigError) as told:
         FinetuneConfig.read(None, values | faulty)
-    for words in ("targets 'heads': one of", "rank 0: 1 or more", "lower-case letters"):
+    for words in (
+        "targets 'heads': one of",
+        "rank 0: 1 or more",
+        "lower-case letters",
+        "also.1: format tsv",
+    ):
         assert words in str(told.value)
