@@ -42,7 +42,7 @@ from entity_linking.mentions import LinkedText, Mention
 from experiments.pretraining.data import read_corpus
 from kept import hosts
 from kept.batches import KnowledgeBatch, pack
-from kept.completion.atlas import linked_texts
+from kept.datasets.atlas import linked_texts
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.builder import BuilderConfig, build_many

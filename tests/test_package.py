@@ -30,9 +30,10 @@ FLOORS = (
     ("controls", "pretraining"),
     ("auto",),
     ("finetuning", "probing"),
-    ("completion",),
     ("report",),
     ("comparison",),
+    ("completion",),
+    ("demo",),
     ("cli",),
     ("__main__",),
 )

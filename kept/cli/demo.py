@@ -5,16 +5,12 @@ from __future__ import annotations
 import time
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kept.bounds import MAX_MINUTES
 from kept.cli.terminal import echo
-
-if TYPE_CHECKING:
-    from kept.cli.console import TerminalConsole
-    from kept.completion.method_comparison import MethodComparison
 
 
 def demo(
@@ -34,7 +30,7 @@ def demo(
     ] = None,
     methods_config: Annotated[
         Path | None,
-        typer.Option("--methods-config", help="YAML for the methods instead of the shipped one."),
+        typer.Option("--methods-config", help="An experiment instead of the shipped `atlas`."),
     ] = None,
     budget_minutes: Annotated[
         float | None,
@@ -56,16 +52,18 @@ def demo(
     begun = time.monotonic()
     from transformers.utils.logging import disable_progress_bar
 
+    from kept.cli.comparing.compare_run import show
     from kept.cli.console import TerminalConsole
     from kept.cli.progress import TrainingProgress
     from kept.cli.training.run import refuse_foreign
-    from kept.completion.method_comparison import method_names
-    from kept.report.demo import demo_config, run_demo
-    from kept.report.demo import methods_config as read_methods
+    from kept.comparison.experiment import Experiment, shipped_experiments
+    from kept.comparison.find import method_names
+    from kept.demo.run import demo_config, run_demo
 
-    compared = None
+    experiment, names = None, tuple[str, ...]()
     if methods is not None:
-        compared = read_methods(method_names(methods), methods_config)
+        experiment = Experiment.read(methods_config or shipped_experiments()["atlas"])
+        names = method_names(methods, tuple(experiment.methods))
     elif methods_config is not None or budget_minutes is not None:
         raise typer.BadParameter("give --methods too: these options are about them")
     of_the_demo = demo_config(config)
@@ -79,34 +77,16 @@ def demo(
             of_the_demo,
             announce=reporter.notice,
             reporter=reporter,
-            methods=compared,
+            experiment=experiment,
+            methods=names,
             should_stop=lambda: (
                 budget_minutes is not None and time.monotonic() - begun >= budget_minutes * 60
             ),
         )
-    if result.methods is not None:
-        _print_methods(console, result.methods)
+    for compared in result.methods:
+        show(compared, console)
+        if compared.missing:
+            echo(f"{len(compared.missing)} runs are not finished; the same command goes on")
     echo(f"report:  {result.report}\nresults: {result.results}")
     if open_page:
         webbrowser.open(result.report.resolve().as_uri())
-
-
-def _print_methods(console: TerminalConsole, comparison: MethodComparison) -> None:
-    from rich.table import Table
-
-    from kept.completion.method_tables import DIFFERENCES, SCORES, difference_cells, score_cells
-
-    scores = score_cells(comparison.rows, comparison.outcomes)
-    differences = difference_cells(comparison.differences)
-    of_scores = [row.setting for row in comparison.rows]
-    of_differences = [difference.setting for difference in comparison.differences]
-    for columns, cells, settings in (
-        (SCORES, scores, of_scores),
-        (DIFFERENCES, differences, of_differences),
-    ):
-        table = Table("setting", *columns)
-        for setting, line in zip(settings, cells, strict=True):
-            table.add_row(setting, *line)
-        console.print(table)
-    if comparison.missing:
-        console.print(f"not finished, run again to go on: {', '.join(comparison.missing)}")

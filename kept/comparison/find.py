@@ -9,8 +9,10 @@ from pathlib import Path
 from kept.comparison.data import DATA
 from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.errors import ConfigError
+from kept.methods import METHODS, method_key
 from kg_loaders.spelling import did_you_mean
 
+ALL = "all"
 FOLDER = Path("experiments")
 """Where one's own experiments lie, unless the command names another folder."""
 
@@ -49,6 +51,21 @@ def find_experiment(task: str, folder: Path | None = None) -> Path:
         f"no experiment {task!r}.{several} Give a YAML file, a name in the folder {folder}, or one "
         f"that ships with kept: {', '.join(names)}{did_you_mean(task, names)}"
     )
+
+
+def method_names(text: str, known: Sequence[str] = tuple(METHODS)) -> tuple[str, ...]:
+    """Names apart by commas, or all that are `known`; `ConfigError` for one that is no method.
+
+    >>> method_names("K-BERT, ernie")
+    ('kbert', 'ernie')
+    """
+    if text.strip() == ALL:
+        return tuple(known)
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise ConfigError(f"name methods apart by commas, or {ALL}; there are {list(known)}")
+    own = {name.casefold(): name for name in known}  # rows of a file may have names of their own
+    return tuple(dict.fromkeys(own.get(name.casefold()) or method_key(name) for name in names))
 
 
 def data_root(data: Path | None) -> Path:

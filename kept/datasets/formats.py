@@ -13,6 +13,7 @@ from pathlib import Path
 from entity_linking.annotations import read_tagme
 from entity_linking.mentions import LinkedText, Mention
 from entity_linking.relations import read_fewrel, read_trex, read_wiki80
+from kept.datasets.atlas import read_atlas
 from kept.datasets.class_labels import not_a_number
 from kept.datasets.docred import read_docred, thinned
 from kept.datasets.example import TaskExample, from_relation, from_typing, word_places
@@ -187,6 +188,7 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {
+    "atlas": Format("relation", read_atlas),
     "trex": Format("relation", _trex),
     "fewrel": Format("relation", _fewrel),
     "wiki80": Format("relation", _wiki80),

@@ -126,7 +126,7 @@ def small(committed: Experiment, shared: Path) -> Experiment:
     }  # fmt: skip
     stage = committed.pretraining
     if stage is not None:
-        assert stage.text in TEXTS
+        assert stage.text in TEXTS or stage.text.startswith("atlas/")
         brief = stage.training.model_copy(update=training | {"epochs": None})
         update = {"text": str(shared / "texts.jsonl"), "n_texts": 12, "training": brief}
         stage = stage.model_copy(update=update)
@@ -137,7 +137,7 @@ def small(committed: Experiment, shared: Path) -> Experiment:
 def test_two_steps(name: str, shared: Path, tmp_path: Path) -> None:
     committed = Experiment.read(FILES[name])
     assert committed.name == Path(name).stem
-    assert committed.task["kg"] in GRAPHS
+    assert committed.task["kg"] in GRAPHS or name == "atlas.yaml"  # `kept demo` makes its files
     sizes = BuilderConfig(**committed.task.get("graph", {}))  # `small` has others
     for row in committed.methods:
         builder_for(method(committed.variant_of(row)), sizes)

@@ -10,7 +10,7 @@ import yaml
 
 from experiments.wk_completion.data import read_world
 from kept.completion.compare import CompletionConfig
-from kept.report.demo import demo_config
+from kept.demo.run import demo_config
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "wk_completion"
 

@@ -169,7 +169,14 @@ def _lines(row: Callable[[RelationExample], Any]) -> Callable[[Sequence[Relation
     return lambda examples: "".join(json.dumps(row(example)) + "\n" for example in examples)
 
 
+def _atlas(example: RelationExample) -> dict[str, Any]:
+    mentions = [[k.mention.start, k.mention.end, k.entity] for k in example.linked.links]
+    fact = [example.head, example.relation, example.tail]
+    return {"text": example.linked.text, "mentions": mentions, "facts": [fact]}
+
+
 WRITERS: dict[str, Callable[[Sequence[RelationExample]], str]] = {
+    "atlas": _lines(_atlas),
     "wiki80": _lines(wiki80_row),
     "semeval": _lines(_semeval),
     "fewrel": _fewrel,

@@ -14,9 +14,9 @@ from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
 from kept.cli.training.run import asked_to_stop, refuse_foreign
-from kept.comparison.compare import compare
+from kept.comparison.compare import Compared, compare
 from kept.comparison.experiment import Experiment
-from kept.comparison.find import data_root, stopping
+from kept.comparison.find import data_root, method_names, stopping
 from kept.comparison.requested import ASKED
 from kept.comparison.runs import RECORDS
 from kept.comparison.tables import (
@@ -27,7 +27,6 @@ from kept.comparison.tables import (
     to_markdown,
     verdict_cells,
 )
-from kept.completion.method_comparison import method_names
 from kept.controls.conditions import Knowledge
 from kept.suggestions import no_such
 from kg_loaders.disk.writing import write_json, write_text
@@ -68,14 +67,7 @@ def run(
     if compared.rows:
         write_json(output / f"{experiment.name}.json", to_json(compared), force=True)
         write_text(output / f"{experiment.name}.md", to_markdown(compared, command), force=True)
-        for columns, cells in (
-            (SCORES, score_cells(compared)),
-            (VERDICTS, verdict_cells(compared)),
-        ):
-            table = Table(*columns)
-            for line in cells:
-                table.add_row(*line)
-            console.print(table)
+        show(compared, console)
         echo(f"tables in {output / experiment.name}.md, values in .json beside it")
     for caution in compared.cautions:
         echo(f"warning: {caution}")
@@ -83,6 +75,18 @@ def run(
         echo(f"left out: {name}: {why}")
     if compared.missing:
         echo(f"{len(compared.missing)} runs are not finished; the same command goes on")
+
+
+def show(compared: Compared, console: TerminalConsole) -> None:
+    """Print scores and verdicts."""
+    for columns, cells in (
+        (SCORES, score_cells(compared)),
+        (VERDICTS, verdict_cells(compared)),
+    ):
+        table = Table(*columns, title=compared.experiment.name)
+        for line in cells:
+            table.add_row(*line)
+        console.print(table)
 
 
 def control_names(text: str) -> tuple[Knowledge, ...]:

@@ -19,7 +19,7 @@ from kept.comparison import compare as experiment_comparison
 from kept.comparison import runs as experiment_runs
 from kept.comparison.compare import compare, finished
 from kept.comparison.experiment import Experiment, RunRecord
-from kept.comparison.find import find_experiment
+from kept.comparison.find import find_experiment, method_names
 from kept.comparison.runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
 from kept.comparison.tables import to_json, to_markdown
 from kept.errors import (
@@ -31,6 +31,7 @@ from kept.errors import (
 )
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
+from kept.methods import METHODS
 from kg_loaders.disk.writing import claim
 
 
@@ -407,6 +408,23 @@ def test_the_command_compares_and_writes_tables(
     again = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2], "-o", str(page_file)])
     assert again.exit_code == 0, again.output
     assert "Not finished: none, knowledge off, seed 1; " in page_file.read_text()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_only_methods_that_add_nothing_are_the_baseline(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path, name: str
+) -> None:
+    runs = ExperimentRuns(experiment, experiment_root, tmp_path)
+    own = experiment.methods.get(name, {}) == experiment.methods.get("none", {})
+    assert runs._is_baseline(RunKey(name, "off", 0)) == (own and name in ("kbert", "kepler"))
+
+
+def test_names_of_methods_are_checked() -> None:
+    assert method_names("all") == tuple(METHODS)
+    with pytest.raises(ConfigError, match="no method 'kbird'"):
+        method_names("ernie,kbird")
+    with pytest.raises(ConfigError, match="name methods"):
+        method_names(",")
 
 
 def test_a_report_without_runs_says_what_to_do(experiment_root: Path, tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from entity_linking import DictionaryLinker, score_links, score_spans
-from kept.completion.atlas import atlas_examples, atlas_split, linked_texts
+from kept.comparison.compare import Compared
+from kept.comparison.experiment import Experiment
+from kept.comparison.tables import to_json as to_values
+from kept.completion.atlas import atlas_split
 from kept.completion.batches import usable_examples
 from kept.completion.compare import INFORMED, Comparison, CompletionConfig, compare
-from kept.completion.method_comparison import MethodComparison, compare_methods
-from kept.completion.method_runs import MethodsConfig
-from kept.completion.method_tables import to_json as methods_to_json
 from kept.completion.split import CompletionSplit
 from kept.completion.tables import (
     AUDIT,
@@ -25,12 +25,13 @@ from kept.completion.tables import (
     score_cells,
     to_json,
 )
+from kept.datasets.atlas import atlas_examples, linked_texts
+from kept.demo.methods import METHODS, compare_methods, method_sections, write_task
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.draw import draw_html
 from kept.hosts import load_tokenizer
 from kept.randomness import generator
-from kept.report.methods import method_sections
 from kept.report.page import Section, embedded_page, page, picture, prose, table, verdict
 from kept.training.log import Reporter
 from kg_loaders import KnowledgeGraph, StoreError, atlas
@@ -48,18 +49,12 @@ class DemoResult:
 
     report: Path
     results: Path
-    methods: MethodComparison | None = None
+    methods: tuple[Compared, ...] = ()
 
 
 def demo_config(path: Path | None = None) -> CompletionConfig:
     """The configuration shipped beside this file, or another of its form."""
     return CompletionConfig.read(path or Path(__file__).with_name("demo.yaml"))
-
-
-def methods_config(methods: Sequence[str], path: Path | None = None) -> MethodsConfig:
-    """The shipped configuration of a comparison of `methods`, or that of another file."""
-    shipped = Path(__file__).with_name("demo_methods.yaml")
-    return MethodsConfig.read(path or shipped, {"methods": tuple(methods)})
 
 
 def run_demo(
@@ -68,12 +63,14 @@ def run_demo(
     *,
     announce: Announce,
     reporter: Reporter | None = None,
-    methods: MethodsConfig | None = None,
+    experiment: Experiment | None = None,
+    methods: Sequence[str] = (),
     should_stop: Callable[[], bool] = lambda: False,
 ) -> DemoResult:
     """Run what is not done yet in `folder`; write `report.html` and `results.json` there.
 
-    With `methods` these are compared as well, as far as they get before `should_stop` says so.
+    With an `experiment` its `methods` are compared as well, as far as they get before `should_stop`
+    says so.
     """
     announce("1/5 graph: the atlas")
     graph = _graph(folder / "kg")
@@ -93,24 +90,19 @@ def run_demo(
     comparison = compare(split, config, folder, reporter=reporter, announce=told)
     if comparison is None:
         raise ConfigError("the demo compares all methods")
-    compared = None
-    if methods is not None:
+    compared: tuple[Compared, ...] = ()
+    if experiment is not None:
         announce("    pre-training and fine-tuning the methods, with controls")
+        write_task(folder, split)
         compared = compare_methods(
-            split,
-            methods,
-            folder / "methods",
-            reporter=reporter,
-            announce=told,
-            should_stop=should_stop,
+            experiment, methods, folder, announce=told, reporter=reporter, should_stop=should_stop
         )
     announce("5/5 report")
     counts = {"examples without two anchors": n_unusable}
     results = folder / "results.json"
     values = {"links": links, "skipped": counts}
     values |= {"completion": to_json(comparison), "config": config.model_dump(mode="json")}
-    if methods is not None and compared is not None:
-        values["methods"] = methods_to_json(compared) | {"config": methods.model_dump(mode="json")}
+    values["methods"] = {found.experiment.name: to_values(found) for found in compared}
     write_json(results, values, force=True)
     report = folder / "report.html"
     sections = [
@@ -121,8 +113,7 @@ def run_demo(
         *_completion_sections(comparison),
         _audit_section(comparison, counts),
     ]
-    if methods is not None and compared is not None:
-        sections += method_sections(compared, methods, folder / "methods")
+    sections += method_sections(compared, folder / METHODS)
     lead = (
         "A small world of real facts, a small language model, a few minutes of training: does "
         "knowledge in the input help to tell how two mentioned entities are related?"

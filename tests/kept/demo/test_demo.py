@@ -11,6 +11,9 @@ import yaml
 from typer.testing import CliRunner
 
 from kept.cli import app
+from kept.comparison.experiment import Experiment, shipped_experiments
+from kept.demo.methods import compare_methods
+from kept.errors import CheckpointError
 
 TINY = {
     "host": "minilm",
@@ -25,9 +28,10 @@ TINY = {
 
 STAGE = {"steps": 2, "batch_size": 4, "threads": 1, "log_every": 1}
 METHODS = {
-    "builder": {"max_neighbours": 2, "max_words": 40, "max_nodes": 80},
-    "pretraining": STAGE,
-    "finetuning": STAGE,
+    "extends": "atlas",
+    "task": {"training": STAGE | {"warmup_steps": 0}, "max_train": 40},
+    "pretraining": {"n_texts": 8, "training": STAGE | {"warmup_steps": 0}},
+    "methods": {"none": {}, "kbert": {}},
 }
 
 
@@ -54,13 +58,41 @@ def test_demo_leaves_an_offline_report_and_resumes(tmp_path: Path) -> None:
     assert again.exit_code == 0, again.output
     assert "running" not in again.output
     assert json.loads((run / "results.json").read_text()) == results
-    assert "methods" not in results
+    assert results["methods"] == {}
     methods = tmp_path / "methods.yaml"
     methods.write_text(yaml.safe_dump(METHODS))
     options = ["--methods", "none", "--methods-config", str(methods)]
     compared = CliRunner().invoke(app, [*command, *options])
     assert compared.exit_code == 0, compared.output
-    assert "none: running" in compared.output
-    rows = json.loads((run / "results.json").read_text())["methods"]["rows"]
-    assert [row["method"] for row in rows if row["setting"] == "inductive"][1:] == ["none"]
-    assert "Methods compared" in (run / "report.html").read_text()
+    assert "1/1 none, knowledge off, seed 0: running" in compared.output
+    found = json.loads((run / "results.json").read_text())["methods"]
+    (row,) = found["methods"]["rows"]
+    (other,) = found["methods-inductive"]["rows"]
+    assert (row["method"], row["n"]) == ("none", 20)
+    assert (other["method"], other["n"]) == ("none", 15)
+    assert row["records"][0]["run"] == other["records"][0]["run"]  # one run answers both
+    page = (run / "report.html").read_text()
+    assert "Methods compared: transductive" in page
+    assert "Methods compared: inductive" in page
+
+
+def test_runs_of_0_1_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    old = tmp_path / "methods" / "none-off"
+    old.mkdir(parents=True)
+    (old / "outcome.json").touch()
+    experiment = Experiment.read(shipped_experiments()["atlas"])
+    with pytest.raises(CheckpointError, match=r"kept 0.1.* run kept demo --methods again"):
+        compare_methods(
+            experiment, ["none"], tmp_path, announce=print, reporter=None, should_stop=lambda: True
+        )
+
+
+def test_the_command_refuses_unknown_methods(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    found = CliRunner().invoke(app, ["demo", "--methods", "kbird", "--output", str(run)])
+    assert found.exit_code != 0
+    assert "kbird" in f"{found.output} {found.exception}"
+    assert not run.exists()
+    found = CliRunner().invoke(app, ["demo", "--budget-minutes", "3", "--output", str(run)])
+    assert found.exit_code != 0
+    assert not run.exists()

@@ -1,0 +1,1 @@
+"""`kept demo`: the main job on the shipped world, and its page."""

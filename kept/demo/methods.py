@@ -1,0 +1,114 @@
+"""Every method on the demo's sentences: the experiment `atlas`, and its part of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from entity_linking.annotations import write_jsonl
+from kept.comparison.compare import Compared, compare
+from kept.comparison.experiment import Experiment
+from kept.comparison.report import draw_all_curves
+from kept.comparison.tables import (
+    COSTS,
+    PAIRS,
+    SCORES,
+    VERDICTS,
+    conditions,
+    cost_cells,
+    pair_cells,
+    score_cells,
+    verdict_cells,
+)
+from kept.completion.split import CompletionSplit
+from kept.controls.conditions import Knowledge
+from kept.datasets.atlas import linked_texts, write_atlas
+from kept.errors import CheckpointError
+from kept.report.page import Section, picture, prose, table, verdict
+from kept.training.log import Reporter
+from kg_loaders import atlas
+
+METHODS = "methods"
+SETTINGS = {"dev": "transductive", "test": "inductive"}
+CONTROLS: tuple[Knowledge, ...] = ("shuffled", "off")
+
+
+def write_task(folder: Path, split: CompletionSplit) -> None:
+    """The files of the experiment `atlas` into `folder/atlas`: sets, and texts to read before.
+
+    No text mentions an unseen head; texts of the sets and asked pairs a comparison leaves out.
+    """
+    place = folder / "atlas"
+    place.mkdir(exist_ok=True)
+    write_atlas(place / "train.jsonl", split.train)
+    for setting, examples in split.tests.items():
+        write_atlas(place / f"{setting}.jsonl", examples)
+    unseen = {example.head for example in split.tests["inductive"]}
+    texts = linked_texts(atlas.sentences("train"))
+    free = [text for text in texts if unseen.isdisjoint(link.entity for link in text.links)]
+    write_jsonl(free, place / "texts.jsonl", force=True)
+
+
+def compare_methods(
+    experiment: Experiment,
+    methods: Sequence[str],
+    folder: Path,
+    *,
+    announce: Callable[[str], None],
+    reporter: Reporter | None,
+    should_stop: Callable[[], bool],
+) -> tuple[Compared, ...]:
+    """Both settings; a run answers both, so that the second trains nothing.
+
+    Raises CheckpointError for a folder of runs that version 0.1 made.
+    """
+    runs = folder / METHODS
+    if old := sorted(runs.glob("*/outcome.json")):
+        raise CheckpointError(
+            f"{old[0].parent} is a run of kept 0.1, which compared methods in another way; remove "
+            f"{runs} and run kept demo --methods again"
+        )
+    name = f"{experiment.name}-inductive"
+    inductive = experiment.model_copy(update={"name": name, "asked": "test"})
+    return tuple(
+        compare(
+            each, root=folder, folder=runs, methods=methods, controls=CONTROLS, seeds=1,
+            announce=announce, reporter=reporter, should_stop=should_stop,
+        )
+        for each in (experiment, inductive)
+    )  # fmt: skip
+
+
+def method_sections(comparisons: Sequence[Compared], runs: Path) -> list[Section]:
+    """Verdicts, scores, differences by setting; costs and curves. `runs` is the runs' folder."""
+    sections = []
+    for compared in comparisons:
+        if not compared.rows:
+            continue
+        setting, n = SETTINGS[compared.experiment.asked], len(compared.pairs)
+        missing = f"Not finished, run again to go on: {'; '.join(compared.missing)}"
+        chance = (
+            "What this shows: each method trains, and what its knowledge changed here. Not which "
+            f"method is best: it is one seed, and of {n} comparisons at 5 % about {0.05 * n:.0f} "
+            "would be called a difference by chance if they were not corrected."
+        )
+        blocks = (
+            prose(conditions(compared)),
+            *([verdict(missing)] if compared.missing else []),
+            *(verdict(f"Left out: {name}: {why}") for name, why in compared.left_out.items()),
+            table(VERDICTS, verdict_cells(compared), "True knowledge"),
+            table(SCORES, score_cells(compared), "Scores"),
+            table(PAIRS, pair_cells(compared), "True knowledge minus the other"),
+            *map(
+                prose,
+                filter(None, (chance, compared.experiment.differs, *compared.experiment.notes)),
+            ),
+        )
+        sections.append(Section(f"Methods compared: {setting}", blocks))
+    if sections:
+        curves = runs / "curves.png"
+        draw_all_curves(comparisons[0], runs, curves, force=True)
+        costs = table(COSTS, cost_cells(comparisons[0]), "One run of each arm")
+        blocks = (costs, picture(curves, "Losses of the task over steps"))
+        sections.append(Section("Methods compared: training and cost", blocks))
+    return sections
