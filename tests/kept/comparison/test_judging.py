@@ -33,7 +33,7 @@ def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
         monkeypatch.setattr(judging, "read_sets", lambda *_: (sets,))
         experiment = Experiment(name="e", task=task, metric=metric, methods={"kbert": {}})
         runs: Any = SimpleNamespace(
-            folder=tmp_path, experiment=experiment, config=lambda _: None,
+            folder=tmp_path, experiment=experiment, of=lambda _: SimpleNamespace(config=None),
             data=SimpleNamespace(graph=None),
         )  # fmt: skip
 
