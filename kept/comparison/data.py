@@ -14,6 +14,7 @@ from kept.comparison.experiment import Experiment, run_hash
 from kept.controls.conditions import without_pairs
 from kept.datasets.formats import TaskExample, read_examples
 from kept.datasets.public_graphs import GRAPHS, TEXTS, public_graph, public_texts
+from kept.errors import ConfigError
 from kept.finetuning.assembly import PAIRED, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import pair_ids
@@ -116,6 +117,12 @@ class ExperimentData:
         asked = {frozenset(example.pair) for example in given if example.pair}
         own = {_normal(example.linked.text) for example in given}
         free = [t for t in found if _normal(t.text) not in own and not _pairs(t) & asked]
+        if not free:
+            raise ConfigError(
+                f"none of the {len(found)} texts of {plan.text} is left to read before the task: all "
+                "are texts of the task or mention a pair that is asked; give others as "
+                "pretraining.text"
+            )
         order = generator(plan.training.seed, "texts of the first stage").permutation(len(free))
         return [free[i] for i in sorted(order[: plan.n_texts].tolist())]
 

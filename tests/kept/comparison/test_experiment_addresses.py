@@ -11,6 +11,7 @@ import pytest
 from tiny_task_files import wiki80_row
 
 from entity_linking import RelationExample
+from entity_linking.annotations import write_jsonl
 from kept.comparison import runs as runs_module
 from kept.comparison.data import ExperimentData, _of_folder, folder_digests
 from kept.comparison.experiment import Experiment, shipped_experiments
@@ -214,3 +215,16 @@ def test_files_that_are_not_there_are_named_with_the_remedy(
 ) -> None:
     with pytest.raises(ConfigError, match=r"train.txt does not exist.*set KEPT_DATA"):
         ExperimentData(experiment, tmp_path, tmp_path / "runs").files  # noqa: B018
+
+
+def test_a_first_stage_without_a_text_of_its_own_is_refused(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    runs = ExperimentRuns(experiment, experiment_root, tmp_path)
+    texts = [example.linked for example in runs.data.examples["train"]]
+    write_jsonl(texts, tmp_path / "own.jsonl")
+    assert experiment.pretraining is not None
+    stage = experiment.pretraining.model_copy(update={"text": str(tmp_path / "own.jsonl")})
+    changed = experiment.model_copy(update={"pretraining": stage})
+    with pytest.raises(ConfigError, match=rf"none of the {len(texts)} texts .* pretraining.text"):
+        ExperimentData(changed, experiment_root, tmp_path).texts  # noqa: B018
