@@ -119,7 +119,7 @@ class ExperimentData:
         free = [t for t in found if _normal(t.text) not in own and not _pairs(t) & asked]
         if not free:
             raise ConfigError(
-                f"none of the {len(found)} texts of {plan.text} is left to read before the task: all "
+                f"none of the {len(found)} texts of {plan.text} is left before the task: all "
                 "are texts of the task or mention a pair that is asked; give others as "
                 "pretraining.text"
             )
