@@ -78,8 +78,8 @@ def test_only_an_address_of_links_made_in_the_run_knows_the_linker(
     def name(link: bool) -> str:
         changed = experiment.model_copy(update={"task": experiment.task | {"link": link}})
         runs = ExperimentRuns(changed, experiment_root, tmp_path)
-        assert ("links" in runs.settings(RunKey("kbert", "true", 0))) is link
-        return runs.name(RunKey("kbert", "true", 0))
+        assert ("links" in runs.of(RunKey("kbert", "true", 0)).settings) is link
+        return runs.of(RunKey("kbert", "true", 0)).name
 
     stored, made = name(False), name(True)
     monkeypatch.setattr(runs_module, "LINKS_VERSION", runs_module.LINKS_VERSION + 1)
