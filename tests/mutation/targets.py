@@ -38,6 +38,7 @@ GROUPS = (
     _group("kept/evaluation", "statistics", "kept/evaluation", "statistics"),
     _group("kept/evaluation", "ranking", "kept/evaluation", "ranking", "ranking_groups",
            "ranking_budget"),
+    _group("kept/evaluation", "crossed", "kept/evaluation", "crossed"),
     _group("kept/evaluation", "leakage", "kept/evaluation", "leakage", "audit"),
     _group("kept/comparison", "compare judging", "kept/comparison", "experiment_verdicts",
            "experiment_reports", "regression_comparison", "experiment_runs", "judging"),
@@ -51,7 +52,7 @@ GROUPS = (
     _group("kg_loaders", "store", "kg_loaders", "store"),
     _group("kg_loaders/disk", "columns", "kg_loaders", "columns", "store"),
     _group("kg_loaders", "neighbours", "kg_loaders", "neighbours"),
-    _group("entity_linking/names", "addition candidates capitals folder index "
+    _group("entity_linking/names", "addition candidates capitals case folder identifiers index "
            "linker priors segment texts", "entity_linking", "name_index", "name_additions",
            "name_candidates", "name_folder", "name_linker", "name_variants", "capitals"),
     _group("entity_linking/names", "counts document", "entity_linking", "name_counts"),
