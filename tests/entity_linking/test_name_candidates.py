@@ -60,10 +60,10 @@ def test_one_candidate_may_be_asked_for_and_a_tie_goes_to_the_lower_identifier()
         assert [c.entity for c in found] == [min(index.identifiers(range(index.n_entities)))]
 
 
-@pytest.mark.parametrize(("alpha", "m"), [(-0.1, 1.0), (0.5, 0.0), (0.5, -1.0)])
-def test_numbers_that_make_no_prior_are_refused(alpha: float, m: float) -> None:
-    with pytest.raises(LinkingError, match="alpha of 0 or more and m above 0"):
-        PriorFormula(alpha, m)
+@pytest.mark.parametrize("wrong", [{"alpha": -0.1}, {"m": 0.0}, {"m": -1.0}, {"alias": 0.0}])
+def test_numbers_that_make_no_prior_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(LinkingError, match=r"needs alpha of 0 or more, m and alias above 0"):
+        PriorFormula(**wrong)
 
 
 @pytest.mark.parametrize(
