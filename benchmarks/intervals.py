@@ -121,15 +121,12 @@ def answers(repeats: int) -> None:
             min(holm([crossed.difference(*drawn(), f1_value).p for _ in range(12)])) < 0.05
             for _ in range(families)
         )
-        pilots = [crossed.difference(*drawn(), f1_value) for _ in range(40)]
-        variance = float(np.mean([pilot.standard_error**2 for pilot in pilots]))
-        share = float(np.mean([pilot.of_seeds or 0.0 for pilot in pilots])) / variance
-        typical = Effect(0, share * variance, (1 - share) * variance, n_seeds, 250)
-        for _ in range(repeats):
-            none = crossed.difference(*drawn(), f1_value)
-            moved = Effect(
-                none.estimate + typical.visible(), none.of_seeds, none.of_items, n_seeds, 250
-            )
+        nones = [crossed.difference(*drawn(), f1_value) for _ in range(repeats)]
+        of_seeds = float(np.mean([none.of_seeds for none in nones if none.of_seeds is not None]))
+        of_items = float(np.mean([none.of_items for none in nones]))
+        visible = Effect(0.0, of_seeds, of_items, n_seeds, 250).visible()
+        for none in nones:
+            moved = Effect(none.estimate + visible, none.of_seeds, none.of_items, n_seeds, 250)
             seen += moved.p < 0.05 and moved.estimate > 0
         cells = [*(hits / repeats), false / repeats, any_false / families, seen / repeats]
         print(row(n_seeds, spread, *(f"{cell:.3f}" for cell in cells)), flush=True)

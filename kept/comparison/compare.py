@@ -9,142 +9,21 @@ import dataclasses
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, RunRecord
-from kept.comparison.judging import Judge
 from kept.comparison.requested import AskedRow, read_asked, remember
 from kept.comparison.runs import ExperimentRuns, RunKey, planned, read_records
+from kept.comparison.summary import OFF, summarise
 from kept.controls.conditions import KNOWLEDGE, Knowledge
 from kept.errors import ConfigError, EvaluationError, NoControlError, NoKnowledgeError
-from kept.evaluation.paired import (
-    difference_interval,
-    score_interval,
-    swap_test,
-)
-from kept.evaluation.statistics import Interval, holm, seed_interval, verdict
-from kept.graphs.coverage import caution
 from kept.methods import BASELINE, METHODS
-from kept.randomness import generator
 from kept.training.log import Reporter
 from kg_loaders.errors import InUseError
 
-Floats = NDArray[np.float64]
-Arm = tuple[str, Knowledge]
-OFF: Knowledge = "off"
 POLL_SECONDS = 10.0
 """Between two looks at what other processes are at."""
-
-
-@dataclass(frozen=True)
-class ComparedRow:
-    """A method with one kind of knowledge: its score over all seeds.
-
-    `pooled`: of the answers of all seeds together, groups of items drawn. `over_seeds`: the mean
-    of the seeds' scores with Student's interval, None for one seed. `n` items, asked once a seed;
-    of `n_asked` the others were cut off with their texts.
-    """
-
-    method: str
-    knowledge: Knowledge
-    pooled: Interval
-    seeds: tuple[float, ...]
-    over_seeds: Interval | None
-    n: int
-    n_asked: int
-    records: tuple[RunRecord, ...]
-
-    @property
-    def record(self) -> RunRecord:
-        """Of the first seed."""
-        return self.records[0]
-
-
-@dataclass(frozen=True)
-class ComparedPair:
-    """A method with true knowledge minus `theirs`; `holm` is p corrected over the whole table."""
-
-    method: str
-    title: str
-    theirs: tuple[str, Knowledge]
-    difference: Interval
-    p: float
-    holm: float
-
-    @property
-    def is_better(self) -> bool:
-        """By the rule of `kept.evaluation.statistics.verdict`, p corrected."""
-        return self.holm < 0.05 and self.difference.low > 0
-
-    @property
-    def is_worse(self) -> bool:
-        """The other way round."""
-        return self.holm < 0.05 and self.difference.high < 0
-
-    @property
-    def in_words(self) -> str:
-        """The verdict on this pair."""
-        name, knowledge = self.theirs
-        theirs = name if name == BASELINE else f"knowledge {knowledge}"
-        return verdict(self.difference, self.holm, ours=self.title, theirs=theirs)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Everything that tables and reports read.
-
-    `missing`: runs there was no time for. `left_out`: runs that would be no control, or get nothing
-    from the graph, with why. `baseline`: the majority's score. `n_regrouped`: runs that were stored
-    with other groups.
-    """
-
-    experiment: Experiment
-    rows: tuple[ComparedRow, ...]
-    pairs: tuple[ComparedPair, ...]
-    missing: tuple[str, ...]
-    left_out: Mapping[str, str]
-    baseline: float | None
-    n_regrouped: int = 0
-
-    def coverage(self, name: str, knowledge: str = "true") -> dict[str, Any] | None:
-        """`Coverage.as_json` of what a row was asked; None where its run is of before there was."""
-        for row in self.rows:
-            if (row.method, row.knowledge) == (name, knowledge):
-                scores: Mapping[str, Any] = row.record.scores[self.experiment.asked]
-                return scores.get("coverage")
-        return None
-
-    @property
-    def cautions(self) -> list[str]:
-        """A line for every row with true knowledge that reads the graph in a low share."""
-        names = [row.method for row in self.rows if row.knowledge == "true"]
-        lines = (caution(self.coverage(n), self.experiment.title(n)) for n in names)
-        return [line for line in lines if line is not None]
-
-    def conclusion(self, name: str) -> str:
-        """What the pairs of a method say together: is it better, and is it what the facts say?"""
-        pairs = {pair.theirs: pair for pair in self.pairs if pair.method == name}
-        base = pairs.pop((BASELINE, "off"), None)
-        if base is None:
-            return "not compared with none"
-        if not base.is_better:
-            return "worse than none" if base.is_worse else "no difference to none is shown"
-        equal = [knowledge for (_, knowledge), pair in pairs.items() if not pair.is_better]
-        if equal:
-            return f"better than none, not shown to be better than {' or '.join(equal)}"
-        if any(run.startswith((f"{name}, ", f"{BASELINE}, ")) for run in self.missing):
-            return "better than none so far; not every run is finished"
-        if not pairs:
-            return "better than none; no control was run"
-        arms = (row for row in self.rows if row.method in (name, BASELINE))
-        return "knowledge helps" + (
-            "" if all(len(row.seeds) > 1 for row in arms) else ", by one seed"
-        )
 
 
 def compare(
@@ -274,85 +153,6 @@ def _named(left_out: Mapping[str, Mapping[Knowledge, str]]) -> dict[str, str]:
         for method, kinds in left_out.items()
         for kind, why in kinds.items()
     }
-
-
-def summarise(
-    runs: ExperimentRuns,
-    done: Mapping[RunKey, RunRecord],
-    missing: Sequence[str] = (),
-    left_out: Mapping[str, str] | None = None,
-) -> Compared:
-    """Rows and pairs of finished runs; a pair has the seeds that both sides have.
-
-    Raises EvaluationError where two runs answered different items.
-    """
-    judge, arms = Judge(runs), dict[Arm, dict[int, RunRecord]]()
-    judge.require_same_items(done.values())
-    for key, record in done.items():
-        arms.setdefault((key.method, key.knowledge), {})[key.seed] = record
-    counts = {
-        arm: {seed: judge.counts(record) for seed, record in records.items()}
-        for arm, records in arms.items()
-    }
-    return Compared(
-        experiment=runs.experiment,
-        rows=tuple(_row(judge, arm, records, counts[arm]) for arm, records in arms.items()),
-        pairs=tuple(_pairs(judge, arms, counts)),
-        missing=tuple(missing),
-        left_out=dict(left_out or {}),
-        baseline=next(map(judge.majority, done.values()), None),
-        n_regrouped=judge.n_regrouped(done.values()),
-    )
-
-
-def _row(
-    judge: Judge, arm: Arm, records: Mapping[int, RunRecord], counts: Mapping[int, Floats]
-) -> ComparedRow:
-    experiment = judge.runs.experiment
-    draws = generator(0, "compare", experiment.name)
-    found = [record.scores[experiment.asked] for record in records.values()]
-    scores = [judge.score(each) for each in counts.values()]
-    return ComparedRow(
-        method=arm[0],
-        knowledge=arm[1],
-        pooled=score_interval(_pooled(counts.values()), judge.value, generator=draws),
-        seeds=tuple(scores),
-        over_seeds=seed_interval(scores) if len(scores) > 1 else None,
-        n=int(found[0]["n_scored"]),
-        n_asked=int(found[0]["n_asked"]),
-        records=tuple(records.values()),
-    )
-
-
-def _pairs(
-    judge: Judge,
-    arms: Mapping[Arm, Mapping[int, RunRecord]],
-    counts: Mapping[Arm, Mapping[int, Floats]],
-) -> list[ComparedPair]:
-    found: list[tuple[str, str, Arm, Interval, float]] = []
-    for name in dict.fromkeys(method for method, knowledge in arms if knowledge == "true"):
-        others = [arm for arm in arms if arm[0] == name and arm[1] != "true"]
-        own = [arm for arm in others if not _is_copy(arms[arm])]
-        for theirs in [(BASELINE, OFF), *own]:
-            seeds = [s for s in counts[name, "true"] if s in counts.get(theirs, {})]
-            if not seeds:
-                continue
-            ours = _pooled(counts[name, "true"][s] for s in seeds)
-            other = _pooled(counts[theirs][s] for s in seeds)
-            draws = generator(0, "compare", judge.runs.experiment.name, "pairs")
-            interval = difference_interval(ours, other, judge.value, generator=draws)
-            p = swap_test(ours, other, judge.value, generator=draws)
-            found.append((name, judge.runs.experiment.title(name), theirs, interval, p))
-    corrected = holm([p for *_, p in found])
-    return [ComparedPair(*row, h) for row, h in zip(found, corrected, strict=True)]
-
-
-def _is_copy(records: Mapping[int, RunRecord]) -> bool:
-    return all("same_as" in record.costs for record in records.values())
-
-
-def _pooled(counts: Any) -> Floats:
-    return np.asarray(sum(counts), np.float64)
 
 
 class _Clock:

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+)
 
 from kept.controls.conditions import Knowledge
 from kept.errors import ConfigError
@@ -24,6 +32,8 @@ from kept.methods import METHODS, method, method_key, title
 from kept.suggestions import no_such
 from kept.training.config import RunConfig, TrainConfig, merged
 
+DEFAULT_SEEDS = 10
+"""With three, few differences of a published size could be seen (`benchmarks/intervals.md`)."""
 OF_A_RUN = {
     "knowledge": "kinds beside the true one are asked for by --controls",
     "training.seed": "seeds are asked for by --seeds",
@@ -57,6 +67,26 @@ class FurtherPretraining(BaseModel):
     training: TrainConfig
 
 
+class PrimaryContrast(BaseModel):
+    """The one question that an experiment is made to answer, named before it is run.
+
+    The gain of true knowledge over `against` (a control, or `none`) on the samples with a fact,
+    minus that on the samples without one. `margin`: below it a difference is called none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    against: Knowledge | Literal["none"] = "shuffled"
+    margin: PositiveFloat | None = None
+
+    @field_validator("against")
+    @classmethod
+    def _other(cls, against: str) -> str:
+        if against == "true":
+            raise ValueError("true knowledge is what stands against a control; name the control")
+        return against
+
+
 class Experiment(RunConfig):
     """A task with everything that its runs share.
 
@@ -66,8 +96,10 @@ class Experiment(RunConfig):
     method. What is asked, kinds of knowledge and seeds are no row's own. `metric` names the score
     that tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one; of a
     regression `pearson` or `spearman`), on `asked`: dev, or test where the task has `test` or
-    `test_share`. `differs` says in a sentence or two how this is not what the published numbers
-    measured; `notes` are shown as they are.
+    `test_share`. `seeds` are run where a command does not say how many; `primary` names the
+    contrast that is to decide, and every run records what it was when the run was made. `differs`
+    says in a sentence or two how this is not what the published numbers measured; `notes` are shown
+    as they are.
 
     A file that says `extends: NAME` gives only what differs from the experiment of that name that
     ships with kept; its `methods`, if given, are all its rows. Its name is that of the file.
@@ -79,6 +111,8 @@ class Experiment(RunConfig):
     methods: dict[str, dict[str, Any]] = Field(default_factory=all_methods)
     metric: Literal["accuracy", "micro", "official", "pearson", "spearman"] = "accuracy"
     asked: Literal["dev", "test"] = "dev"
+    seeds: PositiveInt = DEFAULT_SEEDS
+    primary: PrimaryContrast | None = None
     published: tuple[Published, ...] = ()
     differs: str = ""
     notes: tuple[str, ...] = ()
@@ -175,7 +209,7 @@ class RunRecord:
     parameters added and trained, optimiser steps, the first stage and how many texts it read,
     seconds, milliseconds a sentence, mentions linked. The folder `run` beside the file holds
     `predictions.jsonl` (rows of set, index, id, group, gold, predicted), and the log and curves of
-    each stage.
+    each stage. `primary`: the contrast that the experiment named when the run was made.
     """
 
     run: str
@@ -186,6 +220,7 @@ class RunRecord:
     scores: dict[str, Any]
     costs: dict[str, Any]
     settings: dict[str, Any]
+    primary: dict[str, Any] | None = None
 
 
 def shipped_experiments() -> dict[str, Path]:

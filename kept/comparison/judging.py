@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kept.comparison.experiment import RunRecord
 from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.comparison.strata import Mask, item_traits, slices
 from kept.datasets.example import clusters
 from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import CheckpointError, EvaluationError
@@ -73,8 +74,17 @@ class Judge:
             )
         return answers
 
-    def counts(self, record: RunRecord) -> Floats:
-        """Sums `[cluster count]` of a run's answers; in official scores of all that was asked."""
+    def counts(self, record: RunRecord, mask: Mask | None = None) -> Floats:
+        """Sums `[cluster count]` of a run's answers; in official scores of all that was asked.
+
+        `mask`: of the asked items, those that count; a cluster without one has zeros.
+        """
+        items, counts = self._item_counts(record)
+        if mask is not None:
+            counts = counts * mask[items, None]
+        return by_cluster(counts, [self._clusters[item] for item in items])
+
+    def _item_counts(self, record: RunRecord) -> tuple[list[int], Floats]:
         experiment, answers = self.runs.experiment, self._answers(record)
         items = [answer.index for answer in answers]
         if experiment.metric == "official":
@@ -88,7 +98,12 @@ class Judge:
             counts = CORRELATIONS[experiment.metric][0](ours, gold)
         else:
             counts = _right_found_wanted(experiment.metric, experiment.task, answers)
-        return by_cluster(counts, [self._clusters[item] for item in items])
+        return items, counts
+
+    def answered(self, record: RunRecord, mask: Mask) -> tuple[int, int]:
+        """How many of the items of `mask` a run answered, and how many groups these are."""
+        items = [answer.index for answer in self._answers(record) if mask[answer.index]]
+        return len(items), len({self._clusters[item] for item in items})
 
     def score(self, counts: Floats) -> float:
         """The metric of a run's `counts`."""
@@ -123,6 +138,11 @@ class Judge:
     @property
     def _asked(self) -> list[TaskExample]:
         return self._sets[self.runs.experiment.asked]
+
+    @cached_property
+    def slices(self) -> dict[str, dict[str, Mask]]:
+        """Of the asked items by what the graph holds of them; see `kept.comparison.strata`."""
+        return slices(item_traits(self._asked, self._sets["train"], self.runs.data.graph))
 
     @cached_property
     def _clusters(self) -> list[str]:

@@ -8,21 +8,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kept import hosts
-from kept.comparison.compare import Compared, ComparedRow
+from kept.comparison.compared import Compared, ComparedRow
+from kept.comparison.pictures import draw_all_curves, draw_dots
 from kept.comparison.runs import ExperimentRuns, RunKey
 from kept.comparison.tables import (
     COSTS,
+    GAINS,
     PAIRS,
+    PRIMARY,
     PUBLISHED,
     SCORES,
     SHARES,
+    SLICES,
     VERDICTS,
     conditions,
     cost_cells,
+    gain_cells,
+    headline,
     pair_cells,
+    primary_cells,
     published_cells,
     score_cells,
     share_cells,
+    slice_kinds,
     verdict_cells,
 )
 from kept.csv_text import csv_text
@@ -34,11 +42,9 @@ from kept.graphs.graph import NodeKind
 from kept.heads.model import TAGGING
 from kept.methods import BASELINE
 from kept.report.page import Section, drawn, page, picture, prose, quoted, table, verdict
-from kept.training.log import COLOURS, read_log
-from kg_loaders.disk.writing import refuse_file, whole_file, write_text
+from kg_loaders.disk.writing import refuse_file, write_text
 
 N_SHOWN = 2
-STYLES = {"true": "-", "off": ":", "shuffled": "--"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Difference:
     is_won: bool
 
 
-CSVS = ("scores", "pairs", "differences")
+CSVS = ("scores", "pairs", "gains", "differences")
 
 
 @dataclass(frozen=True)
@@ -86,15 +92,19 @@ def write_report(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     stem = path.with_suffix("")
-    curves = stem.with_name(f"{stem.name}.curves.png")
+    curves, dots = (stem.with_name(f"{stem.name}.{name}.png") for name in ("curves", "dots"))
     csvs = {name: stem.with_name(f"{stem.name}.{name}.csv") for name in CSVS}
-    for each in (path, curves, *csvs.values()):
+    for each in (path, curves, dots, *csvs.values()):
         refuse_file(each, force=force)
     methods = [row.method for row in compared.rows if row.knowledge == "true"]
     found = {name: differences(compared, runs.folder, name) for name in methods}
+    gains = [
+        [kind, *cells] for kind in slice_kinds(compared) for cells in gain_cells(compared, kind)
+    ]
     tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {
         "scores": (SCORES, score_cells(compared)),
         "pairs": (PAIRS, pair_cells(compared)),
+        "gains": (("kind", *GAINS), gains),
         "differences": (
             ("method", "index", "gold", "answers", "won"),
             [
@@ -109,10 +119,17 @@ def write_report(
         written.append(csvs[name])
         write_text(csvs[name], csv_text(columns, cells), force=force)
     draw_all_curves(compared, runs.folder, curves, force=force)
+    draw_dots(compared, dots, force=force)
     sections = [
         Section(
             "Verdict",
-            (table(VERDICTS, verdict_cells(compared), "True knowledge"), *_caution(compared)),
+            (
+                verdict(headline(compared)),
+                picture(dots, "Scores by method and knowledge, and where the gain lies"),
+                *_caution(compared),
+                table(VERDICTS, verdict_cells(compared), "True knowledge"),
+                *_primary(compared),
+            ),
         ),
         Section(
             "Scores",
@@ -126,6 +143,16 @@ def write_report(
             "Differences",
             (table(PAIRS, pair_cells(compared), "True knowledge minus the other"),),
         ),
+        Section(
+            "Where the gain lies",
+            (
+                prose(SLICES),
+                *(
+                    table(GAINS, gain_cells(compared, kind), f"By {kind}")
+                    for kind in slice_kinds(compared)
+                ),
+            ),
+        ),
         Section("Curves", (picture(curves, "Losses of the task over steps"),)),
         *[_examples(compared, runs, name, found[name]) for name in methods if found[name]],
         Section("Costs", (table(COSTS, cost_cells(compared), "One run of each arm"),)),
@@ -133,7 +160,7 @@ def write_report(
     ]
     lead = "Does knowledge help, and is it what the facts say?"
     write_text(path, page(compared.experiment.name, lead, sections), force=force)
-    return [*written, curves]
+    return [*written, curves, dots]
 
 
 def differences(compared: Compared, folder: Path, name: str) -> list[Difference]:
@@ -165,32 +192,6 @@ def _asked(row: ComparedRow, folder: Path, compared: Compared) -> dict[int, _Ite
         for answer in read_answers(folder / record.run / ANSWERS, experiment.asked):
             by_item.setdefault(answer.index, []).append(answer)
     return {index: _Item.of(answers, is_tagging) for index, answers in by_item.items()}
-
-
-def draw_all_curves(compared: Compared, folder: Path, png: Path, *, force: bool = False) -> None:
-    """The task's loss over steps, a line an arm (its first seed); dashes are controls."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: most draw nothing
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axis = figure.subplots()
-    methods = list(dict.fromkeys(row.method for row in compared.rows))
-    for row in compared.rows:
-        steps = [r for r in read_log(folder / row.record.run / "log.jsonl") if r["kind"] == "step"]
-        axis.plot(
-            [r["step"] for r in steps],
-            [r["total_loss"] for r in steps],
-            STYLES.get(row.knowledge, "-."),
-            color=COLOURS[methods.index(row.method) % len(COLOURS)],
-            label=f"{compared.experiment.title(row.method)}, {row.knowledge}",
-            linewidth=1.2,
-        )
-    axis.set(xlabel="step", ylabel="loss of the task")
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, fontsize=7, ncols=2)
-    with whole_file(png, force=force) as part:
-        figure.savefig(part, format="png", dpi=120)
 
 
 def _examples(
@@ -236,6 +237,12 @@ def _published(compared: Compared) -> tuple[str, ...]:
     differs, notes = compared.experiment.differs, compared.experiment.notes
     said = [f"What differs: {differs}"] if differs else []
     return (*blocks, *map(prose, (*said, *notes)))
+
+
+def _primary(compared: Compared) -> list[str]:
+    if not compared.primary:
+        return []
+    return [table(PRIMARY, primary_cells(compared), "The contrast that the file names")]
 
 
 def _caution(compared: Compared) -> list[str]:

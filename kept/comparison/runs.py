@@ -241,6 +241,7 @@ class ExperimentRuns:
                 scores=scores,
                 costs=costs,
                 settings=run.settings,
+                primary=self._primary,
             )
         )
         _leave(place)  # last: a kill in between costs room, not the run
@@ -300,7 +301,13 @@ class ExperimentRuns:
             knowledge=run.key.knowledge,
             costs=found.costs | {"same_as": found.run},
             settings=run.settings,
+            primary=self._primary,
         )
+
+    @property
+    def _primary(self) -> dict[str, Any] | None:
+        plan = self.experiment.primary
+        return None if plan is None else plan.model_dump(mode="json")
 
     def _is_baseline(self, key: RunKey) -> bool:
         """Whether method and baseline have as many weights, and the same states bit by bit."""

@@ -8,19 +8,25 @@ from typing import Any
 
 import msgspec
 
-from kept.comparison.compare import Compared, ComparedRow
+from kept.comparison.compared import Compared, ComparedRow, Gain
 from kept.comparison.experiment import Experiment
+from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import COLUMN, cell
 
-SCORES = (
-    "method", "knowledge", "score", "95 % interval", "seeds", "mean over seeds", "n", COLUMN,
-)  # fmt: skip
+SCORES = ("method", "knowledge", "score", "95 % interval", "seeds", "n", COLUMN)
 SHARES = (
     "method", "knowledge", "accuracy", "micro P", "R", "F1", "macro P", "R", "F1",
     "95 % interval of the score", COLUMN,
 )  # fmt: skip
-PAIRS = ("method", "against", "difference", "95 % interval", "p", "p (Holm)", "verdict", COLUMN)
+PAIRS = (
+    "method", "against", "difference", "95 % interval", "p", "p (Holm)", "ruled out beyond",
+    "not visible below", "verdict", COLUMN,
+)  # fmt: skip
+PRIMARY = (
+    "method", "with a fact", "without", "difference", "95 % interval", "p", "named", "verdict",
+)  # fmt: skip
+GAINS = ("method", "against", "slice", "n", "gain", "95 % interval", "p")
 VERDICTS = ("method", "score", "against none", "verdict", COLUMN)
 COSTS = (
     "method", "knowledge", "parameters added", "trained", "steps", "mentions in the graph",
@@ -31,23 +37,24 @@ COVERAGE = (
     "such an entity has a fact, both ends of the question have one, and the method reads anything "
     "of the graph at all; a score moves by no more than the last."
 )
+SLICES = (
+    "Slices are of what is asked, the same for every method. A fact can help only where there is "
+    "one: a gain without a fact is a placebo. Intervals and p are not corrected."
+)
 PUBLISHED = ("system", "metric", "value", "where it stands")
 
 
 def score_cells(compared: Compared) -> list[list[str]]:
     """The scores; the majority's answer first."""
     base = compared.baseline
-    first = [] if base is None else [["majority", "—", f"{base:.3f}", "", "", "", "", ""]]
+    first = [] if base is None else [["majority", "—", f"{base:.3f}", "", "", "", ""]]
     return first + [
         [
             compared.experiment.title(row.method),
             f"{row.knowledge}: the same model as none" if _is_copy(row) else row.knowledge,
-            f"{row.pooled.estimate:.3f}",
-            _interval(row.pooled),
+            f"{row.score.estimate:.3f}",
+            _interval(row.score),
             ", ".join(f"{score:.3f}" for score in row.seeds),
-            ""
-            if row.over_seeds is None
-            else f"{row.over_seeds.estimate:.3f} ({_interval(row.over_seeds)})",
             str(row.n) if row.n == row.n_asked else f"{row.n} of {row.n_asked}",
             cell(compared.coverage(row.method, row.knowledge)),
         ]
@@ -69,7 +76,7 @@ def share_cells(compared: Compared) -> list[list[str]]:
                 else ""
                 for a, b in paths
             ),
-            _interval(row.pooled),
+            _interval(row.score),
             cell(compared.coverage(row.method, row.knowledge)),
         ]
         for row in compared.rows
@@ -82,11 +89,11 @@ def pair_cells(compared: Compared) -> list[list[str]]:
     return [
         [
             pair.title,
-            pair.theirs[0] if pair.theirs[0] != pair.method else f"knowledge {pair.theirs[1]}",
-            f"{pair.difference.estimate:+.3f}",
-            f"{pair.difference.low:+.3f} to {pair.difference.high:+.3f}",
-            f"{pair.p:.4f}",
+            pair.against,
+            *_signed(pair.effect),
+            f"{pair.effect.p:.4f}",
             f"{pair.holm:.4f}",
+            *_bounds(pair.effect),
             pair.in_words,
             cell(compared.coverage(pair.method)),
         ]
@@ -96,11 +103,11 @@ def pair_cells(compared: Compared) -> list[list[str]]:
 
 def verdict_cells(compared: Compared) -> list[list[str]]:
     """A line a method: what all its pairs say together."""
-    base = {p.method: p.difference for p in compared.pairs if p.theirs[0] != p.method}
+    base = {p.method: p.effect for p in compared.pairs if p.theirs[0] != p.method}
     return [
         [
             compared.experiment.title(row.method),
-            f"{row.pooled.estimate:.3f}",
+            f"{row.score.estimate:.3f}",
             f"{base[row.method].estimate:+.3f}" if row.method in base else "",
             compared.conclusion(row.method),
             cell(compared.coverage(row.method)),
@@ -108,6 +115,62 @@ def verdict_cells(compared: Compared) -> list[list[str]]:
         for row in compared.rows
         if row.knowledge == "true"
     ]
+
+
+def primary_cells(compared: Compared) -> list[list[str]]:
+    """The contrast that the experiment's file names, a line a method."""
+    return [
+        [
+            result.title,
+            _gain_cell(result.on),
+            _gain_cell(result.against),
+            *_signed(result.effect),
+            f"{result.effect.p:.4f}",
+            "before the runs" if result.before else "after runs were made",
+            result.in_words,
+        ]
+        for result in compared.primary
+    ]
+
+
+def gain_cells(compared: Compared, kind: str) -> list[list[str]]:
+    """What true knowledge gains on each slice of a kind."""
+    return [
+        [
+            compared.experiment.title(gain.method),
+            gain.theirs[0] if gain.theirs[0] != gain.method else f"knowledge {gain.theirs[1]}",
+            gain.name,
+            str(gain.n),
+            *(("", "", "") if gain.effect is None else _tested(gain.effect)),
+        ]
+        for gain in compared.gains
+        if gain.kind == kind
+    ]
+
+
+def slice_kinds(compared: Compared) -> list[str]:
+    """Kinds of slices that there are gains on, what the graph says first."""
+    return list(dict.fromkeys(gain.kind for gain in compared.gains))
+
+
+def headline(compared: Compared) -> str:
+    """What the whole comparison says, in a sentence or two: the first thing on a page."""
+    if compared.primary:
+        told = ". ".join(result.in_words for result in compared.primary)
+        late = "" if all(r.before for r in compared.primary) else " (named after runs were made)"
+        against = compared.experiment.primary.against if compared.experiment.primary else ""
+        return (
+            f"Primary contrast, true against {against}, with a fact against without{late}. {told}."
+        )
+    names = [row.method for row in compared.rows if row.knowledge == "true"]
+    told = "; ".join(
+        f"{compared.experiment.title(name)}: {compared.conclusion(name).partition(';')[0]}"
+        for name in names
+    )
+    seen = [pair.effect.visible() for pair in compared.pairs if pair.effect.of_seeds is not None]
+    if not seen:
+        return f"{told}." if told else "No method with true knowledge is finished."
+    return f"{told}. Effects below {min(seen):.3f} to {max(seen):.3f} were not visible."
 
 
 def cost_cells(compared: Compared) -> list[list[str]]:
@@ -137,11 +200,21 @@ def to_markdown(compared: Compared, command: str) -> str:
         f"# {experiment.name}\n\n`{command}`\n",
         conditions(compared) + "\n",
         *([f"**Not finished:** {'; '.join(compared.missing)}.\n"] if compared.missing else []),
-        "## Verdict\n\n" + markdown(VERDICTS, verdict_cells(compared)) + _cautions(compared),
+        f"## Verdict\n\n**{headline(compared)}**\n\n"
+        + markdown(VERDICTS, verdict_cells(compared))
+        + _cautions(compared),
+        *([_primary(compared)] if compared.primary else []),
         "## Scores\n\n" + markdown(SCORES, score_cells(compared)),
         "## Shares, means over seeds\n\n" + markdown(SHARES, share_cells(compared)),
         "## Differences, true knowledge minus the other\n\n"
         + markdown(PAIRS, pair_cells(compared)),
+        "## Where the gain lies\n\n"
+        + SLICES
+        + "\n\n"
+        + "\n".join(
+            f"### By {kind}\n\n" + markdown(GAINS, gain_cells(compared, kind))
+            for kind in slice_kinds(compared)
+        ),
         "## Costs\n\n" + markdown(COSTS, cost_cells(compared)),
         "## Published\n\n" + _published(experiment),
     ]
@@ -155,13 +228,14 @@ def conditions(compared: Compared) -> str:
     """What a score here means, in one paragraph."""
     experiment = compared.experiment
     return (
-        f"Score: {experiment.metric} on {experiment.asked}.{_cut_off(compared)} Intervals: "
-        "bootstrap over groups of items (one text, or the same two entities), answers of all seeds "
-        "pooled; p: randomisation over groups; both hold for these seeds. The mean over seeds has "
-        f"Student's interval. {_regrouped(compared)}"
+        f"Score: {experiment.metric} on {experiment.asked}.{_cut_off(compared)} A score is "
+        "the mean over seeds. Intervals and p are over seeds and over groups of items (one text, "
+        "or the same two entities), both drawn: they hold for other seeds and other items; of one "
+        f"seed, for other items alone. {_regrouped(compared)}"
         "No graph holds a triple between two entities that dev or test ask about. "
-        f"{_first_stage(compared)} {COVERAGE} A verdict needs interval and test at 5 %, p with "
-        "Holm's correction."
+        f"{_first_stage(compared)} {COVERAGE} A verdict is at 5 %, p with Holm's "
+        "correction; *ruled out*: two one-sided tests at 5 %; *not visible*: found in fewer than "
+        "four of five such comparisons, at 5 % without correction."
     )
 
 
@@ -206,7 +280,15 @@ def to_json(compared: Compared) -> dict[str, Any]:
     return {
         "experiment": compared.experiment.model_dump(mode="json"),
         "rows": msgspec.to_builtins(list(compared.rows)),
-        "pairs": [msgspec.to_builtins(p) | {"verdict": p.in_words} for p in compared.pairs],
+        "pairs": [
+            msgspec.to_builtins(p) | _numbers(p.effect) | {"verdict": p.in_words}
+            for p in compared.pairs
+        ],
+        "primary": [
+            msgspec.to_builtins(r) | _numbers(r.effect) | {"verdict": r.in_words}
+            for r in compared.primary
+        ],
+        "gains": msgspec.to_builtins(list(compared.gains)),
         "coverage": {
             f"{row.method}, knowledge {row.knowledge}": compared.coverage(row.method, row.knowledge)
             for row in compared.rows
@@ -246,6 +328,39 @@ def _mentions(costs: dict[str, Any]) -> tuple[str, str]:
         return "reads none", "reads none"
     inside = f"{costs['mentions_in_graph']} of {costs['mentions']}"
     return inside, str(costs["mentions_with_facts"])
+
+
+def _primary(compared: Compared) -> str:
+    return "## Primary contrast\n\n" + markdown(PRIMARY, primary_cells(compared))
+
+
+def _numbers(effect: Effect) -> dict[str, Any]:
+    """What an effect says, as JSON values."""
+    return {
+        "interval": msgspec.to_builtins(effect.interval()),
+        "p": effect.p,
+        "ruled_out": effect.ruled_out,
+        "visible": effect.visible(),
+    }
+
+
+def _signed(effect: Effect) -> tuple[str, str]:
+    interval = effect.interval()
+    return f"{effect.estimate:+.3f}", f"{interval.low:+.3f} to {interval.high:+.3f}"
+
+
+def _tested(effect: Effect) -> tuple[str, str, str]:
+    return *_signed(effect), f"{effect.p:.4f}"
+
+
+def _bounds(effect: Effect) -> tuple[str, str]:
+    if effect.of_seeds is None:
+        return "one seed", "one seed"
+    return f"±{effect.ruled_out:.3f}", f"{effect.visible():.3f}"
+
+
+def _gain_cell(gain: Gain) -> str:
+    return f"{'' if gain.effect is None else f'{gain.effect.estimate:+.3f} '}({gain.n})"
 
 
 def _is_copy(row: ComparedRow) -> bool:

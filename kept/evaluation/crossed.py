@@ -123,8 +123,8 @@ def effect(counts: Counts, value: Value) -> Effect:
 
     Clusters enter by the jackknife, so that `value` may be any smooth score. What one seed does to
     one cluster stands in both the spread of seeds and that of clusters; it is taken out of the
-    latter (two-way random effects: Searle, Casella and McCulloch 1992, section 4.3). Raises
-    EvaluationError for fewer than two clusters.
+    latter (two-way random effects: Searle, Casella and McCulloch 1992, section 4.3). A cluster of
+    zeros alone is none. Raises EvaluationError for fewer than two clusters.
 
     >>> from kept.evaluation.paired import f1_value
     >>> right = np.array([[[1.0, 1, 1], [0, 1, 1], [1, 1, 1]], [[1, 1, 1], [0, 1, 1], [0, 1, 1]]])
@@ -132,6 +132,7 @@ def effect(counts: Counts, value: Value) -> Effect:
     >>> round(found.estimate, 3), round(found.of_seeds, 3), round(found.of_items, 3)
     (0.5, 0.028, 0.056)
     """
+    counts = counts[:, counts.any(axis=(0, 2))]
     n_seeds, n_items = counts.shape[:2]
     if n_items < 2:
         raise EvaluationError(

@@ -104,7 +104,7 @@ class TaskData:
         self.skipped = {CUT: len(cut_off)} if cut_off else {}
         self.examples = [_slim(examples[i], view) for i in self.asked.tolist()]
         self._words = [words[i] for i in self.asked.tolist()]
-        self._hidden = [_exclusion(example, graph) for example in self.examples]
+        self._hidden = [exclusion(example, graph) for example in self.examples]
         self._bounds = self._node_bounds()
 
     def __len__(self) -> int:
@@ -236,7 +236,8 @@ def pair_ids(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> NDArray[
     return np.array(found, np.int32).reshape(-1, 2)
 
 
-def _exclusion(example: TaskExample, graph: KnowledgeGraph) -> Exclusion | None:
+def exclusion(example: TaskExample, graph: KnowledgeGraph) -> Exclusion | None:
+    """What an example never shows: facts between the two entities of its pair."""
     pairs = pair_ids([example], graph)
     return Exclusion(pairs=pairs) if len(pairs) else None
 

@@ -120,7 +120,7 @@ def coverage_of(
     for i, text in enumerate(texts):
         linked = [(link, entity) for link in text.links if (entity := next(rows)) >= 0]
         hidden = None if exclude is None else exclude[i]
-        known = [link for link, entity in linked if _has_fact(graph, entity, degrees, hidden)]
+        known = [link for link, entity in linked if has_fact(graph, entity, degrees, hidden)]
         with_link[i], with_fact[i] = bool(linked), bool(known)
         if targets is not None:
             with_both[i] = all(any(_touch(k, target) for k in known) for target in targets[i])
@@ -135,10 +135,10 @@ def coverage_of(
     )
 
 
-def _has_fact(
+def has_fact(
     graph: KnowledgeGraph, entity: int, degrees: NDArray[np.integer], hidden: Exclusion | None
 ) -> bool:
-    """Whether an entity has a triple that is not hidden."""
+    """Whether an entity has a triple that is not hidden; `degrees [entity]` are its triples."""
     hides = hidden is not None and hidden.pairs is not None and bool((hidden.pairs == entity).any())
     if not hides or degrees[entity] > 2 * graph.n_relations:  # a pair has no more triples than that
         return bool(degrees[entity])

@@ -37,7 +37,10 @@ def compare(
     controls: Annotated[
         str, typer.Option(help="Kinds of knowledge to stand beside the true one; '' for none.")
     ] = "off,shuffled",
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Seeds of the task, 0 and up.")] = 3,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, max=1000, help="Seeds of the task, 0 and up; the file's, or ten."),
+    ] = None,
     kg: Annotated[
         Path | None, typer.Option(help="Your graph, in the place of the experiment's.")
     ] = None,

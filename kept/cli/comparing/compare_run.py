@@ -14,7 +14,8 @@ from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
 from kept.cli.training.run import asked_to_stop, refuse_foreign
-from kept.comparison.compare import Compared, compare
+from kept.comparison.compare import compare
+from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
 from kept.comparison.find import data_root, method_names, stopping
 from kept.comparison.requested import ASKED
@@ -22,6 +23,7 @@ from kept.comparison.runs import RECORDS
 from kept.comparison.tables import (
     SCORES,
     VERDICTS,
+    headline,
     score_cells,
     to_json,
     to_markdown,
@@ -38,7 +40,7 @@ def run(
     output: Path,
     methods: str,
     controls: str,
-    seeds: int,
+    seeds: int | None,
     data: Path | None,
     budget: float | None,
     threads: int | None,
@@ -58,7 +60,7 @@ def run(
             folder=output,
             methods=names,
             controls=kinds,
-            seeds=seeds,
+            seeds=experiment.seeds if seeds is None else seeds,
             announce=bar.notice,
             reporter=bar,
             should_stop=stopping(stop, budget),
@@ -78,7 +80,7 @@ def run(
 
 
 def show(compared: Compared, console: TerminalConsole) -> None:
-    """Print scores and verdicts."""
+    """Print scores, verdicts, and what they say together."""
     for columns, cells in (
         (SCORES, score_cells(compared)),
         (VERDICTS, verdict_cells(compared)),
@@ -87,6 +89,7 @@ def show(compared: Compared, console: TerminalConsole) -> None:
         for line in cells:
             table.add_row(*line)
         console.print(table)
+    echo(headline(compared))
 
 
 def control_names(text: str) -> tuple[Knowledge, ...]:

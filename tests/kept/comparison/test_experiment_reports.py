@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from tiny_task_files import wiki80_row
+from pydantic import ValidationError
+from tiny_task_files import TOWNS, wiki80_row
 
 from entity_linking import RelationExample
-from kept.comparison.compare import Compared, compare, finished, summarise
-from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.compare import compare, finished
+from kept.comparison.compared import Compared
+from kept.comparison.experiment import Experiment, PrimaryContrast, RunRecord
 from kept.comparison.report import _published, differences
 from kept.comparison.requested import ASKED, AskedRow, read_asked, remember
 from kept.comparison.runs import ExperimentRuns, RunKey, planned
-from kept.comparison.tables import conditions, score_cells, to_markdown
+from kept.comparison.strata import KNOWLEDGE, item_traits
+from kept.comparison.summary import summarise
+from kept.comparison.tables import conditions, headline, score_cells, to_json, to_markdown
 from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
 from kept.evaluation.statistics import holm
@@ -98,8 +104,8 @@ def test_one_text_asked_twice_is_one_group_also_in_runs_stored_before(
         write_run(runs, key, list(answers) * N)
     compared = finished(runs)
     n_texts = len({example.linked.text for example in examples[:N]})
-    assert {row.pooled.n for row in compared.rows} == {n_texts}
-    assert compared.pairs[0].difference.n == n_texts
+    assert {row.score.n for row in compared.rows} == {n_texts}
+    assert compared.pairs[0].effect.n_items == n_texts
     assert compared.n_regrouped == 2
     assert "2 of the runs were stored with other groups" in conditions(compared)
     for row in compared.rows:
@@ -140,7 +146,7 @@ def test_what_no_run_could_read_is_wrong_in_an_official_comparison(
     compared = finished(runs)
     recall = 3 / N
     for row in compared.rows:
-        assert row.pooled.estimate == row.seeds[0] == pytest.approx(2 * recall / (1 + recall))
+        assert row.score.estimate == row.seeds[0] == pytest.approx(2 * recall / (1 + recall))
         assert (row.n, row.n_asked) == (3, N)
     assert compared.baseline == 1.0  # the majority needs to read nothing
     told = to_markdown_scores(compared)
@@ -175,8 +181,9 @@ def test_a_run_counts_whoever_recorded_it(data: Path, tmp_path: Path) -> None:
     write_run(second, RunKey("kbert", "true", 0), ["a"] * N)
     told = say(compare_again(second, []))
     assert told == (
-        [("none", "off", 1), ("kbert", "true", 1)], "better than none; no control was run",
-    )  # fmt: skip
+        [("none", "off", 1), ("kbert", "true", 1)],
+        "not shown to differ from none; one seed: what another would give is not known",
+    )
     assert say(finished(second)) == told
     assert [row.method for row in finished(first).rows] == ["none", "kbert", "ernie"]
 
@@ -185,38 +192,39 @@ def test_p_is_corrected_over_the_whole_table(data: Path, tmp_path: Path) -> None
     """By itself the shuffled control would be beaten; among four questions it is not."""
     runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
     n_right: dict[Knowledge, int] = {
-        "true": 20, "off": 10, "shuffled": 14, "random-entity": 20, "random-tokens": 20,
+        "true": 20, "off": 10, "shuffled": 15, "random-entity": 20, "random-tokens": 20,
     }  # fmt: skip
-    for knowledge, n in n_right.items():
-        key = RunKey("none" if knowledge == "off" else "kbert", knowledge, 0)
+    for (knowledge, n), seed in product(n_right.items(), range(3)):
+        key = RunKey("none" if knowledge == "off" else "kbert", knowledge, seed)
         write_run(runs, key, ["a"] * n + ["z"] * (N - n))
     pairs = finished(runs).pairs
     assert len(pairs) == 4
-    assert [pair.holm for pair in pairs] == holm([pair.p for pair in pairs])
-    (shuffled,) = (pair for pair in pairs if pair.p < 0.05 < pair.holm)
-    assert shuffled.difference.low > 0
+    assert [pair.holm for pair in pairs] == holm([pair.effect.p for pair in pairs])
+    (shuffled,) = (pair for pair in pairs if pair.effect.p < 0.05 < pair.holm)
+    assert shuffled.effect.interval().low > 0
     assert (shuffled.theirs[1], shuffled.is_better) == ("shuffled", False)
 
 
 def test_a_report_says_what_is_not_finished(data: Path, tmp_path: Path) -> None:
     runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
-    for key, answer in zip(planned(["kbert"], ["off"], 1), "zaz", strict=True):
+    helps = "knowledge helps; effects below 0.000 are not visible with"
+    for key, answer in zip(planned(["kbert"], ["off"], 2), "zaz" * 2, strict=True):
         write_run(runs, key, [answer] * N)
-    assert say(finished(runs))[1] == "knowledge helps, by one seed"  # nobody asked for more
-    told = compare_again(runs, ["off", "shuffled"])
-    assert told.missing == ("kbert, knowledge shuffled, seed 0",)
+    assert say(finished(runs))[1] == f"{helps} 2 seeds"  # nobody asked for more
+    told = compare_again(runs, ["off", "shuffled"], seeds=2)
+    assert told.missing == tuple(f"kbert, knowledge shuffled, seed {seed}" for seed in (0, 1))
     assert told.conclusion("kbert") == "better than none so far; not every run is finished"
     shown = finished(runs)
     assert (say(shown), shown.missing) == (say(told), told.missing)
-    compare_again(runs, ["off"])  # the last word on this row
-    assert say(finished(runs))[1] == "knowledge helps, by one seed"
+    compare_again(runs, ["off"], seeds=2)  # the last word on this row
+    assert say(finished(runs))[1] == f"{helps} 2 seeds"
     assert finished(runs).missing == ()
-    compare_again(runs, ["off"], seeds=2)
+    compare_again(runs, ["off"], seeds=3)
     assert [name.partition(",")[0] for name in finished(runs).missing] == ["none", "kbert", "kbert"]
     assert finished(runs).conclusion("kbert").startswith("better than none so far")
-    for key, answer in zip(list(planned(["kbert"], ["off"], 2))[3:], "zaz", strict=True):
+    for key, answer in zip(list(planned(["kbert"], ["off"], 3))[6:], "zaz", strict=True):
         write_run(runs, key, [answer] * N)
-    assert finished(runs).conclusion("kbert") == "knowledge helps"
+    assert finished(runs).conclusion("kbert") == f"{helps} 3 seeds"
 
 
 def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) -> None:
@@ -230,7 +238,7 @@ def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) ->
     shown = finished(runs)
     assert shown.left_out == {"kbert, knowledge shuffled": why}
     assert shown.missing == ("ernie, knowledge true, seed 0",)  # no word on a row that is gone
-    assert shown.conclusion("kbert") == "knowledge helps, by one seed"
+    assert shown.conclusion("kbert").startswith("not shown to differ from none; one seed")
     (tmp_path / ASKED).write_text("[]")
     with pytest.raises(CheckpointError, match="does not say what was asked"):
         read_asked(tmp_path, "tiny")
@@ -335,3 +343,58 @@ def test_what_is_there_is_shown_without_the_baseline(data: Path, tmp_path: Path)
     compared = finished(runs)
     assert [(row.method, row.knowledge) for row in compared.rows] == [("kbert", "true")]
     assert compared.conclusion("kbert") == "not compared with none"
+
+
+def test_a_gain_is_told_where_it_lies_and_the_contrast_that_was_named(
+    data: Path, tmp_path: Path, world: KnowledgeGraph
+) -> None:
+    """Right wherever the graph has a fact and nowhere else; the contrast is named by the file."""
+    plan = PrimaryContrast(against="shuffled", margin=0.1)
+    task = experiment_of("x").task | {"kg": str(tmp_path / "kg")}
+    few = np.isin(world.triples[:, 2], [world.entities.find(name) for name in TOWNS[:1]])
+    world.with_triples(world.triples[few], note="of one town").save(tmp_path / "kg")
+    experiment = Experiment(name="tiny", task=task, methods={"kbert": {}}, primary=plan)
+    runs = ExperimentRuns(experiment, data, tmp_path)
+    traits = item_traits(*(runs.data.examples[name] for name in ("dev", "train")), runs.data.graph)
+    has_fact = [trait.has_fact for trait in traits]
+    n_facts = sum(has_fact)
+    assert 5 < n_facts < N - 5
+    told = np.random.default_rng(0)
+    for seed in range(3):
+        for name, kind in (("none", "off"), ("kbert", "true"), ("kbert", "shuffled")):
+            right = np.array(has_fact) if kind == "true" else np.zeros(N, bool)
+            right = right ^ (told.random(N) < 0.1)
+            record = write_run(runs, RunKey(name, kind, seed), ["za"[int(r)] for r in right])  # type: ignore[arg-type]
+            runs._keep(dataclasses.replace(record, primary=plan.model_dump(mode="json")))
+    compared = finished(runs)
+    gains = {(g.theirs[1], g.kind, g.name): g for g in compared.gains}
+    fact = gains["shuffled", KNOWLEDGE, "a fact"]
+    assert fact.n == n_facts
+    assert fact.effect is not None
+    assert fact.effect.interval().low > 0
+    placebo = [g for g in compared.gains if g.kind == KNOWLEDGE and g.name != "a fact"]
+    assert sum(g.n for g in placebo if g.theirs[1] == "shuffled") == N - n_facts
+    for gain in placebo:
+        assert gain.effect is None or gain.effect.interval().low < 0
+    (result,) = compared.primary
+    assert result.before
+    assert (result.on.n, result.against.n) == (n_facts, N - n_facts)
+    assert result.on.effect is not None
+    assert result.against.effect is not None
+    expected = result.on.effect.estimate - result.against.effect.estimate
+    assert result.effect.estimate == pytest.approx(expected)
+    assert result.effect.p < 0.05
+    assert result.in_words.startswith("K-BERT: the gain is where facts are: +")
+    page = to_markdown(compared, "kept compare")
+    assert "| before the runs |" in page
+    assert page.index("Primary contrast, true against shuffled") < page.index("## Scores")
+    assert "### By what the graph says" in page
+    assert to_json(compared)["primary"][0]["visible"] == result.effect.visible()
+    for named, n in ((PrimaryContrast(), 1), (None, 0)):
+        other = experiment.model_copy(update={"primary": named})
+        late = finished(ExperimentRuns(other, data, tmp_path))
+        assert len(late.primary) == n
+        assert not any(each.before for each in late.primary)
+        assert ("(named after runs were made)" in headline(late)) == bool(n)
+    with pytest.raises(ValidationError, match="name the control"):
+        PrimaryContrast(against="true")

@@ -122,10 +122,10 @@ def test_methods_are_compared_with_their_controls(
         ("kepler", ("none", "off")), ("kepler", ("kepler", "shuffled")),
     ]  # fmt: skip
     for row in compared.rows:
-        assert row.pooled.estimate == pytest.approx(np.mean(row.seeds))
-        assert row.pooled.low <= row.pooled.estimate <= row.pooled.high
+        assert row.score.estimate == pytest.approx(np.mean(row.seeds))
+        assert row.score.low <= row.score.estimate <= row.score.high
     for pair in compared.pairs:
-        assert 0 < pair.p <= pair.holm <= 1
+        assert 0 < pair.effect.p <= pair.holm <= 1
     page = to_markdown(compared, "kept compare")
     assert "| K-BERT | true |" in page
     assert "What differs: Everything." in page

@@ -6,31 +6,33 @@ from typing import Any
 
 import pytest
 
-from kept.comparison.compare import Compared, ComparedPair, ComparedRow
+from kept.comparison.compared import Compared, ComparedPair, ComparedRow, limits
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.controls.conditions import Knowledge
-from kept.evaluation.statistics import Interval
+from kept.evaluation.crossed import Effect
 from kept.methods import BASELINE
 
-BETTER, WORSE, OPEN = (0.1, 0.3), (-0.3, -0.1), (-0.1, 0.3)
+BETTER, WORSE, OPEN = 0.2, -0.2, 0.05
 
 
 def pair_of(
-    knowledge: Knowledge, limits: tuple[float, float], *, p: float = 0.001, holm: float = 0.002
+    knowledge: Knowledge, estimate: float, *, holm: float = 0.002, n_seeds: int = 3
 ) -> ComparedPair:
-    """A pair against a control of the method, or against the baseline where that is "off"."""
+    """A pair against a control of the method, or against the baseline where that is "off".
+
+    Its interval is .1 to either side, or .042 of items alone where there is one seed.
+    """
     theirs = BASELINE if knowledge == "off" else "kbert"
-    low, high = limits
-    interval = Interval((low + high) / 2, low, high, 0.95, 9, "bootstrap")
-    return ComparedPair("kbert", "K-BERT", (theirs, knowledge), interval, p, holm)
+    of_seeds = None if n_seeds == 1 else 0.0234**2
+    effect = Effect(estimate, of_seeds, 0.0002 if n_seeds == 1 else 0.0, n_seeds, 500)
+    return ComparedPair("kbert", "K-BERT", (theirs, knowledge), effect, holm)
 
 
-def compared(*pairs: ComparedPair, seeds: tuple[int, int] = (2, 2), missing: Any = ()) -> Compared:
-    """`seeds`: of the baseline and of the method."""
+def compared(*pairs: ComparedPair, missing: Any = ()) -> Compared:
     record = RunRecord("r", "e", "kbert", "true", 0, {}, {}, {})
     rows = [
-        ComparedRow(name, knowledge, pairs[0].difference, (0.5,) * n, None, 9, 9, (record,))
-        for (name, knowledge), n in zip(((BASELINE, "off"), ("kbert", "true")), seeds, strict=True)
+        ComparedRow("none", "off", pairs[0].effect.interval(), (0.5,) * 3, 9, 9, (record,)),
+        ComparedRow("kbert", "true", pairs[0].effect.interval(), (0.5,) * 3, 9, 9, (record,)),
     ]
     experiment = Experiment(name="e", task={"task": "relation"}, methods={"kbert": {}})
     return Compared(experiment, tuple(rows), pairs, tuple(missing), {}, None)
@@ -40,14 +42,14 @@ def said(*pairs: ComparedPair, **more: Any) -> str:
     return compared(*pairs, **more).conclusion("kbert")
 
 
-@pytest.mark.parametrize(("limits", "word"), [(BETTER, "K-BERT"), (WORSE, "none")])
-def test_a_pair_is_judged_by_the_corrected_p(limits: tuple[float, float], word: str) -> None:
-    pair = pair_of("off", limits, p=0.01, holm=0.049)
-    assert pair.in_words == f"{word} is better"
-    assert (pair.is_better, pair.is_worse) == (limits == BETTER, limits == WORSE)
+@pytest.mark.parametrize(("estimate", "word"), [(BETTER, "K-BERT"), (WORSE, "none")])
+def test_a_pair_is_judged_by_the_corrected_p(estimate: float, word: str) -> None:
+    pair = pair_of("off", estimate, holm=0.049)
+    assert pair.in_words.startswith(f"{word} is better; effects below 0.1")
+    assert (pair.is_better, pair.is_worse) == (estimate == BETTER, estimate == WORSE)
     for holm in (0.05, 0.8):
-        pair = pair_of("off", limits, p=0.01, holm=holm)
-        assert pair.in_words == "no difference is shown"
+        pair = pair_of("off", estimate, holm=holm)
+        assert pair.in_words.startswith("not shown; more than ±")
         assert not pair.is_better
         assert not pair.is_worse
 
@@ -55,44 +57,52 @@ def test_a_pair_is_judged_by_the_corrected_p(limits: tuple[float, float], word: 
 def test_a_pair_needs_its_interval_too() -> None:
     pair = pair_of("off", OPEN)
     assert (pair.is_better, pair.is_worse) == (False, False)
-    assert pair.in_words == "no difference is shown"
+
+
+def test_a_verdict_says_what_could_have_been_seen() -> None:
+    """Of seeds alone: 2.92 and 5.65 standard errors at two degrees of freedom (tables of t)."""
+    pair = pair_of("off", OPEN)
+    error = 0.0234
+    assert pair.in_words == (
+        f"not shown; more than ±{0.05 + 2.92 * error:.3f} is ruled out, effects below "
+        f"{5.6535 * error:.3f} are not visible with 3 seeds"
+    )
 
 
 def test_against_none() -> None:
     shuffled = pair_of("shuffled", BETTER)
-    assert said(pair_of("off", OPEN), shuffled) == "no difference to none is shown"
-    assert said(pair_of("off", WORSE), shuffled) == "worse than none"
-    assert said(pair_of("off", WORSE, p=0.01, holm=0.06)) == "no difference to none is shown"
-    assert said(pair_of("off", BETTER, p=0.01, holm=0.06)) == "no difference to none is shown"
+    told = "not shown to differ from none; more than ±"
+    assert said(pair_of("off", OPEN), shuffled).startswith(told)
+    assert said(pair_of("off", WORSE), shuffled).startswith("worse than none; more than ±")
+    assert said(pair_of("off", WORSE, holm=0.06)).startswith(told)
+    assert said(pair_of("off", BETTER, holm=0.06)).startswith(told)
     assert said(shuffled) == "not compared with none"
-    assert said(pair_of("off", BETTER)) == "better than none; no control was run"
+    assert said(pair_of("off", BETTER)).startswith("better than none; no control was run; effects")
 
 
 def test_knowledge_helps_only_if_every_control_is_beaten() -> None:
     base, shuffled = pair_of("off", BETTER), pair_of("shuffled", BETTER)
-    assert said(base, shuffled) == "knowledge helps"
-    not_beaten = "better than none, not shown to be better than random-entity"
+    assert said(base, shuffled).startswith("knowledge helps; effects below 0.1")
+    not_beaten = "better than none, not shown to be better than random-entity; more than ±"
     for control in (
         pair_of("random-entity", OPEN),
         pair_of("random-entity", WORSE),
-        pair_of("random-entity", BETTER, p=0.04, holm=0.08),
+        pair_of("random-entity", BETTER, holm=0.08),
     ):
-        assert said(base, shuffled, control) == not_beaten
+        assert said(base, shuffled, control).startswith(not_beaten)
     both = said(base, pair_of("shuffled", OPEN), pair_of("random-entity", OPEN))
-    assert both.endswith("better than shuffled or random-entity")
+    assert "better than shuffled or random-entity; " in both
 
 
-@pytest.mark.parametrize(
-    ("seeds", "verdict"),
-    [
-        ((2, 2), "knowledge helps"),
-        ((1, 2), "knowledge helps, by one seed"),
-        ((2, 1), "knowledge helps, by one seed"),
-        ((1, 1), "knowledge helps, by one seed"),
-    ],
-)
-def test_one_seed_of_either_arm_is_told(seeds: tuple[int, int], verdict: str) -> None:
-    assert said(pair_of("off", BETTER), pair_of("shuffled", BETTER), seeds=seeds) == verdict
+def test_one_seed_shows_nothing_of_others() -> None:
+    pair = pair_of("off", BETTER, n_seeds=1)
+    assert pair.effect.interval().low > 0
+    assert not pair.is_better
+    assert pair.in_words == "not shown; one seed: what another would give is not known"
+    assert said(pair, pair_of("shuffled", BETTER, n_seeds=1)) == (
+        "not shown to differ from none; one seed: what another would give is not known"
+    )
+    assert limits(pair.effect).startswith("one seed")
 
 
 @pytest.mark.parametrize(
@@ -105,4 +115,5 @@ def test_one_seed_of_either_arm_is_told(seeds: tuple[int, int], verdict: str) ->
 )
 def test_runs_that_are_missing(run: str, waits: bool) -> None:
     expected = "better than none so far; not every run is finished" if waits else "knowledge helps"
-    assert said(pair_of("off", BETTER), pair_of("shuffled", BETTER), missing=[run]) == expected
+    told = said(pair_of("off", BETTER), pair_of("shuffled", BETTER), missing=[run])
+    assert told.partition("; effects")[0] == expected

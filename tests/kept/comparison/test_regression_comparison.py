@@ -45,11 +45,12 @@ def test_runs_are_compared_by_their_correlation(
         )
         expected = 0.0 if np.ptp(ours) == 0 else np.corrcoef(ours, gold)[0, 1]
         assert row.seeds == (pytest.approx(expected, abs=1e-6),)
-        assert row.pooled.estimate == pytest.approx(row.seeds[0], abs=1e-6)
-        assert row.pooled.low <= row.pooled.estimate <= row.pooled.high
+        assert row.score.estimate == pytest.approx(row.seeds[0], abs=1e-6)
+        assert row.score.low <= row.score.estimate <= row.score.high
     (pair,) = compared.pairs
-    assert pair.difference.low <= pair.difference.estimate <= pair.difference.high
-    assert 0 < pair.p <= 1
+    interval = pair.effect.interval()
+    assert interval.low <= pair.effect.estimate <= interval.high
+    assert 0 < pair.effect.p <= 1
     assert "pearson" in to_markdown(compared, "kept compare")
     assert differences(compared, folder, "kbert") == []  # no answer is right or wrong
     runs = ExperimentRuns(scored, experiment_root, folder)

@@ -1,0 +1,206 @@
+"""What a comparison found: rows, pairs, strata and the primary contrast, and their verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kept.comparison.experiment import Experiment, RunRecord
+from kept.controls.conditions import Knowledge
+from kept.evaluation.crossed import Effect
+from kept.evaluation.statistics import Interval
+from kept.graphs.coverage import caution
+from kept.methods import BASELINE
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """A method with one kind of knowledge: the mean of its seeds' scores.
+
+    `score`: over seeds and groups of items, both drawn. `n` items, asked once a seed; of `n_asked`
+    the others were cut off with their texts.
+    """
+
+    method: str
+    knowledge: Knowledge
+    score: Interval
+    seeds: tuple[float, ...]
+    n: int
+    n_asked: int
+    records: tuple[RunRecord, ...]
+
+    @property
+    def record(self) -> RunRecord:
+        """Of the first seed."""
+        return self.records[0]
+
+
+def shown(effect: Effect, p: float) -> int:
+    """1 for a gain that is shown at 5 %, -1 for a loss, else 0; one seed shows nothing of others.
+
+    `p`: that of the effect, corrected where several were tested.
+    """
+    interval = effect.interval()
+    if p >= 0.05 or effect.of_seeds is None or interval.low <= 0 <= interval.high:
+        return 0
+    return 1 if effect.estimate > 0 else -1
+
+
+def limits(effect: Effect) -> str:
+    """What could have been seen: the smallest visible effect, and what is ruled out.
+
+    >>> limits(Effect(0.01, of_seeds=0.0001, of_items=0.0001, n_seeds=3, n_items=500))
+    'more than ±0.044 is ruled out, effects below 0.049 are not visible with 3 seeds'
+    """
+    if effect.of_seeds is None:
+        return "one seed: what another would give is not known"
+    return (
+        f"more than ±{effect.ruled_out:.3f} is ruled out, effects below {effect.visible():.3f} are "
+        f"not visible with {effect.n_seeds} seeds"
+    )
+
+
+@dataclass(frozen=True)
+class ComparedPair:
+    """A method with true knowledge minus `theirs`; `holm` is p corrected over the whole table."""
+
+    method: str
+    title: str
+    theirs: tuple[str, Knowledge]
+    effect: Effect
+    holm: float
+
+    @property
+    def against(self) -> str:
+        """The other side, as tables call it."""
+        name, knowledge = self.theirs
+        return name if name == BASELINE else f"knowledge {knowledge}"
+
+    @property
+    def is_better(self) -> bool:
+        """By the interval and the corrected p, at 5 %, over seeds and items."""
+        return shown(self.effect, self.holm) > 0
+
+    @property
+    def is_worse(self) -> bool:
+        """The other way round."""
+        return shown(self.effect, self.holm) < 0
+
+    @property
+    def in_words(self) -> str:
+        """The verdict on this pair, with the smallest effect that could have been seen."""
+        if self.effect.of_seeds is None:
+            return f"not shown; {limits(self.effect)}"
+        seen = f"effects below {self.effect.visible():.3f} are not visible"
+        if self.is_better or self.is_worse:
+            return f"{self.title if self.is_better else self.against} is better; {seen}"
+        return f"not shown; {limits(self.effect)}"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A method's gain over `theirs` on a slice of the items: `kind` of slice, its `name`, n items.
+
+    `effect` is None where a slice has fewer than two independent items.
+    """
+
+    method: str
+    theirs: tuple[str, Knowledge]
+    kind: str
+    name: str
+    n: int
+    effect: Effect | None
+
+
+@dataclass(frozen=True)
+class PrimaryResult:
+    """The contrast that the experiment's file names, of one method.
+
+    `on` and `against`: the gain on either side; `effect`: their difference. `before`: whether every
+    run was recorded when the file already named this contrast.
+    """
+
+    method: str
+    title: str
+    on: Gain
+    against: Gain
+    effect: Effect
+    margin: float | None
+    before: bool
+
+    @property
+    def in_words(self) -> str:
+        """The verdict, with the gains that it compares."""
+        gains = [g.effect.estimate for g in (self.on, self.against) if g.effect is not None]
+        told = f"{gains[0]:+.3f} on {self.on.name}, {gains[1]:+.3f} on {self.against.name}"
+        word = {
+            1: "the gain is where facts are",
+            -1: "the gain is larger where no facts are",
+            0: "no more gain where facts are is shown",
+        }[shown(self.effect, self.effect.p)]
+        if self.is_equivalent:
+            word = f"the same gain to within ±{self.margin:g}"
+        return f"{self.title}: {word}: {told}; {limits(self.effect)}"
+
+    @property
+    def is_equivalent(self) -> bool:
+        """Whether the declared margin is ruled out (two one-sided tests at 5 %)."""
+        if self.margin is None or self.effect.of_seeds is None:
+            return False
+        return self.effect.p_equivalent(self.margin) < 0.05
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Everything that tables and reports read.
+
+    `missing`: runs there was no time for. `left_out`: runs that would be no control, or get nothing
+    from the graph, with why. `baseline`: the majority's score. `n_regrouped`: runs that were stored
+    with other groups. `gains`: on slices of the items. `primary`: what the file names, by method.
+    """
+
+    experiment: Experiment
+    rows: tuple[ComparedRow, ...]
+    pairs: tuple[ComparedPair, ...]
+    missing: tuple[str, ...]
+    left_out: Mapping[str, str]
+    baseline: float | None
+    n_regrouped: int = 0
+    gains: tuple[Gain, ...] = ()
+    primary: tuple[PrimaryResult, ...] = ()
+
+    def coverage(self, name: str, knowledge: str = "true") -> dict[str, Any] | None:
+        """`Coverage.as_json` of what a row was asked; None where its run is of before there was."""
+        for row in self.rows:
+            if (row.method, row.knowledge) == (name, knowledge):
+                scores: Mapping[str, Any] = row.record.scores[self.experiment.asked]
+                return scores.get("coverage")
+        return None
+
+    @property
+    def cautions(self) -> list[str]:
+        """A line for every row with true knowledge that reads the graph in a low share."""
+        names = [row.method for row in self.rows if row.knowledge == "true"]
+        lines = (caution(self.coverage(n), self.experiment.title(n)) for n in names)
+        return [line for line in lines if line is not None]
+
+    def conclusion(self, name: str) -> str:
+        """What the pairs of a method say together: is it better, and is it what the facts say?"""
+        pairs = {pair.theirs: pair for pair in self.pairs if pair.method == name}
+        base = pairs.pop((BASELINE, "off"), None)
+        if base is None:
+            return "not compared with none"
+        if not base.is_better:
+            word = "worse than none" if base.is_worse else "not shown to differ from none"
+            return f"{word}; {limits(base.effect)}"
+        equal = {kind: pair for (_, kind), pair in pairs.items() if not pair.is_better}
+        if equal:
+            least = max(equal.values(), key=lambda pair: pair.effect.ruled_out)
+            names = " or ".join(equal)
+            return f"better than none, not shown to be better than {names}; {limits(least.effect)}"
+        if any(run.startswith((f"{name}, ", f"{BASELINE}, ")) for run in self.missing):
+            return "better than none so far; not every run is finished"
+        seen = max(pair.effect.visible() for pair in (base, *pairs.values()))
+        told = f"effects below {seen:.3f} are not visible with {base.effect.n_seeds} seeds"
+        return f"{'knowledge helps' if pairs else 'better than none; no control was run'}; {told}"
