@@ -365,7 +365,8 @@ def test_a_gain_is_told_where_it_lies_and_the_contrast_that_was_named(
             right = np.array(has_fact) if kind == "true" else np.zeros(N, bool)
             right = right ^ (told.random(N) < 0.1)
             record = write_run(runs, RunKey(name, kind, seed), ["za"[int(r)] for r in right])  # type: ignore[arg-type]
-            runs._keep(dataclasses.replace(record, primary=plan.model_dump(mode="json")))
+            named = plan.model_dump(mode="json")
+            runs._keep(dataclasses.replace(record, primary=named, costs=COSTS))
     compared = finished(runs)
     gains = {(g.theirs[1], g.kind, g.name): g for g in compared.gains}
     fact = gains["shuffled", KNOWLEDGE, "a fact"]
