@@ -87,8 +87,9 @@ def one_model(path: Path) -> str:
     return (
         "# Word-knowledge completion: verdicts over seeds and items\n\n"
         "`python -m experiments.verdicts`\n\n"
-        f"**Of {len(found)} differences {n_old} were shown over items; none is over seeds and items: "
-        "every row is one model, trained with one seed.** The intervals hold for these models.\n\n"
+        f"**Of {len(found)} differences {n_old} were shown over items; none is over seeds and "
+        "items: every row is one model, trained with one seed.** The intervals hold for these "
+        "models.\n\n"
         f"{table}"
     )
 
@@ -131,11 +132,11 @@ def page(name: str, rows: list[list[str]]) -> str:
         f"# {name}: verdicts over seeds and items\n\n`python -m experiments.verdicts`\n\n"
         f"**Of {len(rows)} differences {n_old} were shown over items with these seeds held fixed; "
         f"{n_new} {'is' if n_new == 1 else 'are'} over seeds and items.**\n\n"
-        f"From {name}.scores.csv and {name}.pairs.csv: the answers are not kept. Variance of seeds: "
-        "of the seeds' differences. Variance of items: of the old interval, whole, which is too "
-        "large; *open* is what seeds alone would show (p with Holm's correction below .05) and both "
-        "would not. Gains by slice and a contrast with a fact against without need the answers and "
-        f"are not told. With one seed nothing is known of others.\n\n{table}"
+        f"From {name}.scores.csv and {name}.pairs.csv: the answers are not kept. Variance of "
+        "seeds: of the seeds' differences. Variance of items: of the old interval, whole, which is "
+        "too large; *open* is what seeds alone would show (p with Holm's correction below .05) and "
+        "both would not. Gains by slice and a contrast with a fact against without need the "
+        f"answers and are not told. With one seed nothing is known of others.\n\n{table}"
     )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from entity_linking.annotations import write_jsonl
-from kept.comparison.compare import Compared, compare
+from kept.comparison.compare import compare
+from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
-from kept.comparison.report import draw_all_curves
+from kept.comparison.pictures import draw_all_curves
 from kept.comparison.tables import (
     COSTS,
     PAIRS,

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from entity_linking import DictionaryLinker, score_links, score_spans
-from kept.comparison.compare import Compared
+from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
 from kept.comparison.tables import to_json as to_values
 from kept.completion.atlas import atlas_split
