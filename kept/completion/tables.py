@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from kept.comparison.tables import markdown
 from kept.completion.compare import Comparison, Difference, Row
 from kept.evaluation.leakage import LeakCheck
 
@@ -48,19 +49,19 @@ def audit_cells(checks: Sequence[LeakCheck]) -> list[list[str]]:
     return [[c.check, str(c.n_checked), str(c.n_found), "; ".join(c.examples)] for c in checks]
 
 
-def to_markdown(comparison: Comparison) -> str:
+def tomarkdown(comparison: Comparison) -> str:
     """The whole comparison as Markdown."""
     parts = []
     for setting, conditions in comparison.conditions.items():
         scores = [row for row in comparison.rows if row.setting == setting]
         differences = [d for d in comparison.differences if d.setting == setting]
         parts.append(f"## {setting.capitalize()}\n\n{describe(conditions)}\n")
-        parts.append(_markdown(COLUMNS, score_cells(scores)))
-        parts.append(_markdown(DIFFERENCES, difference_cells(differences)))
+        parts.append(markdown(COLUMNS, score_cells(scores)))
+        parts.append(markdown(DIFFERENCES, difference_cells(differences)))
     parts.append("## Leak audit\n")
-    parts.append(_markdown(AUDIT, audit_cells(comparison.audit)))
+    parts.append(markdown(AUDIT, audit_cells(comparison.audit)))
     parts.append("## Counts\n")
-    parts.append(_markdown(("what", "n"), [[k, str(v)] for k, v in comparison.counts.items()]))
+    parts.append(markdown(("what", "n"), [[k, str(v)] for k, v in comparison.counts.items()]))
     return "\n".join(parts)
 
 
@@ -77,8 +78,3 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     values = msgspec.to_builtins(comparison)
     assert isinstance(values, dict)
     return values
-
-
-def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

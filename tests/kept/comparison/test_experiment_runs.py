@@ -416,7 +416,9 @@ def test_only_methods_that_add_nothing_are_the_baseline(
 ) -> None:
     runs = ExperimentRuns(experiment, experiment_root, tmp_path)
     own = experiment.methods.get(name, {}) == experiment.methods.get("none", {})
-    assert runs._is_baseline(RunKey(name, "off", 0)) == (own and name in ("kbert", "kepler"))
+    assert runs._is_baseline(RunKey(name, "off", 0)) == (
+        own and name in ("kbert", "kepler", "libert")
+    )
 
 
 def test_names_of_methods_are_checked() -> None:
