@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from entity_linking.names import NameIndex
+from entity_linking.names.identifiers import IDENTIFIERS, by_identifiers
 from entity_linking.names.segment import Source, fold_keys
 from entity_linking.names.texts import Texts
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
@@ -94,3 +95,31 @@ def test_strings_are_read_by_place(values: list[str]) -> None:
 
 def test_a_form_without_letters_has_no_key() -> None:
     assert fold_keys([" ", "Paris", "\u00ad", "", "Rome"]) == ["", " paris ", "", "", " rome "]
+
+
+def test_a_graph_without_names_is_named_by_its_identifiers() -> None:
+    described = Text("New_York", TextKind.DESCRIPTION, "a city", "en")
+    typed = Text("Albany", TextKind.TYPE, "city", "en")
+    triples = [Triple("New_York", "near", "Albany"), Triple("Albany", "near", "Utica")]
+    bare = graph_from_records([*triples, described, typed])
+    named = by_identifiers(bare)
+    kept = ("triples", "id_space_hash", "relations")
+    assert all(str(getattr(named, name)) == str(getattr(bare, name)) for name in kept)
+    assert named.content_hash != bare.content_hash
+    assert named.manifest.sources == (*bare.manifest.sources, IDENTIFIERS)
+    labels = {name: named.label(entity) for entity, name in enumerate(named.entities)}
+    assert labels == {"Albany": "Albany", "New_York": "New York", "Utica": "Utica"}
+    texts = named.entity_texts
+    assert [texts.language_names[language] for language in texts.languages] == [
+        "", "en", "", "en", "",
+    ]  # fmt: skip
+    for entity in range(named.n_entities):
+        assert [count for _, count in texts.of(entity, TextKind.LABEL)] == [0]
+        for kind in (TextKind.ALIAS, TextKind.DESCRIPTION, TextKind.TYPE):
+            assert texts.of(entity, kind) == bare.entity_texts.of(entity, kind)
+    assert by_identifiers(named) is named
+    for kind in (TextKind.LABEL, TextKind.ALIAS):
+        one = graph_from_records([*triples, Text("Albany", kind, "Albany", "")])
+        assert by_identifiers(one) is one, "a single name, and it is a graph with names"
+    names = NameIndex.build(named)
+    assert [names.entity(e.entity) for e in names.find("new york")] == ["New_York"]

@@ -86,6 +86,16 @@ def test_a_longer_match_that_is_written_as_no_name_hides_no_shorter_one() -> Non
     ]
 
 
+def test_a_longer_form_that_makes_no_mention_hides_no_shorter_one() -> None:
+    """What stands before a comma is a way to look a name up, not to find one in a text."""
+    linker = NameLinker(index_of({"Q1": "New York City, NY", "Q2": "New York"}))
+    text = "They went to New York City."
+    links = linker.link([text])[0].links
+    assert [(text[k.mention.start : k.mention.end], k.entity) for k in links] == [
+        ("New York", "Q2")
+    ]
+
+
 def plurals(surface: str) -> set[str]:
     return {form for form, kind in query_variants(surface) if kind is Kind.PLURAL}
 
