@@ -26,6 +26,7 @@ from kept.encoders.knowbert import KnowBERT
 from kept.encoders.libert import LIBERT
 from kept.encoders.plain import Plain
 from kept.encoders.sensebert import SenseBERT
+from kept.encoders.sentilare import SentiLARE
 from kept.errors import ConfigError
 from kept.graphs.views import (
     WORDS_ONLY,
@@ -36,6 +37,7 @@ from kept.graphs.views import (
     KnowBERTView,
     LinkedWordsView,
     SensesView,
+    SentiLAREView,
     View,
     WordsView,
 )
@@ -190,6 +192,17 @@ METHODS: dict[str, Method] = {
         reads_facts=False,
         injects="nothing",
         unreleased="released as a frozen TensorFlow graph, which holds no weights by name",
+    ),
+    "sentilare": Method(
+        paper="SentiLARE (Ke et al., EMNLP 2020)",
+        encoder=SentiLARE,
+        view=SentiLAREView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "sentiment": {}},
+        reads_facts=False,
+        injects="nothing",
+        unreleased="its checkpoint is not read yet; tests/parity/test_sentilare.py has the names",
+        since="0.2",
     ),
 }
 

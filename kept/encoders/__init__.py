@@ -23,6 +23,7 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "kept-kbert": ("kept.encoders.kbert", "KBERT"),
     "kept-libert": ("kept.encoders.libert", "LIBERT"),
     "kept-sensebert": ("kept.encoders.sensebert", "SenseBERT"),
+    "kept-sentilare": ("kept.encoders.sentilare", "SentiLARE"),
     "kept-ebert": ("kept.encoders.ebert", "EBERT"),
     "kept-knowbert": ("kept.encoders.knowbert", "KnowBERT"),
 }

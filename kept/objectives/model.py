@@ -42,6 +42,11 @@ from kept.objectives.lexical.relations import (
     LexicalRelations,
 )
 from kept.objectives.lexical.senses import Senses, SensesOptions, SensesPreparation
+from kept.objectives.lexical.sentiment import (
+    Sentiment,
+    SentimentOptions,
+    SentimentPreparation,
+)
 from kept.objectives.masked_nodes import (
     MaskedNodes,
     MaskedNodesOptions,
@@ -94,6 +99,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
     "relation_pairs": ObjectiveKind(RelationPairsOptions, RelationPairs, RelationPairsPreparation),
     "lexical": ObjectiveKind(LexicalOptions, LexicalRelations, LexicalPreparation),
     "senses": ObjectiveKind(SensesOptions, Senses, SensesPreparation),
+    "sentiment": ObjectiveKind(SentimentOptions, Sentiment, SentimentPreparation),
     "dependency_heads": ObjectiveKind(
         DependencyHeadsOptions, DependencyHeads, DependencyHeadsPreparation
     ),

@@ -27,6 +27,7 @@ METHODS = (
     "knowbert",
     "libert",
     "sensebert",
+    "sentilare",
 )
 FIXED = ("test_other_sizes.py", "test_golden_coverage.py")
 

@@ -8,6 +8,7 @@ from kept.graphs.views.kbert import KBERTView
 from kept.graphs.views.knowbert import KnowBERTView
 from kept.graphs.views.linked_words import LinkedWordsView, linked_words
 from kept.graphs.views.senses import SensesView
+from kept.graphs.views.sentilare import SentiLAREView
 from kept.graphs.views.words import WORDS_ONLY, WordsView
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "KnowBERTView",
     "LinkedWordsView",
     "SensesView",
+    "SentiLAREView",
     "View",
     "WordsView",
     "adjacency",

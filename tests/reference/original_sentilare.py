@@ -1,0 +1,58 @@
+"""SentiLARE's released masking, with its order of draws (Ke et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+NEUTRAL = 2
+Draw = tuple[str, float | int]
+
+
+def hidden_words(
+    words: Sequence[str],
+    signs: Sequence[int],
+    draws: Iterator[Draw],
+    *,
+    pieces: Callable[[str], list[int]],
+    reviews: Sequence[Sequence[str]],
+    mask_id: int,
+) -> list[tuple[list[int], bool, bool, float]]:
+    """What each word shows, whether it is asked for, whether it lost its labels, and its draw.
+
+    `reviews` are the words of the first sentence of each review, from which replacements come.
+    """
+    found = []
+    for word, sign in zip(words, signs, strict=True):
+        own, rate = pieces(word), 0.15 if sign == NEUTRAL else 0.3
+        draw = float(next(draws)[1])
+        if draw >= rate:
+            found.append((own, False, False, draw))
+            continue
+        share = draw / rate
+        if share < 0.8:
+            found.append(([mask_id] * len(own), True, True, draw))
+        elif share < 0.9:
+            sentence = reviews[int(next(draws)[1])]
+            other = pieces(sentence[int(next(draws)[1])])[: len(own)]
+            found.append((other + [mask_id] * (len(own) - len(other)), True, True, draw))
+        else:
+            found.append((own, True, False, draw))
+    return found
+
+
+def is_late(draws: Iterator[Draw], share: float) -> bool:
+    """The last draw: whether the rating is asked for instead of shown."""
+    return float(next(draws)[1]) < share
+
+
+def part_of(tag: str) -> str:
+    """SentiWordNet's letter of a tag of the Penn Treebank; "u" for all others."""
+    for letter, start, ends in (
+        ("v", "VB", ("", "D", "G", "N", "P", "Z")),
+        ("a", "JJ", ("", "R", "S")),
+        ("r", "RB", ("", "R", "S")),
+        ("n", "NN", ("", "S", "P", "PS")),
+    ):
+        if tag.startswith(start) and tag.removeprefix(start) in ends:
+            return letter
+    return "u"
