@@ -136,8 +136,8 @@ class ExperimentData:
         """The graph, saved, without any triple between two entities that dev or test ask about."""
         kg = self.experiment.task["kg"]
         settings = {
-            "kg": kg if kg in GRAPHS else KnowledgeGraph.open(self.root / kg).content_hash,
             "files": self.digests,
+            "kg": kg if kg in GRAPHS else KnowledgeGraph.open(self.root / kg).content_hash,
             "asked": self.task.model_dump(mode="json", include=set(ASKED_BY)),
             "further": [task.model_dump(mode="json", exclude=set(SETS)) for task in self.further],
             "pretraining": self.stage,
