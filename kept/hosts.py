@@ -182,6 +182,12 @@ def word_table(host: PreTrainedModel) -> nn.Embedding:
     return table
 
 
+def embedded_length(host: PreTrainedModel) -> float:
+    """The root mean square length of an embedded word: of what leaves the embeddings' LayerNorm."""
+    norm = host.embeddings.LayerNorm
+    return float(torch.cat([norm.weight, norm.bias]).detach().norm())
+
+
 def own_position_offset(host: PreTrainedModel) -> int:
     """Row of the host's position table that its first token uses."""
     roberta_like = host.config.model_type in ("roberta", "xlm-roberta")

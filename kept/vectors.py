@@ -66,6 +66,33 @@ class LabelVectors:
         return EntityVectors(vectors, known)
 
 
+@dataclass(frozen=True, eq=False)
+class FactVectors:
+    """The mean of an entity's own vector of `LabelVectors` and those of all that its facts name.
+
+    A fact names its relation and its other entity, whichever end that is. An entity without facts
+    has the vector of its label.
+    """
+
+    words: Float[Tensor, "word width"]
+    tokenizer: PreTrainedTokenizerBase
+
+    def __call__(self, graph: KnowledgeGraph) -> EntityVectors:
+        own = LabelVectors(self.words, self.tokenizer)(graph)
+        relations, _ = mean_pieces(
+            [graph.relation_label(i) for i in range(graph.n_relations)], self.words, self.tokenizer
+        )
+        triples = torch.from_numpy(np.array(graph.triples, np.int64))
+        heads, kinds, tails = triples.unbind(1)
+        total, known = own.vectors.clone(), own.known.clone()
+        count = own.known.to(total)
+        for ends, others in ((heads, tails), (tails, heads)):
+            total.index_add_(0, ends, own.vectors[others] + relations[kinds])
+            count.index_add_(0, ends, own.known[others].to(total) + 1)
+            known[ends] = True
+        return EntityVectors(total / count.clamp_min(1)[:, None], known)
+
+
 def mean_pieces(
     labels: Sequence[str], words: Tensor, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[Float[Tensor, "entity width"], Bool[Tensor, " entity"]]:

@@ -9,6 +9,7 @@ Axis legend: batch, node, width, embedding.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -17,13 +18,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
-from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
 from kept.outputs import KnowledgeOutput
 from kept.vectors import LABELS_AT_ONCE, mean_pieces
 from kg_loaders import KnowledgeGraph
+
+ANCHOR_ROWS = ("own", "masked", "redrawn")
 
 
 class CoLAKEConfig(KnowledgeConfig):
@@ -34,6 +37,9 @@ class CoLAKEConfig(KnowledgeConfig):
     `kind_table`: "added" keeps the host's segment embeddings and adds a table of three kinds;
     "host" makes the host's own segment table that of the kinds (the released code).
     `sparse_entities`: gradients of the entity table are sparse (for `RowAdam`).
+    `anchor_rows`: which row an anchor is read with. "own" (the paper) lets a task be learned from
+    who is meant, whatever is said of them. "masked": the MASK row, always; "redrawn": in training
+    that of another anchor of the batch, so that it says nothing of the class.
     """
 
     model_type = "kept-colake"
@@ -44,12 +50,15 @@ class CoLAKEConfig(KnowledgeConfig):
         position_offset: int | None = None,
         kind_table: str = "added",
         sparse_entities: bool = True,
+        anchor_rows: str = "own",
         **options: Any,
     ) -> None:
+        if anchor_rows not in ANCHOR_ROWS:
+            raise ConfigError(f"anchor_rows is {anchor_rows!r}; use one of {ANCHOR_ROWS}")
         if kind_table not in ("added", "host"):
             raise ConfigError(f"kind_table is {kind_table!r}; use 'added' or 'host'")
         self.position_offset, self.kind_table = position_offset, kind_table
-        self.sparse_entities = sparse_entities
+        self.sparse_entities, self.anchor_rows = sparse_entities, anchor_rows
         super().__init__(**options)
 
 
@@ -118,11 +127,29 @@ class CoLAKE(KnowledgeEncoder):
 
     def vectors_of(self, batch: KnowledgeBatch) -> Float[Tensor, "batch node embedding"]:
         """Each node's row of the table of its kind; raises `BatchError` for a row beyond it."""
+        batch = self._with_anchor_rows(batch)
         tables = (hosts.word_table(self.host), self.entity_embeddings, self.relation_embeddings)
         vectors = self.node_vectors(batch, dict(zip(map(int, NodeKind), tables, strict=True)))
         if self.config.kind_table == "added":
             vectors = vectors + self.kind_embeddings(batch.node_kinds)
         return vectors
+
+    def _with_anchor_rows(self, batch: KnowledgeBatch) -> KnowledgeBatch:
+        """The batch with the rows of its anchors as `config.anchor_rows` wants them."""
+        kind = self.config.anchor_rows
+        if (
+            kind == "own"
+            or batch.mention_spans is None
+            or (kind == "redrawn" and not self.training)
+        ):
+            return batch
+        spans = batch.mention_spans
+        texts, mentions = (spans[..., 1] > spans[..., 0]).nonzero(as_tuple=True)
+        nodes, ids = spans[texts, mentions, 0], batch.node_ids.clone()
+        rows = ids[texts, nodes]
+        others = rows[torch.randperm(len(rows), device=rows.device)]
+        ids[texts, nodes] = MASK_ROW if kind == "masked" else others
+        return dataclasses.replace(batch, node_ids=ids)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """States of every node; padded nodes have states that mean nothing."""

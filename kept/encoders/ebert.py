@@ -25,7 +25,7 @@ from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.layers.vector_map import least_squares_map, orthogonal_map
 from kept.outputs import KnowledgeOutput
-from kept.vectors import EntityVectors, LabelVectors, Wikipedia2VecFile
+from kept.vectors import EntityVectors, FactVectors, LabelVectors, Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
 
 WORD_STARTS = ("\u0120", "\u2581")
@@ -33,6 +33,11 @@ WORD_STARTS = ("\u0120", "\u2581")
 MAPPINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "linear": least_squares_map,
     "orthogonal": orthogonal_map,
+}
+
+PROVIDERS: Mapping[str, Callable[[Tensor, Any], LabelVectors | FactVectors]] = {
+    "labels": LabelVectors,
+    "facts": FactVectors,
 }
 
 
@@ -72,20 +77,27 @@ class EBERT(KnowledgeEncoder):
         seed: int,
         vectors_from: str | Path | None = None,
         mapping: str = "linear",
+        vectors: str = "labels",
         **options: Any,
     ) -> EBERT:
         """A new encoder whose entity vectors are those of a file, mapped into the host's space.
 
         `vectors_from` is a text file of Wikipedia2Vec; give it to the view, too, so that entities
         without a vector stay out of the text. Without it an entity is the mean of its label's word
-        pieces, which needs no map. `mapping` "linear" is the paper's, "orthogonal" keeps lengths
-        and angles. Raises `CheckpointError` for a file that shares no word with the host, or no
-        page with the graph.
+        pieces, which needs no map, or with `vectors` "facts" (`FactVectors`; not of the paper) of
+        that and of what its facts name, so that an unknown name brings what is said of it.
+        `mapping` "linear" is the paper's, "orthogonal" keeps lengths and angles. Raises
+        `CheckpointError` for a file that shares no word with the host, or no page with the graph.
         """
         model = cls.from_host(host, graph, **options)
         words = hosts.word_table(host).weight.detach()
+        if vectors not in PROVIDERS or (vectors != "labels" and vectors_from is not None):
+            raise ConfigError(
+                f"vectors is {vectors!r}; use one of {', '.join(PROVIDERS)}, and no other than "
+                "labels beside vectors_from"
+            )
         if vectors_from is None:
-            model.set_vectors(LabelVectors(words, tokenizer)(graph))
+            model.set_vectors(PROVIDERS[vectors](words, tokenizer)(graph))
             return model
         file = Wikipedia2VecFile(Path(vectors_from))
         found = file(graph)

@@ -50,6 +50,10 @@ class KAR:
 
     `layer`: the KAR follows this layer (0 is the first; None: five sixths up the host, as the
     paper's 10th of 12). `loss`: "margin" (NULL below `threshold`) or "softmax" (always an entity).
+    `null` says what `threshold` does: "hard" (the paper) drops candidates below it and takes NULL
+    where none is left, without a gradient to the scorer then; "soft" makes NULL one more candidate,
+    whose score is the threshold. `first_score` is what candidates score, on average, before the
+    scorer has learned: above the threshold every link starts open.
     `vectors`: "table", or "parts" for WordNet (`vector_width` beside a learned part of speech of
     `part_width`). `projection` is how the way back to the host starts: "pseudo-inverse", "original"
     (see `start_as_inverse`) or "random".
@@ -60,6 +64,8 @@ class KAR:
     loss: str = "margin"
     margin: float = 0.2
     threshold: float = 0.0
+    null: str = "hard"
+    first_score: float = 0.0
     width: int = 100
     n_heads: int = 4
     n_layers: int = 1
@@ -78,6 +84,7 @@ class KAR:
     def __post_init__(self) -> None:
         choices = {
             "loss": ("margin", "softmax"),
+            "null": ("hard", "soft"),
             "vectors": ("table", "parts"),
             "projection": ("pseudo-inverse", "original", "random"),
         }
@@ -204,6 +211,8 @@ class KnowBERT(KnowledgeEncoder):
         """As the base; each projection back to the host starts as the inverse of the one there."""
         model = super().from_host(host, graph, **options)
         for spec in model.specs:
+            if spec.first_score:
+                nn.init.constant_(model.linker(spec.name).scorer.outer.bias, spec.first_score)
             if spec.projection != "random":
                 start_as_inverse(
                     model.recontextualisation(spec.name).projection,
@@ -357,6 +366,7 @@ def _linker(spec: KAR, hidden: int) -> EntityLinker:
         feed_forward=spec.feed_forward,
         scorer_width=spec.scorer_width,
         threshold=spec.threshold if spec.loss == "margin" else None,
+        soft=spec.null == "soft",
     )
 
 

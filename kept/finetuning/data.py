@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -72,6 +72,8 @@ class TaskData:
 
     Facts between the two entities of an example's pair are never shown. A batch has
     `target_spans` and, unless `labels` (class to number) is None, what the task's loss reads.
+    `relink` changes the links of a text, and no word, whenever it is read, by a generator of the
+    sample and epoch.
     An example whose target is cut off by `max_words` is left out, counted in `skipped` and put into
     `cut_off`; where the *view* then cuts a target, it is read at the first node. A word without a
     node is not asked.
@@ -87,8 +89,10 @@ class TaskData:
         view: View,
         problem_type: str,
         labels: Mapping[str, int] | None,
+        relink: Callable[[LinkedText, np.random.Generator], LinkedText] | None = None,
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
+        self._relink = relink
         self.problem_type, self.labels = problem_type, labels
         self._word_pad_id = int(tokenizer.pad_token_id)
         texts = [example.linked for example in examples]
@@ -124,6 +128,8 @@ class TaskData:
         name = policy if isinstance(policy, str) else f"{policy.__module__}.{policy.__qualname__}"
         options[0]["policy"] = name
         digest.update(repr((options, self.labels)).encode())
+        if self._relink is not None:
+            digest.update(repr(self._relink).encode())
         for example, words in zip(self.examples, self._words, strict=True):
             digest.update(repr(example).encode())
             digest.update(words.ids.tobytes())
@@ -185,8 +191,11 @@ class TaskData:
     def _joined(
         self, index: int, epoch: int, seed: int, builder: BuilderConfig
     ) -> WordKnowledgeGraph:
+        linked = self.examples[index].linked
+        if self._relink is not None:
+            linked = self._relink(linked, generator(seed, "relinked", epoch, index))
         return join_words(
-            self.examples[index].linked,
+            linked,
             self._words[index],
             self.graph,
             generator=generator(seed, "graph", epoch, index),

@@ -15,7 +15,7 @@ from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.heads.base import Head
-from kept.layers.spans import target_states
+from kept.layers.spans import target_means, target_states
 from kept.layers.transform import Transform
 from kept.outputs import KnowledgeOutput
 
@@ -107,10 +107,16 @@ class TransformHead(Head):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetsOptions:
-    """`n_targets` states (of the first node of each target) are read side by side."""
+    """`n_targets` states are read side by side: `read` "first", that of each target's first node,
+    which is its mark where there are marks; "mean", the mean over the target, marks and all."""
 
     n_targets: int = 2
     dropout: float = 0.1
+    read: str = "first"
+
+    def __post_init__(self) -> None:
+        if self.read not in ("first", "mean"):
+            raise ConfigError(f"read is {self.read!r}; use 'first' or 'mean'")
 
 
 class TargetsHead(Head):
@@ -119,9 +125,11 @@ class TargetsHead(Head):
     As K-Adapter (Wang et al. 2020) classifies relations (two targets) and types (one).
     """
 
-    def __init__(self, *, width: int, n_targets: int, n_classes: int, dropout: float) -> None:
+    def __init__(
+        self, *, width: int, n_targets: int, n_classes: int, dropout: float, read: str = "first"
+    ) -> None:
         super().__init__()
-        self.n_targets = n_targets
+        self.n_targets, self.read = n_targets, read
         self.dense = nn.Linear(n_targets * width, width)
         self.dropout = nn.Dropout(dropout)
         self.classes = nn.Linear(width, n_classes)
@@ -135,12 +143,15 @@ class TargetsHead(Head):
             n_targets=options.n_targets,
             n_classes=n_classes,
             dropout=options.dropout,
+            read=options.read,
         )
 
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> Tensor:
-        chosen = target_states(output.node_states, batch.target_spans)
+        """`[batch class]`."""
+        read = target_means if self.read == "mean" else target_states
+        chosen = read(output.node_states, batch.target_spans)
         if chosen.shape[1] != self.n_targets:
             raise BatchError(
                 f"the batch has {chosen.shape[1]} target(s) a text, this head reads "

@@ -122,9 +122,10 @@ class EntityLinker(nn.Module):
         feed_forward: int,
         scorer_width: int,
         threshold: float | None,
+        soft: bool = False,
     ) -> None:
         super().__init__()
-        self.threshold = threshold
+        self.threshold, self.soft = threshold, soft
         self.projection = nn.Linear(hidden, width)
         self.pooling = SpanPooling(width=width)
         self.mention_norm = nn.LayerNorm(width)
@@ -163,11 +164,26 @@ class EntityLinker(nn.Module):
         if self.threshold is None:
             weights = scores.softmax(2)
             return weights, (weights[:, :, None] @ entities).squeeze(2)
+        if self.soft:
+            return self._weigh_beside_null(scores, entities)
         low = scores < self.threshold
         weights = scores.masked_fill(low, FAR).softmax(2)
         mixed = (weights[:, :, None] @ entities).squeeze(2)
         null = self.entities(torch.tensor(UNKNOWN_ROW, device=scores.device))
         return weights, torch.where(low.all(2)[..., None], null.to(mixed.dtype), mixed)
+
+    def _weigh_beside_null(
+        self,
+        scores: Float[Tensor, "batch mention candidate"],
+        entities: Float[Tensor, "batch mention candidate width"],
+    ) -> tuple[Float[Tensor, "batch mention candidate"], Float[Tensor, "batch mention width"]]:
+        """NULL as one more candidate, whose score is the threshold; its weight is what is left."""
+        assert self.threshold is not None
+        level = torch.full_like(scores[..., :1], self.threshold)
+        weights = torch.cat([scores, level], dim=2).softmax(2)
+        null = self.entities(torch.tensor(UNKNOWN_ROW, device=scores.device)).to(entities.dtype)
+        mixed = (weights[..., None, :-1] @ entities).squeeze(2) + weights[..., -1:] * null
+        return weights[..., :-1], mixed
 
 
 class Recontextualisation(nn.Module):

@@ -94,3 +94,15 @@ def target_states(
         raise BatchError("this head reads target_spans, and a sample has none")
     rows = spans[..., 0, None].expand(-1, -1, states.shape[2])
     return states.gather(1, rows)
+
+
+def target_means(
+    states: Float[Tensor, "batch node width"], spans: Int[Tensor, "batch target 2"] | None
+) -> Float[Tensor, "batch target width"]:
+    """Mean state of every target's nodes; raises `BatchError` where a target is absent."""
+    if spans is None or not bool((spans[..., 1] > spans[..., 0]).all()):
+        raise BatchError("this head reads target_spans, and a sample has none")
+    nodes = torch.arange(states.shape[1], device=states.device)
+    inside = ((nodes >= spans[..., :1]) & (nodes < spans[..., 1:])).to(states.dtype)
+    means: Tensor = inside @ states / inside.sum(2, keepdim=True)
+    return means

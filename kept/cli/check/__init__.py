@@ -1,0 +1,1 @@
+"""kept check: whether an instrument works before it is read."""

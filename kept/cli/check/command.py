@@ -1,0 +1,103 @@
+"""`kept check reading`: which methods read a fact of the graph, at this budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kept.cli.options import KeptCommand
+from kept.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from kept.controls.reading.cell import Cell, Outcome
+
+app = typer.Typer(no_args_is_help=True, help="Check that methods do what they are measured by.")
+PAGE, VALUES, CURVES = "reading.md", "reading.json", "reading.curves.png"
+
+
+@app.callback()
+def _group() -> None:
+    """Check that methods do what they are measured by."""
+
+
+@app.command(cls=KeptCommand)
+def reading(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder; what is stored there is not run again.")
+    ],
+    methods: Annotated[str, typer.Option(help="Methods or arms by comma, or all.")] = "all",
+    tasks: Annotated[
+        str, typer.Option(help="Control tasks by comma; own: the first that each arm has.")
+    ] = "own",
+    conditions: Annotated[
+        str, typer.Option(help="true is always run; further ones by comma, or all.")
+    ] = "redrawn",
+    seeds: Annotated[int, typer.Option(min=1, help="0 and on.")] = 1,
+    steps: Annotated[int, typer.Option(min=1, help="At most so many optimiser steps.")] = 400,
+    form: Annotated[str, typer.Option(help="fresh: no name comes twice; or returning.")] = "fresh",
+    distractors: Annotated[int, typer.Option(help="Further facts of each head, 0 to 2.")] = 1,
+    host: Annotated[str, typer.Option(help="minilm, a folder or a hub name.")] = "minilm",
+    layers: Annotated[int, typer.Option(min=0, help="The host's first layers alone; 0: all.")] = 3,
+) -> None:
+    """Train every arm on facts about made-up names, and ask about names it has never seen.
+
+    Prints accuracy under each condition against chance, steps until .9, what a linear probe finds,
+    how far the state that is read moves when facts are hidden, and the verdict; writes them with
+    learning curves to the folder. Cut at any moment, the same command goes on.
+
+    Example: kept check reading --methods kbert,ernie --conditions all -o reading/
+    """
+    from kept.controls.reading.arms import arms_of
+    from kept.controls.reading.cell import Budget
+    from kept.controls.reading.conditions import CONDITIONS, TRUE, require_condition
+    from kept.controls.reading.study import Study, run_study
+    from kept.controls.reading.tables import draw_curves, to_markdown, to_values
+    from kept.controls.reading.worlds import Size
+    from kg_loaders.disk.writing import whole_file, write_json, write_text
+
+    asked = CONDITIONS if conditions == "all" else tuple(filter(None, conditions.split(",")))
+    study = Study(
+        arms=arms_of(methods.split(",")),
+        tasks=() if tasks == "own" else _tasks(tasks),
+        conditions=(TRUE, *map(require_condition, asked)),
+        seeds=seeds,
+        size=Size(form=form, n_distractors=distractors),
+        budget=Budget(steps=steps, host=host, n_layers=layers or None),
+    )
+    outcomes = run_study(study, output, tell=_tell)
+    command = (
+        f"kept check reading --methods {methods} --tasks {tasks} --conditions {conditions} --seeds "
+        f"{seeds} --steps {steps} --form {form} --distractors {distractors} --host {host} --layers "
+        f"{layers} -o {output.name}"
+    )
+    page = to_markdown(outcomes, command)
+    write_text(output / PAGE, page, force=True)
+    write_json(output / VALUES, to_values(outcomes, command), force=True)
+    with whole_file(output / CURVES, force=True) as part:
+        draw_curves(outcomes, part)
+    echo(page, nl=False)
+
+
+def _tasks(names: str) -> tuple[str, ...]:
+    from kept.controls.reading.arms import TASK_NAMES
+    from kept.suggestions import no_such
+
+    if names == "all":
+        return TASK_NAMES
+    for name in (found := tuple(names.split(","))):
+        if name not in TASK_NAMES:
+            raise no_such("task of the reading controls", name, TASK_NAMES)
+    return found
+
+
+def _tell(cell: Cell, outcome: Outcome | None) -> None:
+    """A line on the error stream for what is about to be trained, and for what came of it."""
+    what = f"{cell.arm}, {cell.task}, {cell.condition}, seed {cell.seed}"
+    told = (
+        "training"
+        if outcome is None
+        else f"{outcome.accuracy:.3f} after {outcome.stopped_at} steps"
+    )
+    typer.echo(f"{what}: {told}", err=True)

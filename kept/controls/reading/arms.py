@@ -1,0 +1,155 @@
+"""The ways a method is run on a reading control: as published, and what lets it read.
+
+An arm is what `kept finetune` would be told: method, options of encoder, view, graph and head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kept.suggestions import no_such
+
+AT_MENTION: Mapping[str, Any] = {"markers": "none"}
+"""The head reads the mention's own first node: without marks a target is the mention."""
+BOTH: Mapping[str, Any] = {"directions": "both"}
+
+BESIDE_TEXT = ("occupation", "typing", "relation", "cloze", "conflict", "two-hops")
+"""Controls of methods that read the graph beside a text, each new text with facts of its own."""
+TASK_NAMES = (*BESIDE_TEXT, "description", "pairs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One way to run `method`; what is left out is the default of `kept finetune`.
+
+    `changes` says in words how it differs from the published method; "" where it does not.
+    `rates` are fields of `TrainConfig` (learning rates). `tasks` are the controls that it can be
+    put to, its own first. `stage`: where knowledge is learned before the task, the `objectives` of
+    that stage and, unless it has all of the budget, its `steps`.
+    """
+
+    method: str
+    changes: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    view: Mapping[str, Any] = field(default_factory=dict)
+    graph: Mapping[str, Any] = field(default_factory=dict)
+    head_options: Mapping[str, Any] = field(default_factory=dict)
+    markers: str = "kadapter"
+    rates: Mapping[str, Any] = field(default_factory=dict)
+    tasks: tuple[str, ...] = BESIDE_TEXT
+    stage: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it is the method as published."""
+        return not self.changes
+
+
+ALL_BRANCHES = {"max_branches": 16}
+OPEN_KAR = {"null": "soft", "first_score": 2.0}
+
+ARMS: dict[str, Arm] = {
+    "words": Arm(
+        method="kbert",
+        changes="facts are plain words of the sentence: no soft positions, no visible matrix",
+        view={**ALL_BRANCHES, "soft_positions": False, "visible_matrix": False},
+    ),
+    "all-visible": Arm(
+        method="kbert",
+        changes="every node sees every node; soft positions stay",
+        view={**ALL_BRANCHES, "visible_matrix": False},
+    ),
+    "kbert": Arm(method="kbert"),
+    "kbert-mention": Arm(
+        method="kbert",
+        changes="read at the mention, facts of both directions, no cap of two branches",
+        view=ALL_BRANCHES,
+        graph=BOTH,
+        **AT_MENTION,
+    ),
+    "colake": Arm(method="colake"),
+    "colake-anchor": Arm(
+        method="colake",
+        changes="read at the anchor, whose row is masked",
+        options={"anchor_rows": "masked"},
+        graph=BOTH,
+        **AT_MENTION,
+    ),
+    "colake-redrawn": Arm(
+        method="colake",
+        changes="read at the anchor, whose row is another's in training; half of all facts dropped",
+        options={"anchor_rows": "redrawn"},
+        graph={**BOTH, "drop_probability": 0.5},
+        **AT_MENTION,
+    ),
+    "ernie": Arm(method="ernie"),
+    "ernie-scaled": Arm(
+        method="ernie",
+        changes="vectors as long as embedded words, read at the mention, fusion 5 times faster",
+        options={"scale": "host"},
+        rates={"learning_rate": 1e-3, "host_learning_rate": 2e-4},
+        **AT_MENTION,
+    ),
+    "knowbert": Arm(method="knowbert"),
+    "knowbert-open": Arm(
+        method="knowbert",
+        changes="a soft threshold, links open at the start, read at the mention, after layer 2",
+        options={"kars": [{**OPEN_KAR, "layer": 1}]},
+        **AT_MENTION,
+    ),
+    "ebert": Arm(method="ebert"),
+    "ebert-facts": Arm(
+        method="ebert",
+        changes="an entity's vector is the mean of its name's and its facts' word pieces",
+        options={"vectors": "facts"},
+    ),
+    "kepler": Arm(
+        method="kepler", tasks=("description",), stage={"objectives": {"mlm": {}, "ke": {}}}
+    ),
+    "kepler-passes": Arm(
+        method="kepler",
+        changes="16 triples a step instead of 4, so that the budget is passes over the graph",
+        tasks=("description",),
+        stage={"objectives": {"ke": {"n_triples": 16}}},
+    ),
+    "kadapter": Arm(
+        method="kadapter",
+        tasks=("pairs",),
+        stage={"objectives": {"relation_pairs": {}}, "steps": 48},
+    ),
+    "kadapter-long": Arm(
+        method="kadapter",
+        changes="the adapter learns for the whole budget, 5 times faster; the host stands still",
+        tasks=("pairs",),
+        stage={"objectives": {"relation_pairs": {}}},
+        options={"task_trains": ["fusion"]},
+        rates={"learning_rate": 1.5e-3},
+    ),
+}
+"""By name; the published ways bear the name of their method."""
+
+
+def arms_of(names: Sequence[str]) -> list[str]:
+    """Arms by their own name, or all of a method by its; "all" is every arm.
+
+    Raises `ConfigError` for a name that is neither.
+
+    >>> arms_of(["ernie"])
+    ['ernie', 'ernie-scaled']
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        of_method = [key for key, value in ARMS.items() if name in ("all", value.method)]
+        if not of_method:
+            arm(name)
+        found |= dict.fromkeys(of_method or [name])
+    return list(found)
+
+
+def arm(name: str) -> Arm:
+    """The arm called `name`; raises `ConfigError` listing near names and all."""
+    if name in ARMS:
+        return ARMS[name]
+    raise no_such("arm of the reading controls", name, ARMS)

@@ -1,0 +1,333 @@
+"""Training an arm on a control task, and measuring what it reads before and after.
+
+Axis legend: item (an example).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from kept import hosts
+from kept.controls.reading.arms import Arm, arm
+from kept.controls.reading.cell import N_CURVE, SOLVED, Cell, Outcome, open_host
+from kept.controls.reading.conditions import (
+    OFF,
+    REDRAWN,
+    TRUE,
+    AnotherEntity,
+    examples_under,
+    graph_under,
+)
+from kept.controls.reading.measures import (
+    gradient_norms,
+    probe_accuracy,
+    read_states,
+    share_moved,
+    steps_until,
+)
+from kept.controls.reading.worlds import TASKS, World
+from kept.datasets.example import TaskExample
+from kept.encoders.base import KnowledgeEncoder
+from kept.finetuning.data import TaskData, prepared
+from kept.finetuning.run import predict
+from kept.graphs.builder import BuilderConfig
+from kept.heads.model import SINGLE, KnowledgeForTask
+from kept.methods import method
+from kept.pretraining.assembly import builder_for, view_for
+from kept.randomness import generator, torch_seed
+from kept.training.config import TrainConfig
+from kept.training.loop import train
+from kg_loaders import KnowledgeGraph
+
+Opened = tuple[Any, PreTrainedTokenizerBase]
+N_PROBE = 400
+N_GRADIENT = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """A cell's world, model and data, ready to be trained."""
+
+    cell: Cell
+    arm: Arm
+    world: World
+    graph: KnowledgeGraph
+    tokenizer: PreTrainedTokenizerBase
+    model: KnowledgeForTask
+
+    @classmethod
+    def of(cls, cell: Cell, opened: Opened) -> Bench:
+        """The task's own world, and a new encoder on the host that was `opened`."""
+        chosen, world = arm(cell.arm), TASKS[cell.task](cell.size, cell.seed)
+        graph, (host, tokenizer) = graph_under(world.graph, cell.condition, cell.seed), opened
+        with torch.random.fork_rng():
+            torch.manual_seed(torch_seed(cell.seed, "initial weights"))
+            encoder = method(chosen.method).encoder.for_graph(
+                host, graph, tokenizer, seed=cell.seed, **chosen.options
+            )
+        return cls.around(encoder, cell, world, graph, tokenizer)
+
+    @classmethod
+    def around(
+        cls,
+        encoder: KnowledgeEncoder,
+        cell: Cell,
+        world: World,
+        graph: KnowledgeGraph,
+        tokenizer: PreTrainedTokenizerBase,
+    ) -> Bench:
+        """A new head on an encoder, for the classes of `world`."""
+        chosen = arm(cell.arm)
+        with torch.random.fork_rng():
+            torch.manual_seed(torch_seed(cell.seed, "weights of the head"))
+            model = KnowledgeForTask.of(
+                encoder,
+                "targets",
+                world.classes,
+                problem_type=SINGLE,
+                n_targets=len(world.test[0].targets),
+                **chosen.head_options,
+            )
+        if not cell.budget.train_words:
+            hosts.word_table(encoder.host).requires_grad_(False)
+        return cls(cell, chosen, world, graph, tokenizer, model)
+
+    def data(
+        self,
+        examples: list[TaskExample],
+        *,
+        graph: KnowledgeGraph | None = None,
+        is_training: bool = False,
+        condition: str | None = None,
+    ) -> TaskData:
+        """Examples as the model is given them; no fact is dropped unless `is_training`."""
+        line, condition = method(self.arm.method), condition or self.cell.condition
+        graph = graph or self.graph
+        builder = builder_for(line, BuilderConfig(**self.arm.graph))
+        if not is_training:
+            builder = dataclasses.replace(builder, drop_probability=0.0)
+        relink = None
+        if condition == REDRAWN:
+            relink = AnotherEntity.of(self.world.graph, self.world.head_type)
+        return TaskData(
+            prepared(
+                examples_under(examples, condition), markers=self.arm.markers, knowledge="true"
+            ),
+            graph,
+            self.tokenizer,
+            builder=builder,
+            view=view_for(line, graph, self.tokenizer, self.arm.view),
+            problem_type=SINGLE,
+            labels={name: i for i, name in enumerate(self.world.classes)},
+            relink=relink,
+        )
+
+    def hidden(self) -> TaskData | None:
+        """The test set without facts: links without triples where a method reads triples beside
+        the text, else no links; None where there are none to hide."""
+        if self.cell.condition in (OFF, "anchors-only"):
+            return None
+        reads_vectors = method(self.arm.method).builder.get("max_neighbours") == 0
+        if reads_vectors:
+            return self.data(self.world.test, condition=OFF)
+        bare = graph_under(self.graph, "anchors-only", 0)
+        return self.data(self.world.test, graph=bare)
+
+
+def accuracy(model: KnowledgeForTask, data: TaskData, n: int | None = None) -> float:
+    """The share of the first `n` items (all) whose class is the right one."""
+    gold = [example.labels for example in data.examples[:n]]
+    return _share(_answers(model, data, n), gold)
+
+
+def _answers(model: KnowledgeForTask, data: TaskData, n: int | None) -> list[tuple[str, ...]]:
+    return list(predict(model, _First(data, n) if n else data, threshold=0.0))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class _First:
+    """The first `n` items of some data."""
+
+    data: TaskData
+    n: int
+
+    def __len__(self) -> int:
+        return min(self.n, len(self.data))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.data, name)
+
+
+def _share(answers: Sequence[tuple[str, ...]], gold: Sequence[tuple[str, ...]]) -> float:
+    return sum(a == g for a, g in zip(answers, gold, strict=True)) / len(gold)
+
+
+def run_beside_text(cell: Cell, opened: Opened | None = None) -> Outcome:
+    """Train and measure a cell whose facts stand beside each text; the model is thrown away.
+
+    `opened`: a host and its tokenizer instead of the budget's.
+    """
+    began = time.monotonic()
+    bench = Bench.of(cell, opened or open_host(cell.budget))
+    return train_bench(bench, began)
+
+
+def train_bench(bench: Bench, began: float, *, steps: int | None = None) -> Outcome:
+    """Train a bench for `steps` (the budget's), and measure it before and after.
+
+    `began` is when its cell was begun, of `time.monotonic`.
+    """
+    cell, model, world = bench.cell, bench.model, bench.world
+    budget, steps = cell.budget, steps or cell.budget.steps
+    training, test = bench.data(world.train, is_training=True), bench.data(world.test)
+    before = _measured(bench, training, test)
+    curve: list[tuple[int, float]] = [(0, accuracy(model, test, N_CURVE))]
+    losses: list[tuple[int, float]] = []
+
+    def evaluate(trained: torch.nn.Module, step: int) -> dict[str, float]:
+        curve.append((step, accuracy(model, test, N_CURVE)))
+        return {"accuracy": curve[-1][1]}
+
+    with tempfile.TemporaryDirectory(prefix="kept-reading-") as folder:
+        result = train(
+            model,
+            training,
+            training_of(cell, steps),
+            Path(folder),
+            evaluate=evaluate,
+            reporter=Losses(losses, budget.every),
+            should_stop=lambda: len(curve) > 2 and min(curve[-1][1], curve[-2][1]) >= SOLVED,
+        )
+    after = _measured(bench, training, test)
+    moved = None if before[1] is None or after[1] is None else (before[1], after[1])
+    return Outcome(
+        task=cell.task,
+        arm=cell.arm,
+        condition=cell.condition,
+        seed=cell.seed,
+        accuracy=accuracy(model, test),
+        n=len(test),
+        chance=world.chance,
+        n_classes=len(world.classes),
+        curve=curve,
+        losses=losses,
+        until_good=steps_until(curve, 0.9),
+        probe=(before[0], after[0]),
+        moved=moved,
+        gradients=(before[2], after[2]),
+        edited=edited(bench) if cell.condition == TRUE and world.telling else None,
+        stopped_at=result.step,
+        steps=steps,
+        seconds=time.monotonic() - began,
+        settings=cell.settings,
+    )
+
+
+def training_of(cell: Cell, steps: int, **fields: Any) -> TrainConfig:
+    """How a cell is trained for so many steps; `fields` go before all."""
+    budget = cell.budget
+    given = {
+        "seed": cell.seed,
+        "steps": steps,
+        "batch_size": budget.batch_size,
+        "schedule": "constant",
+        "warmup_steps": min(budget.warmup_steps, steps),
+        "checkpoint_seconds": None,
+        "gradient_norms_every": None,
+        "log_every": budget.every,
+        "evaluate_every": budget.every,
+        "learning_rate": budget.learning_rate,
+    }
+    return TrainConfig(**{**given, **arm(cell.arm).rates, **fields})
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Keeps the loss of every so many steps."""
+
+    found: list[tuple[int, float]]
+    every: int
+
+    def step(self, record: Any) -> None:
+        if record.step % self.every == 0:
+            self.found.append((record.step, record.total_loss))
+
+    def notice(self, message: str) -> None:
+        """Nothing that a cell's outcome tells."""
+
+
+def _measured(
+    bench: Bench, training: TaskData, test: TaskData
+) -> tuple[float, float | None, dict[str, float]]:
+    """Linear probe, share moved, gradient norms."""
+    states = read_states(bench.model, test, len(test))
+    probe = probe_accuracy(read_states(bench.model, training, N_PROBE), states)
+    hidden = bench.hidden()
+    moved = None
+    if hidden is not None:
+        moved = share_moved(states[0], read_states(bench.model, hidden, len(hidden))[0])
+    return probe, moved, gradient_norms(bench.model, training, N_GRADIENT)
+
+
+def edited(bench: Bench) -> dict[str, float]:
+    """Change the telling fact of training heads, and ask again without training.
+
+    Views read the new graph; frozen tables that were computed from the graph (vectors of entities)
+    are computed anew from it, from the same seed. Returns the shares "new" and "old", and "n".
+    """
+    world, n = bench.world, bench.cell.size.n_test
+    asked = list({e.linked.links[0].entity: e for e in world.train[:n] if e.linked.links}.values())
+    draws = generator(bench.cell.seed, "edited facts")
+    numbers = {name: i for i, name in enumerate(world.classes)}
+    wanted: dict[str, int] = {}
+    for example in asked:
+        moved = int(draws.integers(1, len(world.classes)))
+        entity = example.linked.links[0].entity or ""
+        wanted[entity] = (numbers[example.labels[0]] + moved) % len(world.classes)
+    graph = with_facts(world.graph, world.telling, wanted)
+    _take_tables(bench, graph)
+    answers = _answers(bench.model, bench.data(asked, graph=graph), None)
+    new = [(world.classes[wanted[e.linked.links[0].entity or ""]],) for e in asked]
+    _take_tables(bench, bench.graph)
+    return {
+        "new": _share(answers, new),
+        "old": _share(answers, [e.labels for e in asked]),
+        "n": len(asked),
+    }
+
+
+def with_facts(graph: KnowledgeGraph, relation: str, tails: Mapping[str, int]) -> KnowledgeGraph:
+    """`graph` where the fact `relation` of each head leads to the class C0, C1 … of its number."""
+    triples = np.array(graph.triples)
+    number = graph.relations.find(relation)
+    for row in np.flatnonzero(triples[:, 1] == number):
+        head = graph.entities.name(int(triples[row, 0]))
+        tail = graph.entities.find(f"C{tails[head]}") if head in tails else None
+        if tail is not None:
+            triples[row, 2] = tail
+    return graph.with_triples(triples, note=f"{len(tails)} facts edited")
+
+
+@torch.no_grad()
+def _take_tables(bench: Bench, graph: KnowledgeGraph) -> None:
+    """Set the encoder's frozen tables, if it has any, to those of `graph`."""
+    own = dict(bench.model.encoder.named_parameters())
+    names = [n for n, p in own.items() if not n.startswith("host.") and not p.requires_grad]
+    if not names:
+        return
+    host = bench.model.encoder.host
+    made = method(bench.arm.method).encoder.for_graph(
+        host, graph, bench.tokenizer, seed=bench.cell.seed, **bench.arm.options
+    )
+    for name in names:
+        own[name].copy_(made.get_parameter(name))

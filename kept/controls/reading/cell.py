@@ -1,0 +1,123 @@
+"""One cell of the reading controls, an arm on a task under a condition with a seed; its outcome."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from transformers import PreTrainedTokenizerBase
+
+from kept import hosts
+from kept.controls.reading.arms import TASK_NAMES, arm
+from kept.controls.reading.conditions import require_condition
+from kept.controls.reading.worlds import SIZE, Size
+from kept.errors import ConfigError
+from kept.suggestions import no_such
+
+VERSION = 1
+"""Part of every hash; raised when a control's outcome would change."""
+N_CURVE = 96
+"""Test items of which a learning curve is drawn."""
+SOLVED = 0.99
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How long and how fast a cell is trained: the same for every arm, but for its own `rates`.
+
+    The rate is constant after `warmup_steps`, so that a longer run begins as a shorter one. A run
+    ends early when two evaluations in turn are at `SOLVED` or above. `n_layers`: the host's first
+    ones alone (None: all); three are as many as the longest way from a fact to what is read, over
+    CoLAKE's relation and anchor to a mark. Unless `train_words`, the host's table of word pieces
+    stands still: made-up names have nothing to teach it, and it is half of what a step costs.
+    """
+
+    steps: int = 400
+    batch_size: int = 16
+    learning_rate: float = 3e-4
+    warmup_steps: int = 20
+    every: int = 20
+    host: str = "minilm"
+    n_layers: int | None = 3
+    train_words: bool = False
+
+
+BUDGET = Budget()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What is run; two cells of one `key` have the same outcome."""
+
+    task: str
+    arm: str
+    condition: str
+    seed: int
+    size: Size = SIZE
+    budget: Budget = BUDGET
+
+    def __post_init__(self) -> None:
+        if self.task not in TASK_NAMES:
+            raise no_such("task of the reading controls", self.task, TASK_NAMES)
+        require_condition(self.condition)
+        if self.task not in arm(self.arm).tasks:
+            raise ConfigError(
+                f"{self.arm} cannot be put to {self.task}; it has {arm(self.arm).tasks}"
+            )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that the outcome depends on."""
+        described = dataclasses.asdict(arm(self.arm))
+        del described["changes"]
+        return {"version": VERSION, **dataclasses.asdict(self), "arm": described}
+
+    @property
+    def key(self) -> str:
+        """The first 16 digits of the SHA-256 of `settings`."""
+        text = json.dumps(self.settings, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cell came to; accuracies are shares of `n` test items.
+
+    `curve` holds (step, accuracy on the first `N_CURVE` of them), `losses` (step, loss).
+    `probe`, `moved`: untrained and trained; `moved` None where nothing can be hidden.
+    `edited`: after training the facts of training heads were changed; the share of answers that
+    follow the new fact, and that keep the old one. `stopped_at` is the last step.
+    """
+
+    task: str
+    arm: str
+    condition: str
+    seed: int
+    accuracy: float
+    n: int
+    chance: float
+    n_classes: int
+    curve: list[tuple[int, float]]
+    losses: list[tuple[int, float]]
+    until_good: int | None
+    probe: tuple[float, float]
+    moved: tuple[float, float] | None
+    gradients: tuple[dict[str, float], dict[str, float]]
+    edited: dict[str, float] | None
+    stopped_at: int
+    steps: int
+    seconds: float
+    settings: dict[str, Any]
+
+
+def open_host(budget: Budget) -> tuple[Any, PreTrainedTokenizerBase]:
+    """The budget's host, its first `n_layers` layers only where there are so many, and its
+    tokenizer."""
+    host = hosts.load_host(budget.host)
+    if budget.n_layers is not None and budget.n_layers < host.config.num_hidden_layers:
+        host.encoder.layer = host.encoder.layer[: budget.n_layers]
+        host.config.num_hidden_layers = budget.n_layers
+    return host, hosts.load_tokenizer(budget.host)

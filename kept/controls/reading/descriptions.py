@@ -1,0 +1,261 @@
+"""The control of KEPLER: does a fact of an entity come out of its description alone?
+
+The encoder learns knowledge embedding (`ke`) from triples of described entities. Then the triple
+(head, occupation, ?) is completed for heads that no triple of training names, by what the encoder
+reads of their descriptions, which say what a person does and never what that is called.
+
+Axis legend: head, class, entity.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from entity_linking.mentions import LinkedText
+from kept.completion.description_links import description_scores
+from kept.controls.reading.arms import arm
+from kept.controls.reading.bench import N_GRADIENT, Losses, Opened, training_of
+from kept.controls.reading.cell import SOLVED, Cell, Outcome, open_host
+from kept.controls.reading.conditions import OFF, REDRAWN, TRUE, graph_under
+from kept.controls.reading.measures import probe_accuracy, share_moved, steps_until
+from kept.controls.reading.names import made_up_names
+from kept.controls.reading.worlds import COUNTRIES, OCCUPATIONS, WORKS, Size
+from kept.graphs.builder import BuilderConfig
+from kept.graphs.views import WordsView
+from kept.methods import method
+from kept.objectives.model import KnowledgeForPreTraining
+from kept.pretraining.assembly import builder_for
+from kept.pretraining.data import WordGraphData
+from kept.randomness import generator, torch_seed
+from kept.training.loop import train
+from kg_loaders import KnowledgeGraph, graph_from_records
+from kg_loaders.records import Record, Text, TextKind, Triple
+
+OCCUPATION = "occupation"
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """A world of described people: H0 and on, the first `n_known` of which stand in triples.
+
+    `classes [head]` is what the description of each says; `texts` are descriptions in which the
+    words of the task are, for objectives that read texts.
+    """
+
+    graph: KnowledgeGraph
+    classes: NDArray[np.int64]
+    n_known: int
+    texts: list[LinkedText]
+
+
+def described_people(
+    size: Size,
+    seed: int,
+    *,
+    told: Sequence[int] | None = None,
+    known_only: bool = False,
+    is_described: bool = True,
+) -> Described:
+    """The world of a seed; `told [head]` are descriptions' classes other than those of the triples.
+
+    `known_only` leaves out the heads without triples.
+    """
+    draws = generator(seed, "reading control", "description")
+    n_known, n = size.n_train_heads, size.n_train_heads + size.n_test
+    names = made_up_names(n, draws)
+    classes = draws.permutation(np.arange(n) % len(OCCUPATIONS))
+    countries = draws.integers(len(COUNTRIES), size=n)
+    records: list[Record] = []
+    for i, name in enumerate(OCCUPATIONS):
+        records.append(Text(f"C{i}", TextKind.LABEL, name, "en"))
+    for i, name in enumerate(COUNTRIES):
+        records.append(Text(f"D{i}", TextKind.LABEL, name, "en"))
+    texts = []
+    for i in range(n_known if known_only else n):
+        said = f"{names[i]} {WORKS[int(classes[i] if told is None else told[i])]}."
+        records.append(Text(f"H{i}", TextKind.LABEL, names[i], "en"))
+        if is_described:
+            records.append(Text(f"H{i}", TextKind.DESCRIPTION, said, "en"))
+        texts.append(LinkedText(said, ()))
+        if i < n_known:
+            records.append(Triple(f"H{i}", OCCUPATION, f"C{classes[i]}"))
+            records.append(Triple(f"H{i}", "citizen of", f"D{countries[i]}"))
+    return Described(graph_from_records(records), classes, n_known, texts)
+
+
+def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
+    """Train and measure a cell of this control.
+
+    "redrawn" gives every person the description of another, drawn once a run, for a text is read
+    as often as its entity. "off" and "anchors-only" leave no triple, so that nothing is trained.
+    `probe` is of the state that descriptions are read by; `edited` gives heads of the training
+    triples another description.
+    """
+    began, size, chosen = time.monotonic(), cell.size, arm(cell.arm)
+    host, tokenizer = opened or open_host(cell.budget)
+    others = None
+    if cell.condition == REDRAWN:
+        draws = generator(cell.seed, "descriptions of others")
+        plain = described_people(size, cell.seed).classes
+        others = plain[draws.permutation(len(plain))].tolist()
+    world = described_people(size, cell.seed, told=others)
+    learned = described_people(size, cell.seed, told=others, known_only=True)
+    bare = described_people(size, cell.seed, is_described=False).graph
+    graph = graph_under(learned.graph, cell.condition, cell.seed)
+    objectives: Mapping[str, Any] = chosen.stage["objectives"]
+    with torch.random.fork_rng():
+        torch.manual_seed(torch_seed(cell.seed, "initial weights"))
+        encoder = method(chosen.method).encoder.for_graph(
+            host, graph, tokenizer, seed=cell.seed, **chosen.options
+        )
+        model = KnowledgeForPreTraining.of(encoder, objectives).eval()
+    if not cell.budget.train_words:
+        model.encoder.host.get_input_embeddings().requires_grad_(False)
+    read = _Reader(model, tokenizer, graph)
+    unseen = np.arange(world.n_known, len(world.classes))
+    before = _measured(read, world, bare)
+    curve = [(0, read.accuracy(world, unseen))]
+    losses: list[tuple[int, float]] = []
+    gradients: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    stopped = 0
+    if cell.condition != OFF and graph.n_triples:
+        data = WordGraphData(
+            learned.texts,
+            graph,
+            tokenizer,
+            builder=builder_for(method(chosen.method), BuilderConfig()),
+            view=WordsView(),
+            objectives=objectives,
+            require_links=False,
+        )
+
+        def evaluate(trained: torch.nn.Module, step: int) -> dict[str, float]:
+            curve.append((step, read.accuracy(world, unseen[:96])))
+            return {"accuracy": curve[-1][1]}
+
+        first = _gradients(model, data)
+        with tempfile.TemporaryDirectory(prefix="kept-reading-") as folder:
+            result = train(
+                model,
+                data,
+                training_of(cell, cell.budget.steps, batch_size=4),
+                Path(folder),
+                evaluate=evaluate,
+                reporter=Losses(losses, cell.budget.every),
+                should_stop=lambda: len(curve) > 2 and min(c for _, c in curve[-2:]) >= SOLVED,
+            )
+        gradients, stopped = (first, _gradients(model, data)), result.step
+    after = _measured(read, world, bare)
+    return Outcome(
+        task=cell.task,
+        arm=cell.arm,
+        condition=cell.condition,
+        seed=cell.seed,
+        accuracy=read.accuracy(world, unseen),
+        n=len(unseen),
+        chance=1 / len(OCCUPATIONS),
+        n_classes=len(OCCUPATIONS),
+        curve=curve,
+        losses=losses,
+        until_good=steps_until(curve, 0.9),
+        probe=(before[0], after[0]),
+        moved=(before[1], after[1]),
+        gradients=gradients,
+        edited=_edited(read, world, size, cell.seed) if cell.condition == TRUE else None,
+        stopped_at=stopped,
+        steps=cell.budget.steps,
+        seconds=time.monotonic() - began,
+        settings=cell.settings,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """Reads entities by their descriptions and completes their triples."""
+
+    model: KnowledgeForPreTraining
+    tokenizer: PreTrainedTokenizerBase
+    learned: KnowledgeGraph
+
+    def of(self, graph: KnowledgeGraph) -> tuple[Tensor, Tensor]:
+        """Vectors of all entities, and scores `[entity class]` of each occupation as its own."""
+        was_training = self.model.training
+        self.model.eval()
+        with torch.no_grad():
+            found = description_scores(self.model, graph, self.tokenizer, trained_on=self.learned)
+            relation = graph.relations.find(OCCUPATION)
+            heads = torch.arange(graph.n_entities)
+            kinds = torch.full_like(heads, -1 if relation is None else relation)
+            scores = found.scores("tail", torch.stack([heads, kinds, heads], dim=1))
+        self.model.train(was_training)
+        tails = [graph.entities.find(f"C{i}") for i in range(len(OCCUPATIONS))]
+        return found.scorer.entities.detach(), scores[:, torch.tensor(tails)]
+
+    def accuracy(self, world: Described, heads: NDArray[np.int64]) -> float:
+        """The share of `heads` whose best occupation is their class."""
+        return float((self.best(world.graph, heads) == world.classes[heads]).mean())
+
+    def best(self, graph: KnowledgeGraph, heads: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The best occupation of each head."""
+        scores = self.of(graph)[1][_rows(graph, heads)]
+        found: NDArray[np.int64] = scores.argmax(1).numpy()
+        return found
+
+
+def _rows(graph: KnowledgeGraph, heads: NDArray[np.int64]) -> Tensor:
+    return torch.tensor([graph.entities.find(f"H{i}") for i in heads.tolist()])
+
+
+def _measured(read: _Reader, world: Described, bare: KnowledgeGraph) -> tuple[float, float]:
+    """Linear probe of the heads' vectors, and how far they move without their descriptions, as
+    in the graph `bare`."""
+    n, known = len(world.classes), min(world.n_known, 400)
+    vectors, _ = read.of(world.graph)
+    mine = vectors[_rows(world.graph, np.arange(n))]
+    classes = torch.from_numpy(world.classes)
+    probe = probe_accuracy(
+        (mine[:known], classes[:known]), (mine[world.n_known :], classes[world.n_known :])
+    )
+    hidden, _ = read.of(bare)
+    return probe, share_moved(mine, hidden[_rows(bare, np.arange(n))])
+
+
+def _gradients(model: KnowledgeForPreTraining, data: WordGraphData) -> dict[str, float]:
+    """Norms of the knowledge loss's gradient: in the host, and in the relation table."""
+    samples = [data.sample(i, epoch=0, seed=0) for i in range(min(4, N_GRADIENT, len(data)))]
+    batch = data.collate(samples, epoch=0, seed=0, step=0)
+    model.zero_grad(set_to_none=True)
+    model.eval()
+    model(batch).losses["ke"].backward()
+    groups: dict[str, float] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            part = "host" if name.startswith("encoder.host.") else "knowledge"
+            groups[part] = groups.get(part, 0.0) + float(parameter.grad.square().sum())
+    model.zero_grad(set_to_none=True)
+    return {name: value**0.5 for name, value in groups.items()}
+
+
+def _edited(read: _Reader, world: Described, size: Size, seed: int) -> dict[str, float]:
+    """Give heads of the training triples another description, and complete their triples again."""
+    draws = generator(seed, "edited facts")
+    asked = np.arange(min(size.n_test, world.n_known))
+    told = world.classes.copy()
+    told[asked] = (told[asked] + draws.integers(1, len(OCCUPATIONS), len(asked))) % len(OCCUPATIONS)
+    answers = read.best(described_people(size, seed, told=told.tolist()).graph, asked)
+    return {
+        "new": float((answers == told[asked]).mean()),
+        "old": float((answers == world.classes[asked]).mean()),
+        "n": len(asked),
+    }

@@ -1,0 +1,214 @@
+"""What says whether a method reads: probes, what moves, gradients, steps, and the verdict.
+
+Axis legend: item, width (of the state that the head reads), class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from kept import hosts
+from kept.batches import KnowledgeBatch
+from kept.errors import EvaluationError
+from kept.finetuning.data import TaskData
+from kept.graphs.graph import NodeKind
+from kept.heads.model import KnowledgeForTask
+
+GOOD = 0.9
+"""Share of the ceiling from which on a method reads."""
+READS, NOT_TESTED = "reads facts", "not tested: does not read facts at this budget"
+OTHERWISE = "not tested: right without the fact, so something else tells the answer"
+
+
+@torch.no_grad()
+def read_states(
+    model: KnowledgeForTask, data: TaskData, n: int, *, batch_size: int = 32
+) -> tuple[Float[Tensor, "item width"], Int[Tensor, " item"]]:
+    """What the head's first layer reads in the first `n` items, and their classes; no dropout.
+
+    Raises `EvaluationError` for a head without a linear layer.
+    """
+    first = next((part for part in model.head.modules() if isinstance(part, nn.Linear)), None)
+    if first is None:
+        raise EvaluationError(f"{type(model.head).__name__} has no linear layer to read before")
+    found: list[Tensor] = []
+    hook = first.register_forward_pre_hook(lambda _, given: found.append(given[0].detach()))
+    was_training = model.training
+    model.eval()
+    try:
+        for start in range(0, min(n, len(data)), batch_size):
+            model(_batch(data, range(start, min(start + batch_size, n, len(data)))))
+    finally:
+        hook.remove()
+        model.train(was_training)
+    labels = model.config.label2id
+    classes = [labels[data.examples[i].labels[0]] for i in range(min(n, len(data)))]
+    return torch.cat(found).float(), torch.tensor(classes)
+
+
+def _batch(data: TaskData, items: Sequence[int]) -> KnowledgeBatch:
+    samples = [data.sample(i, epoch=0, seed=0) for i in items]
+    return data.collate(samples, epoch=0, seed=0, step=0)
+
+
+def probe_accuracy(
+    train: tuple[Float[Tensor, "item width"], Int[Tensor, " item"]],
+    test: tuple[Float[Tensor, "item width"], Int[Tensor, " item"]],
+    *,
+    penalty: float = 0.1,
+) -> float:
+    """Accuracy on `test` of a linear probe on `train`: what one linear layer could read.
+
+    Ridge regression of the classes' indicators on standardised states; `penalty` times the number
+    of items is added to the diagonal. States that do not differ are left out.
+
+    >>> states = torch.eye(4).repeat(4, 1)
+    >>> probe_accuracy((states, torch.arange(16) % 4), (states, torch.arange(16) % 4))
+    1.0
+    """
+    (states, classes), (asked, gold) = train, test
+    mean, spread = states.mean(0), states.std(0)
+    kept = spread > 1e-6 * states.abs().max().clamp_min(1e-12)
+    if not bool(kept.any()):
+        return float((gold == classes.mode().values).double().mean())
+    design = ((states - mean) / spread)[:, kept].double()
+    wanted = nn.functional.one_hot(classes, int(classes.max()) + 1).double()
+    inner = design @ design.T + penalty * len(design) * torch.eye(len(design), dtype=design.dtype)
+    weights = design.T @ torch.linalg.solve(inner, wanted - wanted.mean(0))
+    scores = ((asked - mean) / spread)[:, kept].double() @ weights + wanted.mean(0)
+    return float((scores.argmax(1) == gold).double().mean())
+
+
+def share_moved(shown: Float[Tensor, "item width"], hidden: Float[Tensor, "item width"]) -> float:
+    """How far the read state moves when facts are hidden, as a share of its length; a mean.
+
+    0: the facts do not reach it. sqrt 2 is what two unrelated states of one length are apart.
+
+    >>> share_moved(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 0.0]]))
+    0.8
+    """
+    moved = (shown - hidden).norm(dim=1) / shown.norm(dim=1).clamp_min(1e-12)
+    return float(moved.double().mean())
+
+
+def gradient_norms(model: KnowledgeForTask, data: TaskData, n: int) -> dict[str, float]:
+    """Gradient norms of the task's loss on the first `n` items, by where they arrive; no dropout.
+
+    "host", "knowledge": the encoder's parameters inside and outside the host; "injected": the
+    embedded pieces of nodes that are no words of the text (branches), before the host reads them;
+    "head". A part that the encoder does not have is left out. Gradients of the model are cleared.
+    """
+    was_training = model.training
+    model.eval()
+    model.zero_grad(set_to_none=True)
+    batch = _batch(data, range(min(n, len(data))))
+    with _embedded(model) as embedded:
+        model(batch).losses["class"].backward()
+    groups: dict[str, list[Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.grad is None:
+            continue
+        part = "host" if name.startswith("encoder.host.") else "knowledge"
+        part = part if name.startswith("encoder.") else "head"
+        gradient = parameter.grad
+        groups.setdefault(part, []).append(
+            gradient.coalesce().values() if gradient.is_sparse else gradient
+        )
+    injected = (batch.node_kinds != NodeKind.WORD) & batch.node_mask
+    for vectors in embedded:
+        if (
+            vectors.grad is not None
+            and vectors.shape[:2] == injected.shape
+            and bool(injected.any())
+        ):
+            groups.setdefault("injected", []).append(vectors.grad[injected])
+    model.zero_grad(set_to_none=True)
+    model.train(was_training)
+    return {name: math.hypot(*(float(g.norm()) for g in found)) for name, found in groups.items()}
+
+
+@contextmanager
+def _embedded(model: KnowledgeForTask) -> Iterator[list[Tensor]]:
+    """Collects what the host's word table gives out, with gradients."""
+    found: list[Tensor] = []
+
+    def keep(_: nn.Module, __: tuple[Tensor, ...], vectors: Tensor) -> None:
+        if not vectors.requires_grad:
+            vectors.requires_grad_()  # the table stands still
+        vectors.retain_grad()
+        found.append(vectors)
+
+    hook = hosts.word_table(model.encoder.host).register_forward_hook(keep)
+    try:
+        yield found
+    finally:
+        hook.remove()
+
+
+def steps_until(curve: Sequence[tuple[int, float]], level: float) -> int | None:
+    """The first step of a learning curve (step, accuracy) from which on none is below `level`.
+
+    >>> steps_until([(10, 0.2), (20, 0.95), (30, 0.7), (40, 0.9), (50, 1.0)], 0.9)
+    40
+    >>> steps_until([(10, 0.95), (20, 0.4)], 0.9) is None
+    True
+    """
+    reached = None
+    for step, accuracy in curve:
+        if accuracy < level:
+            reached = None
+        elif reached is None:
+            reached = step
+    return reached
+
+
+def at_chance(accuracy: float, n: int, chance: float, *, level: float = 2.576) -> bool:
+    """Whether an accuracy over `n` items is no higher than who knows nothing may have.
+
+    Within `level` standard errors of a binomial share (2.576: 99 % of the time).
+
+    >>> at_chance(0.15, 240, 0.125), at_chance(0.25, 240, 0.125)
+    (True, False)
+    """
+    return accuracy <= chance + level * math.sqrt(chance * (1 - chance) / n)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a method reads: its accuracy on the control, that of another entity's facts.
+
+    `ceiling` is what a perfect reader scores, `n` the number of items a seed. `others` is None
+    where that condition was not run.
+    """
+
+    accuracy: float
+    others: float | None
+    chance: float
+    ceiling: float
+    n: int
+    steps: int
+
+    @property
+    def reads(self) -> bool:
+        """At least `GOOD` of the ceiling, and at chance where the facts are another's."""
+        return self.accuracy >= GOOD * self.ceiling and not self.is_told_otherwise
+
+    @property
+    def is_told_otherwise(self) -> bool:
+        """Whether it is above chance with another entity's facts."""
+        return self.others is not None and not at_chance(self.others, self.n, self.chance)
+
+    @property
+    def in_words(self) -> str:
+        """`READS`, `NOT_TESTED` or `OTHERWISE`."""
+        if self.reads:
+            return READS
+        is_right = self.accuracy >= GOOD * self.ceiling
+        return OTHERWISE if is_right and self.is_told_otherwise else NOT_TESTED

@@ -1,0 +1,129 @@
+"""Cells of the reading controls, run one after the other and kept under their hashes.
+
+A folder holds `cells/KEY.json`, one `Outcome` each; a study that was cut goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+
+from kept.controls.reading.arms import arm
+from kept.controls.reading.cell import BUDGET, Budget, Cell, Outcome
+from kept.controls.reading.conditions import CONDITIONS, REDRAWN, TRUE
+from kept.controls.reading.measures import Verdict
+from kept.controls.reading.runs import run_cell
+from kept.controls.reading.worlds import SIZE, Size
+from kept.errors import CheckpointError
+from kg_loaders.disk.writing import write_bytes
+
+CELLS = "cells"
+CEILING = 1.0
+"""What a perfect reader scores: every answer stands in the graph."""
+Run = Callable[[Cell], Outcome]
+Tell = Callable[[Cell, Outcome | None], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """Arms by tasks by conditions by seeds; the first seed of everything comes first.
+
+    Other conditions than "true" are trained for as many steps as "true" took: a condition cannot
+    lose by being given fewer, and none is of use after an arm reads.
+    """
+
+    arms: Sequence[str]
+    tasks: Sequence[str]
+    conditions: Sequence[str] = (TRUE, REDRAWN)
+    seeds: int = 1
+    size: Size = SIZE
+    budget: Budget = BUDGET
+
+    def cells(self, true: Callable[[Cell], Outcome | None]) -> Iterator[Cell]:
+        """All cells; `true` gives the outcome of a cell that came before, None if it is not run."""
+        for seed in range(self.seeds):
+            for name in self.arms:
+                for task in self._tasks(name):
+                    first = Cell(
+                        task=task, arm=name, condition=TRUE, seed=seed, size=self.size,
+                        budget=self.budget,
+                    )  # fmt: skip
+                    yield first
+                    outcome = true(first)
+                    steps = self.budget.steps if outcome is None else outcome.stopped_at
+                    for condition in CONDITIONS:
+                        if condition in self.conditions and condition != TRUE:
+                            budget = dataclasses.replace(self.budget, steps=steps)
+                            yield dataclasses.replace(first, condition=condition, budget=budget)
+
+    def _tasks(self, name: str) -> tuple[str, ...]:
+        own = arm(name).tasks
+        return tuple(task for task in self.tasks if task in own) or own[:1]
+
+
+def run_study(
+    study: Study, folder: Path, *, run: Run = run_cell, tell: Tell = lambda cell, outcome: None
+) -> list[Outcome]:
+    """The outcome of every cell; those that are stored in `folder` are not run again.
+
+    `tell` is called before a cell is run (with None), and with each outcome.
+    """
+    found: dict[str, Outcome] = {}
+    for cell in study.cells(lambda cell: found.get(cell.key)):
+        outcome = read_outcome(folder, cell.key)
+        if outcome is None:
+            tell(cell, None)
+            outcome = run(cell)
+            path = folder / CELLS / f"{cell.key}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+        found[cell.key] = outcome
+        tell(cell, outcome)
+    return list(found.values())
+
+
+def read_outcome(folder: Path, key: str) -> Outcome | None:
+    """The stored outcome of a cell, or None; raises `CheckpointError` for a faulty file."""
+    path = folder / CELLS / f"{key}.json"
+    return _read(path) if path.is_file() else None
+
+
+def read_outcomes(folder: Path) -> list[Outcome]:
+    """All that is stored in a folder, by arm, task, condition and seed."""
+    found = [_read(path) for path in sorted((folder / CELLS).glob("*.json"))]
+    order = {name: i for i, name in enumerate(CONDITIONS)}
+    return sorted(found, key=lambda o: (o.task, o.arm, order[o.condition], o.seed))
+
+
+def _read(path: Path) -> Outcome:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Outcome)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise CheckpointError(
+            f"{path} is no outcome of a reading control: {error}; remove it, and it is run again"
+        ) from error
+
+
+def verdict(outcomes: Sequence[Outcome], name: str, task: str) -> Verdict | None:
+    """Whether an arm reads in a task, means over seeds; None where "true" was not run.
+
+    An arm without a stored outcome of another entity's facts is judged by "true" alone.
+    """
+    mine = [o for o in outcomes if (o.arm, o.task) == (name, task)]
+    true = [o for o in mine if o.condition == TRUE]
+    if not true:
+        return None
+    others = [o for o in mine if o.condition == REDRAWN]
+    return Verdict(
+        accuracy=fmean(o.accuracy for o in true),
+        others=fmean(o.accuracy for o in others) if others else None,
+        chance=true[0].chance,
+        ceiling=CEILING,
+        n=sum(o.n for o in others) or true[0].n,
+        steps=max(o.steps for o in true),
+    )
