@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kept.cli.options import KeptCommand
+from kept.bounds import MAX_COUNT
+from kept.cli.options import KeptCommand, local_or_hub
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -34,26 +35,36 @@ def reading(
     conditions: Annotated[
         str, typer.Option(help="true is always run; further ones by comma, or all.")
     ] = "redrawn",
-    seeds: Annotated[int, typer.Option(min=1, help="0 and on.")] = 1,
-    steps: Annotated[int, typer.Option(min=1, help="At most so many optimiser steps.")] = 400,
+    seeds: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="0 and on.")] = 1,
+    steps: Annotated[
+        int, typer.Option(min=1, max=MAX_COUNT, help="At most so many optimiser steps.")
+    ] = 400,
     form: Annotated[str, typer.Option(help="fresh: no name comes twice; or returning.")] = "fresh",
-    distractors: Annotated[int, typer.Option(help="Further facts of each head, 0 to 2.")] = 1,
-    host: Annotated[str, typer.Option(help="minilm, a folder or a hub name.")] = "minilm",
-    layers: Annotated[int, typer.Option(min=0, help="The host's first layers alone; 0: all.")] = 3,
+    distractors: Annotated[int, typer.Option(min=0, max=2, help="Further facts of each head.")] = 1,
+    host: Annotated[
+        str, typer.Option(callback=local_or_hub, help="minilm, a folder or a hub name.")
+    ] = "minilm",
+    verdicts: Annotated[
+        Path | None, typer.Option(help="A file for the verdicts alone, as comparisons read them.")
+    ] = None,
+    layers: Annotated[
+        int, typer.Option(min=0, max=MAX_COUNT, help="The host's first layers alone; 0: all.")
+    ] = 3,
 ) -> None:
     """Train every arm on facts about made-up names, and ask about names it has never seen.
 
     Prints accuracy under each condition against chance, steps until .9, what a linear probe finds,
     how far the state that is read moves when facts are hidden, and the verdict; writes them with
-    learning curves to the folder. Cut at any moment, the same command goes on.
+    learning curves to the folder, of all that is stored there. Cut at any moment, the same command
+    goes on.
 
     Example: kept check reading --methods kbert,ernie --conditions all -o reading/
     """
     from kept.controls.reading.arms import arms_of
     from kept.controls.reading.cell import Budget
     from kept.controls.reading.conditions import CONDITIONS, TRUE, require_condition
-    from kept.controls.reading.study import Study, run_study
-    from kept.controls.reading.tables import draw_curves, to_markdown, to_values
+    from kept.controls.reading.study import Study, read_outcomes, run_study
+    from kept.controls.reading.tables import draw_curves, to_markdown, to_values, verdict_values
     from kept.controls.reading.worlds import Size
     from kg_loaders.disk.writing import whole_file, write_json, write_text
 
@@ -66,7 +77,8 @@ def reading(
         size=Size(form=form, n_distractors=distractors),
         budget=Budget(steps=steps, host=host, n_layers=layers or None),
     )
-    outcomes = run_study(study, output, tell=_tell)
+    run_study(study, output, tell=_tell)
+    outcomes = read_outcomes(output)
     command = (
         f"kept check reading --methods {methods} --tasks {tasks} --conditions {conditions} --seeds "
         f"{seeds} --steps {steps} --form {form} --distractors {distractors} --host {host} --layers "
@@ -75,6 +87,8 @@ def reading(
     page = to_markdown(outcomes, command)
     write_text(output / PAGE, page, force=True)
     write_json(output / VALUES, to_values(outcomes, command), force=True)
+    if verdicts is not None:
+        write_json(verdicts, verdict_values(outcomes), force=True)
     with whole_file(output / CURVES, force=True) as part:
         draw_curves(outcomes, part)
     echo(page, nl=False)

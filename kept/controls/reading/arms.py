@@ -61,7 +61,7 @@ ARMS: dict[str, Arm] = {
         changes="every node sees every node; soft positions stay",
         view={**ALL_BRANCHES, "visible_matrix": False},
     ),
-    "kbert": Arm(method="kbert"),
+    "kbert-published": Arm(method="kbert"),
     "kbert-mention": Arm(
         method="kbert",
         changes="read at the mention, facts of both directions, no cap of two branches",
@@ -69,7 +69,7 @@ ARMS: dict[str, Arm] = {
         graph=BOTH,
         **AT_MENTION,
     ),
-    "colake": Arm(method="colake"),
+    "colake-published": Arm(method="colake"),
     "colake-anchor": Arm(
         method="colake",
         changes="read at the anchor, whose row is masked",
@@ -84,7 +84,7 @@ ARMS: dict[str, Arm] = {
         graph={**BOTH, "drop_probability": 0.5},
         **AT_MENTION,
     ),
-    "ernie": Arm(method="ernie"),
+    "ernie-published": Arm(method="ernie"),
     "ernie-scaled": Arm(
         method="ernie",
         changes="vectors as long as embedded words, read at the mention, fusion 5 times faster",
@@ -92,20 +92,20 @@ ARMS: dict[str, Arm] = {
         rates={"learning_rate": 1e-3, "host_learning_rate": 2e-4},
         **AT_MENTION,
     ),
-    "knowbert": Arm(method="knowbert"),
+    "knowbert-published": Arm(method="knowbert"),
     "knowbert-open": Arm(
         method="knowbert",
         changes="a soft threshold, links open at the start, read at the mention, after layer 2",
         options={"kars": [{**OPEN_KAR, "layer": 1}]},
         **AT_MENTION,
     ),
-    "ebert": Arm(method="ebert"),
+    "ebert-published": Arm(method="ebert"),
     "ebert-facts": Arm(
         method="ebert",
         changes="an entity's vector is the mean of its name's and its facts' word pieces",
         options={"vectors": "facts"},
     ),
-    "kepler": Arm(
+    "kepler-published": Arm(
         method="kepler", tasks=("description",), stage={"objectives": {"mlm": {}, "ke": {}}}
     ),
     "kepler-passes": Arm(
@@ -114,7 +114,7 @@ ARMS: dict[str, Arm] = {
         tasks=("description",),
         stage={"objectives": {"ke": {"n_triples": 16}}},
     ),
-    "kadapter": Arm(
+    "kadapter-published": Arm(
         method="kadapter",
         tasks=("pairs",),
         stage={"objectives": {"relation_pairs": {}}, "steps": 48},
@@ -128,7 +128,7 @@ ARMS: dict[str, Arm] = {
         rates={"learning_rate": 1.5e-3},
     ),
 }
-"""By name; the published ways bear the name of their method."""
+"""By name; `arms_of` takes the name of a method for all of its arms."""
 
 
 def arms_of(names: Sequence[str]) -> list[str]:
@@ -137,7 +137,7 @@ def arms_of(names: Sequence[str]) -> list[str]:
     Raises `ConfigError` for a name that is neither.
 
     >>> arms_of(["ernie"])
-    ['ernie', 'ernie-scaled']
+    ['ernie-published', 'ernie-scaled']
     """
     found: dict[str, None] = {}
     for name in names:

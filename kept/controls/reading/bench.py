@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -190,7 +190,7 @@ def train_bench(bench: Bench, began: float, *, steps: int | None = None) -> Outc
     cell, model, world = bench.cell, bench.model, bench.world
     budget, steps = cell.budget, steps or cell.budget.steps
     training, test = bench.data(world.train, is_training=True), bench.data(world.test)
-    before = _measured(bench, training, test)
+    before = _measured(bench, training, test) if cell.condition == TRUE else None
     curve: list[tuple[int, float]] = [(0, accuracy(model, test, N_CURVE))]
     losses: list[tuple[int, float]] = []
 
@@ -208,8 +208,7 @@ def train_bench(bench: Bench, began: float, *, steps: int | None = None) -> Outc
             reporter=Losses(losses, budget.every),
             should_stop=lambda: len(curve) > 2 and min(curve[-1][1], curve[-2][1]) >= SOLVED,
         )
-    after = _measured(bench, training, test)
-    moved = None if before[1] is None or after[1] is None else (before[1], after[1])
+    after = None if before is None else _measured(bench, training, test)
     return Outcome(
         task=cell.task,
         arm=cell.arm,
@@ -222,9 +221,9 @@ def train_bench(bench: Bench, began: float, *, steps: int | None = None) -> Outc
         curve=curve,
         losses=losses,
         until_good=steps_until(curve, 0.9),
-        probe=(before[0], after[0]),
-        moved=moved,
-        gradients=(before[2], after[2]),
+        probe=None if before is None or after is None else (before.probe, after.probe),
+        moved=_both(before, after),
+        gradients=None if before is None or after is None else (before.gradients, after.gradients),
         edited=edited(bench) if cell.condition == TRUE and world.telling else None,
         stopped_at=result.step,
         steps=steps,
@@ -266,17 +265,26 @@ class Losses:
         """Nothing that a cell's outcome tells."""
 
 
-def _measured(
-    bench: Bench, training: TaskData, test: TaskData
-) -> tuple[float, float | None, dict[str, float]]:
-    """Linear probe, share moved, gradient norms."""
+class _Measures(NamedTuple):
+    """Linear probe, share that moves (None where nothing can be hidden), gradient norms."""
+
+    probe: float
+    moved: float | None
+    gradients: dict[str, float]
+
+
+def _measured(bench: Bench, training: TaskData, test: TaskData) -> _Measures:
     states = read_states(bench.model, test, len(test))
     probe = probe_accuracy(read_states(bench.model, training, N_PROBE), states)
-    hidden = bench.hidden()
-    moved = None
+    hidden, moved = bench.hidden(), None
     if hidden is not None:
         moved = share_moved(states[0], read_states(bench.model, hidden, len(hidden))[0])
-    return probe, moved, gradient_norms(bench.model, training, N_GRADIENT)
+    return _Measures(probe, moved, gradient_norms(bench.model, training, N_GRADIENT))
+
+
+def _both(before: _Measures | None, after: _Measures | None) -> tuple[float, float] | None:
+    found = [each.moved for each in (before, after) if each is not None and each.moved is not None]
+    return (found[0], found[1]) if len(found) == 2 else None
 
 
 def edited(bench: Bench) -> dict[str, float]:

@@ -74,7 +74,9 @@ class Cell:
         """All that the outcome depends on."""
         described = dataclasses.asdict(arm(self.arm))
         del described["changes"]
-        return {"version": VERSION, **dataclasses.asdict(self), "arm": described}
+        told = {"version": VERSION, **dataclasses.asdict(self), "arm": described}
+        found: dict[str, Any] = json.loads(json.dumps(told))
+        return found
 
     @property
     def key(self) -> str:
@@ -87,7 +89,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a cell came to; accuracies are shares of `n` test items.
 
     `curve` holds (step, accuracy on the first `N_CURVE` of them), `losses` (step, loss).
-    `probe`, `moved`: untrained and trained; `moved` None where nothing can be hidden.
+    `probe`, `moved`, `gradients`: untrained and trained, under true facts; None elsewhere, and
+    `moved` where nothing can be hidden.
     `edited`: after training the facts of training heads were changed; the share of answers that
     follow the new fact, and that keep the old one. `stopped_at` is the last step.
     """
@@ -103,9 +106,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     curve: list[tuple[int, float]]
     losses: list[tuple[int, float]]
     until_good: int | None
-    probe: tuple[float, float]
+    probe: tuple[float, float] | None
     moved: tuple[float, float] | None
-    gradients: tuple[dict[str, float], dict[str, float]]
+    gradients: tuple[dict[str, float], dict[str, float]] | None
     edited: dict[str, float] | None
     stopped_at: int
     steps: int

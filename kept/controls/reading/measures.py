@@ -102,8 +102,8 @@ def gradient_norms(model: KnowledgeForTask, data: TaskData, n: int) -> dict[str,
     """Gradient norms of the task's loss on the first `n` items, by where they arrive; no dropout.
 
     "host", "knowledge": the encoder's parameters inside and outside the host; "injected": the
-    embedded pieces of nodes that are no words of the text (branches), before the host reads them;
-    "head". A part that the encoder does not have is left out. Gradients of the model are cleared.
+    embedded pieces of nodes that are no words of the text (branches), where there are no such
+    parameters; "head". A part that the encoder does not have is left out. Gradients of the model are cleared.
     """
     was_training = model.training
     model.eval()
@@ -122,13 +122,10 @@ def gradient_norms(model: KnowledgeForTask, data: TaskData, n: int) -> dict[str,
             gradient.coalesce().values() if gradient.is_sparse else gradient
         )
     injected = (batch.node_kinds != NodeKind.WORD) & batch.node_mask
-    for vectors in embedded:
-        if (
-            vectors.grad is not None
-            and vectors.shape[:2] == injected.shape
-            and bool(injected.any())
-        ):
-            groups.setdefault("injected", []).append(vectors.grad[injected])
+    if "knowledge" not in groups and bool(injected.any()):
+        groups["injected"] = [
+            vectors.grad[injected] for vectors in embedded if vectors.grad is not None
+        ]
     model.zero_grad(set_to_none=True)
     model.train(was_training)
     return {name: math.hypot(*(float(g.norm()) for g in found)) for name, found in groups.items()}

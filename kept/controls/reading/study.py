@@ -13,10 +13,10 @@ from statistics import fmean
 
 import msgspec
 
-from kept.controls.reading.arms import arm
+from kept.controls.reading.arms import ARMS, TASK_NAMES, arm
 from kept.controls.reading.cell import BUDGET, Budget, Cell, Outcome
 from kept.controls.reading.conditions import CONDITIONS, REDRAWN, TRUE
-from kept.controls.reading.measures import Verdict
+from kept.controls.reading.measures import GOOD, Verdict
 from kept.controls.reading.runs import run_cell
 from kept.controls.reading.worlds import SIZE, Size
 from kept.errors import CheckpointError
@@ -33,8 +33,8 @@ Tell = Callable[[Cell, Outcome | None], None]
 class Study:
     """Arms by tasks by conditions by seeds; the first seed of everything comes first.
 
-    Other conditions than "true" are trained for as many steps as "true" took: a condition cannot
-    lose by being given fewer, and none is of use after an arm reads.
+    Other conditions than "true" are run where an arm reads, for what does not has nothing to lose,
+    and are trained for as many steps as "true" took.
     """
 
     arms: Sequence[str]
@@ -55,6 +55,8 @@ class Study:
                     )  # fmt: skip
                     yield first
                     outcome = true(first)
+                    if outcome is not None and outcome.accuracy < GOOD * CEILING:
+                        continue
                     steps = self.budget.steps if outcome is None else outcome.stopped_at
                     for condition in CONDITIONS:
                         if condition in self.conditions and condition != TRUE:
@@ -67,7 +69,11 @@ class Study:
 
 
 def run_study(
-    study: Study, folder: Path, *, run: Run = run_cell, tell: Tell = lambda cell, outcome: None
+    study: Study,
+    folder: Path,
+    *,
+    run: Run | None = None,
+    tell: Tell = lambda cell, outcome: None,
 ) -> list[Outcome]:
     """The outcome of every cell; those that are stored in `folder` are not run again.
 
@@ -78,7 +84,7 @@ def run_study(
         outcome = read_outcome(folder, cell.key)
         if outcome is None:
             tell(cell, None)
-            outcome = run(cell)
+            outcome = (run or run_cell)(cell)
             path = folder / CELLS / f"{cell.key}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1))
@@ -94,10 +100,18 @@ def read_outcome(folder: Path, key: str) -> Outcome | None:
 
 
 def read_outcomes(folder: Path) -> list[Outcome]:
-    """All that is stored in a folder, by arm, task, condition and seed."""
+    """All that is stored in a folder, by task, arm, condition and seed."""
     found = [_read(path) for path in sorted((folder / CELLS).glob("*.json"))]
-    order = {name: i for i, name in enumerate(CONDITIONS)}
-    return sorted(found, key=lambda o: (o.task, o.arm, order[o.condition], o.seed))
+    arms, kinds = list(ARMS), list(CONDITIONS)
+    return sorted(
+        found,
+        key=lambda o: (
+            TASK_NAMES.index(o.task),
+            arms.index(o.arm),
+            kinds.index(o.condition),
+            o.seed,
+        ),
+    )
 
 
 def _read(path: Path) -> Outcome:

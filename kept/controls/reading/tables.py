@@ -40,7 +40,7 @@ def reading_cells(outcomes: Sequence[Outcome]) -> list[list[str]]:
                 task,
                 *(_accuracies(part) for part in by_condition),
                 _steps(true),
-                *(_mean(o.probe[i] for o in true) for i in (0, 1)),
+                *(_mean(o.probe[i] for o in true if o.probe is not None) for i in (0, 1)),
                 *(_mean(o.moved[i] for o in true if o.moved is not None) for i in (0, 1)),
                 NOTHING if found is None else found.in_words,
             ]
@@ -97,12 +97,13 @@ def conditions_line(outcomes: Sequence[Outcome]) -> str:
     budget, size = first.settings["budget"], first.settings["size"]
     layers = "all layers" if budget["n_layers"] is None else f"first {budget['n_layers']} layers"
     words = "" if budget["train_words"] else ", its word table standing still"
-    steps = max(o.steps for o in outcomes if o.condition == TRUE)
+    steps = sorted({o.steps for o in outcomes if o.condition == TRUE})
     seeds = sorted({o.seed for o in outcomes})
     heads = "each in one text" if size["form"] == "fresh" else f"of {size['n_returning']} heads"
     return (
         f"Host {budget['host']} ({layers}{words}), batches of {budget['batch_size']}, rate "
-        f"{budget['learning_rate']:g} unless an arm has its own, at most {steps} steps; "
+        f"{budget['learning_rate']:g} unless an arm has its own, at most "
+        f"{' or '.join(map(str, steps))} steps; "
         f"{size['n_train']:,} training texts, {heads}, {first.n} test heads that no training text "
         f"names, {size['n_distractors']} further fact(s) a head; seeds {', '.join(map(str, seeds))}"
         f"; classes are drawn evenly, chance is {first.chance:.3f}, the ceiling {CEILING:.0f}. A "
@@ -184,7 +185,7 @@ def draw_curves(outcomes: Sequence[Outcome], png: Path) -> None:
             axis.axhline(lines[0].chance, color="0.7", linewidth=0.8)
         axis.set(title=task, xlabel="step", ylabel="accuracy", ylim=(0, 1.02))
         axis.legend(fontsize=7, ncols=2)
-    figure.savefig(png, dpi=120, metadata={"Software": None})
+    figure.savefig(png, format="png", dpi=120, metadata={"Software": None})
 
 
 def _by_arm(outcomes: Sequence[Outcome]) -> list[tuple[tuple[str, str], list[Outcome]]]:
@@ -210,13 +211,12 @@ def _steps(true: Sequence[Outcome]) -> str:
 
 
 def _norms(true: Sequence[Outcome], when: int) -> str:
+    found = [o.gradients[when] for o in true if o.gradients is not None]
     parts = [
-        name
-        for name in ("host", "knowledge", "injected", "head")
-        if name in true[0].gradients[when]
+        name for name in ("host", "knowledge", "injected", "head") if found and name in found[0]
     ]
-    means = ((name, fmean(o.gradients[when][name] for o in true)) for name in parts)
-    return ", ".join(f"{name} {value:.2g}" for name, value in means)
+    means = ((name, fmean(norms[name] for norms in found)) for name in parts)
+    return ", ".join(f"{name} {value:.2g}" for name, value in means) or NOTHING
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,0 +1,48 @@
+"""What the committed reading controls say of a method, for comparisons to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from kept.controls.reading.arms import ARMS, Arm
+from kept.controls.reading.measures import NOT_TESTED, READS
+
+FIELDS = ("options", "view", "graph", "head_options")
+"""What a run's configuration and an arm have in common, `markers` beside."""
+
+
+def stored_verdict(method: str, steps: int, settings: Mapping[str, Any]) -> str | None:
+    """`READS` or `NOT_TESTED` for a run of `method` that takes so many steps; None where no
+    control was run that long, or none of this method.
+
+    `settings` are fields of the run's configuration (`FIELDS`, `markers`); those that are not
+    given are as published. The arm with the same settings is looked up, else the published one, for
+    a setting that no control knows has not been shown to read.
+    """
+    arms = [name for name, arm in ARMS.items() if arm.method == method]
+    same = [name for name in arms if _same(ARMS[name], settings)]
+    chosen = same or [name for name in arms if ARMS[name].is_published]
+    found = [each for each in stored() if each["arm"] in chosen]
+    if not found:
+        return None
+    until = [each["until_good"] for each in found if each["verdict"] == READS]
+    if until and min(step or 0 for step in until) <= steps:
+        return READS
+    return NOT_TESTED if max(each["steps"] for each in found) >= steps or until else None
+
+
+@cache
+def stored() -> tuple[dict[str, Any], ...]:
+    """The verdicts that were committed, one per arm and task (`tables.verdict_values`)."""
+    text = files("kept.controls.reading").joinpath("verdicts.json").read_text(encoding="utf-8")
+    return tuple(json.loads(text))
+
+
+def _same(arm: Arm, settings: Mapping[str, Any]) -> bool:
+    mine = {name: dict(getattr(arm, name)) for name in FIELDS}
+    theirs = {name: dict(settings.get(name) or {}) for name in FIELDS}
+    return mine == theirs and settings.get("markers", "kadapter") == arm.markers
