@@ -103,7 +103,8 @@ def gradient_norms(model: KnowledgeForTask, data: TaskData, n: int) -> dict[str,
 
     "host", "knowledge": the encoder's parameters inside and outside the host; "injected": the
     embedded pieces of nodes that are no words of the text (branches), where there are no such
-    parameters; "head". A part that the encoder does not have is left out. Gradients of the model are cleared.
+    parameters; "head". A part that the encoder does not have is left out. Gradients of the model
+    are cleared.
     """
     was_training = model.training
     model.eval()
@@ -117,10 +118,8 @@ def gradient_norms(model: KnowledgeForTask, data: TaskData, n: int) -> dict[str,
             continue
         part = "host" if name.startswith("encoder.host.") else "knowledge"
         part = part if name.startswith("encoder.") else "head"
-        gradient = parameter.grad
-        groups.setdefault(part, []).append(
-            gradient.coalesce().values() if gradient.is_sparse else gradient
-        )
+        found = parameter.grad
+        groups.setdefault(part, []).append(found.coalesce().values() if found.is_sparse else found)
     injected = (batch.node_kinds != NodeKind.WORD) & batch.node_mask
     if "knowledge" not in groups and bool(injected.any()):
         groups["injected"] = [

@@ -86,7 +86,7 @@ def test_a_stored_outcome_that_is_none_is_refused_by_name(tmp_path: Path) -> Non
 def test_readers_and_others_are_judged(tmp_path: Path) -> None:
     outcomes = run_study(STUDY, tmp_path, run=simulated)
     reads, not_tested = (
-        verdict(outcomes, name, "occupation") for name in ("kbert-mention", "kbert")
+        verdict(outcomes, name, "occupation") for name in ("kbert-mention", "kbert-published")
     )
     assert reads is not None
     assert not_tested is not None
