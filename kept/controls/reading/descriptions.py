@@ -23,7 +23,6 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.mentions import LinkedText
-from kept.completion.description_links import description_scores
 from kept.controls.reading.arms import arm
 from kept.controls.reading.bench import N_GRADIENT, Losses, Opened, training_of
 from kept.controls.reading.cell import SOLVED, Cell, Outcome, open_host
@@ -34,6 +33,8 @@ from kept.controls.reading.worlds import COUNTRIES, OCCUPATIONS, WORKS, Size
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WordsView
 from kept.methods import method
+from kept.objectives.described_triples import entity_text, text_batch
+from kept.objectives.knowledge_embedding import KnowledgeEmbedding, sequences_of, word_pieces
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for
 from kept.pretraining.data import WordGraphData
@@ -43,6 +44,7 @@ from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 OCCUPATION = "occupation"
+AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,17 +192,30 @@ class _Reader:
 
     def of(self, graph: KnowledgeGraph) -> tuple[Tensor, Tensor]:
         """Vectors of all entities, and scores `[entity class]` of each occupation as its own."""
-        was_training = self.model.training
-        self.model.eval()
-        with torch.no_grad():
-            found = description_scores(self.model, graph, self.tokenizer, trained_on=self.learned)
-            relation = graph.relations.find(OCCUPATION)
-            heads = torch.arange(graph.n_entities)
-            kinds = torch.full_like(heads, -1 if relation is None else relation)
-            scores = found.scores("tail", torch.stack([heads, kinds, heads], dim=1))
-        self.model.train(was_training)
+        objective = self.model.objectives["ke"]
+        assert isinstance(objective, KnowledgeEmbedding)
+        vectors, relation = self._vectors(graph, objective), self.learned.relations.find(OCCUPATION)
         tails = [graph.entities.find(f"C{i}") for i in range(len(OCCUPATIONS))]
-        return found.scorer.entities.detach(), scores[:, torch.tensor(tails)]
+        row = objective.relations.detach()[0 if relation is None else relation].float()
+        scores = objective.score(vectors[:, None], row, vectors[torch.tensor(tails)])
+        return vectors, scores
+
+    @torch.no_grad()
+    def _vectors(self, graph: KnowledgeGraph, objective: KnowledgeEmbedding) -> Tensor:
+        """The state by which each entity's text is read."""
+        options, encoder = objective.options, self.model.encoder
+        rules = sequences_of(options, self.tokenizer)
+        texts = [entity_text(graph, i, options.read) for i in range(graph.n_entities)]
+        pieces = word_pieces(texts, self.tokenizer, options.n_tokens)
+        rows, pad_id = [rules.entity(each) for each in pieces], int(self.tokenizer.pad_token_id)
+        was_training = encoder.training
+        encoder.eval()
+        found = [
+            encoder(text_batch(rows[start : start + AT_ONCE], pad_id=pad_id)).node_states[:, 0]
+            for start in range(0, len(rows), AT_ONCE)
+        ]
+        encoder.train(was_training)
+        return torch.cat(found).float()
 
     def accuracy(self, world: Described, heads: NDArray[np.int64]) -> float:
         """The share of `heads` whose best occupation is their class."""
