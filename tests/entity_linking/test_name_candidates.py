@@ -57,7 +57,10 @@ def test_one_candidate_may_be_asked_for_and_a_tie_goes_to_the_lower_identifier()
     second = graph_from_records([Text(e, TextKind.LABEL, "Paris") for e in ("Q1", "Q8")])
     for index in (first.add(second), first):
         found = NameCandidates(index, max_candidates=1).of_surface("Paris")
-        assert [c.entity for c in found] == [min(index.identifiers(range(index.n_entities)))]
+        lowest = min(index.identifiers(range(index.n_entities)))
+        assert [c.entity for c in found] == [lowest]
+        (link,) = NameLinker(index, max_candidates=1).link(["In Paris."])[0].links
+        assert [c.entity for c in link.candidates] == [lowest]
 
 
 @pytest.mark.parametrize("wrong", [{"alpha": -0.1}, {"m": 0.0}, {"m": -1.0}, {"alias": 0.0}])
