@@ -6,6 +6,7 @@ import pytest
 
 from entity_linking import LinkedText, LinkingError, gold_link
 from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker, PriorFormula
+from entity_linking.names.case import raised_forms
 from entity_linking.names.variants import KIND_WEIGHTS, Kind, demonym_stems, query_variants
 from kg_loaders import Text, TextKind, graph_from_records
 
@@ -77,6 +78,21 @@ def test_what_is_written_just_so_hides_what_is_raised(surface: str, entities: li
     linker = NameLinker(index, Gates(stop_words=frozenset()))
     (link,) = linker.link([f"in {surface} there"])[0].links
     assert [c.entity for c in link.candidates] == entities
+
+
+@pytest.mark.parametrize(
+    ("name", "raised"),
+    [
+        ("asthma attack", ["Asthma attack", "ASTHMA ATTACK", "Asthma Attack"]),
+        ("iPhone", ["IPhone", "IPHONE"]),
+        ("of Mice and Men", ["Of Mice and Men", "OF MICE AND MEN"]),
+        ("Paris", ["PARIS"]),
+        ("who", ["Who"]),
+        ("US", []),
+    ],
+)
+def test_a_text_may_raise_the_case_of_a_name(name: str, raised: list[str]) -> None:
+    assert raised_forms(name) == raised
 
 
 def test_a_longer_match_that_is_written_as_no_name_hides_no_shorter_one() -> None:
