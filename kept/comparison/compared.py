@@ -169,6 +169,7 @@ class Compared:
     n_regrouped: int = 0
     gains: tuple[Gain, ...] = ()
     primary: tuple[PrimaryResult, ...] = ()
+    rates: tuple[tuple[str, ...], ...] = ()
 
     def coverage(self, name: str, knowledge: str = "true") -> dict[str, Any] | None:
         """`Coverage.as_json` of what a row was asked; None where its run is of before there was."""

@@ -37,13 +37,15 @@ from kg_loaders.disk.writing import claim, whole_files, write_json
 class FirstStage:
     """One method under one kind of knowledge, before any task.
 
-    `config` is that of the task's run of seed 0, `graph` the true one without what is asked.
+    `config` is that of the task's run, `graph` the true one without what is asked. `seed` draws the
+    encoder's first weights: 0 where the seeds of the task share the stage.
     """
 
     name: str
     knowledge: Knowledge
     config: FinetuneConfig
     graph: KnowledgeGraph
+    seed: int = 0
 
     def run(
         self,
@@ -104,14 +106,14 @@ class FirstStage:
         return True
 
     def encoder(self) -> KnowledgeEncoder:
-        """The new encoder; its first weights do not depend on the task's seed."""
+        """The new encoder; its first weights hang on `seed`, not on that of the task."""
         config, chosen = self.config, method(self.name)
-        with torch_draws(0, "initial weights", "encoder"):
+        with torch_draws(self.seed, "initial weights", "encoder"):
             return chosen.new_encoder(
                 config.host,
                 self._controlled(),
                 hosts.load_tokenizer(config.host),
-                seed=0,
+                seed=self.seed,
                 **config.options,
             )
 

@@ -11,13 +11,15 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     ValidationInfo,
@@ -67,6 +69,33 @@ class FurtherPretraining(BaseModel):
     training: TrainConfig
 
 
+class Tuning(BaseModel):
+    """Which learning rates each row chooses among, on a share of the training set alone.
+
+    A trial is a rate of the head and what is new beside one of the host (None: the same). All rows
+    have the same trials, at `share` of the budget first; the better half goes on to the next of
+    `budgets`. A row takes the rate that is best on the mean of *all* its kinds of knowledge, so
+    that nothing favours the true one; `none` is trained as often, with further seeds.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    learning_rates: tuple[PositiveFloat, ...] = Field(min_length=1)
+    host_learning_rates: tuple[PositiveFloat | None, ...] = Field((None,), min_length=1)
+    budgets: tuple[Annotated[float, Field(gt=0, le=1)], ...] = (0.25, 0.5, 1.0)
+    share: float = Field(0.2, gt=0, lt=1)
+    seed: NonNegativeInt = 0
+
+    @property
+    def trials(self) -> list[dict[str, float]]:
+        """Fields of `training`, one mapping a trial."""
+        rates = product(self.learning_rates, self.host_learning_rates)
+        return [
+            {"learning_rate": rate} | ({} if host is None else {"host_learning_rate": host})
+            for rate, host in rates
+        ]
+
+
 class PrimaryContrast(BaseModel):
     """The one question that an experiment is made to answer, named before it is run.
 
@@ -97,9 +126,11 @@ class Experiment(RunConfig):
     that tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one; of a
     regression `pearson` or `spearman`), on `asked`: dev, or test where the task has `test` or
     `test_share`. `seeds` are run where a command does not say how many; `primary` names the
-    contrast that is to decide, and every run records what it was when the run was made. `differs`
-    says in a sentence or two how this is not what the published numbers measured; `notes` are shown
-    as they are.
+    contrast that is to decide, and every run records what it was when the run was made. `redrawn`:
+    what each seed draws anew beside the task's weights and order: the first stage, and what
+    controls shuffle (all seeds share those of seed 0 where it is not named). `tuning`: see
+    `Tuning`. `differs` says in a sentence or two how this is not what the published numbers
+    measured; `notes` are shown as they are.
 
     A file that says `extends: NAME` gives only what differs from the experiment of that name that
     ships with kept; its `methods`, if given, are all its rows. Its name is that of the file.
@@ -113,6 +144,8 @@ class Experiment(RunConfig):
     asked: Literal["dev", "test"] = "dev"
     seeds: PositiveInt = DEFAULT_SEEDS
     primary: PrimaryContrast | None = None
+    redrawn: tuple[Literal["first stage", "controls"], ...] = ()
+    tuning: Tuning | None = None
     published: tuple[Published, ...] = ()
     differs: str = ""
     notes: tuple[str, ...] = ()

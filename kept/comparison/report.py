@@ -33,6 +33,7 @@ from kept.comparison.tables import (
     slice_kinds,
     verdict_cells,
 )
+from kept.comparison.tuning import RATES
 from kept.csv_text import csv_text
 from kept.datasets.formats import TASKS
 from kept.evaluation.correlation import CORRELATIONS
@@ -153,6 +154,7 @@ def write_report(
                 ),
             ),
         ),
+        *_rates(compared),
         Section("Curves", (picture(curves, "Losses of the task over steps"),)),
         *[_examples(compared, runs, name, found[name]) for name in methods if found[name]],
         Section("Costs", (table(COSTS, cost_cells(compared), "One run of each arm"),)),
@@ -237,6 +239,12 @@ def _published(compared: Compared) -> tuple[str, ...]:
     differs, notes = compared.experiment.differs, compared.experiment.notes
     said = [f"What differs: {differs}"] if differs else []
     return (*blocks, *map(prose, (*said, *notes)))
+
+
+def _rates(compared: Compared) -> list[Section]:
+    if not compared.rates:
+        return []
+    return [Section("Learning rates", (table(RATES, compared.rates, "Chosen by each row"),))]
 
 
 def _primary(compared: Compared) -> list[str]:

@@ -131,6 +131,8 @@ class ExperimentRuns:
 
     def _resolve(self, key: RunKey) -> Run:
         row = merged(self.experiment.task, self.experiment.methods.get(key.method, {}))
+        if key.seed and "controls" in self.experiment.redrawn:
+            row["control_seed"] = row.get("control_seed", 0) + key.seed
         name = self.experiment.variant_of(key.method)
         config = self.data.config(
             row,
@@ -162,7 +164,7 @@ class ExperimentRuns:
             "files": self.data.digests,
             "content": self.data.graph.content_hash,
             "training": binding_of(config.training),
-            "pretraining": self.data.stage,
+            "pretraining": self._stage_settings(key),
             "objectives": dict(objectives_of(name, key.knowledge)),
         }
         return Run(key, method(name), config, settings)
@@ -339,8 +341,12 @@ class ExperimentRuns:
         plan = self.experiment.pretraining
         if plan is None:
             return None
-        settings = self.of(dataclasses.replace(key, seed=0)).settings
-        return self._stage(key.method, key.knowledge).run(
+        key = dataclasses.replace(key, seed=self._stage_seed(key))
+        settings = self.of(key).settings
+        if "first stage" in self.experiment.redrawn and key.seed:
+            training = plan.training.model_copy(update={"seed": plan.training.seed + key.seed})
+            plan = plan.model_copy(update={"training": training})
+        return self._stage(key.method, key.knowledge, key.seed).run(
             plan,
             lambda: self.data.texts,
             {name: settings.get(name) for name in OF_THE_FIRST_STAGE}
@@ -351,9 +357,22 @@ class ExperimentRuns:
             should_stop=self.should_stop,
         )
 
-    def _stage(self, name: str, knowledge: Knowledge) -> FirstStage:
-        run = self.of(RunKey(name, knowledge, 0))
-        return FirstStage(self.experiment.variant_of(name), knowledge, run.config, self.data.graph)
+    def _stage_seed(self, key: RunKey) -> int:
+        """Of a run's first stage: 0 unless it, or what its control shuffles, is redrawn."""
+        is_shuffled = "controls" in self.experiment.redrawn and key.knowledge not in ("true", "off")
+        return key.seed if is_shuffled or "first stage" in self.experiment.redrawn else 0
+
+    def _stage_settings(self, key: RunKey) -> dict[str, Any] | None:
+        stage = self.data.stage
+        if stage is None or not key.seed or "first stage" not in self.experiment.redrawn:
+            return stage
+        return stage | {"seed": key.seed}
+
+    def _stage(self, name: str, knowledge: Knowledge, seed: int = 0) -> FirstStage:
+        run = self.of(RunKey(name, knowledge, seed))
+        drawn = seed if "first stage" in self.experiment.redrawn else 0
+        chosen = self.experiment.variant_of(name)
+        return FirstStage(chosen, knowledge, run.config, self.data.graph, drawn)
 
 
 def read_records(folder: Path) -> dict[str, RunRecord]:

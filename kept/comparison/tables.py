@@ -10,6 +10,7 @@ import msgspec
 
 from kept.comparison.compared import Compared, ComparedRow, Gain
 from kept.comparison.experiment import Experiment
+from kept.comparison.tuning import RATES
 from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import COLUMN, cell
@@ -204,6 +205,7 @@ def to_markdown(compared: Compared, command: str) -> str:
         + markdown(VERDICTS, verdict_cells(compared))
         + _cautions(compared),
         *([_primary(compared)] if compared.primary else []),
+        *([_rates(compared)] if compared.rates else []),
         "## Scores\n\n" + markdown(SCORES, score_cells(compared)),
         "## Shares, means over seeds\n\n" + markdown(SHARES, share_cells(compared)),
         "## Differences, true knowledge minus the other\n\n"
@@ -236,6 +238,14 @@ def conditions(compared: Compared) -> str:
         f"{_first_stage(compared)} {COVERAGE} A verdict is at 5 %, p with Holm's "
         "correction; *ruled out*: two one-sided tests at 5 %; *not visible*: found in fewer than "
         "four of five such comparisons, at 5 % without correction."
+    )
+
+
+def _rates(compared: Compared) -> str:
+    return (
+        "## Learning rates\n\nChosen by each row on a share of the training set that no table "
+        "reports, as many trials for every row, on the mean of all its kinds of knowledge.\n\n"
+        + markdown(RATES, compared.rates)
     )
 
 
@@ -298,6 +308,7 @@ def to_json(compared: Compared) -> dict[str, Any]:
             for row in compared.rows
             if row.knowledge == "true"
         },
+        "rates": [dict(zip(RATES, cells, strict=True)) for cells in compared.rates],
         "missing": list(compared.missing),
         "left_out": dict(compared.left_out),
     }

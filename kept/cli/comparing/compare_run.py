@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from rich.table import Table
@@ -29,6 +29,7 @@ from kept.comparison.tables import (
     to_markdown,
     verdict_cells,
 )
+from kept.comparison.tuning import tune, tuned, with_rates
 from kept.controls.conditions import Knowledge
 from kept.suggestions import no_such
 from kg_loaders.disk.writing import write_json, write_text
@@ -54,23 +55,31 @@ def run(
         torch.set_num_threads(threads)
     console = TerminalConsole()
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
-        compared = compare(
-            experiment,
-            root=data_root(data),
-            folder=output,
-            methods=names,
-            controls=kinds,
-            seeds=experiment.seeds if seeds is None else seeds,
-            announce=bar.notice,
-            reporter=bar,
-            should_stop=stopping(stop, budget),
-        )
-    command = " ".join(["kept", *sys.argv[1:]])
+        given: dict[str, Any] = {
+            "root": data_root(data), "folder": output, "methods": names, "controls": kinds,
+            "announce": bar.notice, "reporter": bar, "should_stop": stopping(stop, budget),
+        }  # fmt: skip
+        n_seeds = experiment.seeds if seeds is None else seeds
+        choices = None if experiment.tuning is None else tune(experiment, **given)
+        compared = compare(experiment, seeds=n_seeds, **given)
+        found = [compared]
+        if choices is not None:
+            own = compare(tuned(experiment, choices), seeds=n_seeds, **given)
+            found.append(with_rates(own, compared, choices))
+    for each in found:
+        _write(each, output, console)
+    if experiment.tuning is not None and choices is None:
+        echo("learning rates are not chosen yet; the same command goes on")
+
+
+def _write(compared: Compared, output: Path, console: TerminalConsole) -> None:
+    """Tables, values, and what is printed of one comparison."""
+    name, command = compared.experiment.name, " ".join(["kept", *sys.argv[1:]])
     if compared.rows:
-        write_json(output / f"{experiment.name}.json", to_json(compared), force=True)
-        write_text(output / f"{experiment.name}.md", to_markdown(compared, command), force=True)
+        write_json(output / f"{name}.json", to_json(compared), force=True)
+        write_text(output / f"{name}.md", to_markdown(compared, command), force=True)
         show(compared, console)
-        echo(f"tables in {output / experiment.name}.md, values in .json beside it")
+        echo(f"tables in {output / name}.md, values in .json beside it")
     for caution in compared.cautions:
         echo(f"warning: {caution}")
     for name, why in compared.left_out.items():

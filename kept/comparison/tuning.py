@@ -1,0 +1,175 @@
+"""A learning rate for each row, chosen on examples that no table reports, blind to what is true.
+
+A trial is a run of another experiment: the same task with a share of its training set held out and
+the sets of the tables left away. So trials have addresses, resume, and are shared like any runs.
+
+    tuning/          a folder of runs beside those of the tables
+    tuning/NAME.json the choice of each row with all its trials
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from kept.comparison.compared import Compared
+from kept.comparison.experiment import Experiment, Tuning, run_hash
+from kept.comparison.judging import Judge
+from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.controls.conditions import Knowledge
+from kept.errors import CheckpointError, NoControlError, NoKnowledgeError
+from kept.methods import BASELINE
+from kept.training.log import Reporter
+from kg_loaders.disk.writing import write_json
+
+FOLDER, SUFFIX = "tuning", "-tuned"
+RATES = (
+    "method", "knowledge", "rate chosen", "trials", "score", "at the common rate", "difference",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a row chose: fields of `training`, and each trial with its budget and mean score."""
+
+    training: dict[str, float]
+    trials: list[dict[str, Any]]
+
+
+def held_out(experiment: Experiment, trial: Mapping[str, float], budget: float) -> Experiment:
+    """The experiment of a trial: a share of the training set asked, nothing of the tables read."""
+    plan = _plan(experiment)
+    gone = {"dev", "test", "test_share", "data_seed", "dev_share"}
+    task = {name: value for name, value in experiment.task.items() if name not in gone}
+    task |= {"dev_share": plan.share, "data_seed": plan.seed}
+    task["training"] = _shorter(dict(task.get("training", {})) | dict(trial), budget)
+    methods = {}
+    for name, own in experiment.methods.items():
+        training = {k: v for k, v in own.get("training", {}).items() if k not in trial}
+        methods[name] = {k: v for k, v in own.items() if k != "training"}
+        if training:
+            methods[name]["training"] = _shorter(training, budget)
+    return experiment.model_copy(
+        update={"task": task, "methods": methods, "asked": "dev", "tuning": None, "primary": None}
+    )
+
+
+def tune(
+    experiment: Experiment,
+    *,
+    root: Path,
+    folder: Path,
+    methods: Sequence[str],
+    controls: Sequence[Knowledge],
+    announce: Callable[[str], None] = lambda _: None,
+    reporter: Reporter | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Choice] | None:
+    """The choice of each row by successive halving (Jamieson and Talwalkar 2016); None on a stop.
+
+    Every row starts with all trials and keeps the better half (rounded up) for the next budget. The
+    score of a trial is the mean over the row's kinds of knowledge, one seed; `none` has as many
+    seeds as the others have kinds.
+    """
+    plan, place = _plan(experiment), folder / FOLDER
+    found: dict[str, Choice] = {}
+    for name in dict.fromkeys((BASELINE, *methods)):
+        left, told = plan.trials, list[dict[str, Any]]()
+        for budget in plan.budgets:
+            scores = []
+            for trial in left:
+                runs = ExperimentRuns(
+                    held_out(experiment, trial, budget), root, place, reporter, should_stop
+                )
+                announce(f"tuning {name}: {trial}, {budget:g} of the steps")
+                score = _score(runs, name, controls)
+                if score is None:
+                    return None
+                scores.append(score)
+                told.append({**trial, "budget": budget, "score": score})
+            order = sorted(range(len(left)), key=lambda i, made=scores: (-made[i], i))  # type: ignore[misc]
+            left = [left[i] for i in order[: (len(left) + 1) // 2]]
+        found[name] = Choice(left[0], told)
+    place.mkdir(parents=True, exist_ok=True)
+    write_json(_path(experiment, folder), msgspec.to_builtins(found), force=True)
+    return found
+
+
+def tuned(experiment: Experiment, choices: Mapping[str, Choice]) -> Experiment:
+    """The experiment with each row at its own rate, under a name of its own."""
+    methods = {
+        name: dict(own) | {"training": dict(own.get("training", {})) | dict(choices[name].training)}
+        for name, own in {BASELINE: {}, **experiment.methods}.items()
+        if name in choices
+    }
+    name = experiment.name + SUFFIX
+    return experiment.model_copy(update={"name": name, "methods": methods, "tuning": None})
+
+
+def with_rates(compared: Compared, common: Compared, choices: Mapping[str, Choice]) -> Compared:
+    """The comparison at each row's own rate, with the scores at the common rate beside."""
+    others = {(row.method, row.knowledge): row.score.estimate for row in common.rows}
+    cells = []
+    for row in compared.rows:
+        choice, other = choices.get(row.method), others.get((row.method, row.knowledge))
+        if choice is None or other is None:
+            continue
+        rate = ", ".join(f"{name} {value:g}" for name, value in choice.training.items())
+        score = row.score.estimate
+        cells.append((
+            compared.experiment.title(row.method), row.knowledge, rate, str(len(choice.trials)),
+            f"{score:.3f}", f"{other:.3f}", f"{score - other:+.3f}",
+        ))  # fmt: skip
+    return dataclasses.replace(compared, rates=tuple(cells))
+
+
+def read_choices(experiment: Experiment, folder: Path) -> dict[str, Choice] | None:
+    """What was chosen; None where nothing was yet. CheckpointError for a file that does not say."""
+    path = _path(experiment, folder)
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Choice])
+    except msgspec.DecodeError as error:
+        raise CheckpointError(
+            f"{path} is no choice of rates ({error}); remove it and run kept compare"
+        ) from error
+
+
+def _score(runs: ExperimentRuns, name: str, controls: Sequence[Knowledge]) -> float | None:
+    """The mean over kinds of knowledge, of `none` over as many seeds; None on a stop."""
+    kinds: list[RunKey] = [RunKey(name, kind, 0) for kind in ("true", *controls)]
+    if name == BASELINE:
+        kinds = [RunKey(BASELINE, "off", seed) for seed in range(1 + len(controls))]
+    judge, scores = Judge(runs), []
+    for key in kinds:
+        try:
+            record = runs.record(key) or runs.run(key)
+        except (NoControlError, NoKnowledgeError):  # told where the table's own runs are made
+            continue
+        if record is None:
+            return None
+        scores.append(judge.score(judge.counts(record)))
+    return fmean(scores) if scores else 0.0
+
+
+def _shorter(training: dict[str, Any], budget: float) -> dict[str, Any]:
+    """Steps, epochs and warm-up by `budget`; a whole number of each, at least one if there were."""
+    own = (unit for unit in ("steps", "epochs", "warmup_steps") if training.get(unit))
+    return training | {unit: max(1, round(training[unit] * budget)) for unit in own}
+
+
+def _path(experiment: Experiment, folder: Path) -> Path:
+    plan = _plan(experiment).model_dump(mode="json")
+    return folder / FOLDER / f"{experiment.name}-{run_hash(plan)}.json"
+
+
+def _plan(experiment: Experiment) -> Tuning:
+    assert experiment.tuning is not None, "asked only of an experiment with tuning"
+    return experiment.tuning
