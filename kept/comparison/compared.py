@@ -118,7 +118,7 @@ class PrimaryResult:
     """The contrast that the experiment's file names, of one method.
 
     `on` and `against`: the gain on either side; `effect`: their difference. `before`: whether every
-    run was recorded when the file already named this contrast.
+    run was recorded when the file already named this contrast. `holm`: p corrected over methods.
     """
 
     method: str
@@ -128,6 +128,7 @@ class PrimaryResult:
     effect: Effect
     margin: float | None
     before: bool
+    holm: float
 
     @property
     def in_words(self) -> str:
@@ -138,10 +139,15 @@ class PrimaryResult:
             1: "the gain is where facts are",
             -1: "the gain is larger where no facts are",
             0: "no more gain where facts are is shown",
-        }[shown(self.effect, self.effect.p)]
+        }[self.shown]
         if self.is_equivalent:
             word = f"the same gain to within ±{self.margin:g}"
         return f"{self.title}: {word}: {told}; {limits(self.effect)}"
+
+    @property
+    def shown(self) -> int:
+        """1 where the gain is shown to be larger with a fact, -1 where smaller, else 0."""
+        return shown(self.effect, self.holm)
 
     @property
     def is_equivalent(self) -> bool:

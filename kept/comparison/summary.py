@@ -5,6 +5,7 @@ Axis legend: item (an asked example), cluster (items of one group), seed.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -50,7 +51,7 @@ def summarise(
         baseline=next(map(judge.majority, done.values()), None),
         n_regrouped=judge.n_regrouped(done.values()),
         gains=tuple(_gains(sheets)),
-        primary=tuple(_primary(sheets, runs.experiment)),
+        primary=tuple(_corrected(list(_primary(sheets, runs.experiment)))),
     )
 
 
@@ -156,8 +157,16 @@ def _primary(sheets: _Sheets, experiment: Experiment) -> Iterator[PrimaryResult]
             against=_gain(sheets, ours, theirs, KNOWLEDGE, NO_FACT, no_fact(masks)),
             effect=effect(whole, minus(value, with_fact.shape[-1])),
             margin=plan.margin,
+            holm=1.0,
             before=all(record.primary == plan.model_dump(mode="json") for record in records),
         )
+
+
+def _corrected(results: list[PrimaryResult]) -> Iterator[PrimaryResult]:
+    """One question is asked of every method: p with Holm's correction over them."""
+    ps = holm([result.effect.p for result in results])
+    for result, p in zip(results, ps, strict=True):
+        yield dataclasses.replace(result, holm=p)
 
 
 def _theirs(plan: PrimaryContrast, name: str) -> Arm:

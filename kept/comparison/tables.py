@@ -25,7 +25,8 @@ PAIRS = (
     "not visible below", "verdict", COLUMN,
 )  # fmt: skip
 PRIMARY = (
-    "method", "with a fact", "without", "difference", "95 % interval", "p", "named", "verdict",
+    "method", "with a fact", "without", "difference", "95 % interval", "p", "p (Holm)", "named",
+    "verdict",
 )  # fmt: skip
 GAINS = ("method", "against", "slice", "n", "gain", "95 % interval", "p")
 VERDICTS = ("method", "score", "against none", "verdict", COLUMN)
@@ -127,6 +128,7 @@ def primary_cells(compared: Compared) -> list[list[str]]:
             _gain_cell(result.against),
             *_signed(result.effect),
             f"{result.effect.p:.4f}",
+            f"{result.holm:.4f}",
             "before the runs" if result.before else "after runs were made",
             result.in_words,
         ]
@@ -157,12 +159,7 @@ def slice_kinds(compared: Compared) -> list[str]:
 def headline(compared: Compared) -> str:
     """What the whole comparison says, in a sentence or two: the first thing on a page."""
     if compared.primary:
-        told = ". ".join(result.in_words for result in compared.primary)
-        late = "" if all(r.before for r in compared.primary) else " (named after runs were made)"
-        against = compared.experiment.primary.against if compared.experiment.primary else ""
-        return (
-            f"Primary contrast, true against {against}, with a fact against without{late}. {told}."
-        )
+        return _primary_sentence(compared)
     names = [row.method for row in compared.rows if row.knowledge == "true"]
     told = "; ".join(
         f"{compared.experiment.title(name)}: {compared.conclusion(name).partition(';')[0]}"
@@ -172,6 +169,24 @@ def headline(compared: Compared) -> str:
     if not seen:
         return f"{told}." if told else "No method with true knowledge is finished."
     return f"{told}. Effects below {min(seen):.3f} to {max(seen):.3f} were not visible."
+
+
+def _primary_sentence(compared: Compared) -> str:
+    named = compared.experiment.primary
+    late = "" if all(r.before for r in compared.primary) else " (named after runs were made)"
+    words = {1: "larger with a fact", -1: "larger without", 0: "not shown to differ"}
+    told = [
+        f"{word} for " + ", ".join(f"{r.title} ({r.effect.estimate:+.3f})" for r in found)
+        for value, word in words.items()
+        if (found := [r for r in compared.primary if r.shown == value])
+    ]
+    seen = [r.effect.visible() for r in compared.primary if r.effect.of_seeds is not None]
+    limit = f" Effects below {min(seen):.3f} to {max(seen):.3f} were not visible." if seen else ""
+    return (
+        f"Primary contrast{late}: the gain of true knowledge over "
+        f"{named.against if named else 'a control'}, on samples with a fact against those "
+        f"without, is {'; '.join(told)}.{limit}"
+    )
 
 
 def cost_cells(compared: Compared) -> list[list[str]]:

@@ -388,7 +388,7 @@ def test_a_gain_is_told_where_it_lies_and_the_contrast_that_was_named(
     assert result.in_words.startswith("K-BERT: the gain is where facts are: +")
     page = to_markdown(compared, "kept compare")
     assert "| before the runs |" in page
-    assert page.index("Primary contrast, true against shuffled") < page.index("## Scores")
+    assert page.index("is larger with a fact for K-BERT (+0.") < page.index("## Scores")
     assert "### By what the graph says" in page
     assert to_json(compared)["primary"][0]["visible"] == result.effect.visible()
     for named, n in ((PrimaryContrast(), 1), (None, 0)):
