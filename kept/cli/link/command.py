@@ -106,7 +106,7 @@ def link(
     ] = None,
     case: Annotated[
         str | None,
-        typer.Option(help="{entity_linking.names.case:CASES}; else that of the index, or smart."),
+        typer.Option(help="{entity_linking.names.case:Case}; else that of the index, or smart."),
     ] = None,
     min_prior: Annotated[
         float, typer.Option(min=0, max=1, help="Drop candidates with a lower prior.")

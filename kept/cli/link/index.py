@@ -37,7 +37,7 @@ def index(
         typer.Option(help="JSON lines with right links, for priors; may be repeated."),
     ] = None,
     case: Annotated[
-        str | None, typer.Option(help="{entity_linking.names.case:CASES}; else smart.")
+        str | None, typer.Option(help="{entity_linking.names.case:Case}; else smart.")
     ] = None,
     language: Annotated[
         list[str] | None, typer.Option(help="Take names in this language; may be repeated.")
