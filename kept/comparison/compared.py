@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.reading import is_not_tested
 from kept.controls.conditions import Knowledge
+from kept.controls.reading.measures import NOT_TESTED
 from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import caution
@@ -192,6 +194,11 @@ class Compared:
         lines = (caution(self.coverage(n), self.experiment.title(n)) for n in names)
         return [line for line in lines if line is not None]
 
+    def is_not_tested(self, name: str) -> bool:
+        """Whether a method has been shown, by the reading controls, to read no fact so soon."""
+        true = (row for row in self.rows if (row.method, row.knowledge) == (name, "true"))
+        return any(is_not_tested(self.experiment, name, row.record) for row in true)
+
     def conclusion(self, name: str) -> str:
         """What the pairs of a method say together: is it better, and is it what the facts say?"""
         pairs = {pair.theirs: pair for pair in self.pairs if pair.method == name}
@@ -200,6 +207,8 @@ class Compared:
             return "not compared with none"
         if not base.is_better:
             word = "worse than none" if base.is_worse else "not shown to differ from none"
+            if not base.is_worse and self.is_not_tested(name):
+                word = NOT_TESTED
             return f"{word}; {limits(base.effect)}"
         equal = {kind: pair for (_, kind), pair in pairs.items() if not pair.is_better}
         if equal:

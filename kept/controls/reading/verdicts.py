@@ -15,9 +15,11 @@ FIELDS = ("options", "view", "graph", "head_options")
 """What a run's configuration and an arm have in common, `markers` beside."""
 
 
-def stored_verdict(method: str, steps: int, settings: Mapping[str, Any]) -> str | None:
+def stored_verdict(
+    method: str, steps: int, settings: Mapping[str, Any], *, host: str
+) -> str | None:
     """`READS` or `NOT_TESTED` for a run of `method` that takes so many steps; None where no
-    control was run that long, or none of this method.
+    control of this method was run that long, or none on this host.
 
     `settings` are fields of the run's configuration (`FIELDS`, `markers`); those that are not
     given are as published. The arm with the same settings is looked up, else the published one, for
@@ -26,7 +28,7 @@ def stored_verdict(method: str, steps: int, settings: Mapping[str, Any]) -> str 
     arms = [name for name, arm in ARMS.items() if arm.method == method]
     same = [name for name in arms if _same(ARMS[name], settings)]
     chosen = same or [name for name in arms if ARMS[name].is_published]
-    found = [each for each in stored() if each["arm"] in chosen]
+    found = [each for each in stored() if each["arm"] in chosen and each["host"] == host]
     if not found:
         return None
     until = [each["until_good"] for each in found if each["verdict"] == READS]

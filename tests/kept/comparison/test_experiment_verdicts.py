@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kept.comparison.compared import Compared, ComparedPair, ComparedRow, limits
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.controls.conditions import Knowledge
+from kept.controls.reading.measures import NOT_TESTED
 from kept.evaluation.crossed import Effect
 from kept.methods import BASELINE
 
@@ -117,3 +119,21 @@ def test_runs_that_are_missing(run: str, waits: bool) -> None:
     expected = "better than none so far; not every run is finished" if waits else "knowledge helps"
     told = said(pair_of("off", BETTER), pair_of("shuffled", BETTER), missing=[run])
     assert told.partition("; effects")[0] == expected
+
+
+def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A control of 400 steps says so of a row that has as many, and of no longer one."""
+    row = {"arm": "kbert-published", "host": "minilm", "steps": 400, "until_good": None}
+    stored = ({**row, "verdict": NOT_TESTED},)
+    monkeypatch.setattr("kept.controls.reading.verdicts.stored", lambda: stored)
+
+    def concluded(estimate: float, steps: int) -> str:
+        made = compared(pair_of("off", estimate))
+        record = RunRecord("r", "e", "kbert", "true", 0, {}, {"steps": steps}, {})
+        rows = tuple(dataclasses.replace(each, records=(record,)) for each in made.rows)
+        return dataclasses.replace(made, rows=rows).conclusion("kbert").partition(";")[0]
+
+    assert concluded(OPEN, 400) == NOT_TESTED
+    assert concluded(OPEN, 401) == "not shown to differ from none"
+    assert concluded(WORSE, 400) == "worse than none"
+    assert concluded(BETTER, 400) == "better than none"

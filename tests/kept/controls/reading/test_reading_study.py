@@ -131,16 +131,20 @@ def test_comparisons_are_told_what_is_stored(monkeypatch: pytest.MonkeyPatch) ->
         {"arm": "kbert-published", "verdict": NOT_TESTED, "until_good": None, "steps": 400},
         {"arm": "kbert-mention", "verdict": READS, "until_good": 60, "steps": 400},
     ]
+    rows = [{**row, "host": "minilm"} for row in rows]
     monkeypatch.setattr("kept.controls.reading.verdicts.stored", lambda: tuple(rows))
-    mention = {
-        "view": {"max_branches": 16}, "graph": {"directions": "both"}, "markers": "none",
-    }  # fmt: skip
-    assert stored_verdict("kbert", 300, {}) == NOT_TESTED
-    assert stored_verdict("kbert", 3000, {}) is None
-    assert stored_verdict("kbert", 300, mention) == READS
-    assert stored_verdict("kbert", 40, mention) == NOT_TESTED
-    assert stored_verdict("kbert", 300, {"view": {"max_branches": 3}}) == NOT_TESTED
-    assert stored_verdict("ernie", 300, {}) is None
+    mention = {"view": {"max_branches": 16}, "graph": {"directions": "both"}, "markers": "none"}
+
+    def told(method: str, steps: int, settings: dict[str, Any], host: str = "minilm") -> str | None:
+        return stored_verdict(method, steps, settings, host=host)
+
+    assert told("kbert", 300, {}) == NOT_TESTED
+    assert told("kbert", 3000, {}) is None
+    assert told("kbert", 300, {}, "bert-base-uncased") is None
+    assert told("kbert", 300, mention) == READS
+    assert told("kbert", 40, mention) == NOT_TESTED
+    assert told("kbert", 300, {"view": {"max_branches": 3}}) == NOT_TESTED
+    assert told("ernie", 300, {}) is None
 
 
 def test_what_is_committed_can_be_read() -> None:

@@ -1,0 +1,28 @@
+"""Whether the method of a comparison's row has been shown to read a fact, at that row's budget."""
+
+from __future__ import annotations
+
+from kept.comparison.experiment import Experiment, RunRecord
+from kept.controls.reading.measures import NOT_TESTED
+from kept.controls.reading.verdicts import stored_verdict
+from kept.training.config import merged
+
+DEFAULT_HOST = "minilm"
+
+
+def is_not_tested(experiment: Experiment, name: str, record: RunRecord) -> bool:
+    """Whether the committed reading controls say that the row `name` reads no fact in its steps.
+
+    False where no control was run on the row's host, or none that long (docs/reading.md), or where
+    the record does not say how many steps there were.
+    """
+    if "steps" not in record.costs:
+        return False
+    fields = merged(experiment.task, experiment.methods.get(name, {}))
+    found = stored_verdict(
+        experiment.variant_of(name),
+        int(record.costs["steps"]),
+        fields,
+        host=str(fields.get("host", DEFAULT_HOST)),
+    )
+    return found == NOT_TESTED
