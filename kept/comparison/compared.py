@@ -134,17 +134,24 @@ class PrimaryResult:
 
     @property
     def in_words(self) -> str:
-        """The verdict, with the gains that it compares."""
-        gains = [g.effect.estimate for g in (self.on, self.against) if g.effect is not None]
-        told = f"{gains[0]:+.3f} on {self.on.name}, {gains[1]:+.3f} on {self.against.name}"
-        word = {
+        """The verdict, with the gains that it compares and what could have been seen."""
+        told = ", ".join(
+            f"{gain.effect.estimate:+.3f} on {gain.name}"
+            for gain in (self.on, self.against)
+            if gain.effect is not None
+        )
+        return f"{self.title}: {self.word}: {told}; {limits(self.effect)}"
+
+    @property
+    def word(self) -> str:
+        """The verdict alone."""
+        if self.is_equivalent:
+            return f"the same gain to within ±{self.margin:g}"
+        return {
             1: "the gain is where facts are",
             -1: "the gain is larger where no facts are",
             0: "no more gain where facts are is shown",
         }[self.shown]
-        if self.is_equivalent:
-            word = f"the same gain to within ±{self.margin:g}"
-        return f"{self.title}: {word}: {told}; {limits(self.effect)}"
 
     @property
     def shown(self) -> int:

@@ -25,8 +25,8 @@ PAIRS = (
     "not visible below", "verdict", COLUMN,
 )  # fmt: skip
 PRIMARY = (
-    "method", "with a fact", "without", "difference", "95 % interval", "p", "p (Holm)", "named",
-    "verdict",
+    "method", "with a fact", "without", "difference", "95 % interval", "p", "p (Holm)",
+    "ruled out beyond", "not visible below", "named", "verdict",
 )  # fmt: skip
 GAINS = ("method", "against", "slice", "n", "gain", "95 % interval", "p")
 VERDICTS = ("method", "score", "against none", "verdict", COLUMN)
@@ -129,8 +129,9 @@ def primary_cells(compared: Compared) -> list[list[str]]:
             *_signed(result.effect),
             f"{result.effect.p:.4f}",
             f"{result.holm:.4f}",
+            *_bounds(result.effect),
             "before the runs" if result.before else "after runs were made",
-            result.in_words,
+            result.word,
         ]
         for result in compared.primary
     ]
