@@ -24,7 +24,7 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.mentions import LinkedText
 from kept.controls.reading.arms import arm
-from kept.controls.reading.bench import N_GRADIENT, Losses, Opened, training_of
+from kept.controls.reading.bench import N_GRADIENT, N_PROBE, Losses, Opened, training_of
 from kept.controls.reading.cell import SOLVED, Cell, Outcome, open_host
 from kept.controls.reading.conditions import OFF, REDRAWN, TRUE, graph_under
 from kept.controls.reading.measures import probe_accuracy, share_moved, steps_until
@@ -190,22 +190,28 @@ class _Reader:
     tokenizer: PreTrainedTokenizerBase
     learned: KnowledgeGraph
 
-    def of(self, graph: KnowledgeGraph) -> tuple[Tensor, Tensor]:
-        """Vectors of all entities, and scores `[entity class]` of each occupation as its own."""
-        objective = self.model.objectives["ke"]
-        assert isinstance(objective, KnowledgeEmbedding)
-        vectors, relation = self._vectors(graph, objective), self.learned.relations.find(OCCUPATION)
-        tails = [graph.entities.find(f"C{i}") for i in range(len(OCCUPATIONS))]
+    def scores(self, graph: KnowledgeGraph, heads: Tensor) -> Tensor:
+        """Scores `[head class]` of each occupation as that of the heads, rows of `graph`."""
+        objective, relation = self._objective, self.learned.relations.find(OCCUPATION)
+        tails = torch.tensor([graph.entities.find(f"C{i}") for i in range(len(OCCUPATIONS))])
         row = objective.relations.detach()[0 if relation is None else relation].float()
-        scores = objective.score(vectors[:, None], row, vectors[torch.tensor(tails)])
-        return vectors, scores
+        found: Tensor = objective.score(
+            self.vectors(graph, heads)[:, None], row, self.vectors(graph, tails)
+        )
+        return found
+
+    @property
+    def _objective(self) -> KnowledgeEmbedding:
+        found = self.model.objectives["ke"]
+        assert isinstance(found, KnowledgeEmbedding)
+        return found
 
     @torch.no_grad()
-    def _vectors(self, graph: KnowledgeGraph, objective: KnowledgeEmbedding) -> Tensor:
-        """The state by which each entity's text is read."""
-        options, encoder = objective.options, self.model.encoder
+    def vectors(self, graph: KnowledgeGraph, entities: Tensor) -> Tensor:
+        """The state by which the text of each of `entities` is read, `[entity width]`."""
+        options, encoder = self._objective.options, self.model.encoder
         rules = sequences_of(options, self.tokenizer)
-        texts = [entity_text(graph, i, options.read) for i in range(graph.n_entities)]
+        texts = [entity_text(graph, i, options.read) for i in entities.tolist()]
         pieces = word_pieces(texts, self.tokenizer, options.n_tokens)
         rows, pad_id = [rules.entity(each) for each in pieces], int(self.tokenizer.pad_token_id)
         was_training = encoder.training
@@ -223,8 +229,7 @@ class _Reader:
 
     def best(self, graph: KnowledgeGraph, heads: NDArray[np.int64]) -> NDArray[np.int64]:
         """The best occupation of each head."""
-        scores = self.of(graph)[1][_rows(graph, heads)]
-        found: NDArray[np.int64] = scores.argmax(1).numpy()
+        found: NDArray[np.int64] = self.scores(graph, _rows(graph, heads)).argmax(1).numpy()
         return found
 
 
@@ -235,15 +240,12 @@ def _rows(graph: KnowledgeGraph, heads: NDArray[np.int64]) -> Tensor:
 def _measured(read: _Reader, world: Described, bare: KnowledgeGraph) -> tuple[float, float]:
     """Linear probe of the heads' vectors, and how far they move without their descriptions, as
     in the graph `bare`."""
-    n, known = len(world.classes), min(world.n_known, 400)
-    vectors, _ = read.of(world.graph)
-    mine = vectors[_rows(world.graph, np.arange(n))]
+    known = np.arange(min(world.n_known, N_PROBE))
+    unseen = np.arange(world.n_known, len(world.classes))
+    states = [read.vectors(world.graph, _rows(world.graph, heads)) for heads in (known, unseen)]
     classes = torch.from_numpy(world.classes)
-    probe = probe_accuracy(
-        (mine[:known], classes[:known]), (mine[world.n_known :], classes[world.n_known :])
-    )
-    hidden, _ = read.of(bare)
-    return probe, share_moved(mine, hidden[_rows(bare, np.arange(n))])
+    probe = probe_accuracy((states[0], classes[known]), (states[1], classes[unseen]))
+    return probe, share_moved(states[1], read.vectors(bare, _rows(bare, unseen)))
 
 
 def _gradients(model: KnowledgeForPreTraining, data: WordGraphData) -> dict[str, float]:
