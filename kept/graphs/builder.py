@@ -38,7 +38,9 @@ class BuilderConfig:
     `policy` ranks an anchor's facts; the best `max_neighbours` are shown. `directions` "head" takes
     facts whose head is the anchor (as CoLAKE), "both" also those whose tail it is. With
     `replace_mentions` an anchor takes the place of its words, otherwise it stands beside them at
-    the position of the first. `repeats` says which mentions of one entity become anchors.
+    the position of the first; with "facts" (not of the paper) it takes their place where a fact
+    comes along, and a mention whose entity brings none stays words, without an anchor. `repeats`
+    says which mentions of one entity become anchors.
     `drop_probability` drops facts, one by one or all facts of an anchor at once (`drop`); None is
     what the method's paper does while it pre-trains (`Method.in_pretraining`), and 0 elsewhere.
     `max_words` counts word pieces, special tokens included; `max_nodes` everything.
@@ -47,7 +49,7 @@ class BuilderConfig:
     policy: str | Policy = "random"
     max_neighbours: int = 15
     directions: Literal["head", "both"] = "head"
-    replace_mentions: bool = True
+    replace_mentions: bool | Literal["facts"] = True
     repeats: Literal["all", "first"] = "all"
     drop_probability: float | None = None
     drop: Literal["triple", "anchor"] = "triple"
@@ -63,6 +65,8 @@ class BuilderConfig:
             faults.append(f"max_neighbours {self.max_neighbours}: 0 or more")
         if self.directions not in ("head", "both"):
             faults.append(f"directions {self.directions!r}: 'head' or 'both'")
+        if self.replace_mentions not in (True, False, "facts"):
+            faults.append(f"replace_mentions {self.replace_mentions!r}: true, false or 'facts'")
         if self.repeats not in ("all", "first"):
             faults.append(f"repeats {self.repeats!r}: 'all' or 'first'")
         if self.drop not in ("triple", "anchor"):
@@ -191,6 +195,11 @@ def join_words(
 ) -> WordKnowledgeGraph:
     """`build` for a text whose word pieces are known."""
     pieces, links, entities = _anchored(linked, words, graph, config)
+    facts = _choose(graph, np.array(entities, np.int32), generator, config, exclude)
+    if config.replace_mentions == "facts":
+        kept, facts = _with_facts(entities, facts)
+        pieces, links = pieces[kept], [links[i] for i in kept]
+        entities = [entities[i] for i in kept]
     is_shown = np.ones(len(words.ids), np.bool_)
     is_slot = is_shown.copy()
     if config.replace_mentions:
@@ -205,7 +214,6 @@ def join_words(
         np.array(spans, np.int32).reshape(-1, 2),
         np.array(links, np.int32),
     )
-    facts = _choose(graph, anchors.ids, generator, config, exclude)
     n_fixed = int(is_shown.sum()) + len(anchors.ids)
     facts = _fit(graph, anchors.ids, facts, config.max_nodes - n_fixed)
     return connect(
@@ -287,6 +295,15 @@ def _choose(
         return facts
     _, first = np.unique(facts.rows, return_index=True)
     return facts[np.sort(first)]
+
+
+def _with_facts(entities: Sequence[int], facts: Facts) -> tuple[list[int], Facts]:
+    """Places of the anchors whose entity brings a fact, and the facts by those anchors' numbers."""
+    bringing = {entities[i] for i in facts.anchors.tolist()}
+    kept = [i for i, entity in enumerate(entities) if entity in bringing]
+    numbers = {anchor: number for number, anchor in enumerate(kept)}
+    anchors = np.array([numbers[i] for i in facts.anchors.tolist()], np.int64)
+    return kept, Facts(facts.rows, anchors, facts.ranks)
 
 
 def _candidate_rows(

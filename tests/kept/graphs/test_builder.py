@@ -244,3 +244,38 @@ def test_anchors_cover_the_pieces_that_alignment_gives(
                 assert pieces.tolist() == list(range(start, stop))
             rest = {link.entity for link in spans}
             assert all(name is None or name not in small_graph.entities for name in rest)
+
+
+NOT_IN_TRIPLES = "Q830149"
+BARE_FIRST = LinkedText("Paris lies near Berlin", (
+    Link(Mention(0, 5), (), NOT_IN_TRIPLES, 0.9), Link(Mention(16, 22), (), "Q64", 0.8)
+))  # fmt: skip
+
+
+def test_with_facts_alone_a_mention_without_any_stays_words(
+    tokenizer: Any, small_graph: KnowledgeGraph
+) -> None:
+    """As if the bare link were not there, but for the number of the other link."""
+    given = {"policy": "degree", "max_neighbours": 3}
+    built = make(BARE_FIRST, tokenizer, small_graph, replace_mentions="facts", **given)
+    second = LinkedText(BARE_FIRST.text, BARE_FIRST.links[1:])
+    alone = make(second, tokenizer, small_graph, **given)
+    assert labels(built, small_graph, NodeKind.ENTITY)[0] == "Q64"
+    for name in ("kinds", "ids", "positions", "spans", "edges", "edge_kinds"):
+        assert np.array_equal(getattr(built, name), getattr(alone, name)), name
+    assert {int(i) for i in built.origins[:, 0]} == {-1, 1}
+    assert check(built, small_graph) == []
+
+
+def test_with_facts_alone_all_or_nothing_may_stay(
+    tokenizer: Any, small_graph: KnowledgeGraph
+) -> None:
+    whole = make(PARIS, tokenizer, small_graph, policy="degree", replace_mentions="facts")
+    published = make(PARIS, tokenizer, small_graph, policy="degree")
+    assert np.array_equal(whole.ids, published.ids)
+    assert np.array_equal(whole.edges, published.edges)
+    none = make(PARIS, tokenizer, small_graph, replace_mentions="facts", drop_probability=1.0)
+    assert (none.kinds == NodeKind.WORD).all()
+    assert len(none.ids) == len(encode_words([PARIS.text], tokenizer, max_words=128)[0].ids)
+    with pytest.raises(ConfigError, match="replace_mentions 'links'"):
+        BuilderConfig(replace_mentions="links")  # type: ignore[arg-type]
