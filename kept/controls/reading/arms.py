@@ -130,6 +130,14 @@ ARMS: dict[str, Arm] = {
 }
 """By name; `arms_of` takes the name of a method for all of its arms."""
 
+WITHOUT_CONTROL: Mapping[str, str] = {
+    "none": "it reads no graph",
+    "libert": "it learns which names belong together, and no control asks for that yet",
+    "sensebert": "it learns senses of words in context, and made-up names have none",
+    "sentilare": "it reads what a lexicon says of words, and made-up names are in none",
+}
+"""Methods without an arm, and why."""
+
 
 def arms_of(names: Sequence[str]) -> list[str]:
     """Arms by their own name, or all of a method by its; "all" is every arm.

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_hosts import tiny_host
 
-from kept.controls.reading.arms import ARMS, TASK_NAMES, arms_of
+from kept.controls.reading.arms import ARMS, TASK_NAMES, WITHOUT_CONTROL, arms_of
 from kept.controls.reading.bench import Bench, with_facts
 from kept.controls.reading.cell import Budget, Cell
 from kept.controls.reading.conditions import CONDITIONS
@@ -18,6 +18,7 @@ from kept.controls.reading.runs import run_cell
 from kept.controls.reading.worlds import TASKS, Size
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
+from kept.methods import METHODS
 
 SIZE = Size(n_train=16, n_test=8, n_returning=8)
 BUDGET = Budget(steps=2, batch_size=4, every=1, warmup_steps=0)
@@ -109,6 +110,13 @@ def test_what_cannot_be_run_is_refused() -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             Cell(**{"task": "occupation", "arm": "words", "condition": "true", "seed": 0, **given})
+
+
+def test_every_method_has_an_arm_as_published_or_a_reason() -> None:
+    published = [arm.method for arm in ARMS.values() if arm.is_published]
+    assert sorted([*published, *WITHOUT_CONTROL]) == sorted(METHODS)
+    for name, arm in ARMS.items():
+        assert arm.is_published == (name == f"{arm.method}-published")
 
 
 def test_arms_by_name_and_by_method() -> None:
