@@ -110,9 +110,11 @@ ARMS: dict[str, Arm] = {
     ),
     "kepler-passes": Arm(
         method="kepler",
-        changes="16 triples a step instead of 4, so that the budget is passes over the graph",
+        changes="16 triples a step instead of 4, 8 negatives each out of the batch instead of 1",
         tasks=("description",),
-        stage={"objectives": {"ke": {"n_triples": 16}}},
+        stage={
+            "objectives": {"ke": {"n_triples": 16, "n_negatives": 8, "negatives": "batch"}},
+        },
     ),
     "kadapter-published": Arm(
         method="kadapter",
@@ -121,11 +123,13 @@ ARMS: dict[str, Arm] = {
     ),
     "kadapter-long": Arm(
         method="kadapter",
-        changes="the adapter learns for the whole budget, 5 times faster; the host stands still",
+        changes="the adapter learns for the whole budget, faster; the host stands still; read at "
+        "the mentions, as the adapter is trained, not at marks that it has never met",
         tasks=("pairs",),
         stage={"objectives": {"relation_pairs": {}}},
         options={"task_trains": ["fusion"]},
-        rates={"learning_rate": 1.5e-3},
+        rates={"learning_rate": 1e-3},
+        **AT_MENTION,
     ),
 }
 """By name; `arms_of` takes the name of a method for all of its arms."""

@@ -72,9 +72,7 @@ class Cell:
     @property
     def settings(self) -> dict[str, Any]:
         """All that the outcome depends on."""
-        described = dataclasses.asdict(arm(self.arm))
-        del described["changes"]
-        told = {"version": VERSION, **dataclasses.asdict(self), "arm": described}
+        told = {"version": VERSION, **dataclasses.asdict(self), "arm": described(self.arm)}
         found: dict[str, Any] = json.loads(json.dumps(told))
         return found
 
@@ -83,6 +81,14 @@ class Cell:
         """The first 16 digits of the SHA-256 of `settings`."""
         text = json.dumps(self.settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def described(name: str) -> dict[str, Any]:
+    """An arm as JSON values: all of it that decides an outcome."""
+    values = dataclasses.asdict(arm(name))
+    del values["changes"]
+    found: dict[str, Any] = json.loads(json.dumps(values))
+    return found
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ from kept.training.loop import train
 from kg_loaders import graph_from_records
 from kg_loaders.records import Record, Text, TextKind, Triple
 
-N_PAIRS, N_ASKED = 160, 80
+N_PAIRS, N_ASKED = 96, 64
 TASK_STEPS = 200
 LEARNED = ("{a} spoke to {b}.", "{a} and {b} went home.", "{a} called {b}.", "{a} looked at {b}.")
 """Sentences that the adapter learns from; the task has those of `SENTENCES`."""

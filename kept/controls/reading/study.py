@@ -14,7 +14,7 @@ from statistics import fmean
 import msgspec
 
 from kept.controls.reading.arms import ARMS, TASK_NAMES, arm
-from kept.controls.reading.cell import BUDGET, Budget, Cell, Outcome
+from kept.controls.reading.cell import BUDGET, Budget, Cell, Outcome, described
 from kept.controls.reading.conditions import CONDITIONS, REDRAWN, TRUE
 from kept.controls.reading.measures import GOOD, Verdict
 from kept.controls.reading.runs import run_cell
@@ -100,8 +100,9 @@ def read_outcome(folder: Path, key: str) -> Outcome | None:
 
 
 def read_outcomes(folder: Path) -> list[Outcome]:
-    """All that is stored in a folder, by task, arm, condition and seed."""
-    found = [_read(path) for path in sorted((folder / CELLS).glob("*.json"))]
+    """All that is stored in a folder of arms as they are now, by task, arm, condition and seed."""
+    every = [_read(path) for path in sorted((folder / CELLS).glob("*.json"))]
+    found = [o for o in every if o.arm in ARMS and o.settings["arm"] == described(o.arm)]
     arms, kinds = list(ARMS), list(CONDITIONS)
     return sorted(
         found,
