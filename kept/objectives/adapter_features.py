@@ -16,18 +16,21 @@ from kept.outputs import KnowledgeOutput
 
 
 class AdapterFeatures(nn.Module):
-    """[host's last state | adapter's state] through one linear layer (Wang et al. 2020, code)."""
+    """[host's last state | adapter's state] through one linear layer (Wang et al. 2020, code).
 
-    def __init__(self, *, adapter: str, width: int) -> None:
+    With `alone` (not of the paper) the adapter's state alone: beside the host's, a linear layer can
+    tell a few hundred pairs apart by their names, and the adapter then learns nothing.
+    """
+
+    def __init__(self, *, adapter: str, width: int, alone: bool = False) -> None:
         super().__init__()
-        self.adapter = adapter
-        self.com_dense = nn.Linear(2 * width, width)
+        self.adapter, self.alone = adapter, alone
+        self.com_dense = nn.Linear(width if alone else 2 * width, width)
 
     def forward(self, output: KnowledgeOutput) -> Float[Tensor, "batch node width"]:
         """Features of every node."""
-        host = output.hidden_states[-2]  # the last are the fused states
-        joined = torch.cat([host, output.adapter_states[self.adapter]], dim=-1)
-        features: Tensor = self.com_dense(joined)
+        host, own = output.hidden_states[-2], output.adapter_states[self.adapter]  # -1: fused
+        features: Tensor = self.com_dense(own if self.alone else torch.cat([host, own], dim=-1))
         return features
 
 
@@ -39,7 +42,9 @@ class NodeFeatures(nn.Module):
         return output.node_states
 
 
-def features_for(encoder: KnowledgeEncoder, adapter: str) -> AdapterFeatures | NodeFeatures:
+def features_for(
+    encoder: KnowledgeEncoder, adapter: str, *, alone: bool = False
+) -> AdapterFeatures | NodeFeatures:
     """The features of `adapter`; "" = the only one that is in training, or no adapter at all.
 
     Raises `ConfigError` when it is not clear which adapter is meant.
@@ -56,7 +61,8 @@ def features_for(encoder: KnowledgeEncoder, adapter: str) -> AdapterFeatures | N
             f"the objective's adapter is {adapter!r}, of {encoder.names} these are trained: "
             f"{trained}; name one in its options, or train one alone (train_adapter)"
         )
-    return AdapterFeatures(adapter=chosen[0], width=encoder.host.config.hidden_size)
+    width = encoder.host.config.hidden_size
+    return AdapterFeatures(adapter=chosen[0], width=width, alone=alone)
 
 
 def keep_initialisation(module: nn.Module) -> None:

@@ -35,12 +35,14 @@ from kg_loaders import KnowledgeGraph
 class RelationPairsOptions:
     """`adapter`: the one that learns ("" = the only one in training, or the encoder's own states).
 
-    `n_relations`: classes, by default as many as the encoder's graph has relations.
+    `n_relations`: classes, by default as many as the encoder's graph has relations. `alone`: only
+    the adapter's states are read (`AdapterFeatures`).
     """
 
     adapter: str = ""
     n_relations: int | None = None
     dropout: float = 0.1
+    alone: bool = False
 
 
 class RelationPairsPreparation(Preparation):
@@ -121,7 +123,8 @@ class RelationPairs(Objective):
 
     @classmethod
     def for_encoder(cls, encoder: KnowledgeEncoder, options: RelationPairsOptions) -> Self:
-        features, n_relations = features_for(encoder, options.adapter), options.n_relations
+        features = features_for(encoder, options.adapter, alone=options.alone)
+        n_relations = options.n_relations
         if isinstance(encoder, KAdapter) and isinstance(features, AdapterFeatures):
             encoder.describe_adapter(features.adapter, trained_on="relation_pairs")
         return cls(

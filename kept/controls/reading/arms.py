@@ -123,10 +123,10 @@ ARMS: dict[str, Arm] = {
     ),
     "kadapter-long": Arm(
         method="kadapter",
-        changes="the adapter learns for the whole budget, faster; the host stands still; read at "
-        "the mentions, as the adapter is trained, not at marks that it has never met",
+        changes="the adapter learns for the whole budget, faster, by its own states alone; the "
+        "host stands still; read at the mentions, where the adapter is trained, not at marks",
         tasks=("pairs",),
-        stage={"objectives": {"relation_pairs": {}}},
+        stage={"objectives": {"relation_pairs": {"alone": True}}},
         options={"task_trains": ["fusion"]},
         rates={"learning_rate": 1e-3},
         **AT_MENTION,
