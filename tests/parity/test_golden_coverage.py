@@ -41,6 +41,12 @@ def load(name: str) -> dict[str, Tensor]:
         ("colake/graph", ["documents"], 7),
         ("colake/lama", ["rows"], 20),
         ("dkrl/data", ["entities"], 6),
+        ("libert/constraints", ["all_examples"], 38),
+        ("libert/constraints", ["features", "rows"], 38),
+        ("sensebert/tokenizer", ["cases"], 6),
+        ("sentilare/pretrain_examples", ["cases"], 12),
+        ("sentilare/prior_polarity", ["gloss_attention_in_order"], 12),
+        ("sentilare/finetune_features", ["cases"], 3),
     ],
 )
 def test_counts(name: str, keys: list[str], n: int) -> None:

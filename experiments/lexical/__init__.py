@@ -1,0 +1,1 @@
+"""Word similarity before and after training on a lexicon."""
