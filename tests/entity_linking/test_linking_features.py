@@ -85,7 +85,9 @@ def kinds(graph: KnowledgeGraph, name: str) -> set[str]:
         return set()
     entity = graph.entities.id(name)
     wanted = {graph.relations.id("P17"), graph.relations.id("P30")}
-    return {graph.entities.name(t) for _, r, t in graph.outgoing(entity).tolist() if r in wanted}
+    facts = graph.outgoing(entity).tolist()
+    of_facts = {graph.entities.name(tail) for _, relation, tail in facts if relation in wanted}
+    return of_facts | {f"type {name}" for name in graph.types(entity)}
 
 
 def coherence(graph: KnowledgeGraph, text: LinkedText, i: int, name: str, by_type: bool) -> float:

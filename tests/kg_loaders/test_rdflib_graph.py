@@ -17,7 +17,7 @@ def test_there_and_back(small_graph: KnowledgeGraph) -> None:
     n_texts = len(small_graph.entity_texts) + len(small_graph.relation_texts)
     assert len(there) == small_graph.n_triples + n_texts
     report = DamageReport()
-    back = from_rdflib(there, report, prefixes={BASE: ""}, licence="CC0-1.0")
+    back = from_rdflib(there, report, prefixes={BASE: ""}, licence="CC0-1.0", types="text")
     assert report.n_skipped == 0
     assert back.id_space_hash == small_graph.id_space_hash
     assert back.triples.tolist() == small_graph.triples.tolist()
