@@ -76,7 +76,7 @@ def outputs_of(model: KnowledgeForPreTraining, folder: Path) -> dict[str, Tensor
             own |= {name: value, HEADS[name]: value.argmax(-1)}
         own |= {f"{theirs}_loss": output.losses[ours] for ours, theirs in LOSSES.items()}
         own["loss"] = torch.stack(list(output.losses.values())).sum()
-        own["extended_attention_mask"] = (1 - visible[:, None].float()) * -10000
+        own["extended_attention_mask"] = (1 - visible.mask[:, None].float()) * -10000
         found |= tensors.with_prefix(own, prefix)
     return found
 
