@@ -110,10 +110,10 @@ ARMS: dict[str, Arm] = {
     ),
     "kepler-passes": Arm(
         method="kepler",
-        changes="16 triples a step instead of 4, 8 negatives each out of the batch instead of 1",
+        changes="32 triples a step instead of 4, so that the budget is passes over the graph",
         tasks=("description",),
         stage={
-            "objectives": {"ke": {"n_triples": 16, "n_negatives": 8, "negatives": "batch"}},
+            "objectives": {"ke": {"n_triples": 32}},
         },
     ),
     "kadapter-published": Arm(
