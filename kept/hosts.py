@@ -245,6 +245,12 @@ def layers(host: PreTrainedModel) -> nn.ModuleList:
     return found
 
 
+def new_layer(host: PreTrainedModel) -> nn.Module:
+    """One more layer of the host's kind and sizes, untrained."""
+    layer: nn.Module = type(layers(host)[0])(host.config)
+    return layer
+
+
 def attention_mask(
     host: PreTrainedModel,
     visibility: Visibility,

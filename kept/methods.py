@@ -27,6 +27,7 @@ from kept.encoders.libert import LIBERT
 from kept.encoders.plain import Plain
 from kept.encoders.sensebert import SenseBERT
 from kept.encoders.sentilare import SentiLARE
+from kept.encoders.wklm import WKLM
 from kept.errors import ConfigError
 from kept.graphs.views import (
     WORDS_ONLY,
@@ -44,7 +45,7 @@ from kept.graphs.views import (
 from kept.suggestions import no_such
 from kg_loaders import KnowledgeGraph
 
-Reads = Literal["links", "pairs", "texts"]
+Reads = Literal["links", "pairs", "texts", "mentions"]
 Injects = Literal["nothing", "beside", "between"]
 
 
@@ -57,7 +58,8 @@ class Method:
     `on_trees` are options of an encoder that learns from a treebank, where none are given.
     `needs_training` is False where a host with the method around it is of use as it is. `reads`
     says where knowledge comes in, for controls to take it away there: by the links of a text; by
-    the relation between two linked mentions ("pairs"); or by texts of entities, without any link.
+    the relation between two linked mentions ("pairs"); by texts of entities, without any link; or
+    by which entities the mentions of a text mean, while it is pre-trained alone ("mentions").
     `reads_facts` is False where neither vectors nor views need a triple. `injects` says where nodes
     or slots of entities stand in the host's input: none do, but what is between its layers may
     know them; beside the words, whose positions stay; or between them.
@@ -203,6 +205,21 @@ METHODS: dict[str, Method] = {
         injects="nothing",
         unreleased="its checkpoint is not read yet; tests/parity/test_sentilare.py has the names",
         since="0.2",
+    ),
+    "wklm": Method(
+        paper="WKLM (Xiong et al., ICLR 2020)",
+        since="0.2",
+        encoder=WKLM,
+        view=LinkedWordsView,
+        builder=WORDS_ONLY,
+        objectives={
+            "mlm": {"probability": 0.05, "spare_mentions": True},
+            "mention_truth": {},
+        },
+        reads="mentions",
+        reads_facts=False,
+        injects="nothing",
+        unreleased="its code is published, no checkpoint of it is known",
     ),
 }
 

@@ -34,7 +34,8 @@ PIECE = 3
 
 Layout = Literal["joined", "grouped"]
 MENTION_FILLS = {
-    "mention_spans": 0, "mention_graphs": -1, "mention_labels": IGNORE, "candidate_ids": PAD_ROW,
+    "mention_spans": 0, "mention_graphs": -1, "mention_labels": IGNORE, "mention_classes": IGNORE,
+    "candidate_ids": PAD_ROW,
     "candidate_priors": 0, "mention_weights": 0, "target_spans": 0,
 }  # fmt: skip
 """Fields of mentions and targets, `[batch mention ...]`, each with what pads it."""
@@ -56,7 +57,8 @@ class KnowledgeBatch:
     nodes. `mention_spans`: node indices, end exclusive; an empty span (start = end) is padding.
     `mention_graphs`: which of several graphs a mention's candidates are rows of (-1: padding);
     absent means one graph. `mention_labels`: the gold row of a mention, UNKNOWN_ROW where it means
-    none of the graph's entities (NIL), IGNORE where it is not asked.
+    none of the graph's entities (NIL), IGNORE where it is not asked. `mention_classes`: what else
+    is to be said of a mention (whether it is the true one), IGNORE where it is not asked.
     `node_weights`: how sure the link is that brought a node, or a word's entity, from 0 to 1 (1 for
     what needs no link); `mention_weights`: the same of each mention. Absent means 1 throughout.
     `node_labels`: the row, word-piece id or class to predict at a node, IGNORE elsewhere;
@@ -84,6 +86,7 @@ class KnowledgeBatch:
     candidate_priors: Float[Tensor, "batch mention candidate"] | None = None
     mention_graphs: Int[Tensor, "batch mention"] | None = None
     mention_labels: Int[Tensor, "batch mention"] | None = None
+    mention_classes: Int[Tensor, "batch mention"] | None = None
     node_weights: Float[Tensor, "batch node"] | None = None
     mention_weights: Float[Tensor, "batch mention"] | None = None
     node_labels: Int[Tensor, "batch node"] | None = None

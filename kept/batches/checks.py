@@ -71,7 +71,13 @@ def _check_mentions(batch: Mapping[str, Any]) -> None:
         ):
             raise BatchError(f"{name} need shape [{n_batch} mention 2], not {found.shape}")
     spans, ids = batch["mention_spans"], batch["candidate_ids"]
-    for name in ("mention_graphs", "mention_labels", "mention_weights", "candidate_ids"):
+    for name in (
+        "mention_graphs",
+        "mention_labels",
+        "mention_classes",
+        "mention_weights",
+        "candidate_ids",
+    ):
         value = batch[name]
         if value is not None and (spans is None or value.shape[:2] != spans.shape[:2]):
             raise BatchError(f"{name} {tuple(value.shape)} need mention_spans of as many mentions")

@@ -25,6 +25,7 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "kept-sensebert": ("kept.encoders.sensebert", "SenseBERT"),
     "kept-sentilare": ("kept.encoders.sentilare", "SentiLARE"),
     "kept-ebert": ("kept.encoders.ebert", "EBERT"),
+    "kept-wklm": ("kept.encoders.wklm", "WKLM"),
     "kept-knowbert": ("kept.encoders.knowbert", "KnowBERT"),
 }
 """`model_type` of a saved configuration to the module and the class of its encoder."""

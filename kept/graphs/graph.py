@@ -45,8 +45,10 @@ class WordKnowledgeGraph:
 
     `ids` are word-piece ids for words (special tokens included), graph entity ids for entities,
     graph relation ids for relations. `segments` are 0, and 1 for the words of a second text, its
-    anchors and what they bring. An *anchor* is an entity node with a span: it stands for a
-    mention. Word-word edges are implied (words and anchors form one complete block), not stored.
+    anchors and what they bring. `link_labels` int64 `[link]` is what a text-level preparation says
+    of each link (see `kept.objectives.base.Rewritten`). An *anchor* is an entity node with a span:
+    it stands for a mention. Word-word edges are implied (words and anchors form one complete
+    block), not stored.
     """
 
     text: str
@@ -61,6 +63,7 @@ class WordKnowledgeGraph:
     edge_kinds: NDArray[np.uint8]
     edge_weights: NDArray[np.float32]
     id_space_hash: str
+    link_labels: NDArray[np.int64] | None = None
 
     def __repr__(self) -> str:
         counts = [int((self.kinds == kind).sum()) for kind in NodeKind]

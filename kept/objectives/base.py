@@ -8,7 +8,7 @@ dataclass of options, an `Objective` (a module with the heads and the losses) an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from entity_linking.mentions import LinkedText
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.outputs import KnowledgeOutput
@@ -34,6 +35,12 @@ class Objective(nn.Module, ABC):
     def for_encoder(cls, encoder: KnowledgeEncoder, options: Any) -> Self:
         """Heads of the encoder's sizes; `options` is the objective's own dataclass."""
 
+    def join(self, others: Mapping[str, Objective]) -> None:
+        """Called once, with all objectives of the model, to take hold of parts of others.
+
+        They must not become modules of this one, or they would be saved twice.
+        """
+
     @abstractmethod
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
@@ -50,17 +57,28 @@ class World:
     entity_counts: NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Rewritten:
+    """A text as it is shown instead, with a label for each of its links, `[link]`."""
+
+    linked: LinkedText
+    link_labels: NDArray[np.int64]
+
+
 class Preparation(ABC):
     """Abstract: marks single samples, then completes whole batches. Must pickle cheaply.
 
     Draws come only from the generator given, so that a sample depends on (seed, epoch, index)
     alone and a batch's own draws on (seed, step).
     `pairing`: samples must be pairs of texts, of this kind, with their class in `pair_labels`.
-    `remedy`: what to do where `share_read` is 0. `replaces`: objectives whose labels this one sets
-    as well, in their stead; they have their heads and losses all the same.
+    `rewrites`: `rewrite` changes texts before graphs are built around them; views of mentions show
+    its labels as `mention_classes`. `remedy`: what to do where `share_read` is 0. `replaces`:
+    objectives whose labels this one sets as well, in their stead; they have their heads and losses
+    all the same.
     """
 
     pairing: ClassVar[Pairing | None] = None
+    rewrites: ClassVar[bool] = False
     remedy: ClassVar[str] = ""
     replaces: ClassVar[tuple[str, ...]] = ()
 
@@ -81,6 +99,10 @@ class Preparation(ABC):
         `texts`: the entities of each text's links, -1 for one outside the graph.
         """
         return None
+
+    def rewrite(self, text: LinkedText, draws: np.random.Generator) -> Rewritten:
+        """The text as it is shown; asked for only where `rewrites`."""
+        raise NotImplementedError
 
     def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         """One sample (a batch of one, unpadded) with this objective's labels."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -46,13 +46,15 @@ class MaskedWordsOptions:
     """Share of the pieces chosen, what becomes of them, and what is chosen together.
 
     `strategy`: "piece" chooses single pieces; "whole_word" all pieces of a word, each with a fate
-    of its own; "span" runs of whole words that share one fate.
+    of its own; "span" runs of whole words that share one fate. With `spare_mentions` no piece of a
+    mention that the view shows is chosen (WKLM).
     """
 
     probability: float = 0.15
     mask_share: float = 0.8
     random_share: float = 0.1
     strategy: str = "piece"
+    spare_mentions: bool = field(default=False, repr=False)  # fingerprints of before stay
 
     def __post_init__(self) -> None:
         faults = []
@@ -105,7 +107,8 @@ class MaskedWordsPreparation(Preparation):
     def fingerprint(self) -> str:
         starts = b"" if self.starts is None else np.packbits(self.starts).tobytes()
         digest = hashlib.sha256(starts).hexdigest()
-        return f"{self.options} {self.mask_id} {self.special_ids} {self.n_pieces} {digest}"
+        spares = " spares mentions" if self.options.spare_mentions else ""
+        return f"{self.options} {self.mask_id} {self.special_ids} {self.n_pieces} {digest}{spares}"
 
     def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         return self.hide(batch, draws, lambda unit, _: choose(unit, self.options, draws))
@@ -125,6 +128,9 @@ class MaskedWordsPreparation(Preparation):
         is_word = (batch.node_kinds == NodeKind.WORD)[0] & batch.node_mask[0]
         words = np.flatnonzero(is_word.cpu().numpy())
         free = ~np.isin(ids[words], self.special_ids) & (labels[words] == IGNORE)
+        if self.options.spare_mentions and batch.mention_spans is not None:
+            for start, stop in batch.mention_spans[0].tolist():
+                free &= (words < start) | (words >= stop)
         unit = self._units(ids[words], batch.positions[0].cpu().numpy()[words], free)
         chosen = chooser(unit[free], words[free])
         nodes = words[free][chosen >= 0]

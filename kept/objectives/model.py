@@ -57,6 +57,11 @@ from kept.objectives.masked_words import (
     MaskedWordsOptions,
     MaskedWordsPreparation,
 )
+from kept.objectives.mentions.truth import (
+    MentionTruth,
+    MentionTruthOptions,
+    MentionTruthPreparation,
+)
 from kept.objectives.relation_pairs import (
     RelationPairs,
     RelationPairsOptions,
@@ -100,6 +105,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
     "lexical": ObjectiveKind(LexicalOptions, LexicalRelations, LexicalPreparation),
     "senses": ObjectiveKind(SensesOptions, Senses, SensesPreparation),
     "sentiment": ObjectiveKind(SentimentOptions, Sentiment, SentimentPreparation),
+    "mention_truth": ObjectiveKind(MentionTruthOptions, MentionTruth, MentionTruthPreparation),
     "dependency_heads": ObjectiveKind(
         DependencyHeadsOptions, DependencyHeads, DependencyHeadsPreparation
     ),
@@ -127,6 +133,9 @@ class KnowledgeForPreTraining(KnowledgeModel):
         for name, values in config.objectives.items():
             kind = objective_kind(name)
             self.objectives[name] = kind.module.for_encoder(encoder, kind.read(name, values))
+        made = {name: part for name, part in self.objectives.items() if isinstance(part, Objective)}
+        for part in made.values():
+            part.join(made)
         self.post_init()
         self.freeze()
 

@@ -25,7 +25,7 @@ from kept.graphs.builder import BuilderConfig, join_words
 from kept.graphs.coverage import LOW_SHARE, Coverage, caution, coverage_of, require_read
 from kept.graphs.views import View
 from kept.graphs.words import PairTemplate, Words, encode_words, join_texts
-from kept.objectives.base import Preparation, World
+from kept.objectives.base import Preparation, Rewritten, World
 from kept.objectives.model import objective_kind
 from kept.pretraining.pairs import TextPairs, pair_bounds
 from kept.randomness import generator
@@ -40,7 +40,8 @@ class WordGraphData:
     Word pieces are computed once, here. `objectives` maps a name to its options; their preparations
     mark each sample and complete each batch, in this order. Where one of them asks for pairs
     (`Preparation.pairing`), sample i is a pair around text i, drawn anew in every epoch;
-    `documents` are the numbers of texts that belong together, in order (all, if absent).
+    `documents` are the numbers of texts that belong together, in order (all, if absent). Where one
+    of them rewrites texts, they are tokenised anew in every sample.
     Raises `ConfigError` when no link leads into `graph` and view or objectives read it, unless
     `require_links` is false (a control without knowledge); `NoKnowledgeError` where view or
     objective read nothing of it, unless `require_read` is false (a control that may leave nothing);
@@ -83,13 +84,15 @@ class WordGraphData:
                 self.preparations.pop(other, None)
         if require_links and self.shares_read:
             self._require_links()
+        self._rewriter = _rewriter(self.preparations)
+        self._tokenizer = tokenizer if self._rewriter else None
         self._words, self._word_offsets = encode_texts(texts, tokenizer, builder.max_words)
         self._pairs = _pairs(self.preparations, texts, documents)
         self._template = None if self._pairs is None else PairTemplate.of(tokenizer)
         self._bounds = node_bounds(
             self._entities,
             self._link_offsets,
-            np.diff(self._word_offsets),
+            self._longest(),
             graph,
             builder,
             view,
@@ -188,7 +191,7 @@ class WordGraphData:
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """The graph of text `index` as drawn and marked in `epoch`."""
-        linked, words, label = self._text(index, epoch, seed)
+        linked, words, label, link_labels = self._text(index, epoch, seed)
         drawn = join_words(
             linked,
             words,
@@ -196,7 +199,7 @@ class WordGraphData:
             generator=generator(seed, "graph", epoch, index),
             config=self.builder,
         )
-        batch = self.view(drawn)
+        batch = self.view(dataclasses.replace(drawn, link_labels=link_labels))
         if label is not None:
             batch = batch.replace(pair_labels=torch.tensor([label]))
         for name, preparation in self.preparations.items():
@@ -216,22 +219,51 @@ class WordGraphData:
             batch = preparation.complete(batch, generator(seed, name, "batch", step))
         return batch
 
-    def _text(self, index: int, epoch: int, seed: int) -> tuple[LinkedText, Words, int | None]:
-        """The text of a sample, its pieces, and the class of the pair where pairs are asked for."""
+    def _text(
+        self, index: int, epoch: int, seed: int
+    ) -> tuple[LinkedText, Words, int | None, NDArray[np.int64] | None]:
+        """The text of a sample, its pieces, the class of the pair where pairs are asked for, and
+        labels of the links where texts are rewritten."""
         if self._pairs is None or self._template is None:
-            return self._texts[index], self._words_of(index), None
+            text, words, labels = self._shown(index, epoch, seed)
+            return text, words, None, labels
         first, second, label = self._pairs.draw(index, generator(seed, "pairs", epoch, index))
+        text, words, labels = self._shown(first, epoch, seed)
         if second is None:
-            return self._texts[first], self._words_of(first), label
-        linked = join_texts(self._texts[first], self._texts[second])
+            return text, words, label, labels
+        other, other_words, other_labels = self._shown(second, epoch, seed)
+        linked = join_texts(text, other)
         assert linked.pair_start is not None
         words = self._template.join(
-            self._words_of(first),
-            self._words_of(second),
-            shift=linked.pair_start,
-            max_words=self.builder.max_words,
+            words, other_words, shift=linked.pair_start, max_words=self.builder.max_words
         )
-        return linked, words, label
+        if labels is not None and other_labels is not None:
+            labels = np.concatenate([labels, other_labels])
+        return linked, words, label, labels
+
+    def _shown(
+        self, index: int, epoch: int, seed: int
+    ) -> tuple[LinkedText, Words, NDArray[np.int64] | None]:
+        """A text with its pieces, as it is or rewritten, then with labels of its links."""
+        text = self._texts[index]
+        if self._rewriter is None:
+            return text, self._words_of(index), None
+        made: Rewritten = self._rewriter.rewrite(text, generator(seed, "rewrite", epoch, index))
+        (words,) = encode_words(
+            [made.linked.text],
+            self._tokenizer,
+            max_words=self.builder.max_words,
+            pair_starts=[made.linked.pair_start],
+        )
+        return made.linked, words, made.link_labels
+
+    def _longest(self) -> NDArray[np.int64]:
+        """At most so many word pieces, by text; names that are put in may be of any length."""
+        n_words: NDArray[np.int64] = np.diff(self._word_offsets)
+        if self._rewriter is None:
+            return n_words
+        has_links = np.diff(self._link_offsets) > 0
+        return np.where(has_links, self.builder.max_words, n_words)
 
     def _words_of(self, index: int) -> Words:
         return self._words[slice(self._word_offsets[index], self._word_offsets[index + 1])]
@@ -294,6 +326,14 @@ def without_candidates(text: LinkedText) -> LinkedText:
     """Candidates would travel to every worker; drop them where the view reads none."""
     links = tuple(dataclasses.replace(link, candidates=()) for link in text.links)
     return dataclasses.replace(text, links=links)
+
+
+def _rewriter(preparations: Mapping[str, Preparation]) -> Preparation | None:
+    """The one preparation that rewrites texts; raises `ConfigError` for more than one."""
+    found = [name for name, preparation in preparations.items() if preparation.rewrites]
+    if len(found) > 1:
+        raise ConfigError(f"{' and '.join(found)} both rewrite texts; take one")
+    return preparations[found[0]] if found else None
 
 
 def _pairs(

@@ -102,7 +102,7 @@ def test_every_method_that_reads_links_can_weigh_them(
             view = method.view.of(small_graph, tokenizer, weigh_links=True)
             assert view.fingerprint != method.view.of(small_graph, tokenizer).fingerprint
     assert INJECTING == ["ernie", "kbert", "colake"]
-    assert set(METHODS) - LINKLESS == {*INJECTING, *MOVING, "knowbert", "kadapter"}
+    assert set(METHODS) - LINKLESS == {*INJECTING, *MOVING, "knowbert", "kadapter", "wklm"}
 
 
 def test_sure_links_change_nothing(world: World, texts: list[LinkedText]) -> None:

@@ -28,6 +28,7 @@ METHODS = (
     "libert",
     "sensebert",
     "sentilare",
+    "wklm",
 )
 FIXED = ("test_other_sizes.py", "test_golden_coverage.py")
 

@@ -139,6 +139,7 @@ WITHOUT_CONTROL: Mapping[str, str] = {
     "libert": "it learns which names belong together, and no control asks for that yet",
     "sensebert": "it learns senses of words in context, and made-up names have none",
     "sentilare": "it reads what a lexicon says of words, and made-up names are in none",
+    "wklm": "it learns which entities are mentioned where, and no control asks for that yet",
 }
 """Methods without an arm, and why."""
 

@@ -34,7 +34,8 @@ class LinkedWordsView(WeighingView):
 def linked_words(graph: WordKnowledgeGraph) -> KnowledgeBatch:
     """`words_of` with `mention_spans` and `mention_labels` (entity rows) of the linked mentions.
 
-    Encoders that read words alone never look at them. Mentions are in text order.
+    Where links have labels, they are the `mention_classes`. Encoders that read words alone never
+    look at them. Mentions are in text order.
     """
     words = words_of(graph)
     anchors = np.flatnonzero(is_anchor(graph))
@@ -44,7 +45,11 @@ def linked_words(graph: WordKnowledgeGraph) -> KnowledgeBatch:
     np.minimum.at(first, edges[:, 1], edges[:, 0])
     np.maximum.at(last, edges[:, 1], edges[:, 0])
     spans = np.stack([first[anchors], last[anchors] + 1], axis=1)
+    classes = None
+    if graph.link_labels is not None:
+        classes = row(graph.link_labels[graph.origins[anchors, 0]])
     return words.replace(
+        mention_classes=classes,
         mention_spans=row(spans),
         mention_labels=row(graph.ids[anchors] + N_SPECIAL_ROWS),
     )

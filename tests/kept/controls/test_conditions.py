@@ -185,5 +185,5 @@ def test_grids_that_were_there_before_keep_their_three() -> None:
     assert COMPARED == ("true", "off", "shuffled")
     assert set(COMPARED) < set(KNOWLEDGE)
     assert {name: line.reads for name, line in METHODS.items() if line.reads != "links"} == {
-        "kepler": "texts", "kadapter": "pairs", "libert": "texts",
+        "kepler": "texts", "kadapter": "pairs", "libert": "texts", "wklm": "mentions",
     }  # fmt: skip
