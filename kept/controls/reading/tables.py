@@ -212,9 +212,8 @@ def _steps(true: Sequence[Outcome]) -> str:
 
 def _norms(true: Sequence[Outcome], when: int) -> str:
     found = [o.gradients[when] for o in true if o.gradients is not None]
-    parts = [
-        name for name in ("host", "knowledge", "injected", "head") if found and name in found[0]
-    ]
+    known = set.intersection(*({*norms} for norms in found)) if found else set()
+    parts = [name for name in ("host", "knowledge", "injected", "head") if name in known]
     means = ((name, fmean(norms[name] for norms in found)) for name in parts)
     return ", ".join(f"{name} {value:.2g}" for name, value in means) or NOTHING
 
