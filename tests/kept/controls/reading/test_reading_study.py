@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -14,7 +15,7 @@ from kept.controls.reading import study as module
 from kept.controls.reading.cell import Budget, Cell, Outcome
 from kept.controls.reading.measures import NOT_TESTED, READS
 from kept.controls.reading.study import Study, read_outcomes, run_study, verdict
-from kept.controls.reading.tables import reading_cells, to_markdown, to_values
+from kept.controls.reading.tables import path_cells, reading_cells, to_markdown, to_values
 from kept.controls.reading.verdicts import stored, stored_verdict
 from kept.errors import CheckpointError
 
@@ -152,3 +153,13 @@ def test_what_is_committed_can_be_read() -> None:
     assert {row["verdict"] for row in stored()} <= {READS, NOT_TESTED}
     for row in stored():
         assert (row["verdict"] == READS) == (row["accuracy"] >= 0.9 * row["ceiling"])
+
+
+def test_norms_that_one_seed_lacks_are_left_out(tmp_path: Path) -> None:
+    def run(cell: Cell) -> Outcome:
+        before, after = {"host": 1.0, "head": 2.0}, {"host": 0.5, "head": 0.25}
+        more = {"injected": 3.0} if cell.seed else {}
+        return msgspec.structs.replace(simulated(cell), gradients=(before | more, after | more))
+
+    rows = path_cells(run_study(STUDY, tmp_path, run=run))
+    assert rows[0][2:4] == ["host 1, head 2", "host 0.5, head 0.25"]
