@@ -231,7 +231,7 @@ class Predictor:
         for i, text in zip(bare, found, strict=True):
             linked = dataclasses.replace(made[i].linked, links=text.links)
             made[i] = dataclasses.replace(made[i], linked=linked)
-        n_targets = TASKS[self.task].head_options.get("n_targets", 0)
+        n_targets = self.model.config.head.get("n_targets", 0)
         for each in made:
             if len(each.targets) != n_targets and self.model.question().problem_type != TAGGING:
                 raise ConfigError(

@@ -19,7 +19,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import NodeKind
-from kept.graphs.views import WORDS_ONLY, WordsView
+from kept.graphs.views import WORDS_ONLY, SensesView, SentiLAREView, WordsView
 from kept.graphs.views.knowbert import KnowBERTView
 from kept.graphs.views.linked_words import LinkedWordsView
 from kept.methods import METHODS
@@ -35,7 +35,9 @@ from kg_loaders import KnowledgeGraph
 INJECTING = [name for name, line in METHODS.items() if line.injects == "beside"]
 MOVING = {name for name, line in METHODS.items() if line.injects == "between"}
 """Where a link moves the words behind it, one without confidence is not as if it were none."""
-LINKLESS = {name for name, line in METHODS.items() if line.view is WordsView}
+LINKLESS = {n for n, m in METHODS.items() if m.view in (WordsView, SensesView, SentiLAREView)}
+"""Views of words alone: without links, or with classes of a mention's candidates as ids, which have
+no weight."""
 UNSURE = 1e-30
 
 

@@ -166,3 +166,14 @@ def test_only_a_run_of_a_task_is_opened(tmp_path: Path) -> None:
     (tmp_path / "finetune.json").write_text("[]")
     with pytest.raises(CheckpointError, match="is not what a run wrote"):
         Predictor.from_pretrained(tmp_path)
+
+
+def test_the_head_says_how_many_targets_there_are(graph: KnowledgeGraph, host: Path) -> None:
+    """A class for one mention: the task has no target of its own, the head reads one."""
+    typing = _predictor("kbert", graph, host)
+    asked = dataclasses.replace(_asked(), labels=())
+    one = Predictor(
+        typing.model, typing.tokenizer, task="classification", markers="kadapter",
+        builder=typing.builder,
+    )  # fmt: skip
+    assert one.predict([asked], graph) == typing.predict([asked], graph)
