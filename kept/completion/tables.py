@@ -49,7 +49,7 @@ def audit_cells(checks: Sequence[LeakCheck]) -> list[list[str]]:
     return [[c.check, str(c.n_checked), str(c.n_found), "; ".join(c.examples)] for c in checks]
 
 
-def tomarkdown(comparison: Comparison) -> str:
+def to_markdown(comparison: Comparison) -> str:
     """The whole comparison as Markdown."""
     parts = []
     for setting, conditions in comparison.conditions.items():

@@ -15,10 +15,10 @@ from entity_linking import LinkedText, read_jsonl
 from entity_linking.mentions import Link
 from kept.auto import AutoEncoder
 from kept.cli import app
+from kept.demo import run as demo
 from kept.finetuning.assembly import read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.graphs import builder
-from kept.report import demo
 from kg_loaders import KnowledgeGraph, Triple, atlas, graph_from_records
 from kg_loaders.damage import DamageReport
 
