@@ -117,7 +117,7 @@ def test_a_mistyped_option_loads_nothing_heavy(names: tuple[str, ...]) -> None:
         (["link", "index"], [CASES]),
         (["link", "calibrate"], [LINK_METHODS]),
     ],
-    ids=str,
+    ids=["pretrain", "kg build", "link", "link index", "link calibrate"],
 )
 def test_help_names_the_lines_of_tables_without_loading_them(
     line: list[str], tables: list[Iterable[str]]
