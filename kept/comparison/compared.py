@@ -53,7 +53,7 @@ def limits(effect: Effect) -> str:
     """What could have been seen: the smallest visible effect, and what is ruled out.
 
     >>> limits(Effect(0.01, of_seeds=0.0001, of_items=0.0001, n_seeds=3, n_items=500))
-    'more than ±0.044 is ruled out, effects below 0.049 are not visible with 3 seeds'
+    'more than ±0.044 is ruled out, effects below 0.060 are not visible with 3 seeds'
     """
     if effect.of_seeds is None:
         return "one seed: what another would give is not known"

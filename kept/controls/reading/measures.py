@@ -91,7 +91,7 @@ def share_moved(shown: Float[Tensor, "item width"], hidden: Float[Tensor, "item 
 
     0: the facts do not reach it. sqrt 2 is what two unrelated states of one length are apart.
 
-    >>> share_moved(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 0.0]]))
+    >>> round(share_moved(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 0.0]])), 3)
     0.8
     """
     moved = (shown - hidden).norm(dim=1) / shown.norm(dim=1).clamp_min(1e-12)

@@ -20,7 +20,7 @@ def made_up_names(n: int, draws: np.random.Generator) -> list[str]:
     There are 24 · 5 · 24 · 5 · 14 = 201,600 of them. Raises `ValueError` for more than half.
 
     >>> made_up_names(2, np.random.default_rng(0))
-    ['Zigal', 'Hadrob']
+    ['Krosek', 'Babav']
     """
     n_all = (len(ONSETS) * len(VOWELS)) ** 2 * len(CODAS)
     if n > n_all // 2:

@@ -51,6 +51,8 @@ TABLE: list[tuple[str, int, str]] = [
     ("compare --task x --budget nan", USAGE, "--budget"),
     ("report gone --task x", FAILED, "gone does not exist"),
     ("report runs --task x", FAILED, "no experiment 'x'"),
+    ("check reading --methods nobody", FAILED, "nobody"),
+    ("predict gone text --kg kg", FAILED, "gone does not exist"),
     ("convert kbert gone.bin -o out", FAILED, "gone.bin does not exist"),
     ("convert nobody empty -o out", FAILED, "nobody"),
     ("audit --kg gone", FAILED, "gone does not exist"),
