@@ -51,7 +51,7 @@ TABLE: list[tuple[str, int, str]] = [
     ("compare --task x --budget nan", USAGE, "--budget"),
     ("report gone --task x", FAILED, "gone does not exist"),
     ("report runs --task x", FAILED, "no experiment 'x'"),
-    ("check reading --methods nobody", FAILED, "nobody"),
+    ("check reading --methods nobody -o out", FAILED, "nobody"),
     ("predict gone text --kg kg", FAILED, "gone does not exist"),
     ("convert kbert gone.bin -o out", FAILED, "gone.bin does not exist"),
     ("convert nobody empty -o out", FAILED, "nobody"),
