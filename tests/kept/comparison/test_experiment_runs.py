@@ -417,7 +417,7 @@ def test_only_methods_that_add_nothing_are_the_baseline(
     runs = ExperimentRuns(experiment, experiment_root, tmp_path)
     own = experiment.methods.get(name, {}) == experiment.methods.get("none", {})
     assert runs._is_baseline(RunKey(name, "off", 0)) == (
-        own and name in ("kbert", "kepler", "libert")
+        own and name in ("kbert", "kepler", "libert", "wklm")
     )
 
 
