@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kept.encoders.colake import CoLAKE
     from kept.finetuning.predictor import Predictor, question
     from kept.graphs.builder import BuilderConfig, build
-    from kept.graphs.draw import draw_html
+    from kept.graphs.drawing.draw import draw_html
     from kept.graphs.views import colake_view
     from kept.hosts import load_host, load_tokenizer
     from kept.objectives.model import KnowledgeForPreTraining
@@ -37,7 +37,7 @@ _PLACES = {
     "atlas": "kg_loaders",
     "build": "kept.graphs.builder",
     "colake_view": "kept.graphs.views",
-    "draw_html": "kept.graphs.draw",
+    "draw_html": "kept.graphs.drawing.draw",
     "generator": "kept.randomness",
     "load_host": "kept.hosts",
     "load_tokenizer": "kept.hosts",

@@ -252,6 +252,6 @@ def title(name: str) -> str:
 def method_of(encoder: KnowledgeEncoder) -> Method:
     """The line of the table that an encoder belongs to."""
     for found in METHODS.values():
-        if isinstance(encoder, found.encoder):
+        if type(encoder) is found.encoder:
             return found
     raise ConfigError(f"{type(encoder).__name__} belongs to no method in {list(METHODS)}")

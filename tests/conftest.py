@@ -32,6 +32,8 @@ from kg_loaders import (  # noqa: E402
     graph_from_records,
 )
 from kg_loaders.disk import seals  # noqa: E402
+from kg_loaders.errors import SourceError  # noqa: E402
+from kg_loaders.formats.wordnet import find_wordnet  # noqa: E402
 
 LONGER = 20
 settings.register_profile("same", derandomize=True)
@@ -153,6 +155,15 @@ def data_root() -> Path:
     if not root:
         pytest.skip("KEPT_DATA is not set: the public data sets are not on this machine")
     return Path(root)
+
+
+@pytest.fixture(scope="session")
+def wordnet_files() -> Path:
+    """The folder of WordNet's WNDB files; skips where they are not there."""
+    try:
+        return find_wordnet()
+    except SourceError as error:  # says which Debian package brings them
+        pytest.skip(str(error))
 
 
 LABELS = {

@@ -3,7 +3,6 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,15 +30,14 @@ FLOORS = (
     ("controls", "pretraining"),
     ("auto",),
     ("finetuning", "probing"),
-    ("report", "controls.reading"),
+    ("reading", "report"),
     ("comparison",),
     ("completion",),
     ("demo",),
     ("cli",),
     ("__main__",),
 )
-"""Rooms of `kept`, from the ground up: each imports only from floors below its own. A room within a
-room (`controls.reading`) may stand on a floor of its own."""
+"""Rooms of `kept`, from the ground up: each imports only from floors below its own."""
 
 
 def _imports(file: Path) -> set[str]:
@@ -72,21 +70,15 @@ def _rooms(file: Path) -> set[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        found |= {_room(name.split(".")[1:]) for name in names if name.startswith("kept.")}
+        found |= {name.split(".")[1] for name in names if name.startswith("kept.")}
     return found
-
-
-def _room(parts: Sequence[str]) -> str:
-    """The room of a module of `kept`, by the parts of its path within."""
-    inner = ".".join(parts[:2])
-    return inner if any(inner in rooms for rooms in FLOORS) else parts[0]
 
 
 def test_no_room_imports_from_a_floor_that_is_not_below() -> None:
     folder = Path(kept.__file__ or "").parent
     floor = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
     files = [file for file in sorted(folder.rglob("*.py")) if file != folder / "__init__.py"]
-    places = {file: _room(file.relative_to(folder).with_suffix("").parts) for file in files}
+    places = {file: file.relative_to(folder).with_suffix("").parts[0] for file in files}
     assert set(places.values()) == floor.keys()
     for file, room in places.items():
         wrong = {n for n in _rooms(file) - {room} if floor.get(n, -1) >= floor[room]}
@@ -127,7 +119,7 @@ def test_help_loads_no_torch() -> None:
 
 def test_a_run_that_draws_nothing_loads_no_library_that_draws() -> None:
     code = (
-        "import sys; import kept.comparison.report, kept.finetuning.link_error_curve; "
+        "import sys; import kept.comparison.pages.report, kept.finetuning.link_error_curve; "
         "sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -53,7 +53,7 @@ def show(
     """
     from kept.errors import ConfigError
     from kept.graphs.builder import BuilderConfig, build
-    from kept.graphs.draw import draw_html, draw_svg
+    from kept.graphs.drawing.draw import draw_html, draw_svg
     from kept.graphs.explain import left_out
     from kept.graphs.views import is_anchor
     from kept.hosts import load_tokenizer

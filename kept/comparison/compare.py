@@ -13,9 +13,9 @@ from pathlib import Path
 
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.pages.summary import OFF, summarise
 from kept.comparison.requested import AskedRow, read_asked, remember
 from kept.comparison.runs import ExperimentRuns, RunKey, planned, read_records
-from kept.comparison.summary import OFF, summarise
 from kept.controls.conditions import KNOWLEDGE, Knowledge
 from kept.errors import ConfigError, EvaluationError, NoControlError, NoKnowledgeError
 from kept.methods import BASELINE, METHODS

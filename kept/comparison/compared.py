@@ -9,11 +9,11 @@ from typing import Any
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.reading import is_not_tested
 from kept.controls.conditions import Knowledge
-from kept.controls.reading.measures import NOT_TESTED
 from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import caution
 from kept.methods import BASELINE
+from kept.reading.measures import NOT_TESTED
 
 
 @dataclass(frozen=True)

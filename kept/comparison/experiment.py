@@ -29,7 +29,7 @@ from pydantic import (
 from kept.controls.conditions import Knowledge
 from kept.errors import ConfigError
 from kept.evaluation.published import Published
-from kept.finetuning.official_scores import OFFICIAL
+from kept.finetuning.scoring.official_scores import OFFICIAL
 from kept.methods import METHODS, method, method_key, title
 from kept.suggestions import no_such
 from kept.training.config import RunConfig, TrainConfig, merged
@@ -238,7 +238,7 @@ class Experiment(RunConfig):
 class RunRecord:
     """A finished run, one line of `runs.jsonl`; `run` is the hash of `settings`.
 
-    `scores`: by set, what `kept.finetuning.scores.scores` gives, with counts. `costs`:
+    `scores`: by set, what `kept.finetuning.scoring.scores.scores` gives, with counts. `costs`:
     parameters added and trained, optimiser steps, the first stage and how many texts it read,
     seconds, milliseconds a sentence, mentions linked. The folder `run` beside the file holds
     `predictions.jsonl` (rows of set, index, id, group, gold, predicted), and the log and curves of

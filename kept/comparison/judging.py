@@ -22,10 +22,10 @@ from kept.errors import CheckpointError, EvaluationError
 from kept.evaluation.correlation import CORRELATIONS
 from kept.evaluation.paired import Value, by_cluster, f1_value
 from kept.evaluation.tagging import span_counts
-from kept.finetuning.answers import ANSWERS, Answer, read_answers
 from kept.finetuning.assembly import read_sets
-from kept.finetuning.official_scores import OFFICIAL
-from kept.finetuning.scores import Answers, Baseline
+from kept.finetuning.scoring.answers import ANSWERS, Answer, read_answers
+from kept.finetuning.scoring.official_scores import OFFICIAL
+from kept.finetuning.scoring.scores import Answers, Baseline
 from kept.heads.model import TAGGING
 from kept.methods import BASELINE
 

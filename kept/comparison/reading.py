@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kept.comparison.experiment import Experiment, RunRecord
-from kept.controls.reading.measures import NOT_TESTED
-from kept.controls.reading.verdicts import stored_verdict
+from kept.reading.measures import NOT_TESTED
+from kept.reading.verdicts import stored_verdict
 from kept.training.config import merged
 
 DEFAULT_HOST = "minilm"

@@ -33,12 +33,12 @@ from kept.comparison.experiment import Experiment, RunRecord, run_hash
 from kept.controls.conditions import Knowledge, objectives_of
 from kept.datasets.formats import TASKS
 from kept.errors import CheckpointError
-from kept.finetuning.answers import ANSWERS, write_answers
 from kept.finetuning.assembly import assemble, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, prepared
 from kept.finetuning.model_costs import n_trained, sentence_milliseconds, size
 from kept.finetuning.run import FinetuneRun
+from kept.finetuning.scoring.answers import ANSWERS, write_answers
 from kept.finetuning.task_files import SETS
 from kept.graphs.builder import BuilderConfig
 from kept.methods import BASELINE, Method, method

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kept.comparison.tables import markdown
+from kept.comparison.pages.tables import markdown
 from kept.completion.compare import Comparison, Difference, Row
 from kept.evaluation.leakage import LeakCheck
 

@@ -9,8 +9,8 @@ from entity_linking.annotations import write_jsonl
 from kept.comparison.compare import compare
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
-from kept.comparison.pictures import draw_all_curves
-from kept.comparison.tables import (
+from kept.comparison.pages.pictures import draw_all_curves
+from kept.comparison.pages.tables import (
     COSTS,
     PAIRS,
     SCORES,

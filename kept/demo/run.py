@@ -10,7 +10,7 @@ from pathlib import Path
 from entity_linking import DictionaryLinker, score_links, score_spans
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
-from kept.comparison.tables import to_json as to_values
+from kept.comparison.pages.tables import to_json as to_values
 from kept.completion.atlas import atlas_split
 from kept.completion.batches import usable_examples
 from kept.completion.compare import INFORMED, Comparison, CompletionConfig, compare
@@ -29,7 +29,7 @@ from kept.datasets.atlas import atlas_examples, linked_texts
 from kept.demo.methods import METHODS, compare_methods, method_sections, write_task
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build
-from kept.graphs.draw import draw_html
+from kept.graphs.drawing.draw import draw_html
 from kept.hosts import load_tokenizer
 from kept.randomness import generator
 from kept.report.page import Section, embedded_page, page, picture, prose, table, verdict

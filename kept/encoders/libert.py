@@ -9,36 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import PreTrainedModel
-
-from kept import hosts
-from kept.batches import KnowledgeBatch
-from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
-from kept.outputs import KnowledgeOutput
+from kept.encoders.plain import Plain, PlainConfig
 
 
-class LIBERTConfig(KnowledgeConfig):
+class LIBERTConfig(PlainConfig):
     """A host's configuration and nothing else."""
 
     model_type = "kept-libert"
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Any) -> None:  # else transformers makes one of its own
         super().__init__(**options)
 
 
-class LIBERT(KnowledgeEncoder):
+class LIBERT(Plain):
     """The host over words; its pooler reads pairs of terms."""
 
     config_class = LIBERTConfig
-
-    def __init__(self, config: LIBERTConfig, *, host: PreTrainedModel | None = None) -> None:
-        super().__init__(config, host=host)
-        self.post_init()
-
-    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """States of every word; padded nodes have states that mean nothing."""
-        hidden = hosts.embed_words(self.host, batch)
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
-        return KnowledgeOutput(
-            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
-        )

@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import PreTrainedModel
-
-from kept import hosts
-from kept.batches import KnowledgeBatch
-from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
-from kept.outputs import KnowledgeOutput
+from kept.encoders.plain import Plain, PlainConfig
 
 
-class WKLMConfig(KnowledgeConfig):
+class WKLMConfig(PlainConfig):
     """A host's configuration and nothing else."""
 
     model_type = "kept-wklm"
@@ -26,19 +21,7 @@ class WKLMConfig(KnowledgeConfig):
         super().__init__(**options)
 
 
-class WKLM(KnowledgeEncoder):
+class WKLM(Plain):
     """The encoder: words in, the host's states out."""
 
     config_class = WKLMConfig
-
-    def __init__(self, config: WKLMConfig, *, host: PreTrainedModel | None = None) -> None:
-        super().__init__(config, host=host)
-        self.post_init()
-
-    def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """States of every word; padded nodes have states that mean nothing."""
-        hidden = hosts.embed_words(self.host, batch)
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
-        return KnowledgeOutput(
-            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
-        )

@@ -43,7 +43,7 @@ from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, pair_ids, prepared, require_difference
 from kept.finetuning.joining import FurtherSets, keep_apart, with_further
 from kept.finetuning.run import FinetuneRun
-from kept.finetuning.scores import Baseline
+from kept.finetuning.scoring.scores import Baseline
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import View
 from kept.heads.model import KnowledgeForTask

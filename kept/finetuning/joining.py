@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kept.datasets.class_labels import classes_of
 from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import ConfigError
-from kept.finetuning.scores import Baseline
+from kept.finetuning.scoring.scores import Baseline
 from kept.randomness import torch_draws
 
 if TYPE_CHECKING:

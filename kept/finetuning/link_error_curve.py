@@ -25,7 +25,7 @@ from kept.datasets.formats import TaskExample
 from kept.errors import ConfigError
 from kept.evaluation.statistics import paired_bootstrap_interval
 from kept.finetuning.run import FinetuneRun, Set
-from kept.finetuning.scores import Answers
+from kept.finetuning.scoring.scores import Answers
 from kept.heads.model import REGRESSION, TAGGING
 from kept.randomness import generator
 from kept.training.log import COLOURS

@@ -10,7 +10,7 @@ from experiments.fewshot.__main__ import read, table
 from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.fewshot import FewshotConfig
-from kept.finetuning.official_scores import OFFICIAL
+from kept.finetuning.scoring.official_scores import OFFICIAL
 
 ROOT = Path(__file__).parents[2] / "experiments"
 NAMES = (

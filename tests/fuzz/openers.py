@@ -164,7 +164,7 @@ def _open_model(folder: Path, random: Random) -> None:
 
 
 def _answers(folder: Path, random: Random) -> None:
-    from kept.finetuning.answers import read_answers
+    from kept.finetuning.scoring.answers import read_answers
 
     for answer in read_answers(next(folder.iterdir()), "test"):
         assert repr(answer)

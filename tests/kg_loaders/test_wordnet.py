@@ -189,27 +189,19 @@ def test_parse_synset_keeps_markers_out_of_lemmas() -> None:
 
 
 @pytest.fixture(scope="module")
-def wordnet() -> Path:
-    try:
-        return find_wordnet()
-    except SourceError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
-def real(wordnet: Path) -> tuple[list[Triple | Text], DamageReport]:
+def real(wordnet_files: Path) -> tuple[list[Triple | Text], DamageReport]:
     report = DamageReport()
-    return load(wordnet, report), report
+    return load(wordnet_files, report), report
 
 
 @pytest.mark.wordnet
 def test_each_pointer_symbol_is_counted_as_in_the_files(
-    wordnet: Path, real: tuple[list[Triple | Text], DamageReport]
+    wordnet_files: Path, real: tuple[list[Triple | Text], DamageReport]
 ) -> None:
     in_files: Counter[str] = Counter()
     n_synsets = 0
     for part in PARTS:
-        for line in (wordnet / f"data.{part}").read_bytes().decode().split("\n"):
+        for line in (wordnet_files / f"data.{part}").read_bytes().decode().split("\n"):
             if line[:1].isdigit():
                 n_synsets += 1
                 fields = line.split("|")[0].split()
@@ -242,16 +234,16 @@ def test_repeated_pointers_of_the_files_fall_together(
 
 @pytest.mark.wordnet
 def test_candidates_and_sense_keys_of_the_real_files(
-    wordnet: Path, real: tuple[list[Triple | Text], DamageReport]
+    wordnet_files: Path, real: tuple[list[Triple | Text], DamageReport]
 ) -> None:
-    lexicon = Lexicon.open(wordnet)
+    lexicon = Lexicon.open(wordnet_files)
     assert lexicon.synsets("bank", "n")[:2] == ("wn:09213565-n", "wn:08420278-n")
     expected = {
         ("geese", "n"): ["goose"], ("ran", "v"): ["run"], ("boxesful", "n"): ["boxful"],
         ("glass", "n"): ["glass"], ("axes", "n"): ["ax", "axis"], ("best", "r"): ["best", "well"],
     }  # fmt: skip
     assert {key: lexicon.morphy(*key) for key in expected} == expected
-    keys = sense_keys(wordnet)
+    keys = sense_keys(wordnet_files)
     assert keys["bank%1:17:01::"] == "wn:09213565-n"
     assert keys["galore%5:00:00:abundant:00"].endswith("-a")
     bank = [r for r in real[0] if isinstance(r, Text) and r.node == "wn:09213565-n"]

@@ -15,8 +15,8 @@ import pytest
 
 from entity_linking.mentions import LinkedText
 from kept.datasets.example import TaskExample
-from kept.finetuning.official_scores import NO_RELATION
-from kept.finetuning.scores import scores
+from kept.finetuning.scoring.official_scores import NO_RELATION
+from kept.finetuning.scoring.scores import scores
 from kept.heads.model import MULTI, SINGLE
 from kept.randomness import generator
 

@@ -12,7 +12,7 @@ from kept.cli.options import KeptCommand, local_or_hub
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from kept.controls.reading.cell import Cell, Outcome
+    from kept.reading.cell import Cell, Outcome
 
 app = typer.Typer(no_args_is_help=True, help="Check that methods do what they are measured by.")
 PAGE, VALUES, CURVES = "reading.md", "reading.json", "reading.curves.png"
@@ -60,12 +60,12 @@ def reading(
 
     Example: kept check reading --methods kbert,ernie --conditions all -o reading/
     """
-    from kept.controls.reading.arms import arms_of
-    from kept.controls.reading.cell import Budget
-    from kept.controls.reading.conditions import CONDITIONS, TRUE, require_condition
-    from kept.controls.reading.study import Study, read_outcomes, run_study
-    from kept.controls.reading.tables import draw_curves, to_markdown, to_values, verdict_values
-    from kept.controls.reading.worlds import Size
+    from kept.reading.arms import arms_of
+    from kept.reading.cell import Budget
+    from kept.reading.conditions import CONDITIONS, TRUE, require_condition
+    from kept.reading.study import Study, read_outcomes, run_study
+    from kept.reading.tables import draw_curves, to_markdown, to_values, verdict_values
+    from kept.reading.worlds import Size
     from kg_loaders.disk.writing import whole_file, write_json, write_text
 
     asked = CONDITIONS if conditions == "all" else tuple(filter(None, conditions.split(",")))
@@ -95,7 +95,7 @@ def reading(
 
 
 def _tasks(names: str) -> tuple[str, ...]:
-    from kept.controls.reading.arms import TASK_NAMES
+    from kept.reading.arms import TASK_NAMES
     from kept.suggestions import no_such
 
     if names == "all":

@@ -18,9 +18,7 @@ from kept.comparison.compare import compare
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
 from kept.comparison.find import data_root, method_names, stopping
-from kept.comparison.requested import ASKED
-from kept.comparison.runs import RECORDS
-from kept.comparison.tables import (
+from kept.comparison.pages.tables import (
     SCORES,
     VERDICTS,
     headline,
@@ -29,6 +27,8 @@ from kept.comparison.tables import (
     to_markdown,
     verdict_cells,
 )
+from kept.comparison.requested import ASKED
+from kept.comparison.runs import RECORDS
 from kept.comparison.tuning import tune, tuned, with_rates
 from kept.controls.conditions import Knowledge
 from kept.suggestions import no_such

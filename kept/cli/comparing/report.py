@@ -33,7 +33,7 @@ def report(
     """
     from kept.comparison.compare import finished
     from kept.comparison.find import data_root, read_experiment
-    from kept.comparison.report import write_report
+    from kept.comparison.pages.report import write_report
     from kept.comparison.runs import ExperimentRuns
     from kept.comparison.tuning import SUFFIX, read_choices, tuned, with_rates
     from kept.report.page import is_kept_page

@@ -13,10 +13,10 @@ from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
 from kept.cli.training.run import asked_to_stop, read_run, run_folder, tell
-from kept.finetuning.answers import ANSWERS, write_answers
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.run import FinetuneRun
+from kept.finetuning.scoring.answers import ANSWERS, write_answers
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 from kg_loaders.disk.writing import whole_files, write_json, write_text

@@ -17,16 +17,16 @@ from entity_linking import RelationExample
 from kept.comparison.compare import compare, finished
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, PrimaryContrast, RunRecord
-from kept.comparison.report import _published, differences
+from kept.comparison.pages.report import _published, differences
+from kept.comparison.pages.summary import summarise
+from kept.comparison.pages.tables import conditions, headline, score_cells, to_json, to_markdown
 from kept.comparison.requested import ASKED, AskedRow, read_asked, remember
 from kept.comparison.runs import ExperimentRuns, RunKey, planned
 from kept.comparison.strata import KNOWLEDGE, item_traits
-from kept.comparison.summary import summarise
-from kept.comparison.tables import conditions, headline, score_cells, to_json, to_markdown
 from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
 from kept.evaluation.statistics import holm
-from kept.finetuning.answers import ANSWERS
+from kept.finetuning.scoring.answers import ANSWERS
 from kg_loaders import KnowledgeGraph
 
 N = 40

@@ -20,8 +20,8 @@ from kept.comparison import runs as experiment_runs
 from kept.comparison.compare import compare, finished
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.find import find_experiment, method_names
+from kept.comparison.pages.tables import to_json, to_markdown
 from kept.comparison.runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
-from kept.comparison.tables import to_json, to_markdown
 from kept.errors import (
     CheckpointError,
     ConfigError,

@@ -10,9 +10,9 @@ import pytest
 from kept.comparison.compared import Compared, ComparedPair, ComparedRow, limits
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.controls.conditions import Knowledge
-from kept.controls.reading.measures import NOT_TESTED
 from kept.evaluation.crossed import Effect
 from kept.methods import BASELINE
+from kept.reading.measures import NOT_TESTED
 
 BETTER, WORSE, OPEN = 0.2, -0.2, 0.05
 
@@ -125,7 +125,7 @@ def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPat
     """A control of 400 steps says so of a row that has as many, and of no longer one."""
     row = {"arm": "kbert-published", "host": "minilm", "steps": 400, "until_good": None}
     stored = ({**row, "verdict": NOT_TESTED},)
-    monkeypatch.setattr("kept.controls.reading.verdicts.stored", lambda: stored)
+    monkeypatch.setattr("kept.reading.verdicts.stored", lambda: stored)
 
     def concluded(estimate: float, steps: int) -> str:
         made = compared(pair_of("off", estimate))

@@ -17,7 +17,7 @@ from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.judging import Judge
 from kept.datasets.example import TaskExample
 from kept.errors import CheckpointError, EvaluationError
-from kept.finetuning.answers import ANSWERS
+from kept.finetuning.scoring.answers import ANSWERS
 
 Row = tuple[Sequence[str], Sequence[str]]
 Made = Callable[..., tuple[Judge, Callable[..., RunRecord]]]

@@ -10,11 +10,11 @@ import pytest
 from entity_linking import RelationExample
 from kept.comparison.compare import compare
 from kept.comparison.experiment import Experiment
-from kept.comparison.report import differences, write_report
+from kept.comparison.pages.report import differences, write_report
+from kept.comparison.pages.tables import to_markdown
 from kept.comparison.runs import ExperimentRuns
-from kept.comparison.tables import to_markdown
 from kept.errors import ConfigError
-from kept.finetuning.answers import ANSWERS, read_answers
+from kept.finetuning.scoring.answers import ANSWERS, read_answers
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tiny_task_files import wiki80_row
 from entity_linking.relations import RelationExample
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
-from kept.finetuning.official_scores import official_score
+from kept.finetuning.scoring.official_scores import official_score
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 

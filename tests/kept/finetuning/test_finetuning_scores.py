@@ -9,7 +9,7 @@ from sklearn.metrics import f1_score, precision_recall_fscore_support
 from entity_linking.mentions import LinkedText, Mention
 from kept.datasets.formats import TaskExample
 from kept.evaluation.tagging import span_counts, tagged_spans
-from kept.finetuning.scores import Baseline, scores
+from kept.finetuning.scoring.scores import Baseline, scores
 from kept.heads.model import MULTI, REGRESSION, SINGLE, TAGGING
 from kept.randomness import generator
 

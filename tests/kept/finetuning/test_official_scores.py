@@ -14,8 +14,8 @@ from kept.datasets.example import Document, DocumentPair, TaskExample
 from kept.datasets.formats import FORMATS
 from kept.errors import EvaluationError
 from kept.evaluation.classification import loose_scores
-from kept.finetuning.official_scores import OFFICIAL, official_score
-from kept.finetuning.scores import scores
+from kept.finetuning.scoring.official_scores import OFFICIAL, official_score
+from kept.finetuning.scoring.scores import scores
 from kept.heads.model import MULTI, SINGLE
 from kept.randomness import generator
 

@@ -18,10 +18,10 @@ import pytest
 import kept.graphs
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.graphs.builder import BuilderConfig, build, build_many
-from kept.graphs.draw import draw_html, draw_svg
+from kept.graphs.drawing.draw import draw_html, draw_svg
+from kept.graphs.drawing.layout import BOX, WIDTH, lay_out
 from kept.graphs.explain import explain
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
-from kept.graphs.layout import BOX, WIDTH, lay_out
 from kept.graphs.views import adjacency
 from kept.randomness import generator
 from kg_loaders import (

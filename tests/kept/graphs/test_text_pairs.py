@@ -17,7 +17,7 @@ from kept import hosts
 from kept.errors import HostError
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.checks import check
-from kept.graphs.draw import draw_svg
+from kept.graphs.drawing.draw import draw_svg
 from kept.graphs.explain import explain
 from kept.graphs.export import from_json, to_json
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph

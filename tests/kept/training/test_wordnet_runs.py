@@ -30,8 +30,6 @@ from kept.training.config import TrainConfig
 from kept.training.log import read_log
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph
-from kg_loaders.errors import SourceError
-from kg_loaders.formats.wordnet import find_wordnet
 from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 pytestmark = pytest.mark.wordnet
@@ -53,18 +51,10 @@ def kept(*flags: object) -> Result:
 
 
 @pytest.fixture(scope="module")
-def files() -> Path:
-    try:
-        return find_wordnet()
-    except SourceError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
-def folder(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(wordnet_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The graph as its documentation builds it, in `wordnet`."""
     made = tmp_path_factory.mktemp("runs")
-    result = kept("kg", "build", files, "-o", made / "wordnet")
+    result = kept("kg", "build", wordnet_files, "-o", made / "wordnet")
     assert result.exit_code == 0, result.output
     return made
 
@@ -75,8 +65,8 @@ def wordnet(folder: Path) -> KnowledgeGraph:
 
 
 @pytest.fixture(scope="module")
-def texts(wordnet: KnowledgeGraph, files: Path) -> list[LinkedText]:
-    return WordNetCandidates(wordnet, Lexicon.open(files)).link(SENTENCES)
+def texts(wordnet: KnowledgeGraph, wordnet_files: Path) -> list[LinkedText]:
+    return WordNetCandidates(wordnet, Lexicon.open(wordnet_files)).link(SENTENCES)
 
 
 def test_an_adapter_of_wordnet_changes_nothing_of_the_other_two(

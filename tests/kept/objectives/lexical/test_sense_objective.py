@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,7 @@ from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
-from kg_loaders.errors import SourceError
-from kg_loaders.formats.wordnet import SUPERSENSES, find_wordnet, read
+from kg_loaders.formats.wordnet import SUPERSENSES, read
 from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 PLAIN = BuilderConfig(max_words=60, **WORDS_ONLY)
@@ -68,15 +68,11 @@ def test_words_bring_the_types_of_all_candidates(
 
 
 @pytest.mark.wordnet
-def test_wordnet_gives_its_supersenses(tokenizer: Any) -> None:
-    try:
-        folder = find_wordnet()
-    except SourceError as error:
-        pytest.skip(str(error))
-    graph = graph_from_records(read(folder, DamageReport()))
+def test_wordnet_gives_its_supersenses(tokenizer: Any, wordnet_files: Path) -> None:
+    graph = graph_from_records(read(wordnet_files, DamageReport()))
     assert set(sense_names(graph)) == {*SUPERSENSES}
     assert sense_names(graph) == SUPERSENSES
-    (linked,) = WordNetCandidates(graph, Lexicon.open(folder)).link(["the rivers"])
+    (linked,) = WordNetCandidates(graph, Lexicon.open(wordnet_files)).link(["the rivers"])
     ((_, senses), *_) = words_with(batch_of(linked, graph, tokenizer), tokenizer)
     assert {SUPERSENSES[i] for i in senses} == {"noun.object"}
 

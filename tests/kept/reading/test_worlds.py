@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kept.controls.reading.names import made_up_names
-from kept.controls.reading.worlds import OCCUPATIONS, TASKS, TIES, WORKS, Size, World
 from kept.errors import ConfigError
+from kept.reading.names import made_up_names
+from kept.reading.worlds import OCCUPATIONS, TASKS, TIES, WORKS, Size, World
 
 SMALL = Size(n_train=64, n_test=32, n_returning=16, n_distractors=2)
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from kept import hosts
 from kept.comparison.compared import Compared, ComparedRow
-from kept.comparison.pictures import draw_all_curves, draw_dots
-from kept.comparison.runs import ExperimentRuns, RunKey
-from kept.comparison.tables import (
+from kept.comparison.pages.pictures import draw_all_curves, draw_dots
+from kept.comparison.pages.tables import (
     COSTS,
     GAINS,
     PAIRS,
@@ -33,12 +32,13 @@ from kept.comparison.tables import (
     slice_kinds,
     verdict_cells,
 )
+from kept.comparison.runs import ExperimentRuns, RunKey
 from kept.comparison.tuning import RATES
 from kept.csv_text import csv_text
 from kept.datasets.formats import TASKS
 from kept.evaluation.correlation import CORRELATIONS
-from kept.finetuning.answers import ANSWERS, Answer, read_answers
-from kept.graphs.draw import draw_svg
+from kept.finetuning.scoring.answers import ANSWERS, Answer, read_answers
+from kept.graphs.drawing.draw import draw_svg
 from kept.graphs.graph import NodeKind
 from kept.heads.model import TAGGING
 from kept.methods import BASELINE

@@ -9,16 +9,16 @@ import pytest
 import torch
 from tiny_hosts import tiny_host
 
-from kept.controls.reading.arms import ARMS, TASK_NAMES, WITHOUT_CONTROL, arms_of
-from kept.controls.reading.bench import Bench, with_facts
-from kept.controls.reading.cell import Budget, Cell
-from kept.controls.reading.conditions import CONDITIONS
-from kept.controls.reading.measures import gradient_norms, read_states
-from kept.controls.reading.runs import run_cell
-from kept.controls.reading.worlds import TASKS, Size
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
 from kept.methods import METHODS
+from kept.reading.arms import ARMS, TASK_NAMES, WITHOUT_CONTROL, arms_of
+from kept.reading.bench import Bench, with_facts
+from kept.reading.cell import Budget, Cell
+from kept.reading.conditions import CONDITIONS
+from kept.reading.measures import gradient_norms, read_states
+from kept.reading.runs import run_cell
+from kept.reading.worlds import TASKS, Size
 
 SIZE = Size(n_train=16, n_test=8, n_returning=8)
 BUDGET = Budget(steps=2, batch_size=4, every=1, warmup_steps=0)
@@ -181,7 +181,7 @@ def test_facts_are_changed_for_the_heads_that_are_named() -> None:
 
 
 def test_a_host_is_cut_to_its_first_layers(monkeypatch: pytest.MonkeyPatch, opened: Any) -> None:
-    from kept.controls.reading import cell as module
+    from kept.reading import cell as module
 
     monkeypatch.setattr(module.hosts, "load_host", lambda name: opened[0])
     monkeypatch.setattr(module.hosts, "load_tokenizer", lambda name: opened[1])

@@ -12,10 +12,10 @@ import msgspec
 from transformers import PreTrainedTokenizerBase
 
 from kept import hosts
-from kept.controls.reading.arms import TASK_NAMES, arm
-from kept.controls.reading.conditions import require_condition
-from kept.controls.reading.worlds import SIZE, Size
 from kept.errors import ConfigError
+from kept.reading.arms import TASK_NAMES, arm
+from kept.reading.conditions import require_condition
+from kept.reading.worlds import SIZE, Size
 from kept.suggestions import no_such
 
 VERSION = 1

@@ -8,8 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from kept.controls.reading.arms import ARMS, Arm
-from kept.controls.reading.measures import NOT_TESTED, READS
+from kept.reading.arms import ARMS, Arm
+from kept.reading.measures import NOT_TESTED, READS
 
 FIELDS = ("options", "view", "graph", "head_options")
 """What a run's configuration and an arm have in common, `markers` beside."""
@@ -40,7 +40,7 @@ def stored_verdict(
 @cache
 def stored() -> tuple[dict[str, Any], ...]:
     """The verdicts that were committed, one per arm and task (`tables.verdict_values`)."""
-    text = files("kept.controls.reading").joinpath("verdicts.json").read_text(encoding="utf-8")
+    text = files("kept.reading").joinpath("verdicts.json").read_text(encoding="utf-8")
     return tuple(json.loads(text))
 
 

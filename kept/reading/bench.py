@@ -18,24 +18,6 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from kept import hosts
-from kept.controls.reading.arms import Arm, arm
-from kept.controls.reading.cell import N_CURVE, SOLVED, Cell, Outcome, open_host
-from kept.controls.reading.conditions import (
-    OFF,
-    REDRAWN,
-    TRUE,
-    AnotherEntity,
-    examples_under,
-    graph_under,
-)
-from kept.controls.reading.measures import (
-    gradient_norms,
-    probe_accuracy,
-    read_states,
-    share_moved,
-    steps_until,
-)
-from kept.controls.reading.worlds import TASKS, World
 from kept.datasets.example import TaskExample
 from kept.encoders.base import KnowledgeEncoder
 from kept.finetuning.data import TaskData, prepared
@@ -45,6 +27,24 @@ from kept.heads.model import SINGLE, KnowledgeForTask
 from kept.methods import method
 from kept.pretraining.assembly import builder_for, view_for
 from kept.randomness import generator, torch_seed
+from kept.reading.arms import Arm, arm
+from kept.reading.cell import N_CURVE, SOLVED, Cell, Outcome, open_host
+from kept.reading.conditions import (
+    OFF,
+    REDRAWN,
+    TRUE,
+    AnotherEntity,
+    examples_under,
+    graph_under,
+)
+from kept.reading.measures import (
+    gradient_norms,
+    probe_accuracy,
+    read_states,
+    share_moved,
+    steps_until,
+)
+from kept.reading.worlds import TASKS, World
 from kept.training.config import TrainConfig
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph

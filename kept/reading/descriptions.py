@@ -23,13 +23,6 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.mentions import LinkedText
-from kept.controls.reading.arms import arm
-from kept.controls.reading.bench import N_GRADIENT, N_PROBE, Losses, Opened, training_of
-from kept.controls.reading.cell import SOLVED, Cell, Outcome, open_host
-from kept.controls.reading.conditions import OFF, REDRAWN, TRUE, graph_under
-from kept.controls.reading.measures import probe_accuracy, share_moved, steps_until
-from kept.controls.reading.names import made_up_names
-from kept.controls.reading.worlds import COUNTRIES, OCCUPATIONS, WORKS, Size
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WordsView
 from kept.methods import method
@@ -39,6 +32,13 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for
 from kept.pretraining.data import WordGraphData
 from kept.randomness import generator, torch_seed
+from kept.reading.arms import arm
+from kept.reading.bench import N_GRADIENT, N_PROBE, Losses, Opened, training_of
+from kept.reading.cell import SOLVED, Cell, Outcome, open_host
+from kept.reading.conditions import OFF, REDRAWN, TRUE, graph_under
+from kept.reading.measures import probe_accuracy, share_moved, steps_until
+from kept.reading.names import made_up_names
+from kept.reading.worlds import COUNTRIES, OCCUPATIONS, WORKS, Size
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.records import Record, Text, TextKind, Triple

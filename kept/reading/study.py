@@ -13,13 +13,13 @@ from statistics import fmean
 
 import msgspec
 
-from kept.controls.reading.arms import ARMS, TASK_NAMES, arm
-from kept.controls.reading.cell import BUDGET, Budget, Cell, Outcome, described
-from kept.controls.reading.conditions import CONDITIONS, REDRAWN, TRUE
-from kept.controls.reading.measures import GOOD, Verdict
-from kept.controls.reading.runs import run_cell
-from kept.controls.reading.worlds import SIZE, Size
 from kept.errors import CheckpointError
+from kept.reading.arms import ARMS, TASK_NAMES, arm
+from kept.reading.cell import BUDGET, Budget, Cell, Outcome, described
+from kept.reading.conditions import CONDITIONS, REDRAWN, TRUE
+from kept.reading.measures import GOOD, Verdict
+from kept.reading.runs import run_cell
+from kept.reading.worlds import SIZE, Size
 from kg_loaders.disk.writing import write_bytes
 
 CELLS = "cells"

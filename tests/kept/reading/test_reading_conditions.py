@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from kept.controls.reading.conditions import (
+from kept.errors import ConfigError
+from kept.reading.conditions import (
     CONDITIONS,
     OFF,
     AnotherEntity,
@@ -15,8 +16,7 @@ from kept.controls.reading.conditions import (
     graph_under,
     shuffle_within_types,
 )
-from kept.controls.reading.worlds import TASKS, Size
-from kept.errors import ConfigError
+from kept.reading.worlds import TASKS, Size
 from kg_loaders import graph_from_records
 from kg_loaders.records import Text, TextKind, Triple
 

@@ -14,9 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from kept.graphs.drawing.layout import (
+    BOX,
+    MARGIN,
+    WIDTH,
+    Box,
+    Drawing,
+    Hanging,
+    lay_out,
+    text_width,
+)
 from kept.graphs.explain import Explained, explain, fact_in_words, left_out
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
-from kept.graphs.layout import BOX, MARGIN, WIDTH, Box, Drawing, Hanging, lay_out, text_width
 from kept.graphs.views import adjacency, is_anchor
 from kg_loaders.store import KnowledgeGraph
 

@@ -11,7 +11,7 @@ from typing import Any
 from kept.datasets.example import clusters
 from kept.errors import CheckpointError
 from kept.finetuning.run import FinetuneRun
-from kept.finetuning.scores import Answers
+from kept.finetuning.scoring.scores import Answers
 from kg_loaders.disk.writing import write_text
 
 ANSWERS = "predictions.jsonl"

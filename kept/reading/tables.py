@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from kept.controls.reading.arms import arm
-from kept.controls.reading.cell import Outcome
-from kept.controls.reading.conditions import CONDITIONS, TRUE
-from kept.controls.reading.study import CEILING, verdict
+from kept.reading.arms import arm
+from kept.reading.cell import Outcome
+from kept.reading.conditions import CONDITIONS, TRUE
+from kept.reading.study import CEILING, verdict
 
 READING = (
     "arm", "task", *CONDITIONS, "steps until .9", "probe before", "probe after", "moved before",

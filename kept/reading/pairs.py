@@ -17,12 +17,6 @@ import numpy as np
 import torch
 
 from kept.controls.conditions import controlled_graph
-from kept.controls.reading.arms import arm
-from kept.controls.reading.bench import Bench, Opened, train_bench, training_of
-from kept.controls.reading.cell import Cell, Outcome, open_host
-from kept.controls.reading.conditions import OFF, REDRAWN, graph_under
-from kept.controls.reading.names import made_up_names
-from kept.controls.reading.worlds import SENTENCES, TIES, Size, World, about, named
 from kept.datasets.example import TaskExample
 from kept.graphs.builder import BuilderConfig
 from kept.methods import method
@@ -30,6 +24,12 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for, view_for
 from kept.pretraining.data import WordGraphData
 from kept.randomness import generator, torch_seed
+from kept.reading.arms import arm
+from kept.reading.bench import Bench, Opened, train_bench, training_of
+from kept.reading.cell import Cell, Outcome, open_host
+from kept.reading.conditions import OFF, REDRAWN, graph_under
+from kept.reading.names import made_up_names
+from kept.reading.worlds import SENTENCES, TIES, Size, World, about, named
 from kept.training.loop import train
 from kg_loaders import graph_from_records
 from kg_loaders.records import Record, Text, TextKind, Triple

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from kept.controls.reading.conditions import REDRAWN, AnotherEntity, graph_under
-from kept.controls.reading.measures import (
+from kept.layers.spans import target_means
+from kept.reading.conditions import REDRAWN, AnotherEntity, graph_under
+from kept.reading.measures import (
     NOT_TESTED,
     OTHERWISE,
     READS,
@@ -23,8 +24,7 @@ from kept.controls.reading.measures import (
     share_moved,
     steps_until,
 )
-from kept.controls.reading.worlds import TASKS, Size, World
-from kept.layers.spans import target_means
+from kept.reading.worlds import TASKS, Size, World
 
 
 def test_a_probe_is_ridge_regression_on_indicators() -> None:

@@ -20,7 +20,7 @@ from kept.evaluation.correlation import CORRELATIONS
 from kept.evaluation.paired import by_cluster, score_interval
 from kept.evaluation.statistics import bootstrap_interval
 from kept.evaluation.tagging import span_counts
-from kept.finetuning.official_scores import official_score
+from kept.finetuning.scoring.official_scores import official_score
 from kept.heads.model import MULTI, REGRESSION, TAGGING
 
 Answers = Sequence[tuple[str, ...]]
@@ -74,9 +74,9 @@ def scores(
     of examples (`kept.datasets.example.clusters`), without bounds where there are fewer than two.
     A regression has `pearson`, `spearman` and `mean_squared_error` instead
     (`kept.evaluation.correlation`), and no share of right answers.
-    `official`: the score of the task's owners, where the file's `format` has one
-    (`kept.finetuning.official_scores`); some tell what was seen in `train`. It alone counts what is
-    `cut_off`: questions that could not be read, each with the answer that is counted for it.
+    `official`: the score of the task's owners, where the file's `format` has one (see
+    `official_scores`); some tell what was seen in `train`. It alone counts what is `cut_off`:
+    questions that could not be read, each with the answer that is counted for it.
     """
     gold = [example.labels for example in asked]
     groups = clusters(asked)

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from tiny_hosts import tiny_host
 
-from kept.controls.reading.pairs import LEARNED, N_ASKED, N_PAIRS, trained_pairs
-from kept.controls.reading.worlds import SENTENCES, Size
 from kept.encoders.kadapter import KAdapter
 from kept.objectives.adapter_features import AdapterFeatures, features_for
 from kept.outputs import KnowledgeOutput
+from kept.reading.pairs import LEARNED, N_ASKED, N_PAIRS, trained_pairs
+from kept.reading.worlds import SENTENCES, Size
 from kg_loaders import KnowledgeGraph
 
 

@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from kept.cli import app
-from kept.controls.reading import study as module
-from kept.controls.reading.cell import Budget, Cell, Outcome
-from kept.controls.reading.measures import NOT_TESTED, READS
-from kept.controls.reading.study import Study, read_outcomes, run_study, verdict
-from kept.controls.reading.tables import path_cells, reading_cells, to_markdown, to_values
-from kept.controls.reading.verdicts import stored, stored_verdict
 from kept.errors import CheckpointError
+from kept.reading import study as module
+from kept.reading.cell import Budget, Cell, Outcome
+from kept.reading.measures import NOT_TESTED, READS
+from kept.reading.study import Study, read_outcomes, run_study, verdict
+from kept.reading.tables import path_cells, reading_cells, to_markdown, to_values
+from kept.reading.verdicts import stored, stored_verdict
 
 READERS = ("kbert-mention", "words")
 
@@ -133,7 +133,7 @@ def test_comparisons_are_told_what_is_stored(monkeypatch: pytest.MonkeyPatch) ->
         {"arm": "kbert-mention", "verdict": READS, "until_good": 60, "steps": 400},
     ]
     rows = [{**row, "host": "minilm"} for row in rows]
-    monkeypatch.setattr("kept.controls.reading.verdicts.stored", lambda: tuple(rows))
+    monkeypatch.setattr("kept.reading.verdicts.stored", lambda: tuple(rows))
     mention = {"view": {"max_branches": 16}, "graph": {"directions": "both"}, "markers": "none"}
 
     def told(method: str, steps: int, settings: dict[str, Any], host: str = "minilm") -> str | None:

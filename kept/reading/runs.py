@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kept.controls.reading.arms import arm
-from kept.controls.reading.bench import Opened, run_beside_text
-from kept.controls.reading.cell import Cell, Outcome
-from kept.controls.reading.descriptions import run_descriptions
-from kept.controls.reading.pairs import run_pairs
+from kept.reading.arms import arm
+from kept.reading.bench import Opened, run_beside_text
+from kept.reading.cell import Cell, Outcome
+from kept.reading.descriptions import run_descriptions
+from kept.reading.pairs import run_pairs
 
 
 def run_cell(cell: Cell, opened: Opened | None = None) -> Outcome:

@@ -1,0 +1,1 @@
+"""What a comparison shows: a summary, tables, pictures and the page they stand on."""
