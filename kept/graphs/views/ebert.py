@@ -92,18 +92,16 @@ class EBERTView(View):
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """Raises `BatchError` when anchors took the place of words, or for a graph of more ids."""
-        batch, _, _ = insert(words_of(graph), self._insertions(graph)[1])
-        if self.weigh_links:
-            return batch
-        return batch.replace(node_weights=None)
+        batch = insert(words_of(graph), self._insertions(graph)[1]).batch
+        return batch if self.weigh_links else batch.replace(node_weights=None)
 
     def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
         """Words moved by what stands before them; a word that was replaced is its entity's node."""
         anchors, insertions = self._insertions(graph)
-        _, of_words, of_entities = insert(words_of(graph), insertions)
+        inserted = insert(words_of(graph), insertions)
         found = np.full(graph.n_nodes, -1, np.int64)
-        found[np.flatnonzero(graph.kinds == NodeKind.WORD)] = of_words
-        found[anchors] = of_entities
+        found[np.flatnonzero(graph.kinds == NodeKind.WORD)] = inserted.of_words
+        found[anchors] = inserted.of_insertions
         return found
 
     def _insertions(self, graph: WordKnowledgeGraph) -> tuple[NDArray[np.int64], list[Insertion]]:
@@ -125,9 +123,9 @@ class EBERTView(View):
             start, stop = int(spans[i].min()), int(spans[i].max()) + 1
             entity = int(graph.ids[anchors[i]]) + N_SPECIAL_ROWS
             if self.form == REPLACE:
-                found.append(Insertion(start, stop, (entity,), (int(NodeKind.ENTITY),)))
+                found.append(Insertion(start, stop, start, (entity,), (int(NodeKind.ENTITY),)))
                 continue
             kinds = (int(NodeKind.ENTITY), *[PIECE] * len(self.separator))
             sure = float(weights[anchors[i]])
-            found.append(Insertion(start, start, (entity, *self.separator), kinds, sure))
+            found.append(Insertion(start, start, start, (entity, *self.separator), kinds, sure))
         return anchors[order], found

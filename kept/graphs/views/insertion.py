@@ -1,4 +1,4 @@
-"""Nodes put between the words of a text, or in the place of some.
+"""Nodes put between the words of a text, in the place of some, or behind them all.
 
 Axis legend: node, word, insertion.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,59 +16,99 @@ from numpy.typing import NDArray
 from kept.batches import KnowledgeBatch, Visibility
 from kept.graphs.views.base import row
 
+Ids = NDArray[np.int64]
+
 
 @dataclasses.dataclass(frozen=True)
 class Insertion:
     """Nodes that stand before word `start`; words from there to `stop` (exclusive) go.
 
-    `weight` is how sure the link is that brings them.
+    They belong to the segment of the word `mention`. `weight` is how sure the link is that brings
+    them.
     """
 
     start: int
     stop: int
+    mention: int
     ids: tuple[int, ...]
     kinds: tuple[int, ...]
     weight: float = 1.0
 
 
-def insert(
-    words: KnowledgeBatch, insertions: Sequence[Insertion]
-) -> tuple[KnowledgeBatch, NDArray[np.int64], NDArray[np.int64]]:
-    """`words` (a batch of one, words alone) with every insertion, positions running on.
+class Inserted(NamedTuple):
+    """The nodes in one row, and where each is from.
 
-    All nodes see all, and inserted ones belong to the segment of the word that they stand before.
-    Also returned: the node of each word `[word]`, for one that went the first node of what stands
-    in its place, and the first node of each insertion `[insertion]`. Insertions are in the order of
+    `of_words [word]` is the node of each word, for one that went the first node in its place;
+    `of_insertions [insertion]` the first node of each insertion; `owners [node]` the number of the
+    insertion that brought a node, -1 for words.
+    """
+
+    batch: KnowledgeBatch
+    of_words: Ids
+    of_insertions: Ids
+    owners: Ids
+
+
+def insert(
+    words: KnowledgeBatch,
+    insertions: Sequence[Insertion],
+    *,
+    words_first: bool = False,
+    soft_positions: bool = False,
+) -> Inserted:
+    """`words` (as `words_of` returns them) with every insertion; all nodes see all.
+
+    Nodes stand in the order in which they are read, with `words_first` words before all else.
+    Positions run on in the order of reading; with `soft_positions` words keep theirs, and each
+    insertion goes on from the word before it (K-BERT, section 3.2). Insertions are in the order of
     the text and do not overlap.
     """
-    ids, segments = words.node_ids[0].tolist(), words.segment_ids[0].tolist()
-    nodes: list[tuple[int, int, int, float]] = []  # id, kind, segment, weight
-    places = np.empty(len(ids), np.int64)
-    starts: list[int] = []
-    word = 0
-
-    def take_words(stop: int) -> None:
-        for i in range(word, stop):
-            places[i] = len(nodes)
-            nodes.append((ids[i], 0, segments[i], 1.0))
-
+    stays = np.ones(words.node_ids.shape[1], np.bool_)
     for each in insertions:
-        take_words(each.start)
-        starts.append(len(nodes))
-        places[each.start : each.stop] = len(nodes)
-        pairs = zip(each.ids, each.kinds, strict=True)
-        nodes += [(id_, kind, segments[each.start], each.weight) for id_, kind in pairs]
-        word = each.stop
-    take_words(len(ids))
-    columns = [np.array(column) for column in zip(*nodes, strict=True)]
-    n_nodes = len(nodes)
-    batch = KnowledgeBatch(
-        node_ids=row(columns[0]),
-        node_kinds=row(columns[1]),
-        node_mask=torch.ones(1, n_nodes, dtype=torch.bool),
-        positions=torch.arange(n_nodes)[None],
-        segment_ids=row(columns[2]),
-        visibility=Visibility.everyone(1, n_nodes),
-        node_weights=torch.from_numpy(columns[3].astype(np.float32))[None],
+        stays[each.start : each.stop] = False
+    staying = np.flatnonzero(stays)
+    lengths = _ints(len(each.ids) for each in insertions)
+    brought = np.repeat(np.arange(len(insertions)), lengths)
+    starts = _ints(each.start for each in insertions)[brought]
+    mentions = _ints(each.mention for each in insertions)[brought]
+    read = _ranks(np.concatenate([staying + 0.5, starts]))
+    places = np.arange(len(read)) if words_first else read
+    firsts = np.cumsum(lengths) - lengths
+    positions = read
+    if soft_positions:
+        positions = np.concatenate([staying, starts + np.arange(len(brought)) - firsts[brought]])
+    of_insertions = places[len(staying) + firsts]
+    of_words = np.empty(len(stays), np.int64)
+    of_words[staying] = places[: len(staying)]
+    for each, node in zip(insertions, of_insertions, strict=True):
+        of_words[each.start : each.stop] = node
+
+    def laid_out(of_word: NDArray[Any], of_brought: Any) -> NDArray[Any]:
+        column = np.concatenate([of_word[staying], np.asarray(of_brought, of_word.dtype)])
+        return column[np.argsort(places)]
+
+    ids, kinds, segments = (
+        column[0].numpy() for column in (words.node_ids, words.node_kinds, words.segment_ids)
     )
-    return batch, places, np.array(starts, np.int64)
+    weights = np.array([each.weight for each in insertions], np.float32)[brought]
+    batch = KnowledgeBatch(
+        node_ids=row(laid_out(ids, [i for each in insertions for i in each.ids])),
+        node_kinds=row(laid_out(kinds, [k for each in insertions for k in each.kinds])),
+        node_mask=torch.ones(1, len(places), dtype=torch.bool),
+        positions=row(positions[np.argsort(places)]),
+        segment_ids=row(laid_out(segments, segments[mentions])),
+        visibility=Visibility.everyone(1, len(places)),
+        node_weights=torch.from_numpy(laid_out(np.ones(len(ids), np.float32), weights))[None],
+    )
+    return Inserted(batch, of_words, of_insertions, laid_out(np.full(len(ids), -1), brought))
+
+
+def _ints(values: Any) -> Ids:
+    return np.fromiter(values, np.int64)
+
+
+def _ranks(keys: NDArray[np.float64]) -> Ids:
+    """The place of each key among all, equal ones in their order."""
+    found = np.empty(len(keys), np.int64)
+    found[np.argsort(keys, kind="stable")] = np.arange(len(keys))
+    return found

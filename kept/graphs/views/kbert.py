@@ -31,6 +31,7 @@ from kept.errors import BatchError, ConfigError, HostError
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.naming import is_named
 from kept.graphs.views.base import View, row, weights_of, words_of
+from kept.graphs.views.insertion import Insertion, insert
 from kg_loaders import KnowledgeGraph
 
 Pieces = tuple[int, ...]
@@ -167,18 +168,17 @@ class KBERTView(View):
         spans, entities = _mentions(graph)
         branches = self._branches(graph, entities)
         kept = self._fit(branches, words.node_ids.shape[1])
-        batch = _flatten(words, spans, kept)
-        if not self.soft_positions:
-            batch = batch.replace(positions=row(_as_written(spans, kept, words)))
-        if not self.visible_matrix:
-            everyone = Visibility.everyone(1, batch.node_ids.shape[1])
-            batch = batch.replace(visibility=everyone)
-        if not self.weigh_links:
-            return batch
         sure = weights_of(graph)[(graph.kinds == NodeKind.ENTITY) & (graph.spans[:, 0] >= 0)]
-        brought = [float(sure[b.anchor]) for b in kept for _ in b.pieces]
-        weights = torch.tensor([[1.0] * words.node_ids.shape[1] + brought])
-        return batch.replace(node_weights=weights)
+        insertions = [
+            Insertion(end, end, start, b.pieces, tuple(map(int, b.kinds)), float(sure[b.anchor]))
+            for b, (start, end) in ((b, spans[b.anchor].tolist()) for b in kept)
+        ]
+        inserted = insert(words, insertions, words_first=True, soft_positions=self.soft_positions)
+        batch = inserted.batch.replace(mention_spans=row(spans))
+        if self.visible_matrix:
+            seen = visible(inserted.owners, _owners(inserted.owners, spans, kept))
+            batch = batch.replace(visibility=Visibility(torch.from_numpy(seen)[None]))
+        return batch if self.weigh_links else batch.replace(node_weights=None)
 
     def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether a branch names something in words; an identifier such as Q142 says nothing."""
@@ -274,47 +274,16 @@ def _facts(graph: WordKnowledgeGraph, entities: list[int]) -> dict[int, list[tup
     return found
 
 
-def _flatten(
-    words: KnowledgeBatch, spans: NDArray[np.int64], branches: list[Branch]
-) -> KnowledgeBatch:
-    """Trunk and branches in one row; `spans [anchor 2]` are the pieces of each mention."""
-    n_words = words.node_ids.shape[1]
-    lengths = np.array([len(branch.pieces) for branch in branches], np.int64)
-    owners = np.repeat(np.array([branch.anchor for branch in branches], np.int64), lengths)
-    starts, ends = spans[:, 0][owners], spans[:, 1][owners]
-    within = np.arange(len(owners)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    mention = np.full(n_words, -1, np.int64)
-    for anchor, (start, end) in enumerate(spans.tolist()):
-        mention[start:end] = anchor
-    branch = np.concatenate([np.full(n_words, -1), np.repeat(np.arange(len(branches)), lengths)])
-    trunk_segments = words.segment_ids[0].numpy()
-    trunk_positions = words.positions[0].numpy()
-    n_nodes = n_words + len(owners)
-    seen = visible(branch, np.concatenate([mention, owners]))
-    return words.replace(
-        node_ids=_joined(words.node_ids, [p for b in branches for p in b.pieces]),
-        node_kinds=_joined(words.node_kinds, [int(k) for b in branches for k in b.kinds]),
-        node_mask=torch.ones(1, n_nodes, dtype=torch.bool),
-        positions=row(np.concatenate([trunk_positions, trunk_positions[ends - 1] + 1 + within])),
-        segment_ids=row(np.concatenate([trunk_segments, trunk_segments[starts]])),
-        visibility=Visibility(torch.from_numpy(seen)[None]),
-        mention_spans=row(spans),
-    )
-
-
-def _as_written(
-    spans: NDArray[np.int64], branches: list[Branch], words: KnowledgeBatch
+def _owners(
+    branch: NDArray[np.int64], spans: NDArray[np.int64], branches: list[Branch]
 ) -> NDArray[np.int64]:
-    """Places of trunk and branches in the tree's words written down, int64 `[node]`."""
-    ends = [spans[b.anchor, 1] - 0.5 for b in branches for _ in b.pieces]
-    order = np.argsort([*range(words.node_ids.shape[1]), *ends], kind="stable")
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order))
-    return places + int(words.positions[0, 0])
-
-
-def _joined(words: torch.Tensor, further: list[int]) -> torch.Tensor:
-    return torch.cat([words, torch.tensor([further], dtype=words.dtype)], dim=1)
+    """The mention that each node belongs to or hangs at, -1 for none, `[node]`."""
+    found = np.full(len(branch), -1, np.int64)
+    for anchor, (start, end) in enumerate(spans.tolist()):
+        found[start:end] = anchor
+    hanging = branch >= 0
+    found[hanging] = np.array([b.anchor for b in branches], np.int64)[branch[hanging]]
+    return found
 
 
 def visible(branch: NDArray[np.int64], mention: NDArray[np.int64]) -> NDArray[np.bool_]:
