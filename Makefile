@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: venv lock demo demo-methods test test-long kill fuzz mutate check bench wheel-test clean
+.PHONY: venv lock demo demo-methods test test-long kill fuzz mutate check pages bench wheel-test clean
 
 venv: .venv/installed
 
@@ -60,6 +60,10 @@ check: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# docs/methods.md and the README's table of methods, from the lines of kept/methods.py.
+pages: venv
+	$(BIN)/python -m tests.docs
 
 bench: venv
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done

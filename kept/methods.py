@@ -63,11 +63,15 @@ class Method:
     `reads_facts` is False where neither vectors nor views need a triple. `injects` says where nodes
     or slots of entities stand in the host's input: none do, but what is between its layers may
     know them; beside the words, whose positions stay; or between them.
-    `unreleased` is why there is no checkpoint to convert, for a method without a converter.
-    `since` is the version that it came with: studies committed before do not have it.
+    `enters` says where knowledge enters, for pages. `published_on` is the host and the knowledge of
+    the paper, `published_with` what it was pre-trained with that `objectives` leaves out.
+    `unreleased` is why there is no checkpoint to convert; without it `kept.convert` has a module of
+    the method's name. `since` is the version that it came with: studies committed before do not
+    have it.
     """
 
     paper: str
+    enters: str
     encoder: type[KnowledgeEncoder]
     view: type[View]
     builder: Mapping[str, Any] = field(default_factory=dict)
@@ -78,6 +82,8 @@ class Method:
     reads: Reads = "links"
     reads_facts: bool = True
     injects: Injects = "beside"
+    published_on: str = ""
+    published_with: tuple[str, ...] = ()
     unreleased: str = ""
     since: str = "0.1"
 
@@ -104,6 +110,7 @@ BASELINE = "none"
 METHODS: dict[str, Method] = {
     "none": Method(
         paper="the host alone, the baseline of every comparison",
+        enters="nowhere: the baseline",
         encoder=Plain,
         view=WordsView,
         builder=WORDS_ONLY,
@@ -114,6 +121,12 @@ METHODS: dict[str, Method] = {
     ),
     "ernie": Method(
         paper="ERNIE (Zhang et al., ACL 2019)",
+        enters=(
+            "vectors of entities (a TransE on your triples), frozen, in a stream beside the "
+            "words, fused with them in the upper layers"
+        ),
+        published_on="BERT-base, uncased; Wikipedia, with vectors of 5 million Wikidata entities",
+        published_with=("nsp",),
         encoder=ERNIE,
         view=ERNIEView,
         builder=WORDS_ONLY,
@@ -121,6 +134,11 @@ METHODS: dict[str, Method] = {
     ),
     "knowbert": Method(
         paper="KnowBERT (Peters et al., EMNLP 2019)",
+        enters=(
+            "candidates of each mention, linked and attended to between two layers; several graphs"
+        ),
+        published_on="BERT-base, uncased; Wikipedia and WordNet",
+        published_with=("nsp",),
         encoder=KnowBERT,
         view=KnowBERTView,
         builder=WORDS_ONLY,
@@ -129,6 +147,12 @@ METHODS: dict[str, Method] = {
     ),
     "kbert": Method(
         paper="K-BERT (Liu et al., AAAI 2020)",
+        enters=(
+            "facts spelled out as branches of the sentence, at soft positions; only their "
+            "mention sees them"
+        ),
+        published_on="BERT-base, Chinese; CN-DBpedia, HowNet, a medical graph",
+        published_with=("nsp",),
         encoder=KBERT,
         view=KBERTView,
         builder={"replace_mentions": False},
@@ -137,6 +161,10 @@ METHODS: dict[str, Method] = {
     ),
     "kepler": Method(
         paper="KEPLER (Wang et al., TACL 2021)",
+        enters=(
+            "the loss alone: the host reads descriptions of entities, which must score true triples"
+        ),
+        published_on="RoBERTa-base; Wikidata5M",
         encoder=KEPLER,
         view=WordsView,
         builder=WORDS_ONLY,
@@ -146,6 +174,8 @@ METHODS: dict[str, Method] = {
     ),
     "colake": Method(
         paper="CoLAKE (Sun et al., COLING 2020)",
+        enters="nodes of entities and relations beside the words, seen by their neighbours",
+        published_on="RoBERTa-base; Wikipedia with Wikidata5M",
         encoder=CoLAKE,
         view=CoLAKEView,
         in_pretraining={"drop_probability": 0.5, "drop": "anchor"},
@@ -153,6 +183,8 @@ METHODS: dict[str, Method] = {
     ),
     "kadapter": Method(
         paper="K-Adapter (Wang et al., Findings of ACL 2021)",
+        enters="adapters beside a frozen host, one a kind of knowledge",
+        published_on="RoBERTa-large; T-REx, and parsed sentences of the Book Corpus",
         encoder=KAdapter,
         view=LinkedWordsView,
         builder=WORDS_ONLY,
@@ -163,6 +195,11 @@ METHODS: dict[str, Method] = {
     ),
     "ebert": Method(
         paper="E-BERT (Poerner et al., Findings of EMNLP 2020)",
+        enters=(
+            "vectors of pages (Wikipedia2Vec mapped into the host's space; without a file, of "
+            "labels) before their mention, `entity / mention`, or in its place"
+        ),
+        published_on="BERT-base, cased; Wikipedia2Vec",
         since="0.2",
         encoder=EBERT,
         view=EBERTView,
@@ -175,6 +212,12 @@ METHODS: dict[str, Method] = {
     ),
     "libert": Method(
         paper="LIBERT (Lauscher et al., COLING 2020)",
+        enters=(
+            "the loss alone: in every second step the host is asked which of two terms a lexicon "
+            "joins"
+        ),
+        published_on="a BERT-base of its own, on Wikipedia; WordNet and Roget's Thesaurus",
+        published_with=("nsp",),
         since="0.2",
         encoder=LIBERT,
         view=WordsView,
@@ -186,6 +229,11 @@ METHODS: dict[str, Method] = {
     ),
     "sensebert": Method(
         paper="SenseBERT (Levine et al., ACL 2020)",
+        enters=(
+            "vectors of the senses that a word may have (WordNet's supersenses, or types of its "
+            "candidates), added to it"
+        ),
+        published_on="BERT's sizes, trained anew on Wikipedia and the Book Corpus; WordNet",
         since="0.2",
         encoder=SenseBERT,
         view=SensesView,
@@ -197,6 +245,11 @@ METHODS: dict[str, Method] = {
     ),
     "sentilare": Method(
         paper="SentiLARE (Ke et al., EMNLP 2020)",
+        enters=(
+            "parts of speech and prior polarities of linked words, and in pre-training the "
+            "text's rating, added to words"
+        ),
+        published_on="RoBERTa-base; Yelp's reviews with SentiWordNet",
         encoder=SentiLARE,
         view=SentiLAREView,
         builder=WORDS_ONLY,
@@ -208,6 +261,10 @@ METHODS: dict[str, Method] = {
     ),
     "wklm": Method(
         paper="WKLM (Xiong et al., ICLR 2020)",
+        enters=(
+            "the loss alone: mentions replaced by others of their type must be told from true ones"
+        ),
+        published_on="BERT-base; Wikipedia with Wikidata's types",
         since="0.2",
         encoder=WKLM,
         view=LinkedWordsView,

@@ -1,4 +1,4 @@
-"""docs/quirks.md and docs/methods.md say what the code says: options, files, numbers."""
+"""docs/quirks.md and CONTRIBUTING.md say what the code says: options, files, tables."""
 
 from __future__ import annotations
 
@@ -14,13 +14,9 @@ import pytest
 
 import entity_linking
 import kept
-from kept import load_host
-from kept.convert import CONVERTERS
-from kept.graphs.views.senses import sense_names
 from kept.heads.model import HEADS
 from kept.methods import BASELINE, METHODS, title
 from kept.objectives.model import OBJECTIVES
-from kg_loaders import KnowledgeGraph
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = [Path(str(package.__file__)).parent for package in (kept, entity_linking)]
@@ -102,66 +98,13 @@ def test_every_method_has_its_quirks() -> None:
     assert len(OPTIONS) > 40
 
 
-# ---- methods --------------------------------------------------------------------------------
-PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
-TABLE = {row[0].strip("`"): row for row in rows(PAGE)}
-
-
-def target(link: str) -> Path:
-    """Where a link of the page leads; the sources may be those of an installed package."""
-    path = (ROOT / "docs" / link).resolve()
-    inside = path.is_relative_to(ROOT / "kept")
-    return PACKAGES[0] / path.relative_to(ROOT / "kept") if inside else path
-
-
-def files(text: str) -> list[Path]:
-    return [target(link) for link in re.findall(r"\]\(([^)#]+)\)", text)]
-
-
-def test_links_lead_somewhere() -> None:
-    assert len(files(PAGE)) > 30
-    assert [path for path in files(PAGE) if not path.exists()] == []
-
-
-def test_every_method_is_in_the_table() -> None:
-    assert TABLE.keys() == METHODS.keys()
-
-
 @pytest.mark.parametrize("name", METHODS)
-def test_files_are_the_methods_own(name: str) -> None:
-    line, parts = METHODS[name], files(TABLE[name][2])
-    view, encoder = (Path(inspect.getfile(part)) for part in (line.view, line.encoder))
-    assert parts[:2] == [view, encoder]
-    losses = set(re.findall(r"\[`(\w+)`\]", TABLE[name][3]))
-    assert losses
-    modules = {Path(inspect.getfile(OBJECTIVES[loss].options)) for loss in losses}
-    assert modules == set(files(TABLE[name][3]))
-    assert losses & set(line.objectives)
-    if name != BASELINE:
-        converters = [target(f"../kept/convert/{name}.py")] if name in CONVERTERS else []
-        assert parts[2 : 2 + len(converters)] == converters
-        parity = sorted((ROOT / "tests/parity").glob(f"test_{name}*.py"))
-        told = set(parts[2 + len(converters) :])
-        assert told
-        assert told <= set(parity)
-        assert {path for path in parity if "release" not in path.name} == told
-
-
-@pytest.mark.minilm
-@pytest.mark.parametrize("name", METHODS)
-def test_parameters_added(name: str, small_graph: KnowledgeGraph) -> None:
-    """`number + width E`, `(E + R)` or `S`: entities, relations and types of the graph."""
-    host = load_host("minilm")
-    n_own = sum(parameter.numel() for parameter in host.parameters())
-    encoder = METHODS[name].encoder.from_host(host, small_graph)
-    n_all = sum(parameter.numel() for parameter in encoder.parameters())
-    found = re.fullmatch(r"([\d,]+)(?: \+ (\d+) (E|\(E \+ R\)|S))?", TABLE[name][4])
-    assert found
-    n_rows = small_graph.n_entities + (small_graph.n_relations if "R" in (found[3] or "") else 0)
-    n_rows = len(sense_names(small_graph)) if found[3] == "S" else n_rows
-    told = int(found[1].replace(",", "")) + int(found[2] or 0) * n_rows
-    assert n_all - n_own == told
-    assert f"{n_own:,}" in PAGE
+def test_objectives_that_a_method_leaves_out_are_told(name: str) -> None:
+    """One row for each objective of its paper that its line does not have, and no other."""
+    section = QUIRKS.partition(f"## {title(name)}\n")[2].partition("\n## ")[0]
+    told = [re.fullmatch(r"the objective `(\w+)`", row[1]) for row in rows(section)]
+    assert [found[1] for found in told if found] == list(METHODS[name].published_with)
+    assert not set(METHODS[name].published_with) & set(METHODS[name].objectives)
 
 
 # ---- recipes --------------------------------------------------------------------------------

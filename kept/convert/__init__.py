@@ -16,15 +16,11 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from kept.errors import CheckpointError, ConfigError
+from kept.methods import METHODS
 from kg_loaders.disk.writing import refuse_folder, whole_folder
 
 CONVERTERS: dict[str, str] = {
-    "ernie": "kept.convert.ernie",
-    "knowbert": "kept.convert.knowbert",
-    "kbert": "kept.convert.kbert",
-    "kepler": "kept.convert.kepler",
-    "colake": "kept.convert.colake",
-    "kadapter": "kept.convert.kadapter",
+    name: f"{__name__}.{name}" for name, line in METHODS.items() if not line.unreleased
 }
 """Method to the module that reads its released checkpoints; imported when asked for."""
 

@@ -81,11 +81,12 @@ from kept.suggestions import no_such
 
 @dataclass(frozen=True)
 class ObjectiveKind:
-    """The three parts of an objective."""
+    """The three parts of an objective, and what it asks for, in words for pages."""
 
     options: type[Any]
     module: type[Objective]
     preparation: type[Preparation]
+    asks: str
 
     def read(self, name: str, values: Mapping[str, Any]) -> Any:
         """The options dataclass; raises `ConfigError` naming an unknown field."""
@@ -93,21 +94,72 @@ class ObjectiveKind:
 
 
 OBJECTIVES: dict[str, ObjectiveKind] = {
-    "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation),
-    "nsp": ObjectiveKind(TextPairOptions, NextSentence, NextSentencePreparation),
-    "sop": ObjectiveKind(TextPairOptions, SentenceOrder, SentenceOrderPreparation),
-    "masked_nodes": ObjectiveKind(MaskedNodesOptions, MaskedNodes, MaskedNodesPreparation),
-    "dea": ObjectiveKind(EntityDenoisingOptions, EntityDenoising, EntityDenoisingPreparation),
-    "el": ObjectiveKind(EntityLinkingOptions, EntityLinking, EntityLinkingPreparation),
-    "ke": ObjectiveKind(KnowledgeEmbeddingOptions, FirstKnowledgeEmbedding, FirstPreparation),
-    "ke2": ObjectiveKind(KnowledgeEmbeddingOptions, SecondKnowledgeEmbedding, SecondPreparation),
-    "relation_pairs": ObjectiveKind(RelationPairsOptions, RelationPairs, RelationPairsPreparation),
-    "lexical": ObjectiveKind(LexicalOptions, LexicalRelations, LexicalPreparation),
-    "senses": ObjectiveKind(SensesOptions, Senses, SensesPreparation),
-    "sentiment": ObjectiveKind(SentimentOptions, Sentiment, SentimentPreparation),
-    "mention_truth": ObjectiveKind(MentionTruthOptions, MentionTruth, MentionTruthPreparation),
+    "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation, "hidden words"),
+    "nsp": ObjectiveKind(
+        TextPairOptions,
+        NextSentence,
+        NextSentencePreparation,
+        "whether the second text follows the first",
+    ),
+    "sop": ObjectiveKind(
+        TextPairOptions, SentenceOrder, SentenceOrderPreparation, "which of two texts comes first"
+    ),
+    "masked_nodes": ObjectiveKind(
+        MaskedNodesOptions,
+        MaskedNodes,
+        MaskedNodesPreparation,
+        "hidden words, entities and relations",
+    ),
+    "dea": ObjectiveKind(
+        EntityDenoisingOptions,
+        EntityDenoising,
+        EntityDenoisingPreparation,
+        "which entity stood here",
+    ),
+    "el": ObjectiveKind(
+        EntityLinkingOptions, EntityLinking, EntityLinkingPreparation, "which candidate is meant"
+    ),
+    "ke": ObjectiveKind(
+        KnowledgeEmbeddingOptions,
+        FirstKnowledgeEmbedding,
+        FirstPreparation,
+        "true triples above false ones, by descriptions",
+    ),
+    "ke2": ObjectiveKind(
+        KnowledgeEmbeddingOptions,
+        SecondKnowledgeEmbedding,
+        SecondPreparation,
+        "the same of a second graph",
+    ),
+    "relation_pairs": ObjectiveKind(
+        RelationPairsOptions,
+        RelationPairs,
+        RelationPairsPreparation,
+        "which relation joins two mentions",
+    ),
+    "lexical": ObjectiveKind(
+        LexicalOptions, LexicalRelations, LexicalPreparation, "which terms a lexicon joins"
+    ),
+    "senses": ObjectiveKind(
+        SensesOptions,
+        Senses,
+        SensesPreparation,
+        "which senses a hidden word may have had; it chooses the words itself",
+    ),
+    "sentiment": ObjectiveKind(
+        SentimentOptions,
+        Sentiment,
+        SentimentPreparation,
+        "a hidden word's labels and a text's rating; it chooses the words itself",
+    ),
+    "mention_truth": ObjectiveKind(
+        MentionTruthOptions, MentionTruth, MentionTruthPreparation, "which mentions are true"
+    ),
     "dependency_heads": ObjectiveKind(
-        DependencyHeadsOptions, DependencyHeads, DependencyHeadsPreparation
+        DependencyHeadsOptions,
+        DependencyHeads,
+        DependencyHeadsPreparation,
+        "where each word's head stands",
     ),
 }
 
