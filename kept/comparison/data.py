@@ -23,7 +23,7 @@ from kept.methods import BASELINE
 from kept.pretraining.assembly import read_texts
 from kept.randomness import generator
 from kept.suggestions import require_there
-from kept.training.config import OPERATIONAL, TrainConfig, merged
+from kept.training.config import OPERATIONAL, TrainConfig
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import WAIT_SECONDS, claim
 from kg_loaders.reading.lines import read_whole
@@ -71,18 +71,18 @@ class ExperimentData:
         """A further task with its files below `root`."""
         return {**task, **{name: self.root / task[name] for name in SETS if task.get(name)}}
 
-    def config(self, own: Mapping[str, Any], **fields: Any) -> FinetuneConfig:
-        """What `kept finetune` is given for a row with fields of its `own`, and `fields`."""
-        values = merged(self.experiment.task, own) | self.files
+    def config(self, row: Mapping[str, Any], **fields: Any) -> FinetuneConfig:
+        """What `kept finetune` is given for the fields of a `row`, and `fields` over them."""
+        values = {**row, **self.files}
         if "also" in values:
             values["also"] = list(map(self._rooted, values["also"]))
         values.setdefault("data_seed", 0)  # every seed is asked the same
         return FinetuneConfig.read(None, values | fields)
 
-    @property
+    @cached_property
     def task(self) -> FinetuneConfig:
         """The task without a method; its graph is not this one."""
-        return self.config({}, kg=self.root, method=BASELINE)
+        return self.config(self.experiment.task, kg=self.root, method=BASELINE)
 
     @cached_property
     def every(self) -> list[TaskExample]:

@@ -225,6 +225,10 @@ class Experiment(RunConfig):
         rows = {name: _limited(row, n, row) for name, row in self.methods.items()}
         return self.model_copy(update=update | {"methods": rows})
 
+    def row(self, name: str) -> dict[str, Any]:
+        """Fields of `FinetuneConfig` of row `name`: the task's with its own over them."""
+        return merged(self.task, self.methods.get(name, {}))
+
     def variant_of(self, name: str) -> str:
         """The method that row `name` trains; ConfigError for a name that is none."""
         return method_key(self.methods.get(name, {}).get("method", name))
@@ -241,8 +245,8 @@ class RunRecord:
     `scores`: by set, what `kept.finetuning.scoring.scores.scores` gives, with counts. `costs`:
     parameters added and trained, optimiser steps, the first stage and how many texts it read,
     seconds, milliseconds a sentence, mentions linked. The folder `run` beside the file holds
-    `predictions.jsonl` (rows of set, index, id, group, gold, predicted), and the log and curves of
-    each stage. `primary`: the contrast that the experiment named when the run was made.
+    `predictions.jsonl` (see `kept.finetuning.scoring.answers`), and the log and curves of each
+    stage. `primary`: the contrast that the experiment named when the run was made.
     """
 
     run: str

@@ -1,33 +1,25 @@
-"""From the answers of runs to counts that a score is a function of, whatever the metric.
+"""From the stored answers of runs to sums that a score is a function of, whatever the metric.
 
 Axis legend: item, cluster (items of one group), count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from kept.comparison.experiment import RunRecord
-from kept.comparison.runs import ExperimentRuns, RunKey
-from kept.comparison.strata import Mask, item_traits, slices
-from kept.datasets.example import clusters
-from kept.datasets.formats import TASKS, TaskExample
+from kept.comparison.runs import ExperimentRuns
+from kept.comparison.strata import ItemTraits, Mask, slices
 from kept.errors import CheckpointError, EvaluationError
 from kept.evaluation.correlation import CORRELATIONS
 from kept.evaluation.paired import Value, by_cluster, f1_value
-from kept.evaluation.tagging import span_counts
-from kept.finetuning.assembly import read_sets
 from kept.finetuning.scoring.answers import ANSWERS, Answer, read_answers
 from kept.finetuning.scoring.official_scores import OFFICIAL
-from kept.finetuning.scoring.scores import Answers, Baseline
-from kept.heads.model import TAGGING
-from kept.methods import BASELINE
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +29,8 @@ class Judge:
     """Reads an experiment's metric from answers."""
 
     runs: ExperimentRuns
+    _read: dict[str, list[Answer]] = field(default_factory=dict, init=False, repr=False)
+    _regrouped: set[str] = field(default_factory=set, init=False, repr=False)
 
     @property
     def value(self) -> Value:
@@ -53,7 +47,7 @@ class Judge:
         """Raise EvaluationError unless all runs answered the same items: differences are paired."""
         first, items = None, set[int]()
         for record in records:
-            found = {answer.index for answer in self._answers(record)}
+            found = {answer.index for answer in self.answers(record) if not answer.is_cut_off}
             if first is None:
                 first, items = record, found
             elif found != items:
@@ -63,61 +57,26 @@ class Judge:
                     "one of both; give every row the same host and graph.max_words"
                 )
 
-    def _answers(self, record: RunRecord) -> list[Answer]:
-        path = self.runs.folder / record.run / ANSWERS
-        answers = read_answers(path, self.runs.experiment.asked)
-        last = max((answer.index for answer in answers), default=-1)
-        if last >= len(self._asked):
-            raise CheckpointError(
-                f"{path} answers item {last}, but {len(self._asked)} are asked; the data are not "
-                "those of the run: remove its folder and run kept compare"
-            )
-        return answers
+    def answers(self, record: RunRecord) -> list[Answer]:
+        """Of a run to what is asked, each with its counts; read once.
 
-    def counts(self, record: RunRecord, mask: Mask | None = None) -> Floats:
-        """Sums `[cluster count]` of a run's answers; in official scores of all that was asked.
-
-        `mask`: of the asked items, those that count; a cluster without one has zeros.
+        Of a run that was stored without them (before 0.2) they are made from the task's files.
         """
-        items, counts = self._item_counts(record)
-        if mask is not None:
-            counts = counts * mask[items, None]
-        return by_cluster(counts, [self._clusters[item] for item in items])
-
-    def _item_counts(self, record: RunRecord) -> tuple[list[int], Floats]:
-        experiment, answers = self.runs.experiment, self._answers(record)
-        items = [answer.index for answer in answers]
-        if experiment.metric == "official":
-            cut_off = sorted(set(range(len(self._asked))) - set(items))
-            predicted = [answer.predicted for answer in answers] + [()] * len(cut_off)
-            items += cut_off
-            counts = self._official(predicted, items)
-        elif experiment.metric in CORRELATIONS:
-            ours = [float(answer.predicted[0]) for answer in answers]
-            gold = [float(answer.gold[0]) for answer in answers]
-            counts = CORRELATIONS[experiment.metric][0](ours, gold)
-        else:
-            counts = _right_found_wanted(experiment.metric, experiment.task, answers)
-        return items, counts
-
-    def answered(self, record: RunRecord, mask: Mask) -> tuple[int, int]:
-        """How many of the items of `mask` a run answered, and how many groups these are."""
-        items = [answer.index for answer in self._answers(record) if mask[answer.index]]
-        return len(items), len({self._clusters[item] for item in items})
-
-    def score(self, counts: Floats) -> float:
-        """The metric of a run's `counts`."""
-        return float(self.value(counts.sum(0)[None])[0])
-
-    def majority(self, record: RunRecord) -> float:
-        """The majority's score, on what the run was asked; it answers what is cut off, too."""
-        metric, task = self.runs.experiment.metric, self.runs.experiment.task
-        if metric != "official":
-            found = record.scores[self.runs.experiment.asked]["baseline"][metric]
-            return float(found["f1" if metric == "micro" else "estimate"])
-        kind = TASKS[task["task"]].problem_type
-        answers = Baseline.of(self._sets["train"], kind).answers(self._asked, kind)
-        return self.score(self._official(answers, range(len(self._asked))))
+        if record.run not in self._read:
+            experiment = self.runs.experiment
+            path = self.runs.folder / record.run / ANSWERS
+            rows = read_answers(path, experiment.asked)
+            told = [row for row in rows if not row.is_cut_off]
+            if not told or any(experiment.metric not in (row.counts or ()) for row in told):
+                rows = self.runs.items(experiment.asked).counted(told, path)
+                if _differ([a.group for a in told], [a.group for a in rows[: len(told)]]):
+                    self._regrouped.add(record.run)
+            if {row.index for row in rows} != set(range(len(rows))):
+                raise CheckpointError(
+                    f"{path} is not whole; remove its folder and run kept compare"
+                )
+            self._read[record.run] = rows
+        return self._read[record.run]
 
     def n_regrouped(self, records: Iterable[RunRecord]) -> int:
         """How many runs were stored with other groups than the data have.
@@ -125,55 +84,47 @@ class Judge:
         Before marks around targets were left out of the groups, one text asked twice was two. What
         is computed here takes the groups of the data.
         """
-        return sum(
-            _differ([a.group for a in answers], [self._clusters[a.index] for a in answers])
-            for answers in map(self._answers, records)
-        )
+        return sum(record.run in self._regrouped for record in records if self.answers(record))
 
-    def _official(self, answers: Answers, items: Sequence[int]) -> Floats:
-        return OFFICIAL[self.runs.experiment.task["format"]].parts(
-            answers, [self._asked[item] for item in items], self._sets["train"]
-        )
+    def counts(self, record: RunRecord, mask: Mask | None = None) -> Floats:
+        """Sums `[cluster count]` of a run's answers; in official scores of all that was asked.
 
-    @property
-    def _asked(self) -> list[TaskExample]:
-        return self._sets[self.runs.experiment.asked]
+        `mask`: of the asked items, those that count; a cluster without one has zeros.
+        """
+        metric, rows = self.runs.experiment.metric, self.answers(record)
+        found = [(a, a.counts[metric]) for a in rows if a.counts and metric in a.counts]
+        counts = np.array([own for _, own in found] or np.zeros((0, 3)), np.float64)
+        if mask is not None:
+            counts = counts * mask[[answer.index for answer, _ in found], None]
+        return by_cluster(counts, [answer.group for answer, _ in found])
 
-    @cached_property
-    def slices(self) -> dict[str, dict[str, Mask]]:
+    def answered(self, record: RunRecord, mask: Mask) -> tuple[int, int]:
+        """How many of the items of `mask` a run answered, and how many groups these are."""
+        rows = [a for a in self.answers(record) if mask[a.index] and not a.is_cut_off]
+        return len(rows), len({answer.group for answer in rows})
+
+    def score(self, counts: Floats) -> float:
+        """The metric of a run's `counts`."""
+        return float(self.value(counts.sum(0)[None])[0])
+
+    def majority(self, record: RunRecord) -> float:
+        """The majority's score, on what the run was asked; it answers what is cut off, too."""
+        metric = self.runs.experiment.metric
+        found = record.scores[self.runs.experiment.asked]["baseline"][metric]
+        return float(found["f1" if metric == "micro" else "estimate"])
+
+    def slices(self, record: RunRecord) -> dict[str, dict[str, Mask]]:
         """Of the asked items by what the graph holds of them; see `kept.comparison.strata`."""
-        return slices(item_traits(self._asked, self._sets["train"], self.runs.data.graph))
-
-    @cached_property
-    def _clusters(self) -> list[str]:
-        return clusters(self._asked)
-
-    @cached_property
-    def _sets(self) -> dict[str, list[TaskExample]]:
-        return read_sets(self.runs.of(RunKey(BASELINE, "off", 0)).config, self.runs.data.graph)[0]
+        rows = sorted(self.answers(record), key=lambda answer: answer.index)
+        try:
+            return slices(msgspec.convert([row.traits for row in rows], list[ItemTraits]))
+        except msgspec.ValidationError as error:
+            raise CheckpointError(
+                f"{self.runs.folder / record.run / ANSWERS} does not say what the graph holds of "
+                f"its items ({error}); remove its folder and run kept compare"
+            ) from error
 
 
 def _differ(one: Sequence[str], other: Sequence[str]) -> bool:
     """Whether two lists of keys put the items together in different ways."""
     return not len({*zip(one, other, strict=True)}) == len({*one}) == len({*other})
-
-
-def _right_found_wanted(metric: str, task: Mapping[str, Any], answers: list[Answer]) -> Floats:
-    """`[item 3]`; for accuracy each item (a word, in tagging) finds and wants one."""
-    ours, gold = [a.predicted for a in answers], [a.gold for a in answers]
-    is_tagging = TASKS[task["task"]].problem_type == TAGGING
-    if metric == "micro" and is_tagging:
-        rows = [tuple(row) for row in span_counts(ours, gold)]
-    elif metric == "micro":
-        rows = [_of_sets(answer, task.get("no_relation")) for answer in answers]
-    elif is_tagging:
-        pairs = list(zip(ours, gold, strict=True))
-        rows = [(sum(map(str.__eq__, p, g)), len(g), len(g)) for p, g in pairs]
-    else:
-        rows = [(set(p) == set(g), 1, 1) for p, g in zip(ours, gold, strict=True)]
-    return np.array(rows, np.float64).reshape(-1, 3)
-
-
-def _of_sets(answer: Answer, nothing: str | None) -> tuple[int, int, int]:
-    ours, gold = ({*labels} - {nothing} for labels in (answer.predicted, answer.gold))
-    return len(ours & gold), len(ours), len(gold)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.reading.measures import NOT_TESTED
 from kept.reading.verdicts import stored_verdict
-from kept.training.config import merged
 
 DEFAULT_HOST = "minilm"
 
@@ -18,7 +17,7 @@ def is_not_tested(experiment: Experiment, name: str, record: RunRecord) -> bool:
     """
     if "steps" not in record.costs:
         return False
-    fields = merged(experiment.task, experiment.methods.get(name, {}))
+    fields = experiment.row(name)
     found = stored_verdict(
         experiment.variant_of(name),
         int(record.costs["steps"]),

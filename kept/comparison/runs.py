@@ -30,21 +30,21 @@ from kept import hosts
 from kept.comparison.continued_pretraining import FirstStage
 from kept.comparison.data import ExperimentData, binding_of, folder_digests
 from kept.comparison.experiment import Experiment, RunRecord, run_hash
+from kept.comparison.items import AskedItems
 from kept.controls.conditions import Knowledge, objectives_of
-from kept.datasets.formats import TASKS
+from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import CheckpointError
 from kept.finetuning.assembly import assemble, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, prepared
 from kept.finetuning.model_costs import n_trained, sentence_milliseconds, size
 from kept.finetuning.run import FinetuneRun
-from kept.finetuning.scoring.answers import ANSWERS, write_answers
+from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.finetuning.task_files import SETS
 from kept.graphs.builder import BuilderConfig
 from kept.methods import BASELINE, Method, method
 from kept.pretraining.assembly import builder_for, drawn_in_pretraining, require_options, view_for
 from kept.pretraining.data import linked_entities
-from kept.training.config import merged
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
@@ -116,6 +116,7 @@ class ExperimentRuns:
     reporter: Reporter | None = None
     should_stop: Callable[[], bool] | None = None
     _resolved: dict[RunKey, Run] = field(default_factory=dict, init=False, repr=False)
+    _sets: dict[str, list[TaskExample]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def data(self) -> ExperimentData:
@@ -130,7 +131,7 @@ class ExperimentRuns:
         return self._resolved[key]
 
     def _resolve(self, key: RunKey) -> Run:
-        row = merged(self.experiment.task, self.experiment.methods.get(key.method, {}))
+        row = self.experiment.row(key.method)
         if key.seed and "controls" in self.experiment.redrawn:
             row["control_seed"] = row.get("control_seed", 0) + key.seed
         name = self.experiment.variant_of(key.method)
@@ -225,7 +226,10 @@ class ExperimentRuns:
         with process_settings(config.training):
             scores, predictions = made.metrics()
             milliseconds = sentence_milliseconds(made.model, next(iter(made.asked.values())))
-        write_answers(place / ANSWERS, made, predictions)
+        answers = answers_of(made, predictions)
+        for name in made.asked.keys() & set(SETS):
+            answers[name] = self.items(name).counted(answers[name], place / ANSWERS)
+        write_answers(place / ANSWERS, answers)
         costs = self._costs(key, made) | {
             "milliseconds_a_sentence": milliseconds,
             "steps": ended.step,
@@ -248,6 +252,13 @@ class ExperimentRuns:
         )
         _leave(place)  # last: a kill in between costs room, not the run
         return found
+
+    def items(self, name: str) -> AskedItems:
+        """What is asked in the set called `name`, of all runs alike; the task's files are read."""
+        config = self.of(RunKey(BASELINE, "off", 0)).config
+        if not self._sets:
+            self._sets.update(read_sets(config, self.data.graph)[0])
+        return AskedItems(self._sets[name], self._sets["train"], self.data.graph, config)
 
     def asked_data(self, name: str) -> TaskData:
         """The asked set as a method with true knowledge sees it, without a model."""

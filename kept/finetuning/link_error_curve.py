@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +24,8 @@ from kept.datasets.formats import TaskExample
 from kept.errors import ConfigError
 from kept.evaluation.statistics import paired_bootstrap_interval
 from kept.finetuning.run import FinetuneRun, Set
-from kept.finetuning.scoring.scores import Answers
-from kept.heads.model import REGRESSION, TAGGING
+from kept.finetuning.scoring.counts import Answers, item_counts
+from kept.heads.model import REGRESSION
 from kept.randomness import generator
 from kept.training.log import COLOURS
 from kg_loaders.disk.writing import write_text
@@ -98,13 +97,9 @@ def right_shares(
     answers: Answers, examples: Sequence[TaskExample], problem_type: str
 ) -> NDArray[np.float64]:
     """`[item]`: share of right answers, one an example (a set of labels) or, in tagging, a word."""
-    found = []
-    for answer, example in zip(answers, examples, strict=True):
-        if problem_type == TAGGING:
-            found.append(fmean([a == b for a, b in zip(answer, example.labels, strict=True)]))
-        else:
-            found.append(float(set(answer) == set(example.labels)))
-    return np.array(found, np.float64)
+    gold = [example.labels for example in examples]
+    counts = item_counts(answers, gold, problem_type=problem_type, no_relation=None)["accuracy"]
+    return np.asarray(counts[:, 0] / counts[:, 1])
 
 
 def _lost(

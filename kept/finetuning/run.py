@@ -22,7 +22,8 @@ from kept.evaluation.correlation import CORRELATIONS
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData
 from kept.finetuning.multitask import TaskMixture
-from kept.finetuning.scoring.scores import Answers, Baseline, scores
+from kept.finetuning.scoring.counts import Answers
+from kept.finetuning.scoring.scores import Baseline, scores
 from kept.graphs.coverage import Coverage, caution
 from kept.heads.model import MULTI, REGRESSION, TAGGING, KnowledgeForTask
 from kept.randomness import generator

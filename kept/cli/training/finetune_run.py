@@ -16,7 +16,7 @@ from kept.cli.training.run import asked_to_stop, read_run, run_folder, tell
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.run import FinetuneRun
-from kept.finetuning.scoring.answers import ANSWERS, write_answers
+from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 from kg_loaders.disk.writing import whole_files, write_json, write_text
@@ -109,7 +109,7 @@ def _train(
 
 def _score(made: FinetuneRun, output: Path) -> None:
     metrics, predictions = made.metrics()
-    write_answers(output / ANSWERS, made, predictions)
+    write_answers(output / ANSWERS, answers_of(made, predictions))
     write_json(output / METRICS_FILE, metrics, indent=2, force=True)
     for name in made.asked:
         echo(_line(name, metrics[name], made.config.knowledge))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kept import hosts
 from kept.comparison.compared import Compared, ComparedRow
+from kept.comparison.judging import Judge
 from kept.comparison.pages.pictures import draw_all_curves, draw_dots
 from kept.comparison.pages.tables import (
     COSTS,
@@ -35,12 +36,10 @@ from kept.comparison.pages.tables import (
 from kept.comparison.runs import ExperimentRuns, RunKey
 from kept.comparison.tuning import RATES
 from kept.csv_text import csv_text
-from kept.datasets.formats import TASKS
 from kept.evaluation.correlation import CORRELATIONS
-from kept.finetuning.scoring.answers import ANSWERS, Answer, read_answers
+from kept.finetuning.scoring.answers import Answer
 from kept.graphs.drawing.draw import draw_svg
 from kept.graphs.graph import NodeKind
-from kept.heads.model import TAGGING
 from kept.methods import BASELINE
 from kept.report.page import Section, drawn, page, picture, prose, quoted, table, verdict
 from kg_loaders.disk.writing import refuse_file, write_text
@@ -73,9 +72,9 @@ class _Item:
     is_right: bool
 
     @classmethod
-    def of(cls, answers: Sequence[Answer], is_tagging: bool) -> _Item:
-        as_asked = tuple if is_tagging else frozenset  # tags word by word, else a set of labels
-        n_right = sum(as_asked(a.predicted) == as_asked(a.gold) for a in answers)
+    def of(cls, answers: Sequence[Answer]) -> _Item:
+        counts_of = [answer.counts["accuracy"] for answer in answers if answer.counts]
+        n_right = sum(right == wanted for right, _, wanted in counts_of)
         counts = Counter(answer.predicted for answer in answers)
         told = []
         for each in sorted(counts, key=lambda each: (-counts[each], each)):
@@ -98,7 +97,8 @@ def write_report(
     for each in (path, curves, dots, *csvs.values()):
         refuse_file(each, force=force)
     methods = [row.method for row in compared.rows if row.knowledge == "true"]
-    found = {name: differences(compared, runs.folder, name) for name in methods}
+    judge = Judge(runs)
+    found = {name: differences(compared, judge, name) for name in methods}
     gains = [
         [kind, *cells] for kind in slice_kinds(compared) for cells in gain_cells(compared, kind)
     ]
@@ -165,7 +165,7 @@ def write_report(
     return [*written, curves, dots]
 
 
-def differences(compared: Compared, folder: Path, name: str) -> list[Difference]:
+def differences(compared: Compared, judge: Judge, name: str) -> list[Difference]:
     """Items that one side has right in most seeds and the other in no more than half."""
     if compared.experiment.metric in CORRELATIONS:
         return []  # a number is not right or wrong
@@ -173,8 +173,8 @@ def differences(compared: Compared, folder: Path, name: str) -> list[Difference]
     base = next((row for row in compared.rows if row.method == BASELINE), None)
     if base is None:
         return []
-    said = {f"knowledge {kind}": _asked(row, folder, compared) for kind, row in arms.items()}
-    said["none"] = _asked(base, folder, compared)
+    said = {f"knowledge {kind}": _asked(row, judge) for kind, row in arms.items()}
+    said["none"] = _asked(base, judge)
     ours, theirs = said["knowledge true"], said["none"]
     found = []
     for index, item in ours.items():
@@ -185,15 +185,14 @@ def differences(compared: Compared, folder: Path, name: str) -> list[Difference]
     return found
 
 
-def _asked(row: ComparedRow, folder: Path, compared: Compared) -> dict[int, _Item]:
+def _asked(row: ComparedRow, judge: Judge) -> dict[int, _Item]:
     """What the seeds of a row say to each item."""
-    experiment = compared.experiment
-    is_tagging = TASKS[experiment.task["task"]].problem_type == TAGGING
     by_item: dict[int, list[Answer]] = {}
     for record in row.records:
-        for answer in read_answers(folder / record.run / ANSWERS, experiment.asked):
-            by_item.setdefault(answer.index, []).append(answer)
-    return {index: _Item.of(answers, is_tagging) for index, answers in by_item.items()}
+        for answer in judge.answers(record):
+            if not answer.is_cut_off:
+                by_item.setdefault(answer.index, []).append(answer)
+    return {index: _Item.of(answers) for index, answers in by_item.items()}
 
 
 def _examples(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -62,6 +63,11 @@ class _Sheets:
     judge: Judge
     arms: Mapping[Arm, Records]
     _read: dict[tuple[Arm, int, bytes], Floats] = field(default_factory=dict)
+
+    @cached_property
+    def slices(self) -> dict[str, dict[str, Mask]]:
+        """Of what was asked, the same of every run."""
+        return self.judge.slices(next(iter(next(iter(self.arms.values())).values())))
 
     def counts(self, arm: Arm, seeds: Sequence[int], mask: Mask | None = None) -> list[Floats]:
         found = []
@@ -118,7 +124,7 @@ def _difference(
 
 def _gains(sheets: _Sheets) -> Iterator[Gain]:
     """Of every pair on every slice."""
-    for kind, masks in sheets.judge.slices.items():
+    for kind, masks in sheets.slices.items():
         for ours, theirs, _ in sheets.pairs():
             for name, mask in masks.items():
                 yield _gain(sheets, ours, theirs, kind, name, mask)
@@ -134,7 +140,7 @@ def _gain(sheets: _Sheets, ours: Arm, theirs: Arm, kind: str, name: str, mask: M
 def _primary(sheets: _Sheets, experiment: Experiment) -> Iterator[PrimaryResult]:
     """The gain on items with a fact minus that on the others, of every method that has both."""
     plan = experiment.primary
-    masks = sheets.judge.slices[KNOWLEDGE]
+    masks = sheets.slices[KNOWLEDGE]
     if plan is None or FACT not in masks or len(masks) < 2:
         return
     for name in dict.fromkeys(method for method, kind in sheets.arms if kind == "true"):

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kept.datasets.example import Document, TaskExample, clusters
 from kept.errors import EvaluationError
 from kept.evaluation.paired import by_cluster, score_interval
+from kept.finetuning.scoring.counts import Answers, Floats
 
-Floats = NDArray[np.float64]
-Answers = Sequence[tuple[str, ...]]
 NO_RELATION = "no_relation"
 """TACRED's class for a pair without a relation."""
 ACCEPTABLE = "1"

@@ -19,12 +19,9 @@ from kept.evaluation.classification import macro_scores, typing_scores
 from kept.evaluation.correlation import CORRELATIONS
 from kept.evaluation.paired import by_cluster, score_interval
 from kept.evaluation.statistics import bootstrap_interval
-from kept.evaluation.tagging import span_counts
+from kept.finetuning.scoring.counts import Answers, item_counts
 from kept.finetuning.scoring.official_scores import official_score
 from kept.heads.model import MULTI, REGRESSION, TAGGING
-
-Answers = Sequence[tuple[str, ...]]
-"""Labels of every item: one, any number, or one a word."""
 
 
 @dataclass(frozen=True)
@@ -84,21 +81,14 @@ def scores(
         return {
             name: _correlation(name, predicted, gold, groups, generator) for name in CORRELATIONS
         }
-    if problem_type == TAGGING:
-        right = [[p == g for p, g in zip(*pair, strict=True)] for pair in _pairs(predicted, gold)]
-        counts = np.array(span_counts(predicted, gold), np.int64).reshape(-1, 3)
-        found: dict[str, Any] = {
-            "accuracy": _share([sum(r) for r in right], [len(r) for r in right], groups, generator)
-        }
-    else:
-        exact = [set(p) == set(g) for p, g in _pairs(predicted, gold)]
-        found = {"accuracy": _share(exact, [1] * len(exact), groups, generator)}
-        counts = np.array(
-            [_set_counts(p, g, no_relation) for p, g in _pairs(predicted, gold)], np.int64
-        ).reshape(-1, 3)
-    found["micro"] = _prf(*counts.sum(axis=0).tolist())
+    counts = item_counts(predicted, gold, problem_type=problem_type, no_relation=no_relation)
+    exact, micro = counts["accuracy"], counts["micro"]
+    found: dict[str, Any] = {
+        "accuracy": _share(exact[:, 0], exact[:, 1], groups, generator),
+        "micro": _prf(*micro.sum(axis=0).tolist()),
+    }
     found["micro"]["f1_interval"] = _share(
-        (2 * counts[:, 0]).tolist(), (counts[:, 1] + counts[:, 2]).tolist(), groups, generator
+        2 * micro[:, 0], micro[:, 1] + micro[:, 2], groups, generator
     )
     if problem_type == MULTI:
         found["macro"] = _loose_macro(predicted, gold)
@@ -122,17 +112,6 @@ def _correlation(
         estimate = float(value(sums.sum(axis=0)[None])[0])
         return {"estimate": estimate, "low": None, "high": None, "n": len(sums)}
     return asdict(score_interval(sums, value, generator=generator))
-
-
-def _pairs(predicted: Answers, gold: Answers) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    return list(zip(predicted, gold, strict=True))
-
-
-def _set_counts(
-    predicted: Sequence[str], gold: Sequence[str], no_relation: str | None
-) -> tuple[int, int, int]:
-    ours, theirs = ({*labels} - {no_relation} for labels in (predicted, gold))
-    return len(ours & theirs), len(ours), len(theirs)
 
 
 def _prf(right: int, found: int, wanted: int) -> dict[str, Any]:
@@ -166,14 +145,15 @@ def _loose_macro(predicted: Answers, gold: Answers) -> dict[str, float]:
 
 
 def _share(
-    parts: Sequence[float],
-    wholes: Sequence[int],
+    parts: NDArray[np.float64],
+    wholes: NDArray[np.float64],
     groups: Sequence[str],
     generator: np.random.Generator,
 ) -> dict[str, Any]:
     """sum(parts) / sum(wholes) with an interval; groups are drawn as one."""
-    values = [part / whole for part, whole in zip(parts, wholes, strict=True) for _ in range(whole)]
-    keys = [group for group, whole in zip(groups, wholes, strict=True) for _ in range(whole)]
+    rows = list(zip(parts.tolist(), wholes.astype(int).tolist(), groups, strict=True))
+    values = [part / whole for part, whole, _ in rows for _ in range(whole)]
+    keys = [group for _, whole, group in rows for _ in range(whole)]
     if len(set(keys)) < 2:
         estimate = float(np.mean(values)) if values else None
         return {"estimate": estimate, "low": None, "high": None, "n": len(set(keys))}

@@ -17,6 +17,7 @@ from entity_linking import RelationExample
 from kept.comparison.compare import compare, finished
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, PrimaryContrast, RunRecord
+from kept.comparison.judging import Judge
 from kept.comparison.pages.report import _published, differences
 from kept.comparison.pages.summary import summarise
 from kept.comparison.pages.tables import conditions, headline, score_cells, to_json, to_markdown
@@ -72,7 +73,7 @@ def write_run(runs: ExperimentRuns, key: RunKey, answers: list[str]) -> RunRecor
     }  # fmt: skip
     record = RunRecord(
         runs.of(key).name, runs.experiment.name, key.method, key.knowledge, key.seed,
-        {"dev": {**score, "baseline": score}}, {}, {},
+        {"dev": {**score, "baseline": {**score, "official": {"estimate": 1.0}}}}, {}, {},
     )  # fmt: skip
     (runs.folder / record.run).mkdir(parents=True)
     rows = [
@@ -148,7 +149,7 @@ def test_what_no_run_could_read_is_wrong_in_an_official_comparison(
     for row in compared.rows:
         assert row.score.estimate == row.seeds[0] == pytest.approx(2 * recall / (1 + recall))
         assert (row.n, row.n_asked) == (3, N)
-    assert compared.baseline == 1.0  # the majority needs to read nothing
+    assert compared.baseline == 1.0  # as the runs say
     told = to_markdown_scores(compared)
     assert f"3 of {N}" in told
     assert f"{N - 3} items whose targets were cut off with their texts count as wrong." in (
@@ -271,7 +272,7 @@ def test_won_is_right_in_more_than_half_of_the_seeds(
         for seed, answer in enumerate(answers):
             key = RunKey(name, knowledge, seed)  # type: ignore[arg-type]
             write_run(runs, key, [answer] + ["a"] * (N - 1))
-    found = differences(finished(runs), tmp_path, "kbert")
+    found = differences(finished(runs), Judge(runs), "kbert")
     assert [(each.index, each.is_won) for each in found] == [(0, is_won)][: is_won is not None]
     if ours == "aab":
         told = {"knowledge true": "a (2 of 3), b (1 of 3)", "none": "z (2 of 3), a (1 of 3)"}
@@ -293,7 +294,7 @@ def test_tags_are_right_word_by_word(data: Path, tmp_path: Path) -> None:
         rows = [row | {"index": i, "group": str(i), "predicted": list(tags)} for i in range(2)]
         text = "".join(json.dumps(each) + "\n" for each in rows)
         (tmp_path / record.run / ANSWERS).write_text(text, encoding="utf-8")
-    found = differences(finished(runs), tmp_path, "kbert")
+    found = differences(finished(runs), Judge(runs), "kbert")
     assert [each.is_won for each in found] == [True, True]
 
 

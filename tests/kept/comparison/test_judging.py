@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,31 +12,38 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entity_linking.mentions import LinkedText
-from kept.comparison import judging
+from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.items import AskedItems
 from kept.comparison.judging import Judge
+from kept.comparison.strata import FACT, KNOWLEDGE, NOTHING
 from kept.datasets.example import TaskExample
 from kept.errors import CheckpointError, EvaluationError
-from kept.finetuning.scoring.answers import ANSWERS
+from kept.finetuning.scoring.answers import ANSWERS, Answer, read_answers, write_answers
+from kg_loaders import Triple, graph_from_records
 
+GRAPH = graph_from_records([Triple("a", "r", "b")])
 Row = tuple[Sequence[str], Sequence[str]]
 Made = Callable[..., tuple[Judge, Callable[..., RunRecord]]]
 
 
 @pytest.fixture
-def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    """A judge of so many asked texts, and a way to store the answers of a run."""
+def judged(tmp_path: Path) -> Made:
+    """A judge of so many asked texts, and a way to store the answers of a run, as 0.1 did.
+
+    A text holds no link but the first, to an entity with a fact.
+    """
 
     def made(metric: str, n_asked: int, **task: Any) -> tuple[Judge, Callable[..., RunRecord]]:
         texts = [TaskExample(LinkedText(f"text {i}", ()), ("r",)) for i in range(n_asked)]
-        sets = {"train": texts[:1], "dev": texts}
-        monkeypatch.setattr(judging, "read_sets", lambda *_: (sets,))
+        mention = Link(Mention(0, 4), (Candidate("a", 1.0, 1.0),), "a", 1.0)
+        texts[0] = TaskExample(LinkedText("text 0", (mention,)), ("r",))
+        config: Any = SimpleNamespace(**{"no_relation": None, "format": "wiki80"} | task)
         experiment = Experiment(name="e", task=task, metric=metric, methods={"kbert": {}})
+        items = AskedItems(texts, texts[:1], GRAPH, config)
         runs: Any = SimpleNamespace(
-            folder=tmp_path, experiment=experiment, of=lambda _: SimpleNamespace(config=None),
-            data=SimpleNamespace(graph=None),
-        )  # fmt: skip
+            folder=tmp_path, experiment=experiment, items=lambda name: {"dev": items}[name]
+        )
 
         def stored(name: str, rows: Sequence[Row], groups: str = "", first: int = 0) -> RunRecord:
             (tmp_path / name).mkdir()
@@ -101,3 +109,53 @@ def test_runs_with_other_groups_are_counted(judged: Made) -> None:
     alike, fewer = stored("a", ROWS, groups="wxyz"), stored("b", ROWS, groups="wwyz")
     assert judge.n_regrouped([alike]) == 0
     assert judge.n_regrouped([alike, fewer, fewer]) == 2
+
+
+def test_counts_that_are_stored_are_read_and_no_file_of_the_task(judged: Made) -> None:
+    judge, stored = judged("official", 5, task="relation", format="tacred")
+    record = stored("run", ROWS)
+    path = judge.runs.folder / record.run / ANSWERS
+    old, slices = judge.counts(record), judge.slices(record)
+    assert old.tolist() == [[0, 1, 1]] * 4 + [[0, 0, 1]]  # what is cut off is to be found, too
+    assert [answer.is_cut_off for answer in judge.answers(record)] == [False] * 4 + [True]
+    write_answers(path, {"dev": judge.answers(record), "test": []})
+    assert read_answers(path, "dev") == judge.answers(record)
+    alone = Judge(SimpleNamespace(folder=judge.runs.folder, experiment=judge.runs.experiment))  # type: ignore[arg-type]
+    assert (alone.counts(record) == old).all()
+    assert alone.n_regrouped([record]) == 0
+    assert {name: mask.tolist() for name, mask in alone.slices(record)[KNOWLEDGE].items()} == {
+        FACT: [True, False, False, False, False], NOTHING: [False, True, True, True, True],
+    }  # fmt: skip
+    assert alone.slices(record).keys() == slices.keys()
+    assert alone.answered(record, alone.slices(record)[KNOWLEDGE][NOTHING]) == (3, 3)
+    micro = SimpleNamespace(asked="dev", metric="micro", task={})
+    one = Judge(SimpleNamespace(folder=judge.runs.folder, experiment=micro))  # type: ignore[arg-type]
+    assert one.counts(record).tolist() == [[1, 1, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("damage", ["a line is gone", "no traits"])
+def test_stored_counts_that_are_not_whole_are_refused(judged: Made, damage: str) -> None:
+    judge, stored = judged("accuracy", 4, task="relation")
+    record = stored("run", ROWS)
+    rows = list(judge.answers(record))
+    if damage == "no traits":
+        rows[1] = dataclasses.replace(rows[1], traits={"has_entity": 3})
+    else:
+        del rows[1]
+    write_answers(judge.runs.folder / record.run / ANSWERS, {"dev": rows})
+    with pytest.raises(CheckpointError, match=r"run/predictions.jsonl .*run kept compare"):
+        Judge(judge.runs).slices(record)
+
+
+def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
+    """With what a comparison adds, and without."""
+    bare = Answer(0, "a", "é", ("x", "y"), ())
+    full = Answer(1, "", "g", ("x",), ("y",), counts={"accuracy": [0.0, 1.0]}, traits={"n": 1})
+    gone = dataclasses.replace(bare, index=2, is_cut_off=True, counts={})
+    write_answers(tmp_path / ANSWERS, {"dev": [bare, full, gone], "further/dev": [bare]})
+    assert read_answers(tmp_path / ANSWERS, "dev") == [bare, full, gone]
+    assert read_answers(tmp_path / ANSWERS, "further/dev") == [bare]
+    assert len((tmp_path / ANSWERS).read_bytes().splitlines()) == 4
+    (tmp_path / ANSWERS).write_text('\n{"set": "dev", "index": "0"}\n', encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"predictions.jsonl:2 is no answer .*index"):
+        read_answers(tmp_path / ANSWERS, "dev")

@@ -10,6 +10,7 @@ import pytest
 from entity_linking import RelationExample
 from kept.comparison.compare import compare
 from kept.comparison.experiment import Experiment
+from kept.comparison.judging import Judge
 from kept.comparison.pages.report import differences, write_report
 from kept.comparison.pages.tables import to_markdown
 from kept.comparison.runs import ExperimentRuns
@@ -52,8 +53,8 @@ def test_runs_are_compared_by_their_correlation(
     assert interval.low <= pair.effect.estimate <= interval.high
     assert 0 < pair.effect.p <= 1
     assert "pearson" in to_markdown(compared, "kept compare")
-    assert differences(compared, folder, "kbert") == []  # no answer is right or wrong
     runs = ExperimentRuns(scored, experiment_root, folder)
+    assert differences(compared, Judge(runs), "kbert") == []  # no answer is right or wrong
     write_report(compared, runs, tmp_path / "page.html")
     assert "What K-BERT changed" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
