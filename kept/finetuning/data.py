@@ -184,6 +184,10 @@ class TaskData:
             spans[spans[:, 0] >= spans[:, 1]] = (0, 1)
         return batch.replace(target_spans=row(spans), **self._labels(example, batch, spans))
 
+    def fact_nodes(self, drawn: WordKnowledgeGraph, relation: int) -> NDArray[np.int64]:
+        """Where the view shows the fact whose relation is this node of `drawn`: `[node]`."""
+        return self.view.fact_nodes(drawn, self.view(drawn), relation)
+
     def drawn(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
         """The word-knowledge graph of example `index`, before the view."""
         return self._joined(index, epoch, seed, self.builder)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
@@ -22,6 +24,7 @@ from kept.auto import saved_builder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
 from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import CheckpointError, ConfigError
+from kept.finetuning.attention import rollout
 from kept.finetuning.data import TaskData, prepared
 from kept.finetuning.run import predict
 from kept.graphs.builder import BuilderConfig
@@ -45,7 +48,8 @@ class Influence:
     `kind` is "fact" or "link", `what` says it in words, `row` is the fact's row in the graph and
     `link` the index of the link that brought it. `score` is what the class that was asked about
     gets without it, `change` the score with everything minus that: above 0, it spoke for the class.
-    `label` is the answer without it.
+    `label` is the answer without it. `attention` is the fact's share of what the head reads, by
+    attention rollout over the host's layers; None for a link, and where facts are no nodes.
     """
 
     kind: str
@@ -55,6 +59,7 @@ class Influence:
     score: float
     change: float
     label: str
+    attention: float | None = None
 
 
 @dataclass(frozen=True)
@@ -195,17 +200,21 @@ class Predictor:
         followed = best if about is None else names.index(about)
         labels = [self._label(row, problem) for row in scores]
 
-        def influence(kind: str, what: str, row: int | None, link: int, place: int) -> Influence:
+        def influence(
+            kind: str, what: str, row: int | None, link: int, place: int, attention: float | None
+        ) -> Influence:
             score = float(scores[place, followed])
             change = float(scores[0, followed]) - score
-            return Influence(kind, what, row, link, score, change, labels[place])
+            return Influence(kind, what, row, link, score, change, labels[place], attention)
 
+        attention = self._attention(batches[0], [data.fact_nodes(drawn, n) for n in relations])
         found = [
-            influence("fact", fact_in_words(graph, row), row, link, 1 + i)
+            influence("fact", fact_in_words(graph, row), row, link, 1 + i, attention[i])
             for i, (link, row, _) in enumerate(drawn.origins[relations].tolist())
         ]
+        n_before = 1 + len(relations)
         found += [
-            influence("link", _link_in_words(example.linked, i), None, i, 1 + len(relations) + n)
+            influence("link", _link_in_words(example.linked, i), None, i, n_before + n, None)
             for n, i in enumerate(linked)
         ]
         return Explanation(
@@ -267,6 +276,18 @@ class Predictor:
             linked = dataclasses.replace(example.linked, links=kept)
             data = self._data([dataclasses.replace(example, linked=linked)], graph)
             yield data.sample(0, epoch=0, seed=0)
+
+    def _attention(
+        self, batch: KnowledgeBatch, nodes: Sequence[NDArray[np.int64]]
+    ) -> list[float | None]:
+        """Of each group of nodes, its share of what is read; of several targets their mean."""
+        if not any(len(group) for group in nodes):
+            return [None] * len(nodes)
+        batch = batch.to(self.model.device)
+        spans = batch.target_spans
+        read = [0] if spans is None else spans[0, :, 0].tolist()
+        shares = rollout(self.model, batch)[read].mean(0)
+        return [float(shares[group].sum()) if len(group) else None for group in nodes]
 
     def _scores(self, batches: Sequence[KnowledgeBatch], problem: str) -> Tensor:
         """`[batch class]`: probabilities, or the number of a regression."""

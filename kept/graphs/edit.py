@@ -45,16 +45,24 @@ def add_relation(
 def without_fact(graph: WordKnowledgeGraph, relation: int) -> WordKnowledgeGraph:
     """`graph` without the fact whose relation is node `relation`, and what it alone brought.
 
-    An entity that another fact or a mention holds stays. Other nodes keep kind, id, position and
-    origin; they are numbered anew. Raises `BatchError` where the node is no relation.
+    Other nodes keep kind, id, position and origin; they are numbered anew. Raises `BatchError`
+    where the node is no relation.
+    """
+    return _without_nodes(graph, nodes_of_fact(graph, relation))
+
+
+def nodes_of_fact(graph: WordKnowledgeGraph, relation: int) -> NDArray[np.int64]:
+    """Node `relation`, and the entities that are there for its fact alone, `[node]`.
+
+    An entity that another fact or a mention holds is not. Raises `BatchError` where the node is no
+    relation.
     """
     if not 0 <= relation < graph.n_nodes or graph.kinds[relation] != NodeKind.RELATION:
         raise BatchError(f"node {relation} of {graph!r} is not a relation")
     is_of_fact = (graph.edges == relation).any(axis=1)
     ends = np.setdiff1d(graph.edges[is_of_fact], [relation])
     held = np.isin(ends, graph.edges[~is_of_fact]) | (graph.spans[ends, 0] >= 0)
-    gone = np.append(ends[~held], relation)
-    return _without_nodes(graph, gone)
+    return np.append(ends[~held], relation).astype(np.int64)
 
 
 def _without_nodes(graph: WordKnowledgeGraph, gone: NDArray[np.int64]) -> WordKnowledgeGraph:

@@ -35,7 +35,8 @@ def predict(
     """Ask a fine-tuned run about one text; the graph may have been edited since.
 
     The text is linked as `kept link` does. With --explain, each fact and each link is left out in
-    turn: what changes the answer made it.
+    turn: what changes the answer made it. Beside a fact stands its share of attention, where facts
+    are nodes that the model attends to.
 
     Example: kept predict runs/types "Padre met Jasper." --kg kg/ --target Padre --explain
     """
@@ -61,7 +62,8 @@ def predict(
 def _page(told: Explanation) -> str:
     lines = [f"{told.label}    ({told.about}: {told.scores[told.about]:.3f})"]
     for one in told.influences:
-        lines.append(f"  {one.change:+.3f}  without {one.kind} {one.what}: {one.label}")
+        seen = "" if one.attention is None else f"  (attention {one.attention:.3f})"
+        lines.append(f"  {one.change:+.3f}  without {one.kind} {one.what}: {one.label}{seen}")
     if not told.influences:
         lines.append("  nothing of the graph was read")
     return "\n".join(lines)

@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.errors import BatchError
+from kept.graphs.edit import nodes_of_fact
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kg_loaders import KnowledgeGraph
 
@@ -55,6 +56,17 @@ class View(ABC):
         trunk = np.flatnonzero(batch.visibility.mask[0, 0].numpy())
         words = np.flatnonzero(graph.kinds == NodeKind.WORD)[: len(trunk)]
         found[words] = trunk[: len(words)]
+        return found
+
+    def fact_nodes(
+        self, graph: WordKnowledgeGraph, batch: KnowledgeBatch, relation: int
+    ) -> NDArray[np.int64]:
+        """Where the fact whose relation is node `relation` of `graph` stands in `batch`: `[node]`.
+
+        By default what it alone brings, where the view places it; none where facts are no nodes.
+        """
+        places = self.places(graph, batch)[nodes_of_fact(graph, relation)]
+        found: NDArray[np.int64] = places[places >= 0]
         return found
 
     def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:

@@ -28,6 +28,7 @@ from transformers import PreTrainedTokenizerBase
 
 from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.errors import BatchError, ConfigError, HostError
+from kept.graphs.edit import without_fact
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.naming import is_named
 from kept.graphs.views.base import View, row, weights_of, words_of
@@ -179,6 +180,20 @@ class KBERTView(View):
             seen = visible(inserted.owners, _owners(inserted.owners, spans, kept))
             batch = batch.replace(visibility=Visibility(torch.from_numpy(seen)[None]))
         return batch if self.weigh_links else batch.replace(node_weights=None)
+
+    def fact_nodes(
+        self, graph: WordKnowledgeGraph, batch: KnowledgeBatch, relation: int
+    ) -> NDArray[np.int64]:
+        """Its branches, one at every mention of the entity that brings it."""
+        _, entities = _mentions(graph)
+        n_words = words_of(graph).node_ids.shape[1]
+        kept = self._fit(self._branches(graph, entities), n_words)
+        others = self._branches(without_fact(graph, relation), entities)
+        stays = {(branch.anchor, branch.pieces) for branch in others}
+        gone = [(branch.anchor, branch.pieces) not in stays for branch in kept]
+        owned = np.repeat(gone, [len(branch.pieces) for branch in kept])
+        found: NDArray[np.int64] = n_words + np.flatnonzero(owned)
+        return found
 
     def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether a branch names something in words; an identifier such as Q142 says nothing."""

@@ -1,0 +1,46 @@
+"""How much of each node a model reads, by its attention.
+
+Axis legend: batch (one), node, head.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from kept import hosts
+from kept.batches import KnowledgeBatch
+from kept.heads.model import KnowledgeForTask
+
+
+@torch.no_grad()
+def rollout(model: KnowledgeForTask, batch: KnowledgeBatch) -> Float[Tensor, "node node"]:
+    """The share of every node (second axis) in every node's last state; rows add up to 1.
+
+    Attention rollout (Abnar and Zuidema 2020, section 3): heads averaged, half of each layer's
+    output is its input, layers multiplied. It follows the host's own layers; what a method adds
+    between or inside them is not in it. `batch` holds one sample without padding.
+    """
+    host = model.encoder.host
+    weights: list[Tensor] = []
+    hooks = [
+        layer.attention.self.register_forward_hook(  # type: ignore[union-attr]
+            lambda _module, _given, found: weights.append(found[1])
+        )
+        for layer in hosts.layers(host)
+    ]
+    was = host.config._attn_implementation
+    host.set_attn_implementation("eager")
+    try:
+        model(batch)
+    finally:
+        host.set_attn_implementation(was)
+        for hook in hooks:
+            hook.remove()
+    n_nodes = batch.node_ids.shape[1]
+    found = torch.eye(n_nodes, dtype=torch.float64)
+    for each in weights:
+        mean = each[0].double().mean(0).cpu()
+        found = (mean + torch.eye(n_nodes, dtype=torch.float64)) / 2 @ found
+    return found
