@@ -4,9 +4,10 @@
 case folded on request) and says which characters of the text each character of the form stands for.
 Folding can lengthen a text (`ß` to `ss`, `İ` to `i` and a dot), so offsets are never assumed equal.
 
-`mark` drops white space and puts two spaces wherever one mention may end and another begin. A
-mention is then a plain substring ` new  york `: no match can break a word, neighbours share no
-character, and white space round punctuation does not matter (`U. S.` is `U.S.`).
+`split_tokens` drops white space and cuts wherever one mention may end and another begin; a mention
+is a run of such tokens. `marked_keys` joins them by two spaces, with one before and one after: as a
+prefix of another, ` new  york ` breaks no word, and white space round punctuation does not matter
+(`U. S.` is `U.S.`).
 
 A word is a run of letters, digits and `_`, with the combining marks and joiners that follow them
 (after UAX #29, rules WB4 and WB5). Two rules are looser than the standard, as linking needs it:
@@ -20,8 +21,8 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,70 +95,62 @@ def _continues(char: str) -> bool:
     return unicodedata.category(char)[0] == "M" or 0x1160 <= code <= 0x11FF or code == SOFT_HYPHEN
 
 
-@dataclass(frozen=True, eq=False)
-class Marked:
-    """Forms as one string with two spaces at every legal boundary, three between forms.
+class Tokens(NamedTuple):
+    """The tokens of many forms: a mention is a run of them.
 
-    `places [character]` is where each character of the forms, one white space round each form,
-    stands in `haystack` (white space on a mark); `offsets [form]` is where each form begins there.
+    `values` in order; `starts` and `ends` int64 `[token]`, where they stand in their form; those of
+    form i are `limits[i]` to `limits[i + 1]`, int64 `[form+1]`.
     """
 
-    haystack: str
-    places: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-
-    @cached_property
-    def sources(self) -> NDArray[np.int32]:
-        """Which character stands at each place of `haystack`; nothing is said of marks."""
-        sources = np.zeros(len(self.haystack), np.int32)
-        sources[self.places] = np.arange(len(self.places), dtype=np.int32)
-        return sources
-
-    def begins(self) -> NDArray[np.int64]:
-        """Where the stretches without marks begin in `haystack`."""
-        is_mark = np.frombuffer(self.haystack.encode("utf-32-le"), "<u4") == ord(" ")
-        return np.flatnonzero(is_mark[:-1] & ~is_mark[1:]) + 1
-
-    def locate(
-        self, starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Form, start and end in it of parts of `haystack` that begin and end without a mark."""
-        first, last = self.sources[starts], self.sources[ends - 1]
-        forms = np.searchsorted(self.offsets, first, side="right") - 1
-        offsets = self.offsets[forms]
-        return forms, first - offsets, last - offsets + 1
+    values: list[str]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    limits: NDArray[np.int64]
 
 
-def mark(forms: Sequence[str]) -> Marked:
-    """Mark the boundaries of many forms at once; lone surrogates become U+FFFD."""
+def split_tokens(forms: Sequence[str]) -> Tokens:
+    """The tokens of many forms at once; lone surrogates become U+FFFD.
+
+    >>> split_tokens(["new york", "U.S."]).values
+    ['new', 'york', 'U', '.', 'S', '.']
+    """
     lengths = np.fromiter(map(len, forms), np.int64, len(forms))
     offsets = np.cumsum(lengths + 1) - lengths
     joined = " ".join(["", *forms, ""]) if forms else " "
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
     classes = _classes(codes)
-    is_space = classes == _SPACE
-    kept = ~is_space
-    # white space is the two marks unless it follows another, other characters follow theirs
-    widths = np.empty(len(codes), np.uint8)
-    stands = np.flatnonzero(kept)
+    is_kept = classes != _SPACE
     legal = _boundaries(codes, classes)
-    _join_negations(legal, codes, classes, stands, offsets)
-    widths[1:] = 2 * (kept[:-1] & legal).view(np.uint8) + kept[1:]
-    ends = np.concatenate([[0], stands + 1])
-    outside = ends[np.searchsorted(stands, np.append(offsets - 1, len(codes) - 1))]
-    widths[outside] = 3
-    widths[0] = widths[outside[-1]] = 1
-    places = np.cumsum(widths, dtype=np.int32)
-    places -= 1
-    marked = np.full(int(places[-1]) + 1, ord(" "), "<u4")
-    marked[places] = codes
-    marked[places[np.flatnonzero(is_space & (codes != ord(" ")))]] = ord(" ")
-    marked[places[np.flatnonzero(classes == _SURROGATE)]] = REPLACEMENT
-    return Marked(marked.tobytes().decode("utf-32-le"), places, offsets)
+    _join_negations(legal, codes, classes, np.flatnonzero(is_kept), offsets)
+    begins = np.flatnonzero(is_kept[1:] & (legal | ~is_kept[:-1])) + 1
+    ends = np.flatnonzero(is_kept[:-1] & (legal | ~is_kept[1:])) + 1
+    if (classes == _SURROGATE).any():
+        codes = np.where(classes == _SURROGATE, REPLACEMENT, codes).astype("<u4")
+        joined = codes.tobytes().decode("utf-32-le")
+    values = [joined[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
+    limits = np.searchsorted(begins, np.append(offsets, len(codes)))
+    shift = np.repeat(offsets, np.diff(limits))
+    return Tokens(values, begins - shift, ends - shift, limits)
+
+
+def tokens_of(texts: Sequence[str]) -> Tokens:
+    """The folded tokens of many texts, `starts` and `ends` in the texts.
+
+    >>> [column[:2] for column in tokens_of(["ﬁrst Café"])[:2]]
+    [['first', 'café'], array([0, 5])]
+    """
+    forms = [normalise(text, fold=True) for text in texts]
+    tokens = split_tokens([form for form, _ in forms])
+    for i, (_, origins) in enumerate(forms):
+        if origins is not None:
+            own = slice(*tokens.limits[i : i + 2].tolist())
+            tokens.starts[own] = np.array(origins[0], np.int64)[tokens.starts[own]]
+            tokens.ends[own] = np.array(origins[1], np.int64)[tokens.ends[own] - 1]
+    return tokens
 
 
 def batches(texts: Sequence[str], n_characters: int = CHARACTERS_PER_BATCH) -> Iterator[slice]:
-    """Neighbouring texts that are marked at once, of `n_characters` and the text that passes them.
+    """Neighbouring texts that are split at once, of `n_characters` and the text that passes them.
 
     >>> list(batches(["a", "b" * CHARACTERS_PER_BATCH, "c"]))
     [slice(0, 2, None), slice(2, 3, None)]
@@ -176,7 +169,13 @@ def marked_keys(forms: Sequence[str]) -> list[str]:
     >>> marked_keys(["new york", "U.S."])
     [' new  york ', ' U  .  S  . ']
     """
-    return [f" {key} " for key in mark(forms).haystack[1:-1].split("   ")] if forms else []
+    words, _, _, limits = split_tokens(forms)
+    return [marked_key(words[a:b]) for a, b in pairwise(limits.tolist())]
+
+
+def marked_key(words: Sequence[str]) -> str:
+    """The marked string of a form with these words."""
+    return f" {'  '.join(words)} "
 
 
 def _boundaries(codes: NDArray[np.uint32], classes: NDArray[np.uint8]) -> NDArray[np.bool_]:

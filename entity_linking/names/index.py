@@ -243,11 +243,6 @@ class NameIndex:
             for part, row in zip(parts.tolist(), rows, strict=True)
         ]
 
-    @property
-    def longest_key(self) -> int:
-        """Characters of the longest key."""
-        return max((part.longest_key for part in self.manifest.parts), default=0)
-
     def find(self, form: str) -> list[Entry]:
         """The entries behind the folded key of `form`, segment by segment."""
         return list(self.find_key(fold_keys([form])[0]))

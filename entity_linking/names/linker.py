@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
-from typing import NamedTuple
+from itertools import chain
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.candidates import NameCandidates
 from entity_linking.names.capitals import Capitals
 from entity_linking.names.index import NameIndex
+from entity_linking.names.keys import KnownKeys, Step
 from entity_linking.names.priors import (
     OTHER,
     WRITTEN,
@@ -26,29 +25,16 @@ from entity_linking.names.segment import fold_keys
 from entity_linking.names.variants import KIND_WEIGHTS, Kind
 from entity_linking.names.words import STOP_WORDS
 from entity_linking.parts import Candidates
-from entity_linking.surfaces import Marked, batches, mark, normalise
+from entity_linking.surfaces import batches, marked_key, normalise, tokens_of
 
 MOST_CACHED = 200_000
 DETECTED = frozenset({Kind.EXACT, Kind.SPELLING, Kind.DISAMBIGUATOR, Kind.ARTICLE, Kind.LEGAL})
 """The kinds of forms that are mentions; acronyms and parts of names are too often plain words."""
 
-MOST_FOLLOWING = 4_096
-
 Tag = tuple[int, int, str]
 """Start, end and part of speech of a token."""
 
-
-class _Reach(NamedTuple):
-    """What keys begin with a word: the word `alone`, and longer ones by their second words.
-
-    `following` is None where there are too many of them.
-    """
-
-    alone: bool
-    following: frozenset[str] | None
-
-
-_UNKNOWN = _Reach(alone=False, following=None)
+Spans = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +81,7 @@ class Gates:
 
 
 class NameLinker:
-    """Leftmost-longest mentions by look-ups at the beginnings of words, linked by prior.
+    """Leftmost-longest mentions by the words that keys begin and go on with, linked by prior.
 
     Boundaries are those of `entity_linking.surfaces`, the case policy (`entity_linking.names.case`)
     is that of the index. A longer match that a gate refuses does not hide a shorter one.
@@ -124,10 +110,7 @@ class NameLinker:
             index, max_candidates=max_candidates, in_document=False, formula=formula
         )
         self._choices: dict[str, Candidates] = {}
-        self._reach: dict[str, _Reach | None] = {}
-        self._detected: dict[str, bool] = {}
-        self._tries = [segment.keys for segment in index.segments]
-        self._longest = index.longest_key
+        self._known = KnownKeys(segment.keys for segment in index.segments)
 
     def __repr__(self) -> str:
         return f"NameLinker({self._index!r}, {self._gates!r})"
@@ -158,113 +141,73 @@ class NameLinker:
         known = dict(zip(distinct, map(self._choose, distinct, fold_keys(distinct)), strict=True))
         return [[known[surface] for surface in own] for own in surfaces]
 
-    def spans(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-        """The `(start, end)` of the mentions that `link` finds."""
-        return [
-            [(link.mention.start, link.mention.end) for link in text.links]
-            for text in self.link(texts)
-        ]
+    def spans(self, texts: Sequence[str]) -> list[Spans]:
+        """The `(start, end)` of the mentions that `link` finds; cheaper."""
+        return [spans for spans, _ in self._find(texts, [None] * len(texts))]
 
     def _link(self, texts: Sequence[str], tags: Sequence[Sequence[Tag] | None]) -> list[LinkedText]:
         return [
-            linked
-            for batch in batches(texts)
-            for linked in self._link_batch(texts[batch], tags[batch])
+            LinkedText(text, tuple(map(_linked, *found)))
+            for text, found in zip(texts, self._find(texts, tags), strict=True)
         ]
 
-    def _link_batch(
+    def _find(
         self, texts: Sequence[str], tags: Sequence[Sequence[Tag] | None]
-    ) -> list[LinkedText]:
-        normalised = [normalise(text, fold=True) for text in texts]
-        marked = mark([form for form, _ in normalised])
-        allowed = [None if tagged is None else self._allowed(tagged) for tagged in tags]
-        links: list[list[Link]] = [[] for _ in texts]
-        admits = self._admitting(texts)
-        walk = _Walk(marked)
-        for at, word, second in walk.words():
-            reach = self._reach.get(word, _UNKNOWN)
-            if reach is None:
-                continue  # so are most words
-            is_further = reach.following is None or second in reach.following
-            if not is_further and not reach.alone:
-                continue
-            for end in self._ends(walk.haystack, at, word, second, reach):
-                key = walk.haystack[at:end]
-                if not self._is_detected(key):
-                    continue
-                i, start, stop = walk.span(at, end)
-                origins = normalised[i][1]
-                if origins is not None:
-                    start, stop = origins[0][start], origins[1][stop - 1]
-                tagged = allowed[i]
-                if tagged is not None and not any(a < stop and start < b for a, b in tagged):
-                    continue
-                if not admits(i, start, stop):
-                    continue
-                candidates = self._choose(texts[i][start:stop], key)
-                if candidates:
-                    links[i].append(_linked(Mention(start, stop), candidates))
-                    walk.free_from = end
-                    break
-        if self._gates.name_parts or self._gates.name_runs:
-            links = [self._with_parts(*each) for each in zip(texts, links, allowed, strict=True)]
-        return [LinkedText(text, tuple(found)) for text, found in zip(texts, links, strict=True)]
+    ) -> Iterator[tuple[Spans, list[Candidates]]]:
+        """For each text its mentions in order, and what each of them may mean."""
+        for batch in batches(texts):
+            allowed = [None if own is None else self._allowed(own) for own in tags[batch]]
+            found = self._find_keys(texts[batch], allowed)
+            if self._gates.name_parts or self._gates.name_runs:
+                found = map(self._with_parts, texts[batch], allowed, *zip(*found, strict=True))
+            yield from found
 
-    def _admitting(self, texts: Sequence[str]) -> Callable[[int, int, int], bool]:
-        """Whether a stretch of the i-th text is written as a name, where gates ask for that."""
+    def _find_keys(
+        self, texts: Sequence[str], allowed: Sequence[Spans | None]
+    ) -> Iterator[tuple[Spans, list[Candidates]]]:
+        words, *columns = tokens_of(texts)
+        starts, ends, limits = (column.tolist() for column in columns)
+        steps = list(map(self._known.__getitem__, words))
+        admits, choices = self._admitting(texts, allowed), self._choices
+        for i, (text, free, last) in enumerate(zip(texts, limits, limits[1:], strict=False)):
+            spans: Spans = []
+            meant: list[Candidates] = []
+            for at, step in enumerate(steps[free:last], free):
+                if step is None or at < free:
+                    continue  # so are most words
+                for stop in _stops(step, words, at, last):
+                    start, end = starts[at], ends[stop - 1]
+                    candidates = choices.get(text[start:end])
+                    if candidates is None:
+                        candidates = self._choose(text[start:end], marked_key(words[at:stop]))
+                    if candidates and (admits is None or admits(i, start, end)):
+                        spans.append((start, end))
+                        meant.append(candidates)
+                        free = stop
+                        break
+            yield spans, meant
+
+    def _admitting(
+        self, texts: Sequence[str], allowed: Sequence[Spans | None]
+    ) -> Callable[[int, int, int], bool] | None:
+        """Whether gates on tags and capitals let a stretch of the i-th text through; None: all."""
         gates = self._gates
-        if not gates.named_only and not gates.whole_names:
-            return lambda i, start, stop: True
-        capitals = [Capitals(text, gates.common_words) for text in texts]
+        is_cased = gates.named_only or gates.whole_names
+        if not is_cased and not any(spans is not None for spans in allowed):
+            return None
+        capitals = [Capitals(text, gates.common_words) for text in texts] if is_cased else []
 
         def admits(i: int, start: int, stop: int) -> bool:
+            if not _overlaps(allowed[i], start, stop):
+                return False
             if gates.named_only and not capitals[i].is_name(start, stop):
                 return False
             return not gates.whole_names or capitals[i].is_whole(start, stop)
 
         return admits
 
-    def _allowed(self, tags: Sequence[Tag]) -> list[tuple[int, int]]:
+    def _allowed(self, tags: Sequence[Tag]) -> Spans:
         return [(a, b) for a, b, tag in tags if tag in self._gates.parts_of_speech]
-
-    def _ends(self, haystack: str, at: int, word: str, second: str, reach: _Reach) -> Sequence[int]:
-        """Where the known keys that begin with the word here end, longest first."""
-        if reach is _UNKNOWN:
-            if len(self._reach) >= MOST_CACHED:
-                self._reach.clear()
-            found = self._reach[word] = self._find_reach(word)
-            if found is None:
-                return ()
-            reach = found
-        if reach.following is not None and second not in reach.following:
-            return (at + len(word) + 2,) if reach.alone else ()
-        window = haystack[at : at + self._longest]
-        if len(self._tries) == 1:
-            return [at + len(key) for key in reversed(self._tries[0].prefixes(window))]
-        lengths = {len(key) for trie in self._tries for key in trie.prefixes(window)}
-        return [at + length for length in sorted(lengths, reverse=True)]
-
-    def _find_reach(self, word: str) -> _Reach | None:
-        key = f" {word} "
-        alone = any(key in trie for trie in self._tries) and self._is_detected(key)
-        longer = chain.from_iterable(trie.iterkeys(f"{key} ") for trie in self._tries)
-        found = list(islice(longer, MOST_FOLLOWING + 1))
-        if not found and not alone:
-            return None
-        if len(found) > MOST_FOLLOWING:
-            return _Reach(alone, None)
-        return _Reach(alone, frozenset(key.split(maxsplit=2)[1] for key in found))
-
-    def _is_detected(self, key: str) -> bool:
-        """Whether a form behind the key is of a kind that is a mention, however it is written."""
-        found = self._detected.get(key)
-        if found is None:
-            if len(self._detected) >= MOST_CACHED:
-                self._detected.clear()
-            kinds = self._gates.kinds
-            found = any(entry.kind in kinds for entry in self._index.find_key(key))
-            self._detected[key] = found
-        return found
 
     # ---- choices -----------------------------------------------------------
     def _choose(self, surface: str, key: str) -> Candidates:
@@ -288,27 +231,27 @@ class NameLinker:
             just_so = any(level == WRITTEN for level, _ in graded)
             worst = WRITTEN if just_so or self._index.case == "sensitive" else OTHER - 1
             accepted = [entry for level, entry in graded if level <= worst]
+        if not accepted:
+            return ()
         hits = [Hit.of(entry, KIND_WEIGHTS[entry.kind], entry.kind) for entry in accepted]
         found = rank_entities(self._index, hits, self._formula, self._max)
         return tuple(c for c in found if c.prior >= self._gates.min_prior)
 
     # ---- parts of names ----------------------------------------------------
     def _with_parts(
-        self, text: str, links: list[Link], allowed: list[tuple[int, int]] | None
-    ) -> list[Link]:
-        found = list(links)
+        self, text: str, allowed: Spans | None, spans: Spans, meant: list[Candidates]
+    ) -> tuple[Spans, list[Candidates]]:
+        found = dict(zip(spans, meant, strict=True))
         for start, end in self._unnamed(text):
-            if any(link.mention.start < end and start < link.mention.end for link in found):
-                continue
-            if allowed is not None and not any(a < end and start < b for a, b in allowed):
+            if any(a < end and start < b for a, b in found):
                 continue
             surface = text[start:end]
-            if not self._gates.refuses(surface):
+            if _overlaps(allowed, start, end) and not self._gates.refuses(surface):
                 candidates = self._parts.of_surface(surface)
                 kept = tuple(c for c in candidates if c.prior >= self._gates.min_prior)
                 if kept:
-                    found.append(_linked(Mention(start, end), kept))
-        return sorted(found, key=lambda link: link.mention)
+                    found[start, end] = kept
+        return sorted(found), [found[span] for span in sorted(found)]
 
     def _unnamed(self, text: str) -> Iterator[tuple[int, int]]:
         """Where parts of names may stand: runs first, as they hide the words in them."""
@@ -324,29 +267,26 @@ class NameLinker:
                     yield start, end
 
 
-class _Walk:
-    """The words of the marked texts of a batch, passing over those that a mention took."""
+def _stops(step: Step, words: Sequence[str], at: int, last: int) -> Sequence[int]:
+    """Where the keys that begin with the word at `at` end before `last`, longest first."""
+    stop = at + 1
+    further = step.further
+    known = None if further is None or stop == last else further.get(words[stop])
+    if known is None:
+        return (stop,) if step.is_key else ()
+    stops = [stop] if step.is_key else []
+    while known is not None:
+        stop += 1
+        if known.is_key:
+            stops.append(stop)
+        further = known.further
+        known = None if further is None or stop == last else further.get(words[stop])
+    stops.reverse()
+    return stops
 
-    def __init__(self, marked: Marked) -> None:
-        self.haystack, self.free_from = marked.haystack, 0
-        self._starts = (marked.begins() - 1).tolist()
-        self._source = marked.sources.item
-        self._offsets = marked.offsets.tolist()
 
-    def words(self) -> Iterator[tuple[int, str, str]]:
-        """Where the key of each word that is still free begins, the word, and the one after it."""
-        words = self.haystack.split()
-        if words:
-            for at, word, second in zip(self._starts, words, [*words[1:], ""], strict=True):
-                if at >= self.free_from:
-                    yield at, word, second
-
-    def span(self, at: int, end: int) -> tuple[int, int, int]:
-        """Text, start and end in its form of the key from `at` to `end` in the haystack."""
-        first, last = self._source(at + 1), self._source(end - 2)
-        form = bisect_right(self._offsets, first) - 1
-        offset = self._offsets[form]
-        return form, first - offset, last - offset + 1
+def _overlaps(allowed: Spans | None, start: int, end: int) -> bool:
+    return allowed is None or any(a < end and start < b for a, b in allowed)
 
 
 _CAPITALISED = re.compile(r"(?<=[^\s.!?:\"“(])[\s]+(\w[\w’'-]+\w)")
@@ -359,8 +299,9 @@ def _capitalised(text: str) -> Iterator[tuple[int, int]]:
             yield found.span(1)
 
 
-def _linked(mention: Mention, candidates: Candidates) -> Link:
-    return Link(mention, candidates, candidates[0].entity, candidates[0].prior)
+def _linked(span: tuple[int, int], candidates: Candidates) -> Link:
+    best = candidates[0]
+    return Link(Mention(*span), candidates, best.entity, best.prior)
 
 
 def tags_of(doc: Iterable[object]) -> list[Tag]:

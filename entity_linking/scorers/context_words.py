@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from entity_linking.surfaces import mark, normalise
+from entity_linking.surfaces import tokens_of
 
 _FUNCTION_WORDS = """
     a about after all also an and any are as at be been before but by can could did do does for
@@ -38,16 +39,8 @@ def words_of(texts: Sequence[str]) -> Words:
     >>> words_of(["Apple's  Straße"]).values
     ('apple', 's', 'strasse')
     """
-    forms = [normalise(text, fold=True) for text in texts]
-    marked = mark([form for form, _ in forms])
-    begins = marked.begins()
-    text_of, starts, _ = marked.locate(begins, begins + 1)
-    values = marked.haystack.split()
-    kept = np.array([value[0].isalnum() for value in values], np.bool_)
-    text_of, starts = text_of[kept], starts[kept].copy()
-    for i, (_, origins) in enumerate(forms):
-        if origins is not None:
-            mine = slice(*np.searchsorted(text_of, [i, i + 1]).tolist())
-            starts[mine] = np.array(origins[0], np.int64)[starts[mine]]
-    chosen = tuple(value for value, keep in zip(values, kept.tolist(), strict=True) if keep)
-    return Words(chosen, text_of, starts)
+    tokens = tokens_of(texts)
+    kept = np.array([value[0].isalnum() for value in tokens.values], np.bool_)
+    text_of = np.repeat(np.arange(len(texts)), np.diff(tokens.limits))
+    chosen = tuple(compress(tokens.values, kept.tolist()))
+    return Words(chosen, text_of[kept], tokens.starts[kept])

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +15,7 @@ from entity_linking import LinkedText, LinkingError, gold_link, read_trex
 from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker, tags_of
 from entity_linking.names.case import CASES, Case, raised_forms
 from entity_linking.names.variants import Kind
-from entity_linking.surfaces import mark, marked_keys, normalise
+from entity_linking.surfaces import marked_key, marked_keys, normalise, split_tokens
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 from kg_loaders.damage import DamageReport
 from kg_loaders.reading.lines import read_lines
@@ -92,19 +91,19 @@ def leftmost_longest(labels: list[str], text: str, case: Case) -> dict[tuple[int
                 ways[key].add(f"Q{i}")
     ways = {**(raised if case == "smart" else {}), **written}
     form, origins = normalise(text, fold=fold)
-    marked, at, found = mark([form]), 0, {}
-    while at < len(marked.haystack):
-        keys = [key for key in ways if marked.haystack.startswith(key, at)]
-        if not keys:
+    words, starts, ends, _ = split_tokens([form])
+    at, found = 0, {}
+    while at < len(words):
+        stops = range(len(words), at, -1)
+        stop = next((stop for stop in stops if marked_key(words[at:stop]) in ways), None)
+        if stop is None:
             at += 1
             continue
-        key = max(keys, key=len)
-        ends = np.array([at + 1]), np.array([at + len(key) - 1])
-        _, (start,), (end,) = (column.tolist() for column in marked.locate(*ends))
+        start, end = int(starts[at]), int(ends[stop - 1])
         if origins is not None:
             start, end = origins[0][start], origins[1][end - 1]
-        found[start, end] = ways[key]
-        at += len(key)
+        found[start, end] = ways[marked_key(words[at:stop])]
+        at = stop
     return found
 
 
@@ -182,6 +181,24 @@ def test_segments_are_searched_together(tmp_path: Path) -> None:
     more = index.add(graph_from_records([Text("Q9", TextKind.LABEL, "New York City")]))
     found = NameLinker(more.save(tmp_path / "names")).link(["New York City or New York"])[0]
     assert [link.entity for link in found.links] == ["Q9", "Q0"]
+
+
+def test_bounded_memory_changes_no_link(
+    small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["Paris on the Seine", "Bonn, Berlin or Paris", "Seine Paris Seine", "New York City"]
+    index = NameIndex.build(small_graph).add(graph_of("New York", "New York City", "New Bonn"))
+    expected = NameLinker(index).link(texts)
+    assert sum(len(text.links) for text in expected) > 5
+    for place, bound in (
+        ("keys.MOST_STEPS", 1),
+        ("keys.MOST_AT_ONCE", 1),
+        ("linker.MOST_CACHED", 1),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"entity_linking.names.{place}", bound)
+            linker = NameLinker(index)
+            assert linker.link(texts) == expected == [linker.link([text])[0] for text in texts]
 
 
 def test_a_batch_is_its_texts_one_by_one(small_graph: KnowledgeGraph) -> None:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from entity_linking.surfaces import _EXTEND, _WORD, _class, mark, marked_keys, normalise
+from entity_linking.surfaces import (
+    _EXTEND,
+    _WORD,
+    _class,
+    marked_keys,
+    normalise,
+    split_tokens,
+    tokens_of,
+)
 
 ANY_TEXT = st.text(st.characters(), max_size=40)
 
@@ -80,22 +89,35 @@ def test_marks_stand_at_legal_boundaries(form: str, key: str) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=6))
-def test_marked_characters_lead_back_to_their_forms(forms: list[str]) -> None:
-    marked = mark(forms)
-    kept = np.flatnonzero([char != " " for char in marked.haystack])
-    for i, form, start, end in zip(kept, *marked.locate(kept, kept + 1), strict=True):
-        assert forms[form][start:end] == marked.haystack[i]
-    assert len(kept) == sum(not c.isspace() for form in forms for c in form)
+def test_tokens_are_all_of_their_forms_but_white_space(forms: list[str]) -> None:
+    tokens = split_tokens(forms)
+    form_of = np.repeat(np.arange(len(forms)), np.diff(tokens.limits))
+    for value, form, start, end in zip(
+        tokens.values, form_of, tokens.starts, tokens.ends, strict=True
+    ):
+        assert forms[form][start:end] == value
+    assert "".join(tokens.values) == "".join("".join(forms).split())
 
 
-def plain_haystack(forms: list[str]) -> str:
-    """The rules of `mark` as a loop over characters."""
-    marked = [plain_marks(form) for form in forms if form.strip()]
-    return f" {'   '.join(marked)} " if marked else " "
+@settings(deadline=None)
+@given(st.lists(ANY_TEXT, max_size=4))
+def test_tokens_of_texts_are_folded_forms_of_their_stretches(texts: list[str]) -> None:
+    values, starts, ends, limits = tokens_of(texts)
+    for text, first, last in zip(texts, limits, limits[1:], strict=False):
+        form, origins = normalise(text, fold=True)
+        alone = split_tokens([form])
+        assert values[first:last] == alone.values
+        covered = range(len(form)) if origins is None else origins[0]
+        assert [covered[i] for i in alone.starts] == starts[first:last].tolist()
+        covered = range(1, len(form) + 1) if origins is None else origins[1]
+        assert [covered[i - 1] for i in alone.ends] == ends[first:last].tolist()
 
 
-def plain_marks(form: str) -> str:
+def plain_tokens(form: str) -> list[str]:
+    """The rules of `split_tokens` as a loop over characters."""
     chars = [char for char in form if not char.isspace()]
+    if not chars:
+        return []
     apart = [form[:i][-1:].isspace() for i, char in enumerate(form) if not char.isspace()]
     out = base = chars[0]
     for i in range(1, len(chars)):
@@ -108,7 +130,7 @@ def plain_marks(form: str) -> str:
         out += chars[i] if attached and not apart[i] else "  " + chars[i]
         if apart[i] or not extends:
             base = chars[i]
-    return out
+    return out.split()
 
 
 def is_word(char: str) -> bool:
@@ -123,9 +145,10 @@ SCALARS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 @settings(deadline=None)
 @given(st.lists(MIXED | SCALARS, max_size=5))
 @example(["n' t", "n 't", "n", "'t"])
-def test_marks_are_those_of_a_loop_over_characters(forms: list[str]) -> None:
-    assert mark(forms).haystack == plain_haystack(forms)
+def test_tokens_are_those_of_a_loop_over_characters(forms: list[str]) -> None:
+    values, _, _, limits = split_tokens(forms)
+    assert [values[a:b] for a, b in pairwise(limits)] == [plain_tokens(form) for form in forms]
 
 
-def test_lone_surrogates_do_not_stop_marking() -> None:
-    assert mark(["a\ud800b"]).haystack == " a  \ufffd  b "
+def test_lone_surrogates_do_not_stop_splitting() -> None:
+    assert split_tokens(["a\ud800b"]).values == ["a", "\ufffd", "b"]
