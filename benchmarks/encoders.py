@@ -89,7 +89,7 @@ class Samples:
         self, name: str, texts: list[LinkedText], graph: KnowledgeGraph, builder: BuilderConfig
     ) -> None:
         self.tokenizer = hosts.load_tokenizer("minilm")
-        config = builder_for(METHODS[name], builder)
+        config = builder_for(METHODS[name], builder, {})
         view = METHODS[name].view.of(graph, self.tokenizer)
         built = build_many(texts, self.tokenizer, graph, seed=0, config=config)
         self.batches = [view(one) for one in built]

@@ -34,7 +34,7 @@ from kept.graphs.views import KnowBERTView, View
 from kept.linking.knowbert import Choice, choices
 from kept.methods import method, method_of
 from kept.outputs import KnowledgeOutput
-from kept.pretraining.assembly import builder_for, require_options, view_for
+from kept.pretraining.assembly import builder_for, view_for
 from kept.randomness import generator, torch_draws
 from kg_loaders import KnowledgeGraph, graph_from_records
 
@@ -114,10 +114,9 @@ class AutoEncoder:
     ) -> None:
         self.encoder, self.tokenizer = encoder.eval(), tokenizer
         self.method = method_of(encoder)
-        settings = builder_for(self.method, builder or BuilderConfig())
-        self.builder = dataclasses.replace(settings, drop_probability=0.0)
         self.view = dict(view or {})
-        require_options(self.method, self.view)
+        settings = builder_for(self.method, builder or BuilderConfig(), self.view)
+        self.builder = dataclasses.replace(settings, drop_probability=0.0)
         self._seen: tuple[str, View, DictionaryLinker | None] | None = None
 
     def __repr__(self) -> str:

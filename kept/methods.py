@@ -51,7 +51,8 @@ Injects = Literal["nothing", "beside", "between"]
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One published method. `builder` holds the fields of `BuilderConfig` that its view needs,
+    """One published method. `builder` holds the fields of `BuilderConfig` that its view needs
+    whatever its options (`View.builder_fields` has those of options),
     `in_pretraining` those that the paper sets while it pre-trains, unless the configuration has a
     `drop_probability` of its own.
 
@@ -86,6 +87,11 @@ class Method:
     published_with: tuple[str, ...] = ()
     unreleased: str = ""
     since: str = "0.1"
+
+    @property
+    def shows_facts(self) -> bool:
+        """Whether facts of linked entities stand in what the encoder reads, beside the words."""
+        return self.builder.get("max_neighbours") != 0
 
     def new_encoder(
         self,

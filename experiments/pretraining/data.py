@@ -65,7 +65,7 @@ class Corpus:
             [text for document in self.documents for text in document],
             self.graph,
             tokenizer,
-            builder=builder_for(chosen, builder, in_pretraining=True),
+            builder=builder_for(chosen, builder, {}, in_pretraining=True),
             view=chosen.view.of(self.graph, tokenizer),
             objectives=objectives,
             documents=[len(document) for document in self.documents],

@@ -128,7 +128,9 @@ class FirstStage:
             [controlled_text(text, self.knowledge, others) for text in texts],
             graph,
             tokenizer,
-            builder=builder_for(chosen, config.graph or BuilderConfig(), in_pretraining=True),
+            builder=builder_for(
+                chosen, config.graph or BuilderConfig(), config.view or {}, in_pretraining=True
+            ),
             view=view_for(chosen, graph, tokenizer, config.view or {}),
             objectives=objectives_of(self.name, self.knowledge),
             require_links=self.knowledge != "off",

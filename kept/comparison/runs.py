@@ -43,7 +43,7 @@ from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.finetuning.task_files import SETS
 from kept.graphs.builder import BuilderConfig
 from kept.methods import BASELINE, Method, method
-from kept.pretraining.assembly import builder_for, drawn_in_pretraining, require_options, view_for
+from kept.pretraining.assembly import builder_for, drawn_in_pretraining, view_for
 from kept.pretraining.data import linked_entities
 from kept.training.device import process_settings
 from kept.training.log import Reporter
@@ -173,8 +173,7 @@ class ExperimentRuns:
     def require(self, key: RunKey) -> None:
         """Raise `ConfigError` for settings with which a run could not begin."""
         run = self.of(key)
-        require_options(run.method, run.config.view or {})
-        builder_for(run.method, run.builder)
+        builder_for(run.method, run.builder, run.config.view or {})
 
     def record(self, key: RunKey) -> RunRecord | None:
         """The finished run, or None."""
@@ -274,7 +273,7 @@ class ExperimentRuns:
             ),
             graph,
             tokenizer,
-            builder=builder_for(chosen, run.builder),
+            builder=builder_for(chosen, run.builder, config.view or {}),
             view=view_for(chosen, graph, tokenizer, config.view or {}),
             problem_type=TASKS[config.task].problem_type,
             labels=None,

@@ -149,7 +149,8 @@ def _is_untrained(config: FinetuneConfig) -> bool:
 
 def _untrained(config: FinetuneConfig) -> str:
     name = config.method or ""
-    adapters = ", or adapters that were trained (--adapter DIR)" if name == "kadapter" else ""
+    takes = "adapters" in method(name).encoder.parts
+    adapters = ", or adapters that were trained (--adapter DIR)" if takes else ""
     return (
         f"{title(name)} reads the graph in pre-training alone, and a new encoder has had none: "
         f"knowledge {config.knowledge} would be none. Pre-train it (kept pretrain --method {name}) "
@@ -190,7 +191,7 @@ class _Maker:
             ),
             self.graph,
             self.tokenizer,
-            builder=builder_for(self.method, builder),
+            builder=builder_for(self.method, builder, config.view or {}),
             view=self.view,
             problem_type=task.problem_type,
             labels=labels,

@@ -110,10 +110,9 @@ class Predictor:
         self.model, self.tokenizer, self.task = model.eval(), tokenizer, task
         self.markers, self.threshold = markers or TASKS[task].markers, threshold
         self.method = method_of(model.encoder)
-        self.builder = dataclasses.replace(
-            builder_for(self.method, builder or BuilderConfig()), drop_probability=0.0
-        )
         self.view = dict(view or {})
+        settings = builder_for(self.method, builder or BuilderConfig(), self.view)
+        self.builder = dataclasses.replace(settings, drop_probability=0.0)
 
     def __repr__(self) -> str:
         return f"Predictor({self.task}, {type(self.model.encoder).__name__}, {self.builder})"

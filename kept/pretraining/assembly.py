@@ -64,7 +64,7 @@ def _texts(
         texts,
         graph,
         tokenizer,
-        builder=builder_for(chosen, config.graph, in_pretraining=True),
+        builder=builder_for(chosen, config.graph, config.view, in_pretraining=True),
         view=view_for(chosen, graph, tokenizer, config.view),
         objectives=objectives,
         documents=documents,
@@ -93,13 +93,19 @@ def _trees(
 
 
 def builder_for(
-    chosen: Method, config: BuilderConfig, *, in_pretraining: bool = False
+    chosen: Method,
+    config: BuilderConfig,
+    view: Mapping[str, Any],
+    *,
+    in_pretraining: bool = False,
 ) -> BuilderConfig:
     """`config` with the fields that the method's view needs, and no `drop_probability` left open.
 
-    Open (None), it is the method's own in pre-training, and 0 in a task.
+    `view` holds the options of the view, which may need fields of their own. An open (None)
+    `drop_probability` is the method's own in pre-training, and 0 in a task.
     """
-    needed: dict[str, Any] = dict(chosen.builder)
+    require_options(chosen, view)
+    needed = {**chosen.view.builder_fields(config, view), **chosen.builder}
     if config.drop_probability is None:
         needed["drop_probability"] = 0.0
     if in_pretraining:

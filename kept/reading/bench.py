@@ -113,7 +113,7 @@ class Bench:
         """Examples as the model is given them; no fact is dropped unless `is_training`."""
         line, condition = method(self.arm.method), condition or self.cell.condition
         graph = graph or self.graph
-        builder = builder_for(line, BuilderConfig(**self.arm.graph))
+        builder = builder_for(line, BuilderConfig(**self.arm.graph), self.arm.view)
         if not is_training:
             builder = dataclasses.replace(builder, drop_probability=0.0)
         relink = None
@@ -137,8 +137,7 @@ class Bench:
         the text, else no links; None where there are none to hide."""
         if self.cell.condition in (OFF, "anchors-only"):
             return None
-        reads_vectors = method(self.arm.method).builder.get("max_neighbours") == 0
-        if reads_vectors:
+        if not method(self.arm.method).shows_facts:
             return self.data(self.world.test, condition=OFF)
         bare = graph_under(self.graph, "anchors-only", 0)
         return self.data(self.world.test, graph=bare)

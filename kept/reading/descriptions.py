@@ -136,7 +136,7 @@ def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
             learned.texts,
             graph,
             tokenizer,
-            builder=builder_for(method(chosen.method), BuilderConfig()),
+            builder=builder_for(method(chosen.method), BuilderConfig(), {}),
             view=WordsView(),
             objectives=objectives,
             require_links=False,

@@ -97,7 +97,7 @@ def run_pairs(cell: Cell, opened: Opened | None = None) -> Outcome:
             [example.linked for example in stage.train],
             graph,
             tokenizer,
-            builder=builder_for(line, BuilderConfig()),
+            builder=builder_for(line, BuilderConfig(), {}),
             view=view_for(line, graph, tokenizer, {}),
             objectives=chosen.stage["objectives"],
             require_read=False,

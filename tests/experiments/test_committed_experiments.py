@@ -139,8 +139,9 @@ def test_two_steps(name: str, shared: Path, tmp_path: Path) -> None:
     assert committed.name == Path(name).stem
     assert committed.task["kg"] in GRAPHS or name == "atlas.yaml"  # `kept demo` makes its files
     sizes = BuilderConfig(**committed.task.get("graph", {}))  # `small` has others
-    for row in committed.methods:
-        builder_for(method(committed.variant_of(row)), sizes)
+    for row, own in committed.methods.items():
+        view = {**committed.task.get("view", {}), **own.get("view", {})}
+        builder_for(method(committed.variant_of(row)), sizes, view)
     variants = [name for name in committed.methods if name not in METHODS]
     kind = committed.task["format"]
     assert kind in WRITERS, f"{name}: write a file of the format {kind} in tiny_task_files.py"

@@ -52,7 +52,7 @@ class Case:
 
 def builder(name: str) -> BuilderConfig:
     small = BuilderConfig(max_neighbours=2, max_words=40, max_nodes=90, policy="degree")
-    return builder_for(METHODS[name], small)
+    return builder_for(METHODS[name], small, {})
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])

@@ -183,7 +183,7 @@ def test_all_three_objectives_on_pairs_of_texts(
         linked,
         small_graph,
         tokenizer,
-        builder=builder_for(method, BuilderConfig(max_words=60, max_nodes=120)),
+        builder=builder_for(method, BuilderConfig(max_words=60, max_nodes=120), {}),
         view=method.view.of(small_graph, tokenizer),
         objectives=objectives,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import NodeKind
-from kept.graphs.views import WORDS_ONLY, SensesView, SentiLAREView, WordsView
+from kept.graphs.views import WORDS_ONLY
 from kept.graphs.views.knowbert import KnowBERTView
 from kept.graphs.views.linked_words import LinkedWordsView
 from kept.methods import METHODS
@@ -35,9 +36,9 @@ from kg_loaders import KnowledgeGraph
 INJECTING = [name for name, line in METHODS.items() if line.injects == "beside"]
 MOVING = {name for name, line in METHODS.items() if line.injects == "between"}
 """Where a link moves the words behind it, one without confidence is not as if it were none."""
-LINKLESS = {n for n, m in METHODS.items() if m.view in (WordsView, SensesView, SentiLAREView)}
-"""Views of words alone: without links, or with classes of a mention's candidates as ids, which have
-no weight."""
+OPTIONS = {name: signature(line.view.of).parameters for name, line in METHODS.items()}
+WEIGHING = {name for name in METHODS if "weigh_links" in OPTIONS[name]}
+"""The others see words alone, or classes of a mention as ids, which have no weight."""
 UNSURE = 1e-30
 
 
@@ -63,16 +64,12 @@ class World:
         self.encoder: KnowledgeEncoder = method_encoder(name, graph, tokenizer)
 
     def samples(self, texts: Sequence[LinkedText], **options: Any) -> list[KnowledgeBatch]:
-        if self.name == "ernie":
+        line = METHODS[self.name]
+        if "min_confidence" in OPTIONS[self.name]:
             options["min_confidence"] = 0.0
-        view = METHODS[self.name].view.of(self.graph, self.tokenizer, **options)
-        config = BuilderConfig(
-            max_neighbours=0 if self.name == "ernie" else 2,
-            policy="degree",
-            replace_mentions=False,
-            max_words=40,
-            max_nodes=90,
-        )
+        view = line.view.of(self.graph, self.tokenizer, **options)
+        fields = {"max_neighbours": 2, **line.builder, "replace_mentions": False}
+        config = BuilderConfig(policy="degree", max_words=40, max_nodes=90, **fields)
         graphs = build_many(texts, self.tokenizer, self.graph, seed=0, config=config)
         return [view(graph) for graph in graphs]
 
@@ -99,12 +96,13 @@ def close(one: Tensor, other: Tensor) -> None:
 def test_every_method_that_reads_links_can_weigh_them(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    for name, method in METHODS.items():
-        if name not in LINKLESS:
-            view = method.view.of(small_graph, tokenizer, weigh_links=True)
-            assert view.fingerprint != method.view.of(small_graph, tokenizer).fingerprint
-    assert INJECTING == ["ernie", "kbert", "colake"]
-    assert set(METHODS) - LINKLESS == {*INJECTING, *MOVING, "knowbert", "kadapter", "wklm"}
+    for name in WEIGHING:
+        view = METHODS[name].view
+        weighed = view.of(small_graph, tokenizer, weigh_links=True)
+        assert weighed.fingerprint != view.of(small_graph, tokenizer).fingerprint
+    asked = {name for name, line in METHODS.items() if line.reads in ("pairs", "mentions")}
+    assert {*INJECTING, *MOVING, *asked} <= WEIGHING
+    assert len(INJECTING) > 2
 
 
 def test_sure_links_change_nothing(world: World, texts: list[LinkedText]) -> None:

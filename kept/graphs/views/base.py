@@ -6,6 +6,7 @@ Axis legend: node, word, text.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.errors import BatchError
+from kept.graphs.builder import BuilderConfig
 from kept.graphs.edit import nodes_of_fact
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kg_loaders import KnowledgeGraph
@@ -40,6 +42,14 @@ class View(ABC):
     @abstractmethod
     def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Self:
         """The view over this graph and tokenizer; each view names its own options."""
+
+    @classmethod
+    def builder_fields(cls, config: BuilderConfig, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields that graphs for this view, with `options`, need otherwise than `config` has them.
+
+        None by default; a view whose options ask for more facts, or other ones, says so here.
+        """
+        return {}
 
     @abstractmethod
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -28,6 +29,7 @@ from transformers import PreTrainedTokenizerBase
 
 from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.errors import BatchError, ConfigError, HostError
+from kept.graphs.builder import BuilderConfig
 from kept.graphs.edit import without_fact
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.naming import is_named
@@ -54,7 +56,8 @@ class KBERTView(View):
     `predicate`: whether a branch says the relation as well as the object. At most `max_branches`
     facts a mention (best-ranked first; every mention of an entity has its own copy), `max_pieces`
     pieces a branch, and branches only while there are fewer than `max_nodes` nodes. A branch of an
-    incoming fact (builder with directions "both") names its subject, then the relation.
+    incoming fact names its subject, then the relation. Graphs are built with as many facts a
+    mention as `max_branches` asks for, and with `incoming` in both directions.
 
     `soft_positions=False` counts on through the tree as it is written down, branches right after
     their mention; `visible_matrix=False` lets every node see every node (the paper's two
@@ -119,7 +122,9 @@ class KBERTView(View):
         soft_positions: bool = True,
         visible_matrix: bool = True,
         weigh_links: bool = False,
+        incoming: bool = False,
     ) -> Self:
+        """`incoming` is the builder's affair alone: branches are what a graph has."""
         return cls(
             graph,
             tokenizer,
@@ -131,6 +136,13 @@ class KBERTView(View):
             visible_matrix=visible_matrix,
             weigh_links=weigh_links,
         )
+
+    @classmethod
+    def builder_fields(cls, config: BuilderConfig, options: Mapping[str, Any]) -> dict[str, Any]:
+        fields: dict[str, Any] = {"directions": "both"} if options.get("incoming") else {}
+        if options.get("max_branches", 0) > config.max_neighbours:
+            fields["max_neighbours"] = options["max_branches"]
+        return fields
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_labels": {}}

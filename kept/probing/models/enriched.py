@@ -68,7 +68,7 @@ class KeptMaskedLM(ClozeModel):
             "none" if mode == "weights" else "shown" if show_asked else "hidden"
         )
         self._graph = self._world(chosen.view.reads_graph, graph)
-        settings = builder_for(chosen, builder or BuilderConfig())
+        settings = builder_for(chosen, builder or BuilderConfig(), view or {})
         self._builder = dataclasses.replace(settings, drop_probability=0.0)
         self._view = view_for(chosen, self._graph, tokenizer, view or {})
 

@@ -21,7 +21,6 @@ from kept.controls.conditions import (
     random_facts,
 )
 from kept.errors import ConfigError
-from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 TEXTS = [Text(f"e{i}", TextKind.LABEL, f"n{i:02d} of {'x' * (i % 4 + 1)}", "en") for i in range(12)]
@@ -184,6 +183,3 @@ def test_controls_that_cannot_be_made_say_so() -> None:
 def test_grids_that_were_there_before_keep_their_three() -> None:
     assert COMPARED == ("true", "off", "shuffled")
     assert set(COMPARED) < set(KNOWLEDGE)
-    assert {name: line.reads for name, line in METHODS.items() if line.reads != "links"} == {
-        "kepler": "texts", "kadapter": "pairs", "libert": "texts", "wklm": "mentions",
-    }  # fmt: skip

@@ -112,7 +112,7 @@ def case(
         task_examples(linked, kind),
         small_graph,
         tokenizer,
-        builder=builder_for(METHODS[method], small),
+        builder=builder_for(METHODS[method], small, {}),
         view=METHODS[method].view.of(small_graph, tokenizer),
         problem_type=kind,
         labels={label: i for i, label in enumerate(classes_for(kind))},

@@ -96,7 +96,7 @@ def case(
             linked,
             small_graph,
             tokenizer,
-            builder=builder_for(line, builder),
+            builder=builder_for(line, builder, {}),
             view=line.view.of(small_graph, tokenizer),
             objectives=objectives,
         )
@@ -131,7 +131,7 @@ def test_linked_texts_that_cannot_serve_are_refused(
             linked,
             small_graph,
             tokenizer,
-            builder=builder_for(line, BuilderConfig(max_words=40)),
+            builder=builder_for(line, BuilderConfig(max_words=40), {}),
             view=view,
             objectives={name: {}},
         )

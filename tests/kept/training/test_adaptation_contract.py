@@ -52,7 +52,7 @@ def task_data(
         ],
         graph,
         tokenizer,
-        builder=builder_for(METHODS[method], small),
+        builder=builder_for(METHODS[method], small, {}),
         view=METHODS[method].view.of(graph, tokenizer),
         problem_type=SINGLE,
         labels={label: i for i, label in enumerate(LABELS)},

@@ -10,18 +10,22 @@ import numpy as np
 import pytest
 import torch
 from kbert_texts import mentioning
+from tiny_hosts import method_encoder
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from entity_linking.mentions import LinkedText
+from kept.auto import AutoEncoder
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.errors import BatchError, ConfigError, HostError
 from kept.graphs.builder import BuilderConfig, build, build_many
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views import KBERTView, words_of
 from kept.graphs.views.kbert import label_words
+from kept.methods import METHODS
 from kept.objectives.base import World
 from kept.objectives.model import objective_kind
+from kept.pretraining.assembly import builder_for
 from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
@@ -34,6 +38,37 @@ def graphs_of(
 ) -> list[WordKnowledgeGraph]:
     config = dataclasses.replace(BUILDER, **options)
     return build_many(texts, tokenizer, graph, seed=0, config=config)
+
+
+def test_options_adjust_the_builder() -> None:
+    """As many facts as branches that are asked for, never fewer than the builder has."""
+    line, few = METHODS["kbert"], BuilderConfig(max_neighbours=4)
+    same = builder_for(line, few, {})
+    assert builder_for(line, few, {"max_branches": 3, "max_pieces": 9}) == same
+    assert same == dataclasses.replace(few, drop_probability=0.0, **line.builder)
+    more = builder_for(line, few, {"max_branches": 6, "incoming": True})
+    assert more == dataclasses.replace(same, max_neighbours=6, directions="both")
+    assert builder_for(METHODS["colake"], few, {}).max_neighbours == 4
+    with pytest.raises(ConfigError, match="no option 'max_branch'"):
+        builder_for(line, few, {"max_branch": 6})
+
+
+def test_options_show_what_a_builder_set_by_hand_shows(
+    small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    encoder = method_encoder("kbert", small_graph, tokenizer)
+    text = mentioning(["Q142", "and", "Q90"], small_graph)
+
+    def states(view: dict[str, Any], **builder: Any) -> Any:
+        config = BuilderConfig(policy="file", **builder)
+        opened = AutoEncoder(encoder, tokenizer, builder=config, view=view)
+        return opened.encode([text], kg=small_graph)[0].tokens
+
+    asked = states({"max_branches": 9, "incoming": True}, max_neighbours=1)
+    by_hand = states({"max_branches": 9}, max_neighbours=9, directions="both")
+    fewer = states({"max_branches": 9}, max_neighbours=9)
+    assert torch.equal(asked, by_hand)
+    assert not torch.equal(asked, fewer)
 
 
 def spelled(batch: KnowledgeBatch, tokenizer: Any, nodes: Any) -> str:
