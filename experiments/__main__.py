@@ -19,7 +19,8 @@ from kept.cli.progress import TrainingProgress
 from kept.cli.training.run import asked_to_stop
 from kept.comparison.experiment import Experiment
 from kept.comparison.find import data_root, find_experiment, stopping
-from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.comparison.runs import ExperimentRuns
+from kept.comparison.stored import RunKey
 from kept.controls.conditions import KNOWLEDGE
 
 

@@ -9,13 +9,15 @@ import dataclasses
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.pages.summary import OFF, summarise
 from kept.comparison.requested import AskedRow, read_asked, remember
-from kept.comparison.runs import ExperimentRuns, RunKey, planned, read_records
+from kept.comparison.runs import ExperimentRuns
+from kept.comparison.stored import RunKey, StoredRuns, planned, read_records
 from kept.controls.conditions import KNOWLEDGE, Knowledge
 from kept.errors import ConfigError, EvaluationError, NoControlError, NoKnowledgeError
 from kept.methods import BASELINE, METHODS
@@ -40,9 +42,8 @@ def compare(
 ) -> Compared:
     """Run what is not done, seed by seed, and compare what is there.
 
-    On `should_stop` what is running is left at a checkpoint; the same call goes on. Several
-    processes may share a folder: what another is at is asked for again later. A row that gets
-    nothing from the graph is left out, with the reason; NoKnowledgeError where every one does.
+    A row that gets nothing from the graph is left out, with the reason; NoKnowledgeError where
+    every one does. See `run_all`.
     """
     runs = ExperimentRuns(experiment, root, folder, reporter, should_stop)
     asked = {name: AskedRow(tuple(controls), seeds) for name in (BASELINE, *methods)}
@@ -50,6 +51,34 @@ def compare(
     keys = list(planned(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
         runs.require(key)
+    ran = run_all(runs, keys, announce=announce, should_stop=should_stop)
+    asked |= {n: dataclasses.replace(asked[n], left_out=why) for n, why in ran.left_out.items()}
+    remember(folder, experiment.name, asked)
+    _require_any(methods, ran.left_out)
+    return summarise(runs, ran.done, ran.missing, _named(ran.left_out))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """Runs that are done, in the order of their keys; that were cut; that are no control, why."""
+
+    done: dict[RunKey, RunRecord]
+    missing: list[str]
+    left_out: dict[str, dict[Knowledge, str]]
+
+
+def run_all(
+    runs: StoredRuns,
+    keys: Sequence[RunKey],
+    *,
+    announce: Callable[[str], None],
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Ran:
+    """Run what is not done.
+
+    On `should_stop` what is running is left at a checkpoint; the same call goes on. Several
+    processes may share a folder: what another is at is asked for again later.
+    """
     done: dict[RunKey, RunRecord] = {}
     missing: list[str] = []
     left_out: dict[str, dict[Knowledge, str]] = {}
@@ -81,11 +110,7 @@ def compare(
             missing.append(str(key))
         else:
             done[key] = found
-    asked |= {n: dataclasses.replace(asked[n], left_out=why) for n, why in left_out.items()}
-    remember(folder, experiment.name, asked)
-    _require_any(methods, left_out)
-    done = {key: done[key] for key in keys if key in done}
-    return summarise(runs, done, missing, _named(left_out))
+    return Ran({key: done[key] for key in keys if key in done}, missing, left_out)
 
 
 def _require_any(methods: Sequence[str], left_out: Mapping[str, Mapping[Knowledge, str]]) -> None:

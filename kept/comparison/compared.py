@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.experiment import Experiment, Plan, RunRecord
 from kept.comparison.reading import is_not_tested
 from kept.controls.conditions import Knowledge
 from kept.evaluation.crossed import Effect
@@ -63,21 +63,27 @@ def limits(effect: Effect) -> str:
     )
 
 
+def called(plan: Plan, ours: tuple[str, Knowledge], theirs: tuple[str, Knowledge]) -> str:
+    """The other side of a pair, as tables call it."""
+    if theirs[0] == BASELINE:
+        return BASELINE
+    rival = "" if theirs[0] == ours[0] else f"{plan.title(theirs[0])}, "
+    return f"{rival}knowledge {theirs[1]}"
+
+
 @dataclass(frozen=True)
 class ComparedPair:
-    """A method with true knowledge minus `theirs`; `holm` is p corrected over the whole table."""
+    """A method with true knowledge minus `theirs`, which tables call `against`.
+
+    `holm` is p corrected over the whole table.
+    """
 
     method: str
     title: str
     theirs: tuple[str, Knowledge]
+    against: str
     effect: Effect
     holm: float
-
-    @property
-    def against(self) -> str:
-        """The other side, as tables call it."""
-        name, knowledge = self.theirs
-        return name if name == BASELINE else f"knowledge {knowledge}"
 
     @property
     def is_better(self) -> bool:
@@ -175,7 +181,7 @@ class Compared:
     with other groups. `gains`: on slices of the items. `primary`: what the file names, by method.
     """
 
-    experiment: Experiment
+    experiment: Plan
     rows: tuple[ComparedRow, ...]
     pairs: tuple[ComparedPair, ...]
     missing: tuple[str, ...]
@@ -204,11 +210,15 @@ class Compared:
     def is_not_tested(self, name: str) -> bool:
         """Whether a method has been shown, by the reading controls, to read no fact so soon."""
         true = (row for row in self.rows if (row.method, row.knowledge) == (name, "true"))
-        return any(is_not_tested(self.experiment, name, row.record) for row in true)
+        plan = self.experiment
+        return isinstance(plan, Experiment) and any(
+            is_not_tested(plan, name, row.record) for row in true
+        )
 
     def conclusion(self, name: str) -> str:
         """What the pairs of a method say together: is it better, and is it what the facts say?"""
-        pairs = {pair.theirs: pair for pair in self.pairs if pair.method == name}
+        own = [pair for pair in self.pairs if pair.method == name]
+        pairs = {pair.theirs: pair for pair in own if pair.theirs[0] in (name, BASELINE)}
         base = pairs.pop((BASELINE, "off"), None)
         if base is None:
             return "not compared with none"

@@ -200,7 +200,11 @@ def binding_of(training: TrainConfig) -> dict[str, Any]:
 
 def folder_digests(config: FinetuneConfig) -> dict[str, str]:
     """Of every folder or file that host, adapters, and options of encoder and view name."""
-    values = (config.host, config.adapters, config.options, config.view)
+    return digests_of(config.host, config.adapters, config.options, config.view)
+
+
+def digests_of(*values: Any) -> dict[str, str]:
+    """Of every folder or file that the values name."""
     return {text: _of_folder(Path(text)) for text in sorted(set(_paths(values)))}
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import (
     BaseModel,
@@ -114,6 +114,32 @@ class PrimaryContrast(BaseModel):
         if against == "true":
             raise ValueError("true knowledge is what stands against a control; name the control")
         return against
+
+
+class Plan(Protocol):
+    """What is compared: what tables and verdicts read of an experiment, whoever runs it.
+
+    `metric` names the score on the set `asked`; `title` is what tables call a row.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def metric(self) -> str: ...
+    @property
+    def asked(self) -> str: ...
+    @property
+    def primary(self) -> PrimaryContrast | None: ...
+    @property
+    def pretraining(self) -> FurtherPretraining | None: ...
+    @property
+    def published(self) -> tuple[Published, ...]: ...
+    @property
+    def differs(self) -> str: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    def title(self, name: str) -> str: ...
+    def model_dump(self, *, mode: str) -> dict[str, Any]: ...
 
 
 class Experiment(RunConfig):

@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kept.comparison.strata import item_traits
 from kept.datasets.example import clusters
 from kept.datasets.formats import TASKS, TaskExample
@@ -25,11 +27,12 @@ from kg_loaders import KnowledgeGraph
 
 @dataclass(frozen=True, eq=False)
 class AskedItems:
-    """The items of an asked set, the same for every run: `config` is that of the baseline.
+    """The items of the set called `name`, the same for every run: `config` is that of the baseline.
 
     `graph` is the one that methods with true knowledge read.
     """
 
+    name: str
     asked: Sequence[TaskExample]
     train: Sequence[TaskExample]
     graph: KnowledgeGraph
@@ -47,45 +50,31 @@ class AskedItems:
                 "those of the run: remove its folder and run kept compare"
             )
         answered = {answer.index for answer in answers}
-        cut_off = [
-            Answer(i, example.linked.id, "", example.labels, (), is_cut_off=True)
+        rows = list(answers) + [
+            Answer(self.name, i, example.linked.id, "", example.labels, (), is_cut_off=True)
             for i, example in enumerate(self.asked)
             if i not in answered
         ]
-        rows = [*answers, *cut_off]
-        own = self._own_counts(answers)
-        official = self._official_counts(rows)
-        return [
-            dataclasses.replace(
-                row,
-                group=self._groups[row.index],
-                traits=self._traits[row.index],
-                counts=({} if row.is_cut_off else own[place])
-                | ({} if official is None else {"official": official[place]}),
-            )
-            for place, row in enumerate(rows)
-        ]
-
-    def _own_counts(self, answers: Sequence[Answer]) -> list[dict[str, list[float]]]:
-        config = self.config
         by_metric = item_counts(
-            [a.predicted for a in answers],
-            [a.gold for a in answers],
-            problem_type=TASKS[config.task].problem_type,
-            no_relation=config.no_relation,
+            [answer.predicted for answer in answers],
+            [answer.gold for answer in answers],
+            problem_type=TASKS[self.config.task].problem_type,
+            no_relation=self.config.no_relation,
         )
+        counts: list[dict[str, list[float]]] = [{} for _ in rows]
+        if (official := OFFICIAL.get(self.config.format)) is not None:
+            asked = [self.asked[row.index] for row in rows]
+            predicted = [row.predicted for row in rows]
+            by_metric |= {"official": official.parts(predicted, asked, self.train)}
+        for metric, found in by_metric.items():
+            for own, values in zip(counts, found.tolist(), strict=False):  # cut off: official alone
+                own[metric] = values
         return [
-            {metric: counts[place].tolist() for metric, counts in by_metric.items()}
-            for place in range(len(answers))
+            msgspec.structs.replace(
+                row, group=self._groups[row.index], traits=self._traits[row.index], counts=own
+            )
+            for row, own in zip(rows, counts, strict=True)
         ]
-
-    def _official_counts(self, rows: Sequence[Answer]) -> list[list[float]] | None:
-        score = OFFICIAL.get(self.config.format)
-        if score is None:
-            return None
-        asked = [self.asked[row.index] for row in rows]
-        found = score.parts([row.predicted for row in rows], asked, self.train)
-        return [counts.tolist() for counts in found]
 
     @cached_property
     def _groups(self) -> list[str]:

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.comparison.experiment import RunRecord
-from kept.comparison.runs import ExperimentRuns
+from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.stored import StoredRuns
 from kept.comparison.strata import ItemTraits, Mask, slices
 from kept.errors import CheckpointError, EvaluationError
 from kept.evaluation.correlation import CORRELATIONS
@@ -28,19 +28,19 @@ Floats = NDArray[np.float64]
 class Judge:
     """Reads an experiment's metric from answers."""
 
-    runs: ExperimentRuns
+    runs: StoredRuns
     _read: dict[str, list[Answer]] = field(default_factory=dict, init=False, repr=False)
     _regrouped: set[str] = field(default_factory=set, init=False, repr=False)
 
     @property
     def value(self) -> Value:
         """From summed counts to the score."""
-        experiment = self.runs.experiment
-        if experiment.metric in CORRELATIONS:
-            return CORRELATIONS[experiment.metric][1]
-        if experiment.metric != "official":
+        plan = self.runs.plan
+        if plan.metric in CORRELATIONS:
+            return CORRELATIONS[plan.metric][1]
+        if plan.metric != "official" or not isinstance(plan, Experiment):
             return f1_value
-        values = OFFICIAL[experiment.task["format"]].values
+        values = OFFICIAL[plan.task["format"]].values
         return lambda sums: next(iter(values(sums).values()))
 
     def require_same_items(self, records: Iterable[RunRecord]) -> None:
@@ -63,12 +63,12 @@ class Judge:
         Of a run that was stored without them (before 0.2) they are made from the task's files.
         """
         if record.run not in self._read:
-            experiment = self.runs.experiment
+            experiment = self.runs.plan
             path = self.runs.folder / record.run / ANSWERS
             rows = read_answers(path, experiment.asked)
             told = [row for row in rows if not row.is_cut_off]
             if not told or any(experiment.metric not in (row.counts or ()) for row in told):
-                rows = self.runs.items(experiment.asked).counted(told, path)
+                rows = self.runs.counted(told, path)
                 if _differ([a.group for a in told], [a.group for a in rows[: len(told)]]):
                     self._regrouped.add(record.run)
             if {row.index for row in rows} != set(range(len(rows))):
@@ -91,7 +91,7 @@ class Judge:
 
         `mask`: of the asked items, those that count; a cluster without one has zeros.
         """
-        metric, rows = self.runs.experiment.metric, self.answers(record)
+        metric, rows = self.runs.plan.metric, self.answers(record)
         found = [(a, a.counts[metric]) for a in rows if a.counts and metric in a.counts]
         counts = np.array([own for _, own in found] or np.zeros((0, 3)), np.float64)
         if mask is not None:
@@ -107,11 +107,15 @@ class Judge:
         """The metric of a run's `counts`."""
         return float(self.value(counts.sum(0)[None])[0])
 
-    def majority(self, record: RunRecord) -> float:
-        """The majority's score, on what the run was asked; it answers what is cut off, too."""
-        metric = self.runs.experiment.metric
-        found = record.scores[self.runs.experiment.asked]["baseline"][metric]
-        return float(found["f1" if metric == "micro" else "estimate"])
+    def majority(self, record: RunRecord) -> float | None:
+        """The majority's score, on what the run was asked; it answers what is cut off, too.
+
+        None where no majority is scored beside a run, but in a row of its own.
+        """
+        metric = self.runs.plan.metric
+        found = record.scores[self.runs.plan.asked].get("baseline")
+        key = "f1" if metric == "micro" else "estimate"
+        return None if found is None else float(found[metric][key])
 
     def slices(self, record: RunRecord) -> dict[str, dict[str, Mask]]:
         """Of the asked items by what the graph holds of them; see `kept.comparison.strata`."""

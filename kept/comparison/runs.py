@@ -1,11 +1,4 @@
-"""Runs of an experiment: one method with one kind of knowledge and one seed, addressed by a hash.
-
-A folder of runs holds
-
-    runs.jsonl     a `RunRecord` a line, appended when a run is finished
-    HASH/          answers, log and curves of a run
-    pretrained/    first stages, shared by the seeds of a method and kind of knowledge
-    graphs/        the graph without what is asked
+"""Runs of an experiment: one method with one kind of knowledge and one seed, fine-tuned and asked.
 
 Axis legend: node, item (an example).
 """
@@ -14,14 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
 
@@ -29,94 +20,57 @@ from entity_linking.dictionary import LINKS_VERSION
 from kept import hosts
 from kept.comparison.continued_pretraining import FirstStage
 from kept.comparison.data import ExperimentData, binding_of, folder_digests
-from kept.comparison.experiment import Experiment, RunRecord, run_hash
+from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.items import AskedItems
+from kept.comparison.stored import Run, RunKey, StoredRuns
 from kept.controls.conditions import Knowledge, objectives_of
 from kept.datasets.formats import TASKS, TaskExample
-from kept.errors import CheckpointError
 from kept.finetuning.assembly import assemble, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, prepared
 from kept.finetuning.model_costs import n_trained, sentence_milliseconds, size
 from kept.finetuning.run import FinetuneRun
-from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
+from kept.finetuning.scoring.answers import ANSWERS, Answer, answers_of, write_answers
 from kept.finetuning.task_files import SETS
 from kept.graphs.builder import BuilderConfig
-from kept.methods import BASELINE, Method, method
+from kept.methods import BASELINE, method
 from kept.pretraining.assembly import builder_for, drawn_in_pretraining, view_for
 from kept.pretraining.data import linked_entities
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
-from kg_loaders.disk.writing import WAIT_SECONDS, claim, sync, write_errors
-from kg_loaders.errors import InUseError
 
-RECORDS = "runs.jsonl"
 VERSION = 1
 """Part of every hash; raised when a default changes, as hashes leave defaults out."""
 OF_THE_FIRST_STAGE = (
     "method", "host", "options", "graph", "view", "knowledge", "objectives", "content",
     "pretraining", "control_seed", "folders",
 )  # fmt: skip
-LEFT_BY_A_RUN = (ANSWERS, "log.jsonl", "curves.png")
 
 
-@dataclass(frozen=True)
-class RunKey:
-    """Which run of an experiment."""
-
-    method: str
-    knowledge: Knowledge
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.method}, knowledge {self.knowledge}, seed {self.seed}"
+Resolved = Run[FinetuneConfig]
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """A key resolved: the method that is trained, how, and all that the outcome depends on.
+class ExperimentRuns(StoredRuns):
+    """The runs of `experiment` in `folder`; `root` is where its data lie.
 
-    `config` is what `kept finetune` would be given, but for the model of a first stage.
+    The configuration of a run is what `kept finetune` would be given, but for the model of a first
+    stage.
     """
-
-    key: RunKey
-    method: Method
-    config: FinetuneConfig
-    settings: dict[str, Any]
-
-    @cached_property
-    def name(self) -> str:
-        """The hash of `settings`, the run's address."""
-        return run_hash(self.settings)
-
-    @property
-    def builder(self) -> BuilderConfig:
-        """Of its graphs, before what its method asks for."""
-        return self.config.graph or BuilderConfig()
-
-
-def planned(methods: Sequence[str], controls: Sequence[Knowledge], seeds: int) -> Iterator[RunKey]:
-    """All runs, seed by seed, so that what is done first is whole: the baseline before all."""
-    for seed in range(seeds):
-        yield RunKey(BASELINE, "off", seed)
-        for name in methods:
-            if name != BASELINE:
-                for knowledge in ("true", *controls):
-                    yield RunKey(name, knowledge, seed)
-
-
-@dataclass(frozen=True, eq=False)
-class ExperimentRuns:
-    """The runs of `experiment` in `folder`; `root` is where its data lie."""
 
     experiment: Experiment
     root: Path
     folder: Path
     reporter: Reporter | None = None
     should_stop: Callable[[], bool] | None = None
-    _resolved: dict[RunKey, Run] = field(default_factory=dict, init=False, repr=False)
+    _resolved: dict[RunKey, Resolved] = field(default_factory=dict, init=False, repr=False)
     _sets: dict[str, list[TaskExample]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def plan(self) -> Experiment:
+        """The experiment itself."""
+        return self.experiment
 
     @cached_property
     def data(self) -> ExperimentData:
@@ -124,13 +78,13 @@ class ExperimentRuns:
         return ExperimentData(self.experiment, self.root, self.folder)
 
     # ---- one run -----------------------------------------------------------------------------
-    def of(self, key: RunKey) -> Run:
+    def of(self, key: RunKey) -> Resolved:
         """The run of a key; ConfigError for one that cannot be."""
         if key not in self._resolved:
             self._resolved[key] = self._resolve(key)
         return self._resolved[key]
 
-    def _resolve(self, key: RunKey) -> Run:
+    def _resolve(self, key: RunKey) -> Resolved:
         row = self.experiment.row(key.method)
         if key.seed and "controls" in self.experiment.redrawn:
             row["control_seed"] = row.get("control_seed", 0) + key.seed
@@ -168,41 +122,22 @@ class ExperimentRuns:
             "pretraining": self._stage_settings(key),
             "objectives": dict(objectives_of(name, key.knowledge)),
         }
-        return Run(key, method(name), config, settings)
+        return Run(key, config, settings)
 
     def require(self, key: RunKey) -> None:
         """Raise `ConfigError` for settings with which a run could not begin."""
         run = self.of(key)
-        builder_for(run.method, run.builder, run.config.view or {})
+        chosen = method(self.experiment.variant_of(key.method))
+        builder_for(chosen, run.config.graph or BuilderConfig(), run.config.view or {})
 
-    def record(self, key: RunKey) -> RunRecord | None:
-        """The finished run, or None."""
-        return read_records(self.folder).get(self.of(key).name)
-
-    def run(self, key: RunKey) -> RunRecord | None:
-        """Train, ask and record a run; goes on where an earlier process was cut.
-
-        None: told to stop before the end. NoControlError: the control changes nothing here.
-        InUseError: another process is at this run, or at what it needs.
-        """
+    def make(self, key: RunKey) -> RunRecord | None:
+        """See `StoredRuns.make`."""
         run = self.of(key)
-        with claim(self.folder / run.name):
-            return self.record(key) or self._run(run)
-
-    def tidy(self, key: RunKey) -> None:
-        """Take away what a process left that died after it had recorded the run."""
-        with suppress(InUseError):  # then there is one that is at it
-            with claim(self.folder / self.of(key).name) as place:
-                _leave(place)
-            with claim(self.folder / RECORDS):
-                pass
-
-    def _run(self, run: Run) -> RunRecord | None:
-        key, config = run.key, run.config
+        config = run.config
         if self._is_baseline(key):
             base = dataclasses.replace(key, method=BASELINE)
             found = self.record(base) or self.run(base)
-            return None if found is None else self._keep(self._copied(found, run))
+            return None if found is None else self._copied(found, run)
         pretrained = self._first_stage(key)
         if pretrained is None and self.experiment.pretraining is not None:
             return None
@@ -225,9 +160,10 @@ class ExperimentRuns:
         with process_settings(config.training):
             scores, predictions = made.metrics()
             milliseconds = sentence_milliseconds(made.model, next(iter(made.asked.values())))
-        answers = answers_of(made, predictions)
-        for name in made.asked.keys() & set(SETS):
-            answers[name] = self.items(name).counted(answers[name], place / ANSWERS)
+        answers = []
+        for name, predicted in predictions.items():
+            own = answers_of(made, {name: predicted})
+            answers += self.items(name).counted(own, place / ANSWERS) if name in SETS else own
         write_answers(place / ANSWERS, answers)
         costs = self._costs(key, made) | {
             "milliseconds_a_sentence": milliseconds,
@@ -236,33 +172,33 @@ class ExperimentRuns:
             "pretraining": None if pretrained is None else pretrained.name,
             "n_texts": len(self.data.texts),
         }
-        found = self._keep(
-            RunRecord(
-                run=run.name,
-                experiment=self.experiment.name,
-                method=key.method,
-                knowledge=key.knowledge,
-                seed=key.seed,
-                scores=scores,
-                costs=costs,
-                settings=run.settings,
-                primary=self._primary,
-            )
+        return RunRecord(
+            run=run.name,
+            experiment=self.experiment.name,
+            method=key.method,
+            knowledge=key.knowledge,
+            seed=key.seed,
+            scores=scores,
+            costs=costs,
+            settings=run.settings,
+            primary=self._primary,
         )
-        _leave(place)  # last: a kill in between costs room, not the run
-        return found
+
+    def counted(self, answers: Sequence[Answer], path: Path) -> list[Answer]:
+        """See `AskedItems.counted`."""
+        return self.items(self.experiment.asked).counted(answers, path)
 
     def items(self, name: str) -> AskedItems:
         """What is asked in the set called `name`, of all runs alike; the task's files are read."""
         config = self.of(RunKey(BASELINE, "off", 0)).config
         if not self._sets:
             self._sets.update(read_sets(config, self.data.graph)[0])
-        return AskedItems(self._sets[name], self._sets["train"], self.data.graph, config)
+        return AskedItems(name, self._sets[name], self._sets["train"], self.data.graph, config)
 
     def asked_data(self, name: str) -> TaskData:
         """The asked set as a method with true knowledge sees it, without a model."""
         run = self.of(RunKey(name, "true", 0))
-        config, chosen = run.config, run.method
+        config, chosen = run.config, method(self.experiment.variant_of(name))
         graph, tokenizer = self.data.graph, hosts.load_tokenizer(config.host)
         sets, _ = read_sets(config, graph)
         return TaskData(
@@ -273,7 +209,7 @@ class ExperimentRuns:
             ),
             graph,
             tokenizer,
-            builder=builder_for(chosen, run.builder, config.view or {}),
+            builder=builder_for(chosen, config.graph or BuilderConfig(), config.view or {}),
             view=view_for(chosen, graph, tokenizer, config.view or {}),
             problem_type=TASKS[config.task].problem_type,
             labels=None,
@@ -294,17 +230,8 @@ class ExperimentRuns:
             "reads_graph": made.train.view.reads_graph,
         }
 
-    def _keep(self, record: RunRecord) -> RunRecord:
-        with claim(self.folder / RECORDS, wait=WAIT_SECONDS) as path, write_errors(path):
-            with path.open("a+b") as file:
-                file.seek(0)
-                file.truncate(file.read().rfind(b"\n") + 1)  # a line that a kill cut spoils ours
-                file.write(msgspec.json.encode(record) + b"\n")
-            sync(path)
-        return record
-
     # ---- no knowledge and no part of its own: the baseline under another name ------------------
-    def _copied(self, found: RunRecord, run: Run) -> RunRecord:
+    def _copied(self, found: RunRecord, run: Resolved) -> RunRecord:
         shutil.copytree(self.folder / found.run, self.folder / run.name, dirs_exist_ok=True)
         return dataclasses.replace(
             found,
@@ -383,31 +310,3 @@ class ExperimentRuns:
         drawn = seed if "first stage" in self.experiment.redrawn else 0
         chosen = self.experiment.variant_of(name)
         return FirstStage(chosen, knowledge, run.config, self.data.graph, drawn)
-
-
-def read_records(folder: Path) -> dict[str, RunRecord]:
-    """The finished runs of a folder by their hashes; CheckpointError for a line that is none.
-
-    A last line without its end was cut by a kill, and is not counted.
-    """
-    path = folder / RECORDS
-    if not path.exists():
-        return {}
-    found = {}
-    lines = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines[:-1], 1):
-        try:
-            record = msgspec.json.decode(line, type=RunRecord)
-        except msgspec.DecodeError as error:
-            raise CheckpointError(
-                f"{path}:{number} is no run ({error}); remove the line"
-            ) from error
-        found[record.run] = record
-    return found
-
-
-def _leave(place: Path) -> None:
-    """Of a finished run only what tables and reports read."""
-    for path in sorted(place.glob("*")):
-        if path.name not in LEFT_BY_A_RUN:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()

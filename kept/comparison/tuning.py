@@ -21,7 +21,8 @@ import msgspec
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, Tuning, run_hash
 from kept.comparison.judging import Judge
-from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.comparison.runs import ExperimentRuns
+from kept.comparison.stored import RunKey
 from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError, NoControlError, NoKnowledgeError
 from kept.methods import BASELINE

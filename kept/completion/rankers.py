@@ -51,7 +51,6 @@ UNSEEN = "an entity has no trained vector"
 class Answers:
     """Ranks of one method by setting; `skipped` says why a setting has none."""
 
-    method: str
     results: Mapping[str, RankingResult]
     skipped: Mapping[str, str]
 
@@ -76,7 +75,7 @@ class Asked:
         )
 
     def answers(
-        self, method: str, scores: Mapping[str, NDArray[np.float32]], skipped: Mapping[str, str]
+        self, scores: Mapping[str, NDArray[np.float32]], skipped: Mapping[str, str]
     ) -> Answers:
         """Rank `scores[setting] [example relation]`; ties count at their mean place."""
         results = {
@@ -85,7 +84,7 @@ class Asked:
             )
             for setting, rows in scores.items()
         }
-        return Answers(method, results, skipped)
+        return Answers(results, skipped)
 
 
 def with_knowledge(
@@ -115,7 +114,7 @@ def most_frequent(split: CompletionSplit, asked: Asked) -> Answers:
     for example in split.train:
         counts[split.full_graph.relations.id(example.relation)] += 1
     scores = {name: np.tile(counts, (len(rows), 1)) for name, rows in asked.triples.items()}
-    return asked.answers("most frequent relation", scores, {})
+    return asked.answers(scores, {})
 
 
 def triple_scorer(
@@ -141,7 +140,7 @@ def triple_scorer(
     with torch.no_grad():
         rows = torch.from_numpy(asked.triples["transductive"])
         scores = scorer.scores("relation", rows).numpy()
-    return asked.answers(type(scorer).__name__, {"transductive": scores}, {"inductive": UNSEEN})
+    return asked.answers({"transductive": scores}, {"inductive": UNSEEN})
 
 
 def dkrl(
@@ -174,7 +173,7 @@ def dkrl(
             name: score("relation", torch.from_numpy(rows)).numpy()
             for name, rows in asked.triples.items()
         }
-    return asked.answers("DKRL", scores, {})
+    return asked.answers(scores, {})
 
 
 def description_tokens(
@@ -243,7 +242,6 @@ class CoLAKERun:
         asked: Asked,
         *,
         knowledge: Knowledge,
-        method: str,
     ) -> Answers:
         """Ranks of every test with the neighbours of the (true, empty or shuffled) context."""
         _, context = with_knowledge(split, knowledge, self.training.seed)
@@ -254,7 +252,7 @@ class CoLAKERun:
             )
             for setting, examples in split.tests.items()
         }
-        return asked.answers(method, scores, {})
+        return asked.answers(scores, {})
 
     def fresh_model(self, graph: KnowledgeGraph, tokenizer: Any) -> KnowledgeForPreTraining:
         with torch_draws(self.training.seed, "fresh model"):

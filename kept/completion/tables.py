@@ -1,47 +1,44 @@
-"""A word-knowledge completion comparison as cells, Markdown and JSON values."""
+"""A word-knowledge completion as cells, Markdown and JSON values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 import msgspec
 
-from kept.comparison.pages.tables import markdown
-from kept.completion.compare import Comparison, Difference, Row
+from kept.comparison.compared import Compared
+from kept.comparison.pages import tables
+from kept.comparison.pages.tables import GAINS, SLICES, gain_cells, headline, markdown
+from kept.comparison.strata import KNOWLEDGE
+from kept.completion.compare import Completion
 from kept.evaluation.leakage import LeakCheck
 
-COLUMNS = ("method", "MR", "MRR", "95 % interval", "Hits@1", "Hits@3", "Hits@10")
-DIFFERENCES = ("CoLAKE against", "MRR difference", "95 % interval", "p", "verdict")
+RANKS = ("method", "knowledge", "MR", "MRR", "95 % interval", "Hits@1", "Hits@3", "Hits@10")
+PAIRS = tables.PAIRS[:-1]
+"""Without the column of coverage: every row is asked about two linked entities."""
 AUDIT = ("check", "checked", "found", "examples")
 
 
-def score_cells(rows: Sequence[Row]) -> list[list[str]]:
-    """Cells of the score table, one list a row, as in `COLUMNS`."""
-    cells = []
-    for row in rows:
-        if row.metrics is None or row.mrr is None:
-            cells.append([row.method, "—", "—", row.skipped or "", "—", "—", "—"])
-            continue
-        m = row.metrics
-        interval = f"{row.mrr.low:.3f} to {row.mrr.high:.3f}"
-        hits = [f"{m[f'hits@{k}']:.3f}" for k in (1, 3, 10)]
-        cells.append([row.method, f"{m['mr']:.2f}", f"{m['mrr']:.3f}", interval, *hits])
-    return cells
+def rank_cells(compared: Compared) -> list[list[str]]:
+    """Means over seeds, a line a row; what a row that is left out says instead."""
+    cells, asked = [], compared.experiment.asked
+    for row in compared.rows:
+        mr, mrr, *hits = (
+            fmean(record.scores[asked][name] for record in row.records)
+            for name in ("mr", "mrr", "hits@1", "hits@3", "hits@10")
+        )
+        interval = f"{row.score.low:.3f} to {row.score.high:.3f}"
+        shares = [f"{share:.3f}" for share in hits]
+        title = compared.experiment.title(row.method)
+        cells.append([title, row.knowledge, f"{mr:.2f}", f"{mrr:.3f}", interval, *shares])
+    return cells + [[name, "—", "—", "—", why, *"———"] for name, why in compared.left_out.items()]
 
 
-def difference_cells(differences: Sequence[Difference]) -> list[list[str]]:
-    """Cells of the table of paired differences, as in `DIFFERENCES`."""
-    return [
-        [
-            d.theirs,
-            f"{d.mrr.estimate:+.3f}",
-            f"{d.mrr.low:+.3f} to {d.mrr.high:+.3f}",
-            f"{d.p:.4f}",
-            d.verdict,
-        ]
-        for d in differences
-    ]
+def pair_cells(compared: Compared) -> list[list[str]]:
+    """Differences in MRR, as in `PAIRS`."""
+    return [cells[:-1] for cells in tables.pair_cells(compared)]
 
 
 def audit_cells(checks: Sequence[LeakCheck]) -> list[list[str]]:
@@ -49,32 +46,41 @@ def audit_cells(checks: Sequence[LeakCheck]) -> list[list[str]]:
     return [[c.check, str(c.n_checked), str(c.n_found), "; ".join(c.examples)] for c in checks]
 
 
-def to_markdown(comparison: Comparison) -> str:
+def to_markdown(completion: Completion) -> str:
     """The whole comparison as Markdown."""
     parts = []
-    for setting, conditions in comparison.conditions.items():
-        scores = [row for row in comparison.rows if row.setting == setting]
-        differences = [d for d in comparison.differences if d.setting == setting]
-        parts.append(f"## {setting.capitalize()}\n\n{describe(conditions)}\n")
-        parts.append(markdown(COLUMNS, score_cells(scores)))
-        parts.append(markdown(DIFFERENCES, difference_cells(differences)))
+    for compared in completion.settings:
+        parts += [
+            f"## {compared.experiment.asked.capitalize()}\n\n{describe(compared)}\n",
+            f"**{headline(compared)}**\n",
+            markdown(RANKS, rank_cells(compared)),
+            markdown(PAIRS, pair_cells(compared)),
+            f"{SLICES}\n",
+            markdown(GAINS, gain_cells(compared, KNOWLEDGE)),
+        ]
     parts.append("## Leak audit\n")
-    parts.append(markdown(AUDIT, audit_cells(comparison.audit)))
+    parts.append(markdown(AUDIT, audit_cells(completion.audit)))
     parts.append("## Counts\n")
-    parts.append(markdown(("what", "n"), [[k, str(v)] for k, v in comparison.counts.items()]))
+    parts.append(markdown(("what", "n"), [[k, str(v)] for k, v in completion.counts.items()]))
     return "\n".join(parts)
 
 
-def describe(conditions: Mapping[str, Any]) -> str:
-    """The conditions of a ranking in one sentence."""
+def describe(compared: Compared) -> str:
+    """The conditions of the ranking, and what differences are of."""
+    conditions = compared.rows[0].record.scores[compared.experiment.asked]
     return (
         f"{conditions['n_scored']} of {conditions['n_asked']} facts scored, all relations of the "
-        f"graph as candidates, filter: {conditions['filter']}, ties: {conditions['ties']}."
+        f"graph as candidates, filter: {conditions['filter']}, ties: {conditions['ties']}. "
+        "Differences are in MRR; *none* is the most frequent relation. Intervals and p are over "
+        "seeds and over groups of items, both drawn; of one seed, over items alone, and no verdict "
+        "is given."
     )
 
 
-def to_json(comparison: Comparison) -> dict[str, Any]:
+def to_json(completion: Completion) -> dict[str, Any]:
     """The whole comparison as JSON values."""
-    values = msgspec.to_builtins(comparison)
-    assert isinstance(values, dict)
-    return values
+    return {
+        "settings": {c.experiment.asked: tables.to_json(c) for c in completion.settings},
+        "audit": msgspec.to_builtins(completion.audit),
+        "counts": dict(completion.counts),
+    }

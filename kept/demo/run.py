@@ -10,24 +10,27 @@ from pathlib import Path
 from entity_linking import DictionaryLinker, score_links, score_spans
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
+from kept.comparison.pages.tables import GAINS, SLICES, gain_cells, headline
 from kept.comparison.pages.tables import to_json as to_values
-from kept.completion.atlas import atlas_split
+from kept.comparison.stored import RunKey
+from kept.comparison.strata import KNOWLEDGE
 from kept.completion.batches import usable_examples
-from kept.completion.compare import INFORMED, Comparison, CompletionConfig, compare
+from kept.completion.compare import Completion, compare
+from kept.completion.config import COLAKE, CompletionConfig
+from kept.completion.runs import CompletionRuns
 from kept.completion.split import CompletionSplit
 from kept.completion.tables import (
     AUDIT,
-    COLUMNS,
-    DIFFERENCES,
+    PAIRS,
+    RANKS,
     audit_cells,
     describe,
-    difference_cells,
-    score_cells,
+    pair_cells,
+    rank_cells,
     to_json,
 )
 from kept.datasets.atlas import atlas_examples, linked_texts
 from kept.demo.methods import METHODS, compare_methods, method_sections, write_task
-from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.drawing.draw import draw_html
 from kept.hosts import load_tokenizer
@@ -87,9 +90,7 @@ def run_demo(
     split, n_unusable = _split(graph, config)
     announce(f"    {split}")
     told = partial(_indented, announce)
-    comparison = compare(split, config, folder, reporter=reporter, announce=told)
-    if comparison is None:
-        raise ConfigError("the demo compares all methods")
+    completion = compare(split, config, folder, reporter=reporter, announce=told)
     compared: tuple[Compared, ...] = ()
     if experiment is not None:
         announce("    pre-training and fine-tuning the methods, with controls")
@@ -101,7 +102,7 @@ def run_demo(
     counts = {"examples without two anchors": n_unusable}
     results = folder / "results.json"
     values = {"links": links, "skipped": counts}
-    values |= {"completion": to_json(comparison), "config": config.model_dump(mode="json")}
+    values |= {"completion": to_json(completion), "config": config.model_dump(mode="json")}
     values["methods"] = {found.experiment.name: to_values(found) for found in compared}
     write_json(results, values, force=True)
     report = folder / "report.html"
@@ -109,9 +110,9 @@ def run_demo(
         _graph_section(graph, findings),
         _link_section(links),
         _drawn_section(drawn),
-        _training_section(folder, config),
-        *_completion_sections(comparison),
-        _audit_section(comparison, counts),
+        _training_section(CompletionRuns(config, split, folder)),
+        *map(_completion_section, completion.settings),
+        _audit_section(completion, counts),
     ]
     sections += method_sections(compared, folder / METHODS)
     lead = (
@@ -161,7 +162,7 @@ def _split(graph: KnowledgeGraph, config: CompletionConfig) -> tuple[CompletionS
     found = list(atlas_examples(atlas.sentences()))
     tokenizer = load_tokenizer(config.host)
     examples, n_unusable = usable_examples(found, graph, tokenizer, config.colake.builder)
-    return atlas_split(graph, examples, config), n_unusable
+    return config.split(examples, graph, atlas.splits().inductive_entities), n_unusable
 
 
 def _indented(announce: Announce, text: str) -> None:
@@ -212,8 +213,9 @@ def _drawn_section(drawn: str) -> Section:
     )
 
 
-def _training_section(folder: Path, config: CompletionConfig) -> Section:
-    training = config.training
+def _training_section(runs: CompletionRuns) -> Section:
+    config, training = runs.config, runs.config.training
+    curves = runs.trained(RunKey(COLAKE, "true", 0)) / "curves.png"
     return Section(
         "Training",
         (
@@ -222,40 +224,23 @@ def _training_section(folder: Path, config: CompletionConfig) -> Section:
                 f"sentences, seed {training.seed}. The controls were trained the same way on the "
                 "same sentences; only the injected neighbours differ."
             ),
-            picture(folder / "colake-true" / "curves.png", "Loss curves of the CoLAKE run"),
+            picture(curves, "Loss curves of the CoLAKE run"),
         ),
     )
 
 
-def _completion_sections(comparison: Comparison) -> list[Section]:
-    sections = []
-    for setting, conditions in comparison.conditions.items():
-        scores = [row for row in comparison.rows if row.setting == setting]
-        differences = [d for d in comparison.differences if d.setting == setting]
-        findings = [d for d in differences if d.theirs.startswith("CoLAKE")]
-        sections.append(
-            Section(
-                f"{setting.capitalize()} completion",
-                (
-                    prose(_SETTINGS[setting.removesuffix(INFORMED)] + _informed(setting)),
-                    table(COLUMNS, score_cells(scores), describe(conditions)),
-                    *(verdict(f"CoLAKE against {d.theirs}: {d.verdict}.") for d in findings),
-                    table(
-                        DIFFERENCES,
-                        difference_cells(differences),
-                        "CoLAKE minus the other in MRR on the same facts: paired bootstrap "
-                        "interval, sign-flip test",
-                    ),
-                ),
-            )
-        )
-    return sections
-
-
-def _informed(setting: str) -> str:
-    if not setting.endswith(INFORMED):
-        return ""
-    return " Here only the facts whose head brings a neighbour: elsewhere it has none to use."
+def _completion_section(compared: Compared) -> Section:
+    setting = compared.experiment.asked
+    return Section(
+        f"{setting.capitalize()} completion",
+        (
+            prose(_SETTINGS[setting]),
+            verdict(headline(compared)),
+            table(RANKS, rank_cells(compared), describe(compared)),
+            table(PAIRS, pair_cells(compared), "True knowledge minus the other, in MRR"),
+            table(GAINS, gain_cells(compared, KNOWLEDGE), SLICES),
+        ),
+    )
 
 
 _SETTINGS = {
@@ -270,12 +255,12 @@ _SETTINGS = {
 }
 
 
-def _audit_section(comparison: Comparison, skipped: dict[str, int]) -> Section:
-    counts = [*comparison.counts.items(), *skipped.items()]
+def _audit_section(completion: Completion, skipped: dict[str, int]) -> Section:
+    counts = [*completion.counts.items(), *skipped.items()]
     return Section(
         "What was left out, and the leak audit",
         (
             table(("what", "n"), counts, "Counts"),
-            table(AUDIT, audit_cells(comparison.audit), "Could an answer be read off the input?"),
+            table(AUDIT, audit_cells(completion.audit), "Could an answer be read off the input?"),
         ),
     )

@@ -20,7 +20,8 @@ from tiny_pretraining import write_host, write_texts
 from tiny_task_files import WRITERS, relation_examples, world_graph, write_task_file
 
 from kept.comparison.experiment import Experiment, shipped_experiments
-from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.comparison.runs import ExperimentRuns
+from kept.comparison.stored import RunKey
 from kept.datasets.public_graphs import GRAPHS, TEXTS
 from kept.graphs.builder import BuilderConfig
 from kept.methods import METHODS, method

@@ -12,7 +12,8 @@ from tiny_pretraining import write_host
 from tiny_task_files import PEOPLE, relation_examples, world_graph, write_task_file
 
 from experiments.fewshot.__main__ import read, table
-from kept.completion.compare import CompletionConfig, compare
+from kept.completion.compare import compare
+from kept.completion.config import CompletionConfig
 from kept.completion.split import split_examples
 from kept.completion.tables import to_markdown
 from kept.finetuning.fewshot import run_fewshot
@@ -62,7 +63,7 @@ def test_word_knowledge_completion(host: str, tmp_path: Path) -> None:
         for name, recipe in plan["recipes"].items()
     }
     small = {
-        "host": host, "n_transductive": 10, "n_inductive": 6, "n_resamples": 50,
+        "host": host, "n_transductive": 10, "n_inductive": 6,
         "builder": plan["builder"] | {"max_words": 24, "max_nodes": 48},
         "training": plan["training"] | training, "recipes": recipes,
     }  # fmt: skip
@@ -74,9 +75,7 @@ def test_word_knowledge_completion(host: str, tmp_path: Path) -> None:
         inductive_heads=PEOPLE[:10], generator=np.random.default_rng(0),
         max_sentences_per_fact=config.max_sentences_per_fact,
     )  # fmt: skip
-    comparison = compare(split, config, tmp_path)
-    assert comparison is not None
-    page = to_markdown(comparison)
+    page = to_markdown(compare(split, config, tmp_path))
     for name in ("TransE", "DistMult", "ComplEx", "RotatE", "DKRL", "CoLAKE"):
         assert f"| {name} |" in page
     assert "## Inductive" in page

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from experiments.wk_completion.data import read_world
-from kept.completion.compare import CompletionConfig
+from kept.completion.config import CompletionConfig
 from kept.demo.run import demo_config
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "wk_completion"

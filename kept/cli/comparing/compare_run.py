@@ -28,7 +28,7 @@ from kept.comparison.pages.tables import (
     verdict_cells,
 )
 from kept.comparison.requested import ASKED
-from kept.comparison.runs import RECORDS
+from kept.comparison.stored import RECORDS
 from kept.comparison.tuning import tune, tuned, with_rates
 from kept.controls.conditions import Knowledge
 from kept.suggestions import no_such

@@ -33,7 +33,8 @@ from kept.comparison.pages.tables import (
     slice_kinds,
     verdict_cells,
 )
-from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.comparison.runs import ExperimentRuns
+from kept.comparison.stored import RunKey
 from kept.comparison.tuning import RATES
 from kept.csv_text import csv_text
 from kept.evaluation.correlation import CORRELATIONS

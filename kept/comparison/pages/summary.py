@@ -12,24 +12,30 @@ from functools import cached_property
 
 import numpy as np
 
-from kept.comparison.compared import Compared, ComparedPair, ComparedRow, Gain, PrimaryResult
-from kept.comparison.experiment import Experiment, PrimaryContrast, RunRecord
+from kept.comparison.compared import (
+    Compared,
+    ComparedPair,
+    ComparedRow,
+    Gain,
+    PrimaryResult,
+    called,
+)
+from kept.comparison.experiment import Plan, PrimaryContrast, RunRecord
 from kept.comparison.judging import Floats, Judge
-from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.comparison.stored import Arm, RunKey, StoredRuns
 from kept.comparison.strata import FACT, KNOWLEDGE, NO_FACT, Mask, no_fact
 from kept.controls.conditions import Knowledge
 from kept.evaluation.crossed import Effect, difference, effect, minus, paired
 from kept.evaluation.statistics import holm
 from kept.methods import BASELINE
 
-Arm = tuple[str, Knowledge]
 Records = Mapping[int, RunRecord]
 """By seed."""
 OFF: Knowledge = "off"
 
 
 def summarise(
-    runs: ExperimentRuns,
+    runs: StoredRuns,
     done: Mapping[RunKey, RunRecord],
     missing: Sequence[str] = (),
     left_out: Mapping[str, str] | None = None,
@@ -44,15 +50,15 @@ def summarise(
         arms.setdefault((key.method, key.knowledge), {})[key.seed] = record
     sheets = _Sheets(judge, arms)
     return Compared(
-        experiment=runs.experiment,
+        experiment=runs.plan,
         rows=tuple(_row(sheets, arm) for arm in arms),
-        pairs=tuple(_pairs(sheets, runs.experiment)),
+        pairs=tuple(_pairs(sheets, runs.plan)),
         missing=tuple(missing),
         left_out=dict(left_out or {}),
         baseline=next(map(judge.majority, done.values()), None),
         n_regrouped=judge.n_regrouped(done.values()),
         gains=tuple(_gains(sheets)),
-        primary=tuple(_corrected(list(_primary(sheets, runs.experiment)))),
+        primary=tuple(_corrected(list(_primary(sheets, runs.plan)))),
     )
 
 
@@ -83,10 +89,11 @@ class _Sheets:
         return [seed for seed in self.arms[ours] if seed in self.arms.get(theirs, {})]
 
     def pairs(self) -> Iterator[tuple[Arm, Arm, list[int]]]:
-        """True knowledge beside none, and beside the method's own controls that are no copies."""
+        """True knowledge beside none, the method's own controls that are no copies, and rivals."""
         for name in dict.fromkeys(method for method, kind in self.arms if kind == "true"):
             own = [arm for arm in self.arms if arm[0] == name and arm[1] != "true"]
-            for theirs in [(BASELINE, OFF), *(a for a in own if not _is_copy(self.arms[a]))]:
+            own = [arm for arm in own if not _is_copy(self.arms[arm])]
+            for theirs in [(BASELINE, OFF), *own, *self.judge.runs.rivals(name)]:
                 if seeds := self.both((name, "true"), theirs):
                     yield (name, "true"), theirs, seeds
 
@@ -94,7 +101,7 @@ class _Sheets:
 def _row(sheets: _Sheets, arm: Arm) -> ComparedRow:
     records, judge = sheets.arms[arm], sheets.judge
     counts = sheets.counts(arm, list(records))
-    found = [record.scores[judge.runs.experiment.asked] for record in records.values()]
+    found = [record.scores[judge.runs.plan.asked] for record in records.values()]
     return ComparedRow(
         method=arm[0],
         knowledge=arm[1],
@@ -106,13 +113,18 @@ def _row(sheets: _Sheets, arm: Arm) -> ComparedRow:
     )
 
 
-def _pairs(sheets: _Sheets, experiment: Experiment) -> list[ComparedPair]:
+def _pairs(sheets: _Sheets, experiment: Plan) -> list[ComparedPair]:
     found = [
-        (ours[0], experiment.title(ours[0]), theirs, _difference(sheets, ours, theirs, seeds))
+        (ours, theirs, _difference(sheets, ours, theirs, seeds))
         for ours, theirs, seeds in sheets.pairs()
     ]
     corrected = holm([each.p for *_, each in found])
-    return [ComparedPair(*row, h) for row, h in zip(found, corrected, strict=True)]
+    return [
+        ComparedPair(
+            ours[0], experiment.title(ours[0]), theirs, called(experiment, ours, theirs), each, p
+        )
+        for (ours, theirs, each), p in zip(found, corrected, strict=True)
+    ]
 
 
 def _difference(
@@ -137,7 +149,7 @@ def _gain(sheets: _Sheets, ours: Arm, theirs: Arm, kind: str, name: str, mask: M
     return Gain(ours[0], theirs, kind, name, n, found)
 
 
-def _primary(sheets: _Sheets, experiment: Experiment) -> Iterator[PrimaryResult]:
+def _primary(sheets: _Sheets, experiment: Plan) -> Iterator[PrimaryResult]:
     """The gain on items with a fact minus that on the others, of every method that has both."""
     plan = experiment.primary
     masks = sheets.slices[KNOWLEDGE]

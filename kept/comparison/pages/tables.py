@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from kept.comparison.compared import Compared, ComparedRow, Gain
-from kept.comparison.experiment import Experiment
+from kept.comparison.compared import Compared, ComparedRow, Gain, called
+from kept.comparison.experiment import Plan
 from kept.comparison.tuning import RATES
 from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import COLUMN, cell
+from kept.methods import BASELINE
 
 SCORES = ("method", "knowledge", "score", "95 % interval", "seeds", "n", COLUMN)
 SHARES = (
@@ -105,7 +106,7 @@ def pair_cells(compared: Compared) -> list[list[str]]:
 
 def verdict_cells(compared: Compared) -> list[list[str]]:
     """A line a method: what all its pairs say together."""
-    base = {p.method: p.effect for p in compared.pairs if p.theirs[0] != p.method}
+    base = {p.method: p.effect for p in compared.pairs if p.theirs[0] == BASELINE}
     return [
         [
             compared.experiment.title(row.method),
@@ -142,7 +143,7 @@ def gain_cells(compared: Compared, kind: str) -> list[list[str]]:
     return [
         [
             compared.experiment.title(gain.method),
-            gain.theirs[0] if gain.theirs[0] != gain.method else f"knowledge {gain.theirs[1]}",
+            called(compared.experiment, (gain.method, "true"), gain.theirs),
             gain.name,
             str(gain.n),
             *(("", "", "") if gain.effect is None else _tested(gain.effect)),
@@ -336,7 +337,7 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
 
 
-def _published(experiment: Experiment) -> str:
+def _published(experiment: Plan) -> str:
     differs = f"What differs: {experiment.differs.strip()}\n" if experiment.differs else ""
     rows = published_cells(experiment)
     notes = "".join(f"- {note.strip()}\n" for note in experiment.notes)
@@ -344,7 +345,7 @@ def _published(experiment: Experiment) -> str:
     return "\n".join(part for part in (table, differs, notes) if part)
 
 
-def published_cells(experiment: Experiment) -> list[list[str]]:
+def published_cells(experiment: Plan) -> list[list[str]]:
     """Numbers of the literature."""
     return [[p.system, p.metric, f"{p.value:g}", p.where] for p in experiment.published]
 

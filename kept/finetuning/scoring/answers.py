@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from kg_loaders.disk.writing import write_bytes
 ANSWERS = "predictions.jsonl"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """One item of a set: `index` counts the items of the set, those cut off with their text too.
 
     `group`: items of one are not independent. `counts`: by metric, what a score is summed from;
@@ -28,60 +26,35 @@ class Answer:
     An item that `is_cut_off` was not read: nothing is predicted, only an official score counts it.
     """
 
-    index: int
-    id: str
-    group: str
-    gold: tuple[str, ...]
-    predicted: tuple[str, ...]
-    is_cut_off: bool = False
-    counts: Mapping[str, Sequence[float]] | None = None
-    traits: Mapping[str, Any] | None = None
-
-
-def answers_of(run: FinetuneRun, predictions: Mapping[str, Answers]) -> dict[str, list[Answer]]:
-    """The answers of a finished run by set, without what a comparison adds."""
-    found = {}
-    for name, predicted in predictions.items():
-        data = run.asked[name]
-        rows = zip(
-            data.asked.tolist(), data.examples, clusters(data.examples), predicted, strict=True
-        )
-        found[name] = [
-            Answer(index, example.linked.id, group, example.labels, tuple(answer))
-            for index, example, group, answer in rows
-        ]
-    return found
-
-
-class _Line(msgspec.Struct, omit_defaults=True):
-    """An answer as it is written."""
-
     set: str
     index: int
     id: str
     group: str
     gold: tuple[str, ...]
     predicted: tuple[str, ...]
-    cut_off: bool = False
+    is_cut_off: bool = msgspec.field(default=False, name="cut_off")
     counts: dict[str, list[float]] | None = None
     traits: dict[str, Any] | None = None
 
 
-def write_answers(path: Path, answers: Mapping[str, Sequence[Answer]]) -> None:
-    """One line an item: set, index, id, group, gold, predicted, and what else there is of it.
-
-    The file appears when whole.
-    """
-    lines = [
-        _Line(
-            name, a.index, a.id, a.group, a.gold, a.predicted, a.is_cut_off,
-            None if a.counts is None else {key: list(own) for key, own in a.counts.items()},
-            None if a.traits is None else dict(a.traits),
+def answers_of(run: FinetuneRun, predictions: Mapping[str, Answers]) -> list[Answer]:
+    """The answers of a finished run, set by set, without what a comparison adds."""
+    found = []
+    for name, predicted in predictions.items():
+        data = run.asked[name]
+        rows = zip(
+            data.asked.tolist(), data.examples, clusters(data.examples), predicted, strict=True
         )
-        for name, rows in answers.items()
-        for a in rows
-    ]  # fmt: skip
-    write_bytes(path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines), force=True)
+        found += [
+            Answer(name, index, example.linked.id, group, example.labels, tuple(answer))
+            for index, example, group, answer in rows
+        ]
+    return found
+
+
+def write_answers(path: Path, answers: Iterable[Answer]) -> None:
+    """One line an item; the file appears when whole."""
+    write_bytes(path, b"".join(msgspec.json.encode(a) + b"\n" for a in answers), force=True)
 
 
 def read_answers(path: Path, name: str) -> list[Answer]:
@@ -91,10 +64,9 @@ def read_answers(path: Path, name: str) -> list[Answer]:
         if not line:
             continue
         try:
-            row = msgspec.json.decode(line, type=_Line)
+            answer = msgspec.json.decode(line, type=Answer)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise CheckpointError(f"{path}:{number} is no answer ({error!r}); rerun it") from error
-        if row.set == name:
-            given = (getattr(row, field) for field in _Line.__struct_fields__[1:])
-            found.append(Answer(*given))
+        if answer.set == name:
+            found.append(answer)
     return found

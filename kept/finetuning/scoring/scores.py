@@ -17,9 +17,9 @@ from kept.datasets.example import clusters
 from kept.datasets.formats import OUTSIDE, TaskExample
 from kept.evaluation.classification import macro_scores, typing_scores
 from kept.evaluation.correlation import CORRELATIONS
-from kept.evaluation.paired import by_cluster, score_interval
+from kept.evaluation.paired import Value, by_cluster, score_interval
 from kept.evaluation.statistics import bootstrap_interval
-from kept.finetuning.scoring.counts import Answers, item_counts
+from kept.finetuning.scoring.counts import Answers, Floats, item_counts
 from kept.finetuning.scoring.official_scores import official_score
 from kept.heads.model import MULTI, REGRESSION, TAGGING
 
@@ -77,11 +77,12 @@ def scores(
     """
     gold = [example.labels for example in asked]
     groups = clusters(asked)
+    counts = item_counts(predicted, gold, problem_type=problem_type, no_relation=no_relation)
     if problem_type == REGRESSION:
         return {
-            name: _correlation(name, predicted, gold, groups, generator) for name in CORRELATIONS
+            name: _correlation(CORRELATIONS[name][1], by_cluster(parts, groups), generator)
+            for name, parts in counts.items()
         }
-    counts = item_counts(predicted, gold, problem_type=problem_type, no_relation=no_relation)
     exact, micro = counts["accuracy"], counts["micro"]
     found: dict[str, Any] = {
         "accuracy": _share(exact[:, 0], exact[:, 1], groups, generator),
@@ -98,16 +99,7 @@ def scores(
     return found if official is None else found | {"official": official}
 
 
-def _correlation(
-    name: str,
-    predicted: Answers,
-    gold: Answers,
-    groups: Sequence[str],
-    generator: np.random.Generator,
-) -> dict[str, Any]:
-    parts, value = CORRELATIONS[name]
-    ours, theirs = ([float(labels[0]) for labels in side] for side in (predicted, gold))
-    sums = by_cluster(parts(ours, theirs), groups)
+def _correlation(value: Value, sums: Floats, generator: np.random.Generator) -> dict[str, Any]:
     if len(sums) < 2:
         estimate = float(value(sums.sum(axis=0)[None])[0])
         return {"estimate": estimate, "low": None, "high": None, "n": len(sums)}
@@ -145,8 +137,8 @@ def _loose_macro(predicted: Answers, gold: Answers) -> dict[str, float]:
 
 
 def _share(
-    parts: NDArray[np.float64],
-    wholes: NDArray[np.float64],
+    parts: Floats,
+    wholes: Floats,
     groups: Sequence[str],
     generator: np.random.Generator,
 ) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from kept.comparison import runs as runs_module
 from kept.comparison.data import ExperimentData, _of_folder, folder_digests
 from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.comparison.find import read_experiment
-from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.comparison.runs import ExperimentRuns
+from kept.comparison.stored import RunKey
 from kept.errors import ConfigError
 from kept.finetuning.assembly import read_sets
 from kg_loaders import KnowledgeGraph

@@ -22,7 +22,8 @@ from kept.comparison.pages.report import _published, differences
 from kept.comparison.pages.summary import summarise
 from kept.comparison.pages.tables import conditions, headline, score_cells, to_json, to_markdown
 from kept.comparison.requested import ASKED, AskedRow, read_asked, remember
-from kept.comparison.runs import ExperimentRuns, RunKey, planned
+from kept.comparison.runs import ExperimentRuns
+from kept.comparison.stored import RunKey, planned
 from kept.comparison.strata import KNOWLEDGE, item_traits
 from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
@@ -82,7 +83,7 @@ def write_run(runs: ExperimentRuns, key: RunKey, answers: list[str]) -> RunRecor
     ]
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (runs.folder / record.run / ANSWERS).write_text(text, encoding="utf-8")
-    return runs._keep(record)
+    return runs.keep(record)
 
 
 def test_one_text_asked_twice_is_one_group_also_in_runs_stored_before(
@@ -305,7 +306,7 @@ def test_what_the_file_says_of_itself_is_shown(data: Path, tmp_path: Path) -> No
     runs = ExperimentRuns(plan, data, tmp_path)
     for key in planned(["kbert"], [], 1):
         record = write_run(runs, key, ["a"] * N)
-        runs._keep(dataclasses.replace(record, costs=COSTS | {"n_texts": 30}))
+        runs.keep(dataclasses.replace(record, costs=COSTS | {"n_texts": 30}))
     compared = finished(runs)
     page = to_markdown(compared, "kept compare")
     assert "same 30 linked sentences (trex; 100,000 were asked for), for" in page
@@ -367,7 +368,7 @@ def test_a_gain_is_told_where_it_lies_and_the_contrast_that_was_named(
             right = right ^ (told.random(N) < 0.1)
             record = write_run(runs, RunKey(name, kind, seed), ["za"[int(r)] for r in right])  # type: ignore[arg-type]
             named = plan.model_dump(mode="json")
-            runs._keep(dataclasses.replace(record, primary=named, costs=COSTS))
+            runs.keep(dataclasses.replace(record, primary=named, costs=COSTS))
     compared = finished(runs)
     gains = {(g.theirs[1], g.kind, g.name): g for g in compared.gains}
     fact = gains["shuffled", KNOWLEDGE, "a fact"]

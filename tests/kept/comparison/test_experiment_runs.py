@@ -18,11 +18,13 @@ from kept.cli import app
 from kept.cli.comparing.compare_run import control_names
 from kept.comparison import compare as experiment_comparison
 from kept.comparison import runs as experiment_runs
+from kept.comparison import stored
 from kept.comparison.compare import compare, finished
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.find import find_experiment, method_names
 from kept.comparison.pages.tables import to_json, to_markdown
-from kept.comparison.runs import RECORDS, ExperimentRuns, RunKey, planned, read_records
+from kept.comparison.runs import ExperimentRuns
+from kept.comparison.stored import RECORDS, RunKey, planned, read_records
 from kept.errors import (
     CheckpointError,
     ConfigError,
@@ -79,7 +81,7 @@ def test_a_kill_while_a_run_is_tidied_up_costs_no_run(
         (place / "checkpoints" / next(iter(os.listdir(place / "checkpoints")))).rename(place / "x")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiment_runs, "_leave", killed)
+    monkeypatch.setattr(stored, "_leave", killed)
     runs, key = ExperimentRuns(experiment, experiment_root, tmp_path), RunKey("none", "off", 0)
     with pytest.raises(KeyboardInterrupt):
         runs.run(key)
@@ -367,7 +369,7 @@ def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(
     (tmp_path / RECORDS).write_bytes(b'{"run": "a"')
     assert read_records(tmp_path) == {}
     record = RunRecord("b", "tiny", "none", "off", 0, {}, {}, {})
-    ExperimentRuns(experiment, tmp_path, tmp_path)._keep(record)
+    ExperimentRuns(experiment, tmp_path, tmp_path).keep(record)
     assert read_records(tmp_path) == {"b": record}
     (tmp_path / RECORDS).write_bytes(b'{"run": "a"}\n')
     with pytest.raises(CheckpointError, match=r"runs\.jsonl:1"):

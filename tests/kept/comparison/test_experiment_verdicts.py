@@ -27,7 +27,8 @@ def pair_of(
     theirs = BASELINE if knowledge == "off" else "kbert"
     of_seeds = None if n_seeds == 1 else 0.0234**2
     effect = Effect(estimate, of_seeds, 0.0002 if n_seeds == 1 else 0.0, n_seeds, 500)
-    return ComparedPair("kbert", "K-BERT", (theirs, knowledge), effect, holm)
+    against = BASELINE if theirs == BASELINE else f"knowledge {knowledge}"
+    return ComparedPair("kbert", "K-BERT", (theirs, knowledge), against, effect, holm)
 
 
 def compared(*pairs: ComparedPair, missing: Any = ()) -> Compared:

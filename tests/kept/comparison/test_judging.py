@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -40,10 +40,8 @@ def judged(tmp_path: Path) -> Made:
         texts[0] = TaskExample(LinkedText("text 0", (mention,)), ("r",))
         config: Any = SimpleNamespace(**{"no_relation": None, "format": "wiki80"} | task)
         experiment = Experiment(name="e", task=task, metric=metric, methods={"kbert": {}})
-        items = AskedItems(texts, texts[:1], GRAPH, config)
-        runs: Any = SimpleNamespace(
-            folder=tmp_path, experiment=experiment, items=lambda name: {"dev": items}[name]
-        )
+        items = AskedItems("dev", texts, texts[:1], GRAPH, config)
+        runs: Any = SimpleNamespace(folder=tmp_path, plan=experiment, counted=items.counted)
 
         def stored(name: str, rows: Sequence[Row], groups: str = "", first: int = 0) -> RunRecord:
             (tmp_path / name).mkdir()
@@ -118,9 +116,9 @@ def test_counts_that_are_stored_are_read_and_no_file_of_the_task(judged: Made) -
     old, slices = judge.counts(record), judge.slices(record)
     assert old.tolist() == [[0, 1, 1]] * 4 + [[0, 0, 1]]  # what is cut off is to be found, too
     assert [answer.is_cut_off for answer in judge.answers(record)] == [False] * 4 + [True]
-    write_answers(path, {"dev": judge.answers(record), "test": []})
+    write_answers(path, judge.answers(record))
     assert read_answers(path, "dev") == judge.answers(record)
-    alone = Judge(SimpleNamespace(folder=judge.runs.folder, experiment=judge.runs.experiment))  # type: ignore[arg-type]
+    alone = Judge(SimpleNamespace(folder=judge.runs.folder, plan=judge.runs.plan))  # type: ignore[arg-type]
     assert (alone.counts(record) == old).all()
     assert alone.n_regrouped([record]) == 0
     assert {name: mask.tolist() for name, mask in alone.slices(record)[KNOWLEDGE].items()} == {
@@ -129,7 +127,7 @@ def test_counts_that_are_stored_are_read_and_no_file_of_the_task(judged: Made) -
     assert alone.slices(record).keys() == slices.keys()
     assert alone.answered(record, alone.slices(record)[KNOWLEDGE][NOTHING]) == (3, 3)
     micro = SimpleNamespace(asked="dev", metric="micro", task={})
-    one = Judge(SimpleNamespace(folder=judge.runs.folder, experiment=micro))  # type: ignore[arg-type]
+    one = Judge(SimpleNamespace(folder=judge.runs.folder, plan=micro))  # type: ignore[arg-type]
     assert one.counts(record).tolist() == [[1, 1, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1]]
 
 
@@ -139,22 +137,23 @@ def test_stored_counts_that_are_not_whole_are_refused(judged: Made, damage: str)
     record = stored("run", ROWS)
     rows = list(judge.answers(record))
     if damage == "no traits":
-        rows[1] = dataclasses.replace(rows[1], traits={"has_entity": 3})
+        rows[1] = msgspec.structs.replace(rows[1], traits={"has_entity": 3})
     else:
         del rows[1]
-    write_answers(judge.runs.folder / record.run / ANSWERS, {"dev": rows})
+    write_answers(judge.runs.folder / record.run / ANSWERS, rows)
     with pytest.raises(CheckpointError, match=r"run/predictions.jsonl .*run kept compare"):
         Judge(judge.runs).slices(record)
 
 
 def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
     """With what a comparison adds, and without."""
-    bare = Answer(0, "a", "é", ("x", "y"), ())
-    full = Answer(1, "", "g", ("x",), ("y",), counts={"accuracy": [0.0, 1.0]}, traits={"n": 1})
-    gone = dataclasses.replace(bare, index=2, is_cut_off=True, counts={})
-    write_answers(tmp_path / ANSWERS, {"dev": [bare, full, gone], "further/dev": [bare]})
+    bare = Answer("dev", 0, "a", "é", ("x", "y"), ())
+    full = Answer("dev", 1, "", "g", ("x",), ("y",), False, {"accuracy": [0.0, 1.0]}, {"n": 1})
+    gone = msgspec.structs.replace(bare, index=2, is_cut_off=True, counts={})
+    other = msgspec.structs.replace(bare, set="further/dev")
+    write_answers(tmp_path / ANSWERS, [bare, full, gone, other])
     assert read_answers(tmp_path / ANSWERS, "dev") == [bare, full, gone]
-    assert read_answers(tmp_path / ANSWERS, "further/dev") == [bare]
+    assert read_answers(tmp_path / ANSWERS, "further/dev") == [other]
     assert len((tmp_path / ANSWERS).read_bytes().splitlines()) == 4
     (tmp_path / ANSWERS).write_text('\n{"set": "dev", "index": "0"}\n', encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"predictions.jsonl:2 is no answer .*index"):

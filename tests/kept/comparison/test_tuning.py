@@ -10,7 +10,8 @@ import pytest
 
 from kept.comparison import tuning
 from kept.comparison.experiment import Experiment, Tuning
-from kept.comparison.runs import ExperimentRuns, RunKey
+from kept.comparison.runs import ExperimentRuns
+from kept.comparison.stored import RunKey
 from kept.comparison.tuning import Choice, held_out, read_choices, tune, tuned
 from kept.errors import CheckpointError
 from kept.finetuning.assembly import read_sets

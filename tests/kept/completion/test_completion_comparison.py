@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 
 from entity_linking import RelationExample
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS
+from kept.comparison.compare import run_all
+from kept.comparison.pages.summary import summarise
+from kept.comparison.stored import RunKey
+from kept.comparison.strata import BARE, FACT, KNOWLEDGE
 from kept.completion.batches import (
     CompletionData,
     asked_graph,
@@ -22,12 +27,15 @@ from kept.completion.batches import (
     rank_relations,
     usable_examples,
 )
-from kept.completion.compare import CompletionConfig, compare
+from kept.completion.compare import Completion, compare
+from kept.completion.config import COLAKE, HIDDEN, CompletionConfig
 from kept.completion.rankers import CoLAKERun, with_knowledge
+from kept.completion.runs import CompletionRuns
 from kept.completion.split import CompletionSplit, split_examples
 from kept.completion.tables import to_json, to_markdown
 from kept.errors import BatchError, CheckpointError, UnfinishedError
 from kept.evaluation.ranking import Filter
+from kept.finetuning.scoring.answers import ANSWERS, read_answers, write_answers
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.edit import add_relation
 from kept.graphs.graph import EdgeKind, NodeKind
@@ -50,7 +58,6 @@ def config(host: Path) -> CompletionConfig:
             "training": {"steps": 3, "batch_size": 8, "threads": 1, "log_every": 1},
             "scorers": ["transe", "complex"],
             "recipes": {"transe": SCORER, "complex": SCORER, "dkrl": {"n_epochs": 1}},
-            "n_resamples": 50,
         }
     )
 
@@ -197,45 +204,145 @@ class Crash(Exception):
     """Stands for a kill between two methods."""
 
 
-def test_compare_runs_resumes_and_refuses(
+def test_compare_runs_and_resumes(
     split: CompletionSplit, config: CompletionConfig, tmp_path: Path
 ) -> None:
     def crash_at_off(text: str) -> None:
-        if text == "off: running":
+        if text.startswith("6/9 colake, knowledge off, seed 0: running"):
             raise Crash
 
     with pytest.raises(Crash):
         compare(split, config, tmp_path, announce=crash_at_off)
     told: list[str] = []
-    comparison = compare(split, config, tmp_path, announce=told.append)
-    assert comparison is not None
-    assert "true: read from ranks-true.json" in told
-    assert "off: running" in told
+    completion = compare(split, config, tmp_path, announce=told.append)
+    assert [line.partition(", at most")[0] for line in told[4:6]] == [
+        "5/9 colake, knowledge true, seed 0: done before",
+        "6/9 colake, knowledge off, seed 0: running",
+    ]
     whole = compare(split, config, tmp_path / "whole")
-    assert to_json(whole) == to_json(comparison)  # type: ignore[arg-type]
-    _check_rows(to_json(comparison))
-    markdown = to_markdown(comparison)
+    _check(completion)
+    for setting in ("transductive", "inductive"):
+        one, other = (to_json(found)["settings"][setting] for found in (completion, whole))
+        for values in (one, other):
+            for row in values["rows"]:
+                for record in row["records"]:
+                    assert record["costs"].pop("seconds") >= 0
+        assert one == other
+    markdown = to_markdown(completion)
     assert "## Inductive" in markdown
-    assert "| TransE | — | — | an entity has no trained vector |" in markdown
-    other = config.model_copy(update={"n_negatives": 9})
-    with pytest.raises(CheckpointError, match="belongs to another run"):
-        compare(split, other, tmp_path)
+    assert "| TransE | — | — | — | an entity has no trained vector |" in markdown
+    assert "| CoLAKE | TransE, knowledge true |" in markdown
+    told.clear()
+    compare(split, config, tmp_path, announce=told.append)
+    assert all("done before" in line for line in told)
+    other_config = config.model_copy(update={"n_negatives": 9})
+    compare(split, other_config, tmp_path, announce=told.append)
+    assert [line.partition(",")[0] for line in told[9:] if "running" in line] == [
+        *(f"{n}/9 colake" for n in (5, 6, 7)), *(f"{n}/9 colake-hidden" for n in (8, 9)),
+    ]  # fmt: skip
 
 
-def _check_rows(values: dict[str, Any]) -> None:
-    json.dumps(values)
-    methods = {row["method"] for row in values["rows"] if row["setting"] == "transductive"}
-    assert {
-        "most frequent relation", "TransE", "ComplEx", "DKRL", "CoLAKE", "CoLAKE, knowledge off",
-        "CoLAKE, objects shuffled", "CoLAKE, knowledge off at test only",
-        "CoLAKE, objects shuffled at test only",
-    } == methods  # fmt: skip
-    for row in values["rows"]:
-        assert (row["metrics"] is None) == (row["skipped"] is not None)
-        if row["metrics"] is not None:
-            assert row["mrr"]["low"] <= row["metrics"]["mrr"] <= row["mrr"]["high"]
-    leaks = {check["check"]: check["n_found"] for check in values["audit"]}
+def _check(completion: Completion) -> None:
+    json.dumps(to_json(completion))
+    transductive, inductive = completion.settings
+    arms = [(row.method, row.knowledge) for row in transductive.rows]
+    assert arms == [
+        ("none", "off"), ("transe", "true"), ("complex", "true"), ("dkrl", "true"),
+        ("colake", "true"), ("colake", "off"), ("colake", "shuffled"),
+        ("colake-hidden", "off"), ("colake-hidden", "shuffled"),
+    ]  # fmt: skip
+    without = [arm for arm in arms if arm[0] not in ("transe", "complex")]
+    assert [(row.method, row.knowledge) for row in inductive.rows] == without
+    assert list(inductive.left_out) == ["TransE", "ComplEx"]
+    for compared in completion.settings:
+        for row in compared.rows:
+            scores = row.record.scores[compared.experiment.asked]
+            assert row.score.estimate == pytest.approx(scores["mrr"])
+            assert row.score.low <= scores["mrr"] <= row.score.high
+            assert row.n == row.n_asked == scores["n_scored"]
+        assert {g.name for g in compared.gains if g.kind == KNOWLEDGE} <= {FACT, BARE}
+        assert compared.baseline is None  # a row of its own
+    pairs = {pair.theirs: pair for pair in transductive.pairs if pair.method == COLAKE}
+    assert list(pairs) == [
+        ("none", "off"), ("colake", "off"), ("colake", "shuffled"), ("transe", "true"),
+        ("complex", "true"), ("dkrl", "true"), (HIDDEN, "off"), (HIDDEN, "shuffled"),
+    ]  # fmt: skip
+    assert pairs[HIDDEN, "off"].against == ("CoLAKE with true facts, at test only, knowledge off")
+    assert all("one seed" in pair.in_words for pair in pairs.values())
+    leaks = {check.check: check.n_found for check in completion.audit}
     assert leaks["tested triple in the training graph"] == 0
     assert leaks["tested triple in the context graph"] == 0
     assert leaks["tested pair reversed in the graph"] == 0
     assert leaks["tested sentence in the training text"] == 0
+
+
+def test_differences_are_of_reciprocal_ranks_and_seeds_are_drawn(
+    split: CompletionSplit, config: CompletionConfig, tmp_path: Path
+) -> None:
+    """With two seeds the estimate is the difference of mean reciprocal ranks, over both."""
+    plan = config.model_copy(update={"seeds": 2, "scorers": ("transe",)})
+    runs = CompletionRuns(plan, split, tmp_path)
+    keys = [RunKey(name, "true", seed) for seed in (0, 1) for name in ("transe", COLAKE)]
+    ran = run_all(runs, keys, announce=print)
+    assert len({record.run for record in ran.done.values()}) == 4
+    compared = summarise(runs, ran.done)
+    (pair,) = compared.pairs
+    mrr = [
+        [ran.done[RunKey(name, "true", seed)].scores["transductive"]["mrr"] for seed in (0, 1)]
+        for name in (COLAKE, "transe")
+    ]
+    assert mrr[1][0] != mrr[1][1]
+    assert pair.effect.estimate == pytest.approx(np.mean(mrr[0]) - np.mean(mrr[1]))
+    assert pair.effect.n_seeds == 2
+    answers = read_answers(tmp_path / ran.done[keys[0]].run / ANSWERS, "transductive")
+    assert [answer.gold[0] for answer in answers] == [
+        example.relation for example in split.tests["transductive"]
+    ]
+    for answer in answers:
+        assert answer.counts is not None
+        greater, equal = answer.counts["ranks"]
+        assert answer.counts["mrr"] == [1 / (1 + greater + equal / 2), 1, 1]
+    path = tmp_path / ran.done[keys[0]].run / ANSWERS
+    write_answers(path, [msgspec.structs.replace(answers[0], counts=None)])
+    with pytest.raises(CheckpointError, match=r"predictions.jsonl has no answers .* remove its"):
+        summarise(runs, ran.done)
+
+
+def test_ranks_of_0_1_are_refused_with_the_remedy(
+    split: CompletionSplit, config: CompletionConfig, tmp_path: Path
+) -> None:
+    (tmp_path / "ranks-true.json").touch()
+    with pytest.raises(CheckpointError, match=r"ranks-true.json is of kept 0.1.* remove ranks-"):
+        compare(split, config, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["ranks-true.json"]
+
+
+@pytest.mark.parametrize("changed", ["graph", "sentence", "relation", "host", "recipe", "nothing"])
+def test_an_address_is_of_what_the_ranks_depend_on(
+    split: CompletionSplit, config: CompletionConfig, tmp_path: Path, host: Path, changed: str
+) -> None:
+    key = RunKey("dkrl", "true", 0)
+    before = CompletionRuns(config, split, tmp_path).of(key).name
+    first, *rest = split.train
+    if changed == "graph":
+        graph = split.context_graph
+        fewer = graph.with_triples(graph.triples[::2], note="every other")
+        split = dataclasses.replace(split, context_graph=fewer)
+    elif changed == "sentence":
+        split = dataclasses.replace(split, train=tuple(rest))
+    elif changed == "relation":
+        other = next(e.relation for e in rest if e.relation != first.relation)
+        split = dataclasses.replace(
+            split, train=(dataclasses.replace(first, relation=other), *rest)
+        )
+    elif changed == "host":
+        shutil.copytree(host, tmp_path / "host")
+        config = config.model_copy(update={"host": str(tmp_path / "host")})
+    elif changed == "recipe":
+        config = config.model_copy(update={"recipes": {"dkrl": {"n_epochs": 2}}})
+    else:
+        training = config.training.model_copy(update={"log_every": 7})
+        config = config.model_copy(update={"training": training, "seeds": 9})
+    assert (CompletionRuns(config, split, tmp_path).of(key).name == before) is (
+        changed == "nothing"
+    )

@@ -1,0 +1,164 @@
+"""Runs in a folder, each at the address that is the hash of all that its outcome depends on.
+
+A folder of runs holds
+
+    runs.jsonl     a `RunRecord` a line, appended when a run is finished
+    HASH/          answers, log and curves of a run
+    pretrained/    first stages, shared by the runs that start from one
+    graphs/        the graph without what is asked
+"""
+
+from __future__ import annotations
+
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from kept.comparison.experiment import Plan, RunRecord, run_hash
+from kept.controls.conditions import Knowledge
+from kept.errors import CheckpointError
+from kept.finetuning.scoring.answers import ANSWERS, Answer
+from kept.methods import BASELINE
+from kg_loaders.disk.writing import WAIT_SECONDS, claim, sync, write_errors
+from kg_loaders.errors import InUseError
+
+RECORDS = "runs.jsonl"
+Config = TypeVar("Config")
+LEFT_BY_A_RUN = (ANSWERS, "log.jsonl", "curves.png")
+Arm = tuple[str, Knowledge]
+"""A row of a comparison: its name, and its kind of knowledge."""
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """Which run of an experiment."""
+
+    method: str
+    knowledge: Knowledge
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.method}, knowledge {self.knowledge}, seed {self.seed}"
+
+
+@dataclass(frozen=True, eq=False)
+class Run(Generic[Config]):
+    """A key resolved: how it is trained, and all that the outcome depends on."""
+
+    key: RunKey
+    config: Config
+    settings: dict[str, Any]
+
+    @cached_property
+    def name(self) -> str:
+        """The hash of `settings`, the run's address."""
+        return run_hash(self.settings)
+
+
+def planned(methods: Sequence[str], controls: Sequence[Knowledge], seeds: int) -> Iterator[RunKey]:
+    """All runs, seed by seed, so that what is done first is whole: the baseline before all."""
+    for seed in range(seeds):
+        yield RunKey(BASELINE, "off", seed)
+        for name in methods:
+            if name != BASELINE:
+                for knowledge in ("true", *controls):
+                    yield RunKey(name, knowledge, seed)
+
+
+class StoredRuns(ABC):
+    """Finds, makes and records the runs of `plan` in `folder`."""
+
+    folder: Path
+
+    @property
+    @abstractmethod
+    def plan(self) -> Plan:
+        """What is compared, on which set, by which metric."""
+
+    @abstractmethod
+    def of(self, key: RunKey) -> Run[Any]:
+        """The run of a key; ConfigError for one that cannot be."""
+
+    @abstractmethod
+    def make(self, key: RunKey) -> RunRecord | None:
+        """Train and ask a run, whose folder is claimed; see `run`."""
+
+    @abstractmethod
+    def counted(self, answers: Sequence[Answer], path: Path) -> list[Answer]:
+        """Answers that `path` holds without counts, with them; CheckpointError where it cannot."""
+
+    def rivals(self, method: str) -> Sequence[Arm]:
+        """Rows that `method` is compared with, beside the baseline and its own controls."""
+        return ()
+
+    def record(self, key: RunKey) -> RunRecord | None:
+        """The finished run, or None."""
+        return read_records(self.folder).get(self.of(key).name)
+
+    def run(self, key: RunKey) -> RunRecord | None:
+        """Train, ask and record a run; goes on where an earlier process was cut.
+
+        None: told to stop before the end. NoControlError: the control changes nothing here.
+        InUseError: another process is at this run, or at what it needs.
+        """
+        with claim(self.folder / self.of(key).name) as place:
+            if (found := self.record(key)) is not None:
+                return found
+            if (made := self.make(key)) is None:
+                return None
+            self.keep(made)
+            _leave(place)  # last: a kill in between costs room, not the run
+            return made
+
+    def tidy(self, key: RunKey) -> None:
+        """Take away what a process left that died after it had recorded the run."""
+        with suppress(InUseError):  # then there is one that is at it
+            with claim(self.folder / self.of(key).name) as place:
+                _leave(place)
+            with claim(self.folder / RECORDS):
+                pass
+
+    def keep(self, record: RunRecord) -> RunRecord:
+        """Append a finished run to the records."""
+        with claim(self.folder / RECORDS, wait=WAIT_SECONDS) as path, write_errors(path):
+            with path.open("a+b") as file:
+                file.seek(0)
+                file.truncate(file.read().rfind(b"\n") + 1)  # a line that a kill cut spoils ours
+                file.write(msgspec.json.encode(record) + b"\n")
+            sync(path)
+        return record
+
+
+def read_records(folder: Path) -> dict[str, RunRecord]:
+    """The finished runs of a folder by their hashes; CheckpointError for a line that is none.
+
+    A last line without its end was cut by a kill, and is not counted.
+    """
+    path = folder / RECORDS
+    if not path.exists():
+        return {}
+    found = {}
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            record = msgspec.json.decode(line, type=RunRecord)
+        except msgspec.DecodeError as error:
+            raise CheckpointError(
+                f"{path}:{number} is no run ({error}); remove the line"
+            ) from error
+        found[record.run] = record
+    return found
+
+
+def _leave(place: Path) -> None:
+    """Of a finished run only what tables and reports read."""
+    for path in sorted(place.glob("*")):
+        if path.name not in LEFT_BY_A_RUN:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

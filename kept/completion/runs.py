@@ -1,0 +1,169 @@
+"""Runs of a word-knowledge completion: each ranks the asked relations of every setting.
+
+A folder of runs is as in `kept.comparison.stored`; trained CoLAKEs lie in `pretrained/`, as those
+that differ at test only share one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kept.comparison.data import binding_of, digests_of
+from kept.comparison.experiment import RunRecord
+from kept.comparison.stored import Arm, Run, RunKey, StoredRuns
+from kept.comparison.strata import item_traits
+from kept.completion.config import COLAKE, DKRL, HIDDEN, CompletionConfig
+from kept.completion.rankers import Answers, Asked, dkrl, most_frequent, triple_scorer
+from kept.completion.split import CompletionSplit
+from kept.controls.conditions import COMPARED
+from kept.datasets.example import clusters, from_relation
+from kept.errors import CheckpointError
+from kept.evaluation.ranking import RankingResult
+from kept.finetuning.scoring.answers import ANSWERS, Answer, write_answers
+from kept.methods import BASELINE
+from kept.training.log import Reporter
+from kg_loaders.disk.writing import claim
+
+VERSION = 1
+"""Part of every hash; raised when a default changes, as hashes leave defaults out."""
+SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, eq=False)
+class CompletionRuns(StoredRuns):
+    """The runs of `config` on `split` in `folder`."""
+
+    config: CompletionConfig
+    split: CompletionSplit
+    folder: Path
+    reporter: Reporter | None = None
+
+    @property
+    def plan(self) -> CompletionConfig:
+        """The configuration, which says what is asked."""
+        return self.config
+
+    @property
+    def keys(self) -> list[RunKey]:
+        """All runs, seed by seed; the baseline asks for the relation that is most frequent."""
+        rows: list[Arm] = [(BASELINE, "off"), *self._trained]
+        rows += [(COLAKE, knowledge) for knowledge in COMPARED]
+        rows += [(HIDDEN, knowledge) for knowledge in COMPARED[1:]]
+        return [RunKey(*row, seed) for seed in range(self.config.seeds) for row in rows]
+
+    @property
+    def _trained(self) -> list[Arm]:
+        """Methods that read no sentence."""
+        return [(name, "true") for name in (*self.config.scorers, DKRL)]
+
+    def rivals(self, method: str) -> list[Arm]:
+        """CoLAKE is compared with the methods that read no sentence, and with itself misled."""
+        hidden: list[Arm] = [(HIDDEN, knowledge) for knowledge in COMPARED[1:]]
+        return [*self._trained, *hidden] if method == COLAKE else []
+
+    def of(self, key: RunKey) -> Run[CompletionConfig]:
+        """The run of a key."""
+        config, own = self.config, dict[str, Any]()
+        if key.method in (COLAKE, HIDDEN):
+            own = config.model_dump(mode="json", include={"builder", "masking", "n_negatives"})
+            own["training"] = binding_of(config.colake_of(key.seed).training)
+        elif key.method != BASELINE:
+            own = {"recipe": config.recipes.get(key.method, {})}
+        if key.method in (COLAKE, HIDDEN, DKRL):
+            own |= {"host": config.host, "folders": digests_of(config.host)}
+        settings = {
+            "version": VERSION, "task": "word-knowledge completion", "data": self.data,
+            "method": key.method, "knowledge": key.knowledge, "seed": config.seed + key.seed, **own,
+        }  # fmt: skip
+        return Run(key, config, settings)
+
+    def make(self, key: RunKey) -> RunRecord:
+        """See `StoredRuns.make`. UnfinishedError: a training's own budget ended it."""
+        run, started = self.of(key), time.monotonic()
+        answers = self._ranked(key)
+        place = self.folder / run.name
+        place.mkdir(exist_ok=True)
+        found = answers.results.items()
+        rows = (row for name, ranks in found for row in self._rows(name, ranks))
+        write_answers(place / ANSWERS, rows)
+        return RunRecord(
+            run=run.name,
+            experiment=self.config.name,
+            method=key.method,
+            knowledge=key.knowledge,
+            seed=key.seed,
+            scores={name: ranks.conditions() | ranks.metrics() for name, ranks in found}
+            | {name: {SKIPPED: why} for name, why in answers.skipped.items()},
+            costs={"seconds": time.monotonic() - started},
+            settings=run.settings,
+        )
+
+    def counted(self, answers: Sequence[Answer], path: Path) -> list[Answer]:
+        """Every run stores its counts: CheckpointError."""
+        raise CheckpointError(
+            f"{path} has no answers to {self.config.asked} with their ranks; remove its folder and "
+            "give the command again"
+        )
+
+    def trained(self, key: RunKey) -> Path:
+        """Where the CoLAKE of a run is trained: by true facts, where they are hidden at test."""
+        shown = key if key.method == COLAKE else RunKey(COLAKE, "true", key.seed)
+        return self.folder / "pretrained" / self.of(shown).name
+
+    def _ranked(self, key: RunKey) -> Answers:
+        config, split, name = self.config, self.split, key.method
+        changes, seed = config.recipes.get(name, {}), config.seed + key.seed
+        if name == BASELINE:
+            return most_frequent(split, self.asked)
+        if name == DKRL:
+            return dkrl(split, self.asked, host=config.host, changes=changes, seed=seed)
+        if name not in (COLAKE, HIDDEN):
+            return triple_scorer(name, split, self.asked, changes=changes, seed=seed)
+        run, place = config.colake_of(key.seed), self.trained(key)
+        place.parent.mkdir(exist_ok=True)
+        with claim(place):
+            knowledge = key.knowledge if name == COLAKE else "true"
+            model = run.train(split, knowledge, place, self.reporter)
+        return run.ask(model, split, self.asked, knowledge=key.knowledge)
+
+    def _rows(self, setting: str, result: RankingResult) -> list[Answer]:
+        """`ranks`: how many relations beat the right one, and how many equal it."""
+        asked = [from_relation(example) for example in self.split.tests[setting]]
+        train = [from_relation(example) for example in self.split.train]
+        traits = item_traits(asked, train, self.split.context_graph)
+        counts, reciprocal = result.counts, (1 / result.ranks).tolist()
+        ranks = zip(counts.n_greater.tolist(), counts.n_equal.tolist(), strict=True)
+        return [
+            Answer(
+                setting, i, example.linked.id, group, example.labels, (),
+                counts={self.config.metric: [reciprocal[i], 1.0, 1.0], "ranks": [*found]},
+                traits=dataclasses.asdict(traits[i]),
+            )
+            for i, (example, group, found) in enumerate(
+                zip(asked, clusters(asked), ranks, strict=True)
+            )
+        ]  # fmt: skip
+
+    @cached_property
+    def asked(self) -> Asked:
+        """The questions, and the filter of all known triples."""
+        return Asked.of(self.split)
+
+    @cached_property
+    def data(self) -> str:
+        """SHA-256 over the graphs and the examples that are trained on and asked."""
+        split, state = self.split, hashlib.sha256()
+        for graph in (split.full_graph, split.train_graph, split.context_graph):
+            state.update(graph.content_hash.encode())
+        for part in (split.train, *split.tests.values()):
+            for example in part:
+                fact = (example.linked.text, example.head, example.relation, example.tail)
+                state.update("\0".join(fact).encode() + b"\n")
+        return state.hexdigest()
