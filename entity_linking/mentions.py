@@ -83,15 +83,14 @@ class LinkedText:
     def __post_init__(self) -> None:
         if self.pair_start is not None:
             self._check_pair(self.pair_start)
+        n_characters, before, is_sorted = len(self.text), 0, True
         for link in self.links:
-            if link.mention.end > len(self.text):
-                raise LinkingError(
-                    f"{link.mention} ends after the text of {len(self.text)} characters"
-                )
-        if any(
-            a.mention.start > b.mention.start
-            for a, b in zip(self.links, self.links[1:], strict=False)
-        ):
+            mention = link.mention
+            if mention.end > n_characters:
+                raise LinkingError(f"{mention} ends after the text of {n_characters} characters")
+            is_sorted &= before <= mention.start
+            before = mention.start
+        if not is_sorted:
             raise LinkingError(f"links of {self.text[:60]!r} are not sorted by start")
 
     def _repr_html_(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -124,13 +123,17 @@ class NameCandidates:
         if not longer:
             return own
         share = link.share if own else 1.0
-        mixed = {c.entity: replace(c, prior=c.prior * (1 - share)) for c in own}
+        mixed = {c.entity: (c.prior * (1 - share), c.reason) for c in own}
         for c in longer:
-            before = mixed[c.entity].prior if c.entity in mixed else 0.0
-            prior = min(before + share * c.prior, 1.0)
-            mixed[c.entity] = Candidate(c.entity, prior, prior, f"{link.reason}: {c.reason}")
-        ranked = sorted(mixed.values(), key=lambda c: -c.prior)  # ties keep their order
-        return tuple(replace(c, score=c.prior) for c in ranked[: self._max])
+            before = mixed[c.entity][0] if c.entity in mixed else 0.0
+            mixed[c.entity] = min(before + share * c.prior, 1.0), f"{link.reason}: {c.reason}"
+        ranked = sorted(mixed.items(), key=lambda item: -item[1][0])  # ties keep their order
+        return tuple(
+            [
+                Candidate(entity, prior, prior, reason)
+                for entity, (prior, reason) in ranked[: self._max]
+            ]
+        )
 
     # ---- names -------------------------------------------------------------
     def _ways(self, surface: str) -> _Ways:

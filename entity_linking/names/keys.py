@@ -1,31 +1,36 @@
-"""`KnownKeys`: the keys of an index as a tree of words, grown as texts bring the words up."""
+"""`KnownKeys`: the keys of an index as a tree of words, grown where texts lead."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 
 import marisa_trie
 
 from entity_linking.surfaces import marked_key
 
-MOST_STEPS = 400_000
-"""Of some 200 bytes each."""
+MOST_WORDS = 1_000_000
+"""Remembered at most, of some 100 bytes each."""
 
-MOST_AT_ONCE = 4_096
+MOST_LISTED = 4_096
 
 
 class Step:
     """What is known after some words: whether they are a key, and the words that keys go on with.
 
-    `further` is None where nothing goes on.
+    `further` has `UNMET` for a word that no text has led to yet; `others` stands for the words that
+    it does not have: None, or `UNMET` where there are too many to list.
     """
 
-    __slots__ = ("further", "is_key")
+    __slots__ = ("further", "is_key", "others")
 
     def __init__(self, is_key: bool = False) -> None:
         self.is_key = is_key
-        self.further: dict[str, Step] | _Further | None = None
+        self.further: dict[str, Step | None] = {}
+        self.others: Step | None = None
+
+
+UNMET = Step()
 
 
 class KnownKeys(dict[str, Step | None]):
@@ -33,64 +38,54 @@ class KnownKeys(dict[str, Step | None]):
 
     A word that no key begins with has None. Only `[]` looks words up.
 
-    >>> known = KnownKeys([marisa_trie.Trie([" new  york "])])
-    >>> new, york = map(known.__getitem__, ["new", "york"])
-    >>> york is None, new.is_key, new.further.get("york").is_key
-    (True, False, True)
+    >>> known = KnownKeys([marisa_trie.Trie([" new ", " new  york "])])
+    >>> words = ["new", "york", "york"]
+    >>> [known[word] is None for word in words], known.stops(known["new"], words, 0, 3)
+    ([False, True, True], [2, 1])
     """
 
     def __init__(self, tries: Iterable[marisa_trie.Trie]) -> None:
         super().__init__()
         self._tries = list(tries)
-        self._n_steps = 0
+        self._n_words = 0
 
     def __missing__(self, word: str) -> Step | None:
-        if self._n_steps >= MOST_STEPS:
+        if self._n_words >= MOST_WORDS:
             self.clear()
-            self._n_steps = 0
-        self[word] = step = self.after([word])
+            self._n_words = 0
+        self[word] = step = self._after([word])
         return step
 
-    def after(self, words: Sequence[str]) -> Step | None:
+    def stops(self, step: Step, words: Sequence[str], at: int, last: int) -> list[int]:
+        """Where the keys that begin with the word at `at` end before `last`, longest first.
+
+        `step` is the one after that word.
+        """
+        stops: list[int] = []
+        known: Step | None = step
+        stop = at
+        while known is not None:
+            stop += 1
+            if known.is_key:
+                stops.append(stop)
+            if stop == last:
+                break
+            further, word = known.further, words[stop]
+            known = further.get(word, known.others)
+            if known is UNMET:
+                known = further[word] = self._after(words[at : stop + 1])
+        stops.reverse()
+        return stops
+
+    def _after(self, words: Sequence[str]) -> Step | None:
         """The step after these words; None if no key begins so."""
-        self._n_steps += 1
-        key = marked_key(words)
+        key, n = marked_key(words), len(words)
         step = Step(is_key=any(key in trie for trie in self._tries))
-        longer = [*islice(self._longer(key), MOST_AT_ONCE + 1)]
-        if len(longer) > MOST_AT_ONCE:
-            step.further = _Further(self, words)
+        keys = chain.from_iterable(trie.iterkeys(f"{key} ") for trie in self._tries)
+        longer = list(islice(keys, MOST_LISTED + 1))
+        if len(longer) > MOST_LISTED:
+            step.others = UNMET
         elif longer:
-            self._grow(step, longer, len(words))
-        elif not step.is_key:
-            return None
-        return step
-
-    def _longer(self, key: str) -> Iterator[str]:
-        return chain.from_iterable(trie.iterkeys(f"{key} ") for trie in self._tries)
-
-    def _grow(self, first: Step, keys: Iterable[str], n_words: int) -> None:
-        for key in keys:
-            step = first
-            for word in key.split()[n_words:]:
-                further = step.further
-                if not isinstance(further, dict):
-                    further = step.further = {}
-                known = further.get(word)
-                if known is None:
-                    self._n_steps += 1
-                    known = further[word] = Step()
-                step = known
-            step.is_key = True
-
-
-class _Further:
-    """The words that too many keys go on with, looked up one by one."""
-
-    def __init__(self, known: KnownKeys, words: Sequence[str]) -> None:
-        self._known, self._words = known, tuple(words)
-        self._met: dict[str, Step | None] = {}
-
-    def get(self, word: str) -> Step | None:
-        if word not in self._met:
-            self._met[word] = self._known.after([*self._words, word])
-        return self._met[word]
+            step.further = dict.fromkeys([key.split(maxsplit=n + 1)[n] for key in longer], UNMET)
+        self._n_words += 1 + len(step.further)
+        return step if step.is_key or longer else None

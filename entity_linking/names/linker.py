@@ -12,7 +12,7 @@ from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.candidates import NameCandidates
 from entity_linking.names.capitals import Capitals
 from entity_linking.names.index import NameIndex
-from entity_linking.names.keys import KnownKeys, Step
+from entity_linking.names.keys import KnownKeys
 from entity_linking.names.priors import (
     OTHER,
     WRITTEN,
@@ -167,15 +167,20 @@ class NameLinker:
     ) -> Iterator[tuple[Spans, list[Candidates]]]:
         words, *columns = tokens_of(texts)
         starts, ends, limits = (column.tolist() for column in columns)
-        steps = list(map(self._known.__getitem__, words))
-        admits, choices = self._admitting(texts, allowed), self._choices
+        known, choices = self._known, self._choices
+        steps = list(map(known.__getitem__, words))
+        admits = self._admitting(texts, allowed)
         for i, (text, free, last) in enumerate(zip(texts, limits, limits[1:], strict=False)):
             spans: Spans = []
             meant: list[Candidates] = []
             for at, step in enumerate(steps[free:last], free):
                 if step is None or at < free:
                     continue  # so are most words
-                for stop in _stops(step, words, at, last):
+                if at + 1 < last and step.further.get(words[at + 1], step.others) is not None:
+                    stops = known.stops(step, words, at, last)
+                else:
+                    stops = [at + 1] if step.is_key else []
+                for stop in stops:
                     start, end = starts[at], ends[stop - 1]
                     candidates = choices.get(text[start:end])
                     if candidates is None:
@@ -265,24 +270,6 @@ class NameLinker:
                     continue
                 if not gates.whole_names or capitals.is_whole(start, end):
                     yield start, end
-
-
-def _stops(step: Step, words: Sequence[str], at: int, last: int) -> Sequence[int]:
-    """Where the keys that begin with the word at `at` end before `last`, longest first."""
-    stop = at + 1
-    further = step.further
-    known = None if further is None or stop == last else further.get(words[stop])
-    if known is None:
-        return (stop,) if step.is_key else ()
-    stops = [stop] if step.is_key else []
-    while known is not None:
-        stop += 1
-        if known.is_key:
-            stops.append(stop)
-        further = known.further
-        known = None if further is None or stop == last else further.get(words[stop])
-    stops.reverse()
-    return stops
 
 
 def _overlaps(allowed: Spans | None, start: int, end: int) -> bool:

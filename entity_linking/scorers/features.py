@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
-from entity_linking.parts import Scores
+from entity_linking.parts import Candidates, Scores
 from entity_linking.scorers.candidate_rows import CandidateRows, Ints
 from entity_linking.surfaces import normalise
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.store import offsets_of
 
 PAIRS_PER_STEP = 1 << 21
+MOST_REMEMBERED = 16_384
 
 
 class PriorScorer:
@@ -31,14 +32,26 @@ class PriorScorer:
         if not 0.0 < floor <= 1.0:
             raise LinkingError(f"floor is {floor}; it is a probability above 0")
         self._floor = floor
+        self._known: dict[int, tuple[Candidates, Scores]] = {}
 
     def __repr__(self) -> str:
         return f"PriorScorer(floor={self._floor})"
 
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
         """As `Scorer`; none is above 0."""
-        rows = CandidateRows.of(texts)
-        return rows.split(np.log(np.maximum(rows.priors, self._floor)))
+        return [[self._of(link.candidates) for link in text.links] for text in texts]
+
+    def _of(self, candidates: Candidates) -> Scores:
+        """Sources that remember surfaces hand out one tuple again and again."""
+        known = self._known.get(id(candidates))
+        if known is None or known[0] is not candidates:
+            priors = np.array([candidate.prior for candidate in candidates], np.float64)
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            known = candidates, np.log(np.maximum(priors, self._floor))
+            known[1].flags.writeable = False  # handed out again
+            self._known[id(candidates)] = known
+        return known[1]
 
 
 class PopularityScorer:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rerank_worlds import flat, linked
 
-from entity_linking import DictionaryLinker, LinkedText, LinkingError
+from entity_linking import Candidate, DictionaryLinker, Link, LinkedText, LinkingError, Mention
 from entity_linking.parts import Scorer
 from entity_linking.scorers.candidate_rows import CandidateRows
 from entity_linking.scorers.context_words import FUNCTION_WORDS, words_of
@@ -147,6 +147,19 @@ def test_prior_and_popularity_against_loops(
     n_triples = len(small_graph.outgoing(paris)) + len(small_graph.incoming(paris))
     assert popular[0][1][0] == pytest.approx(math.log1p(n_triples))
     assert n_seen > 4
+
+
+def test_priors_that_are_remembered_are_those_of_their_candidates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("entity_linking.scorers.features.MOST_REMEMBERED", 2)
+    scorer = PriorScorer()
+    sets = [tuple(Candidate("Q1", i / 9, 0.0) for i in range(n)) for n in range(1, 6)]
+    for candidates in [*sets, *sets, sets[0]]:
+        text = LinkedText("Paris", (Link(Mention(0, 5), candidates, None, 1.0),))
+        expected = [math.log(max(c.prior, 1e-4)) for c in candidates]
+        for _ in range(2):
+            assert scorer.scores([text])[0][0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

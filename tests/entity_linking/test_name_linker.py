@@ -191,8 +191,8 @@ def test_bounded_memory_changes_no_link(
     expected = NameLinker(index).link(texts)
     assert sum(len(text.links) for text in expected) > 5
     for place, bound in (
-        ("keys.MOST_STEPS", 1),
-        ("keys.MOST_AT_ONCE", 1),
+        ("keys.MOST_WORDS", 1),
+        ("keys.MOST_LISTED", 1),
         ("linker.MOST_CACHED", 1),
     ):
         with monkeypatch.context() as patch:
