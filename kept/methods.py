@@ -72,6 +72,7 @@ class Method:
     """
 
     paper: str
+    since: str
     enters: str
     encoder: type[KnowledgeEncoder]
     view: type[View]
@@ -86,7 +87,6 @@ class Method:
     published_on: str = ""
     published_with: tuple[str, ...] = ()
     unreleased: str = ""
-    since: str = "0.1"
 
     @property
     def shows_facts(self) -> bool:
@@ -116,6 +116,7 @@ BASELINE = "none"
 METHODS: dict[str, Method] = {
     "none": Method(
         paper="the host alone, the baseline of every comparison",
+        since="0.1",
         enters="nowhere: the baseline",
         encoder=Plain,
         view=WordsView,
@@ -127,6 +128,7 @@ METHODS: dict[str, Method] = {
     ),
     "ernie": Method(
         paper="ERNIE (Zhang et al., ACL 2019)",
+        since="0.1",
         enters=(
             "vectors of entities (a TransE on your triples), frozen, in a stream beside the "
             "words, fused with them in the upper layers"
@@ -140,6 +142,7 @@ METHODS: dict[str, Method] = {
     ),
     "knowbert": Method(
         paper="KnowBERT (Peters et al., EMNLP 2019)",
+        since="0.1",
         enters=(
             "candidates of each mention, linked and attended to between two layers; several graphs"
         ),
@@ -153,6 +156,7 @@ METHODS: dict[str, Method] = {
     ),
     "kbert": Method(
         paper="K-BERT (Liu et al., AAAI 2020)",
+        since="0.1",
         enters=(
             "facts spelled out as branches of the sentence, at soft positions; only their "
             "mention sees them"
@@ -167,6 +171,7 @@ METHODS: dict[str, Method] = {
     ),
     "kepler": Method(
         paper="KEPLER (Wang et al., TACL 2021)",
+        since="0.1",
         enters=(
             "the loss alone: the host reads descriptions of entities, which must score true triples"
         ),
@@ -180,6 +185,7 @@ METHODS: dict[str, Method] = {
     ),
     "colake": Method(
         paper="CoLAKE (Sun et al., COLING 2020)",
+        since="0.1",
         enters="nodes of entities and relations beside the words, seen by their neighbours",
         published_on="RoBERTa-base; Wikipedia with Wikidata5M",
         encoder=CoLAKE,
@@ -189,6 +195,7 @@ METHODS: dict[str, Method] = {
     ),
     "kadapter": Method(
         paper="K-Adapter (Wang et al., Findings of ACL 2021)",
+        since="0.1",
         enters="adapters beside a frozen host, one a kind of knowledge",
         published_on="RoBERTa-large; T-REx, and parsed sentences of the Book Corpus",
         encoder=KAdapter,
@@ -201,12 +208,12 @@ METHODS: dict[str, Method] = {
     ),
     "ebert": Method(
         paper="E-BERT (Poerner et al., Findings of EMNLP 2020)",
+        since="0.2",
         enters=(
             "vectors of pages (Wikipedia2Vec mapped into the host's space; without a file, of "
             "labels) before their mention, `entity / mention`, or in its place"
         ),
         published_on="BERT-base, cased; Wikipedia2Vec",
-        since="0.2",
         encoder=EBERT,
         view=EBERTView,
         builder=WORDS_ONLY,
@@ -218,13 +225,13 @@ METHODS: dict[str, Method] = {
     ),
     "libert": Method(
         paper="LIBERT (Lauscher et al., COLING 2020)",
+        since="0.2",
         enters=(
             "the loss alone: in every second step the host is asked which of two terms a lexicon "
             "joins"
         ),
         published_on="a BERT-base of its own, on Wikipedia; WordNet and Roget's Thesaurus",
         published_with=("nsp",),
-        since="0.2",
         encoder=LIBERT,
         view=WordsView,
         builder=WORDS_ONLY,
@@ -235,12 +242,12 @@ METHODS: dict[str, Method] = {
     ),
     "sensebert": Method(
         paper="SenseBERT (Levine et al., ACL 2020)",
+        since="0.2",
         enters=(
             "vectors of the senses that a word may have (WordNet's supersenses, or types of its "
             "candidates), added to it"
         ),
         published_on="BERT's sizes, trained anew on Wikipedia and the Book Corpus; WordNet",
-        since="0.2",
         encoder=SenseBERT,
         view=SensesView,
         builder=WORDS_ONLY,
@@ -251,6 +258,7 @@ METHODS: dict[str, Method] = {
     ),
     "sentilare": Method(
         paper="SentiLARE (Ke et al., EMNLP 2020)",
+        since="0.2",
         enters=(
             "parts of speech and prior polarities of linked words, and in pre-training the "
             "text's rating, added to words"
@@ -263,15 +271,14 @@ METHODS: dict[str, Method] = {
         reads_facts=False,
         injects="nothing",
         unreleased="its checkpoint is not read yet; tests/parity/test_sentilare.py has the names",
-        since="0.2",
     ),
     "wklm": Method(
         paper="WKLM (Xiong et al., ICLR 2020)",
+        since="0.2",
         enters=(
             "the loss alone: mentions replaced by others of their type must be told from true ones"
         ),
         published_on="BERT-base; Wikipedia with Wikidata's types",
-        since="0.2",
         encoder=WKLM,
         view=LinkedWordsView,
         builder=WORDS_ONLY,

@@ -107,17 +107,30 @@ def test_objectives_that_a_method_leaves_out_are_told(name: str) -> None:
     assert not set(METHODS[name].published_with) & set(METHODS[name].objectives)
 
 
+def test_every_method_has_its_controls() -> None:
+    page = (ROOT / "docs/controls.md").read_text(encoding="utf-8")
+    section = page.partition("## What it comes to, method by method\n")[2].partition("\n## ")[0]
+    assert sorted(row[0].strip("`") for row in rows(section)) == sorted(PAPERS.values())
+
+
 # ---- recipes --------------------------------------------------------------------------------
+def named_paths(text: str) -> set[str]:
+    spans = re.findall(r"`([^`\n]+)`", text)
+    return {s for s in spans if re.fullmatch(r"[\w.-]*(/[\w.-]*)*(\.py|\.md|/)", s)} - {"/"}
+
+
 def test_contributing_names_what_is_there() -> None:
     page = ROOT / "CONTRIBUTING.md"
     if not page.exists():
         pytest.skip("CONTRIBUTING.md is no part of an installed package")
     text = page.read_text(encoding="utf-8")
     spans = set(re.findall(r"`([^`]+)`", text))
-    paths = {s for s in spans if re.fullmatch(r"[\w./-]+(\.py|\.md|/)", s)}
-    paths = {path for path in paths if "NAME" not in path} - {"errors.py"}  # of each package
+    paths = {path for path in named_paths(text) if "NAME" not in path} - {"errors.py"}
     assert len(paths) > 12
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+    steps = named_paths((ROOT / "docs/adding-a-method.md").read_text(encoding="utf-8"))
+    assert len(steps) > 20
+    assert sorted(path for path in steps if not (ROOT / path).exists()) == []
     tables = {s for s in spans if s.isupper() and len(s) > 4}
     assert {"METHODS", "ENCODERS", "OBJECTIVES", "HEADS", "CONVERTERS"} <= tables
     for name in tables:

@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Literal, NoReturn
 
@@ -17,12 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from kept.batches import KnowledgeBatch
-from kept.errors import (
-    CheckpointError,
-    ConfigError,
-    TrainingError,
-    UnfinishedError,
-)
+from kept.errors import ConfigError, TrainingError, UnfinishedError
 from kept.randomness import torch_seed
 from kept.training.adaptation import Stages
 from kept.training.checkpoint import (
@@ -32,7 +26,6 @@ from kept.training.checkpoint import (
     publish_model,
     remove_leftovers,
     save_checkpoint,
-    verify_checkpoint,
 )
 from kept.training.config import TrainConfig, binding, differences
 from kept.training.costs import Costs, peak_memory_mib
@@ -46,25 +39,14 @@ from kept.training.optimisers import (
     set_rates,
     sparse_parameters,
 )
+from kept.training.resuming import Resume, checkpoint_to_resume, require_same_run
 from kept.training.stream import BatchStream, PretrainingData, read_batches
 from kg_loaders.disk.writing import claim
 
+__all__ = ["Evaluate", "Resume", "TrainResult", "train"]
+
 Evaluate = Callable[[nn.Module, int], dict[str, float]]
 Stop = Literal["finished", "budget", "request"]
-
-
-class Resume(StrEnum):
-    """What to do with checkpoints in the run's folder.
-
-    `NEVER`: refuse a folder that has some. `LATEST`: go on from the last one, which must be whole.
-    `IF_ANY`: the same, without a word when there is none yet.
-    `NEWEST_GOOD`: set damaged ones aside (renamed, reported) and go on from the last whole one.
-    """
-
-    NEVER = "never"
-    LATEST = "latest"
-    IF_ANY = "if-any"
-    NEWEST_GOOD = "newest-good"
 
 
 @dataclass(frozen=True)
@@ -164,13 +146,10 @@ class _Run:
     # ---- before ----------------------------------------------------------------------------
     def start(self, resume: Resume) -> None:
         remove_leftovers(self.checkpoints)
-        path = self._checkpoint_to_resume(resume)
+        path = checkpoint_to_resume(self.checkpoints, resume, self._notice)
         if path is not None:
             state = load_checkpoint(
-                path,
-                model=self.model,
-                optimisers=self.optimisers,
-                check=lambda state: self._refuse_mismatch(path, state),
+                path, model=self.model, optimisers=self.optimisers, check=self._fits(path)
             )
             self.step = self.saved_step = state.step
             self.costs.seconds_before = state.seconds
@@ -181,37 +160,15 @@ class _Run:
         if never := self.stages.never(self.n_steps - 1, self._epoch(self.n_steps - 1)):
             self._notice(f"the run is too short to unfreeze {', '.join(never)}")
 
-    def _checkpoint_to_resume(self, resume: Resume) -> Path | None:
-        found = list_checkpoints(self.checkpoints)
-        if found and resume is Resume.NEVER:
-            raise CheckpointError(
-                f"{self.folder} already holds {found[-1].name}; resume it (--resume) or choose "
-                "another folder"
-            )
-        while found and resume is Resume.NEWEST_GOOD:
-            try:
-                verify_checkpoint(found[-1])
-                break
-            except CheckpointError as error:
-                bad = found.pop()
-                aside = bad.rename(bad.with_name(f"{bad.name}.damaged-{time.time_ns()}"))
-                self._notice(f"damaged: {error}; set aside as {aside.name}")
-        return found[-1] if found else None
+    def _fits(self, path: Path) -> Callable[[TrainState], None]:
+        """What raises `CheckpointError` for the checkpoint of another run in `path`."""
 
-    def _refuse_mismatch(self, path: Path, state: TrainState) -> None:
-        faults = differences(state.binding, binding(self.config))
-        if state.data_fingerprint != self.fingerprint:
-            faults.append(f"data: fingerprint {state.data_fingerprint}, now {self.fingerprint}")
-        if state.step > self.n_steps:
-            faults.append(f"steps: {state.step} are done, now {self.n_steps} are asked")
-        if faults:
-            raise CheckpointError(
-                f"{path} belongs to another run; restore these or choose another folder:\n"
-                + "\n".join(f"  {fault}" for fault in faults)
-            )
-        changed = differences(state.environment, self._environment())
-        if changed:
-            self._notice("not bitwise the same from here: " + "; ".join(changed))
+        def check(state: TrainState) -> None:
+            require_same_run(path, state, self.config, self.fingerprint, self.n_steps)
+            if changed := differences(state.environment, self._environment()):
+                self._notice("not bitwise the same from here: " + "; ".join(changed))
+
+        return check
 
     # ---- steps -----------------------------------------------------------------------------
     def to_the_end(

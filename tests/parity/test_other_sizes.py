@@ -17,19 +17,8 @@ from pathlib import Path
 import pytest
 from other_sizes.tensors import COMMITTED
 
-METHODS = (
-    "colake",
-    "dkrl",
-    "ernie",
-    "kadapter",
-    "kbert",
-    "kepler",
-    "knowbert",
-    "libert",
-    "sensebert",
-    "sentilare",
-    "wklm",
-)
+HERE = Path(__file__).parent
+MAKERS = sorted({p.stem for p in (HERE / "other_sizes").glob("*.py")} - {"tensors"})
 FIXED = ("test_other_sizes.py", "test_golden_coverage.py")
 
 
@@ -37,14 +26,13 @@ FIXED = ("test_other_sizes.py", "test_golden_coverage.py")
 def test_every_parity_test_takes_other_sizes(tmp_path: Path) -> None:
     for folder in COMMITTED.iterdir():
         shutil.copytree(folder, tmp_path / folder.name)
-    for method in METHODS:
+    for method in MAKERS:
         importlib.import_module(f"other_sizes.{method}").make(tmp_path / method)
-    here = Path(__file__).parent
-    tests = sorted(str(path) for path in here.glob("test_*.py") if path.name not in FIXED)
+    tests = sorted(str(path) for path in HERE.glob("test_*.py") if path.name not in FIXED)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, "--golden", str(tmp_path), *tests],
-        capture_output=True, text=True, check=False, cwd=here.parents[1],
+        capture_output=True, text=True, check=False, cwd=HERE.parents[1],
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:]
     assert "skipped" not in done.stdout

@@ -1,0 +1,70 @@
+"""Which checkpoint a run goes on from, and whether it is this run's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+
+from kept.errors import CheckpointError
+from kept.training.checkpoint import TrainState, list_checkpoints, verify_checkpoint
+from kept.training.config import TrainConfig, binding, differences
+
+
+class Resume(StrEnum):
+    """What to do with checkpoints in the run's folder.
+
+    `NEVER`: refuse a folder that has some. `LATEST`: go on from the last one, which must be whole.
+    `IF_ANY`: the same, without a word when there is none yet.
+    `NEWEST_GOOD`: set damaged ones aside (renamed, reported) and go on from the last whole one.
+    """
+
+    NEVER = "never"
+    LATEST = "latest"
+    IF_ANY = "if-any"
+    NEWEST_GOOD = "newest-good"
+
+
+def checkpoint_to_resume(
+    checkpoints: Path, resume: Resume, notice: Callable[[str], None]
+) -> Path | None:
+    """The checkpoint in the folder `checkpoints` to go on from; None where there is none.
+
+    What was set aside is told to `notice`. Raises `CheckpointError` where there is one, and none
+    is to be resumed.
+    """
+    found = list_checkpoints(checkpoints)
+    if found and resume is Resume.NEVER:
+        raise CheckpointError(
+            f"{checkpoints.parent} already holds {found[-1].name}; resume it (--resume) or choose "
+            "another folder"
+        )
+    while found and resume is Resume.NEWEST_GOOD:
+        try:
+            verify_checkpoint(found[-1])
+            break
+        except CheckpointError as error:
+            bad = found.pop()
+            aside = bad.rename(bad.with_name(f"{bad.name}.damaged-{time.time_ns()}"))
+            notice(f"damaged: {error}; set aside as {aside.name}")
+    return found[-1] if found else None
+
+
+def require_same_run(
+    path: Path, state: TrainState, config: TrainConfig, fingerprint: str, n_steps: int
+) -> None:
+    """Raise `CheckpointError` naming all in which the run of the checkpoint `path` is another.
+
+    `fingerprint` is that of the data, `n_steps` the length of the run as it is asked for now.
+    """
+    faults = differences(state.binding, binding(config))
+    if state.data_fingerprint != fingerprint:
+        faults.append(f"data: fingerprint {state.data_fingerprint}, now {fingerprint}")
+    if state.step > n_steps:
+        faults.append(f"steps: {state.step} are done, now {n_steps} are asked")
+    if faults:
+        raise CheckpointError(
+            f"{path} belongs to another run; restore these or choose another folder:\n"
+            + "\n".join(f"  {fault}" for fault in faults)
+        )
