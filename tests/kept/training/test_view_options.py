@@ -96,9 +96,9 @@ def test_branches_in_fine_tuning_and_after(
 def test_confidence_from_pre_training_on(
     world: Path, tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
-    """Links of the run's texts have 0.5: with 0.6 no entity is shown."""
+    """Links of the text have 0.5, those that are found 0.69: with 0.8 no entity is shown."""
     flags = ("-c", world / "run.yaml", "--method", "ernie", "--objective", "mlm")
-    for least in (0.4, 0.6):
+    for least in (0.4, 0.8):
         out = tmp_path / str(least)
         result = kept("pretrain", *flags, "--set", f"view.min_confidence={least}", "-o", out)
         assert result.exit_code == 0, result.output
@@ -106,16 +106,16 @@ def test_confidence_from_pre_training_on(
     candidate = Candidate("Q90", 1.0, 1.0)
     text = LinkedText("old Paris", (Link(Mention(4, 9), (candidate,), "Q90", 0.5),))
     shown = {}
-    for least in (0.4, 0.6):
+    for least in (0.4, 0.8):
         (found,) = AutoEncoder.from_pretrained(tmp_path / str(least)).encode([text], small_graph)
         shown[least] = found.entities.names
-    assert shown == {0.4: ("Q90",), 0.6: ()}
+    assert shown == {0.4: ("Q90",), 0.8: ()}
     inherited = assemble(finetune_config(world, model=tmp_path / "0.4"))
     assert inherited.config.view == {"min_confidence": 0.4}
     assert inherited.train.view.min_confidence == 0.4
     with pytest.raises(NoKnowledgeError, match="the options under `view`"):
-        assemble(finetune_config(world, model=tmp_path / "0.6"))
-    given = assemble(finetune_config(world, model=tmp_path / "0.6", view={}))
+        assemble(finetune_config(world, model=tmp_path / "0.8"))
+    given = assemble(finetune_config(world, model=tmp_path / "0.8", view={}))
     assert given.train.view.min_confidence == 0.3
 
 
