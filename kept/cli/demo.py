@@ -1,4 +1,4 @@
-"""`kept demo`: from the shipped world to a trained model and an honest page."""
+"""`kept demo`: two shipped worlds, trained models and an honest page."""
 
 from __future__ import annotations
 
@@ -43,11 +43,13 @@ def demo(
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the report.")] = False,
 ) -> None:
-    """Run the main job on the shipped world: graph, links, CoLAKE with controls, report.
+    """Show what knowledge decides, on two shipped worlds: training, controls, report.
 
-    With --methods, every method named is also pre-trained and fine-tuned on the same sentences,
-    with true, shuffled and no knowledge. A run that was cut goes on where it stopped when the
-    command is given again.
+    First a company of made-up people, whose graph alone knows the answer: facts true, shuffled,
+    hidden; then edited, added and wrong ones, without training. Second the atlas, real facts and
+    sentences that say most of what is asked: CoLAKE with controls, triple scorers. With --methods,
+    every method named is also pre-trained and fine-tuned on the atlas, with true, shuffled and no
+    knowledge. A run that was cut goes on where it stopped when the command is given again.
     """
     begun = time.monotonic()
     from transformers.utils.logging import disable_progress_bar
@@ -67,7 +69,7 @@ def demo(
     elif methods_config is not None or budget_minutes is not None:
         raise typer.BadParameter("give --methods too: these options are about them")
     of_the_demo = demo_config(config)
-    refuse_foreign(output, "kg")
+    refuse_foreign(output, "private", "kg")
     output.mkdir(parents=True, exist_ok=True)
     disable_progress_bar()
     console = TerminalConsole()

@@ -1,4 +1,4 @@
-"""`kept demo`: the main job on the shipped world, from a graph and text to one honest page."""
+"""`kept demo`: a private world where knowledge decides, then the atlas; one honest page."""
 
 from __future__ import annotations
 
@@ -7,43 +7,23 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from entity_linking import DictionaryLinker, score_links, score_spans
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
-from kept.comparison.pages.tables import GAINS, SLICES, gain_cells, headline
-from kept.comparison.pages.tables import to_json as to_values
-from kept.comparison.stored import RunKey
-from kept.comparison.strata import KNOWLEDGE
-from kept.completion.batches import usable_examples
-from kept.completion.compare import Completion, compare
-from kept.completion.config import COLAKE, CompletionConfig
-from kept.completion.runs import CompletionRuns
-from kept.completion.split import CompletionSplit
-from kept.completion.tables import (
-    AUDIT,
-    PAIRS,
-    RANKS,
-    audit_cells,
-    describe,
-    pair_cells,
-    rank_cells,
-    to_json,
-)
-from kept.datasets.atlas import atlas_examples, linked_texts
-from kept.demo.methods import METHODS, compare_methods, method_sections, write_task
-from kept.graphs.builder import BuilderConfig, build
-from kept.graphs.drawing.draw import draw_html
-from kept.hosts import load_tokenizer
-from kept.randomness import generator
-from kept.report.page import Section, embedded_page, page, picture, prose, table, verdict
+from kept.completion.config import CompletionConfig
+from kept.demo.atlas import Announce, run_atlas
+from kept.demo.private.page import private_sections
+from kept.demo.private.study import PrivateConfig, run_private
+from kept.report.page import page
+from kept.training.config import RunConfig
 from kept.training.log import Reporter
-from kg_loaders import KnowledgeGraph, StoreError, atlas
-from kg_loaders.checks import Finding, check
 from kg_loaders.disk.writing import write_json, write_text
 
-SHOWN = "Paris is the capital of France, and the Seine flows through it."
 
-Announce = Callable[[str], None]
+class DemoConfig(RunConfig):
+    """What both chapters run."""
+
+    private: PrivateConfig
+    atlas: CompletionConfig
 
 
 @dataclass(frozen=True)
@@ -55,14 +35,14 @@ class DemoResult:
     methods: tuple[Compared, ...] = ()
 
 
-def demo_config(path: Path | None = None) -> CompletionConfig:
+def demo_config(path: Path | None = None) -> DemoConfig:
     """The configuration shipped beside this file, or another of its form."""
-    return CompletionConfig.read(path or Path(__file__).with_name("demo.yaml"))
+    return DemoConfig.read(path or Path(__file__).with_name("demo.yaml"))
 
 
 def run_demo(
     folder: Path,
-    config: CompletionConfig,
+    config: DemoConfig,
     *,
     announce: Announce,
     reporter: Reporter | None = None,
@@ -72,195 +52,35 @@ def run_demo(
 ) -> DemoResult:
     """Run what is not done yet in `folder`; write `report.html` and `results.json` there.
 
-    With an `experiment` its `methods` are compared as well, as far as they get before `should_stop`
-    says so.
+    With an `experiment` its `methods` are compared on the atlas as well, as far as they get before
+    `should_stop` says so.
     """
-    announce("1/5 graph: the atlas")
-    graph = _graph(folder / "kg")
-    findings = check(graph)
-    announce(f"    {graph}")
-    announce("2/5 links: the dictionary linker on the test sentences")
-    links = _link_scores(graph)
-    for name, score in links.items():
-        announce(f"    {name}: {score}")
-    announce("3/5 one word-knowledge graph, drawn")
-    drawn = _draw(graph, config)
-    write_text(folder / "graph.html", drawn, force=True)
-    announce("4/5 training and asking every method, with controls")
-    split, n_unusable = _split(graph, config)
-    announce(f"    {split}")
-    told = partial(_indented, announce)
-    completion = compare(split, config, folder, reporter=reporter, announce=told)
-    compared: tuple[Compared, ...] = ()
-    if experiment is not None:
-        announce("    pre-training and fine-tuning the methods, with controls")
-        write_task(folder, split)
-        compared = compare_methods(
-            experiment, methods, folder, announce=told, reporter=reporter, should_stop=should_stop
-        )
-    announce("5/5 report")
-    counts = {"examples without two anchors": n_unusable}
+    indented = partial(_indented, announce)
+    announce("1/3 a private world, where only the graph knows")
+    private = run_private(folder, config.private, announce=indented, reporter=reporter)
+    announce("2/3 the atlas, whose texts say what is asked")
+    atlas = run_atlas(
+        folder,
+        config.atlas,
+        announce=indented,
+        reporter=reporter,
+        experiment=experiment,
+        methods=methods,
+        should_stop=should_stop,
+    )
+    announce("3/3 report")
     results = folder / "results.json"
-    values = {"links": links, "skipped": counts}
-    values |= {"completion": to_json(completion), "config": config.model_dump(mode="json")}
-    values["methods"] = {found.experiment.name: to_values(found) for found in compared}
-    write_json(results, values, force=True)
+    values = {"private": private.as_json(), **atlas.values}
+    write_json(results, values | {"config": config.model_dump(mode="json")}, force=True)
     report = folder / "report.html"
-    sections = [
-        _graph_section(graph, findings),
-        _link_section(links),
-        _drawn_section(drawn),
-        _training_section(CompletionRuns(config, split, folder)),
-        *map(_completion_section, completion.settings),
-        _audit_section(completion, counts),
-    ]
-    sections += method_sections(compared, folder / METHODS)
     lead = (
-        "A small world of real facts, a small language model, a few minutes of training: does "
-        "knowledge in the input help to tell how two mentioned entities are related?"
+        "A small language model, a few minutes of training, two worlds: one where only the graph "
+        "knows the answer, and one whose texts say it."
     )
+    sections = [*private_sections(private, folder), *atlas.sections]
     write_text(report, page("kept demo", lead, sections), force=True)
-    return DemoResult(report, results, compared)
-
-
-def _graph(folder: Path) -> KnowledgeGraph:
-    made = atlas.graph()
-    if folder.exists():
-        graph = KnowledgeGraph.open(folder)
-        if graph.content_hash != made.content_hash:
-            raise StoreError(f"{folder} holds another graph than this atlas; remove the folder")
-        return graph
-    made.save(folder)
-    return KnowledgeGraph.open(folder)
-
-
-def _link_scores(graph: KnowledgeGraph) -> dict[str, str]:
-    gold = linked_texts(atlas.sentences("test"))
-    found = DictionaryLinker(graph).link([item.text for item in gold])
-    links, spans = score_links(gold, found), score_spans(gold, found)
-    return {
-        "sentences": str(len(gold)),
-        "end to end": f"precision {links.precision:.3f}, recall {links.recall:.3f}, "
-        f"F1 {links.f1:.3f} on {links.n_gold} links",
-        "gold mentions": f"accuracy {spans.accuracy:.3f}, gold among the candidates "
-        f"{spans.candidate_recall:.3f} of {spans.n_gold}",
-    }
-
-
-def _draw(graph: KnowledgeGraph, config: CompletionConfig) -> str:
-    tokenizer = load_tokenizer(config.host)
-    (linked,) = DictionaryLinker(graph).link([SHOWN])
-    builder = BuilderConfig(policy="degree", max_neighbours=3)
-    built = build(
-        linked, tokenizer, graph, generator=generator(config.seed, "shown"), config=builder
-    )
-    return draw_html(built, graph, tokenizer)
-
-
-def _split(graph: KnowledgeGraph, config: CompletionConfig) -> tuple[CompletionSplit, int]:
-    """What is trained on and asked, and how many examples lack an anchor."""
-    found = list(atlas_examples(atlas.sentences()))
-    tokenizer = load_tokenizer(config.host)
-    examples, n_unusable = usable_examples(found, graph, tokenizer, config.colake.builder)
-    return config.split(examples, graph, atlas.splits().inductive_entities), n_unusable
+    return DemoResult(report, results, atlas.methods)
 
 
 def _indented(announce: Announce, text: str) -> None:
     announce(f"    {text}")
-
-
-# ---- the page ------------------------------------------------------------------
-def _graph_section(graph: KnowledgeGraph, findings: Sequence[Finding]) -> Section:
-    rows = [
-        ("entities", graph.n_entities),
-        ("relations", graph.n_relations),
-        ("triples", graph.n_triples),
-        ("content hash", graph.content_hash[:16]),
-        *((f"{f.code} {f.message}", f"{f.n} of {f.n_asked}") for f in findings),
-    ]
-    return Section(
-        "The graph",
-        (
-            prose("The atlas ships with kept: countries, cities, rivers, people and works."),
-            table(("what", "value"), rows, "Size, and what `kept kg check` reports"),
-        ),
-    )
-
-
-def _link_section(links: dict[str, str]) -> Section:
-    return Section(
-        "Links",
-        (
-            prose(
-                "The dictionary linker finds labels and aliases in the atlas's test sentences. It "
-                "is not trained; its confidence is a prior, not calibrated. The atlas's sentences "
-                "use the graph's own names, so this is an upper bound: real text is far harder."
-            ),
-            table(("scored", "result"), list(links.items()), "Against the gold annotations"),
-        ),
-    )
-
-
-def _drawn_section(drawn: str) -> Section:
-    return Section(
-        "A word-knowledge graph",
-        (
-            prose(
-                "Mentions became anchors, anchors brought facts. Hover or click a node to see why."
-            ),
-            embedded_page(drawn, f"Word-knowledge graph of: {SHOWN}", 900),
-        ),
-    )
-
-
-def _training_section(runs: CompletionRuns) -> Section:
-    config, training = runs.config, runs.config.training
-    curves = runs.trained(RunKey(COLAKE, "true", 0)) / "curves.png"
-    return Section(
-        "Training",
-        (
-            prose(
-                f"CoLAKE on {config.host}: {training.steps} steps of {training.batch_size} "
-                f"sentences, seed {training.seed}. The controls were trained the same way on the "
-                "same sentences; only the injected neighbours differ."
-            ),
-            picture(curves, "Loss curves of the CoLAKE run"),
-        ),
-    )
-
-
-def _completion_section(compared: Compared) -> Section:
-    setting = compared.experiment.asked
-    return Section(
-        f"{setting.capitalize()} completion",
-        (
-            prose(_SETTINGS[setting]),
-            verdict(headline(compared)),
-            table(RANKS, rank_cells(compared), describe(compared)),
-            table(PAIRS, pair_cells(compared), "True knowledge minus the other, in MRR"),
-            table(GAINS, gain_cells(compared, KNOWLEDGE), SLICES),
-        ),
-    )
-
-
-_SETTINGS = {
-    "transductive": (
-        "The relation between two mentioned entities is hidden and every relation is ranked. Both "
-        "entities were seen in training, the triple was not."
-    ),
-    "inductive": (
-        "As above, but the head entity was never seen in training, neither in a triple nor in a "
-        "sentence. Triple scorers have no vector for it; DKRL reads its description."
-    ),
-}
-
-
-def _audit_section(completion: Completion, skipped: dict[str, int]) -> Section:
-    counts = [*completion.counts.items(), *skipped.items()]
-    return Section(
-        "What was left out, and the leak audit",
-        (
-            table(("what", "n"), counts, "Counts"),
-            table(AUDIT, audit_cells(completion.audit), "Could an answer be read off the input?"),
-        ),
-    )

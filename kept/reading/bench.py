@@ -66,9 +66,9 @@ class Bench:
     model: KnowledgeForTask
 
     @classmethod
-    def of(cls, cell: Cell, opened: Opened) -> Bench:
-        """The task's own world, and a new encoder on the host that was `opened`."""
-        chosen, world = arm(cell.arm), TASKS[cell.task](cell.size, cell.seed)
+    def of(cls, cell: Cell, opened: Opened, world: World | None = None) -> Bench:
+        """The task's own world or another, and a new encoder on the host that was `opened`."""
+        chosen, world = arm(cell.arm), world or TASKS[cell.task](cell.size, cell.seed)
         graph, (host, tokenizer) = graph_under(world.graph, cell.condition, cell.seed), opened
         with torch.random.fork_rng():
             torch.manual_seed(torch_seed(cell.seed, "initial weights"))

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[2] / "experiments" / "wk_completion"
 def test_configurations_load() -> None:
     config = CompletionConfig.model_validate(yaml.safe_load((FOLDER / "trex.yaml").read_text()))
     assert config.colake.builder.max_neighbours == 4
-    assert demo_config().training.steps == 60
+    assert demo_config().atlas.training.steps == 40
 
 
 def test_results_belong_to_the_configuration() -> None:

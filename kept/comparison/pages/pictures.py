@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kept.comparison.compared import Compared, ComparedRow, Gain
 from kept.comparison.strata import BARE, FACT, KNOWLEDGE, NOTHING
+from kept.evaluation.statistics import Interval
 from kept.methods import BASELINE
 from kept.training.log import COLOURS, read_log
 from kg_loaders.disk.writing import whole_file
@@ -53,6 +55,35 @@ def draw_dots(compared: Compared, png: Path, *, force: bool = False) -> None:
         figure.savefig(part, format="png", dpi=120)
 
 
+def draw_conditions(
+    scores: Mapping[str, tuple[Interval, Sequence[float]]],
+    png: Path,
+    *,
+    label: str,
+    lines: Mapping[str, float],
+    force: bool = False,
+) -> None:
+    """A score between 0 and 1 under each condition as `draw_dots` draws it; `lines` by name."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: most draw nothing
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.subplots()
+    for place, (interval, seeds) in enumerate(scores.values()):
+        _point(axis, place, interval, seeds, COLOURS[place % len(COLOURS)], "")
+    for name, height in lines.items():
+        axis.axhline(height, color="0.6", linewidth=0.8, linestyle="--")
+        axis.annotate(name, (1.01, height), xycoords=("axes fraction", "data"), va="center")
+    axis.set_ylim(-0.03, 1.06)
+    axis.set_ylabel(label)
+    axis.set_xticks(range(len(scores)), list(scores))
+    axis.set_xlim(-0.6, len(scores) - 0.4)
+    axis.spines[["top", "right"]].set_visible(False)
+    with whole_file(png, force=force) as part:
+        figure.savefig(part, format="png", dpi=120)
+
+
 def _shown_against(gains: list[Gain]) -> str:
     return "shuffled" if any(gain.theirs[1] == "shuffled" for gain in gains) else "off"
 
@@ -62,11 +93,17 @@ def _dot(axis: Axes, row: ComparedRow, place: int, kinds: list[str]) -> None:
     shift = 0.0 if is_base else 0.16 * (kinds.index(row.knowledge) - (len(kinds) - 1) / 2)
     colour = "0.4" if is_base else COLOURS[kinds.index(row.knowledge) % len(COLOURS)]
     label = "no knowledge (none)" if is_base else f"knowledge {row.knowledge}"
-    x, score = place + shift, row.score
+    _point(axis, place + shift, row.score, row.seeds, colour, label)
+
+
+def _point(
+    axis: Axes, x: float, score: Interval, seeds: Sequence[float], colour: str, label: str
+) -> None:
+    """A mean with its interval, and beside it every seed."""
     axis.plot([x, x], [score.low, score.high], color=colour, linewidth=1.5)
     axis.plot([x], [score.estimate], "o", color=colour, markersize=7, label=label)
     axis.plot(
-        [x + 0.05] * len(row.seeds), row.seeds, "o", color=colour, markersize=3, alpha=0.6,
+        [x + 0.05] * len(seeds), seeds, "o", color=colour, markersize=3, alpha=0.6,
         markeredgewidth=0,
     )  # fmt: skip
 

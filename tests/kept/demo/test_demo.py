@@ -16,14 +16,30 @@ from kept.demo.methods import compare_methods
 from kept.errors import CheckpointError
 
 TINY = {
-    "host": "minilm",
-    "n_transductive": 20,
-    "n_inductive": 15,
-    "max_sentences_per_fact": 1,
-    "builder": {"max_neighbours": 3, "max_words": 40, "max_nodes": 64},
-    "training": {"steps": 2, "batch_size": 4, "threads": 1, "log_every": 1},
-    "scorers": ["transe"],
-    "recipes": {"transe": {"n_epochs": 1}, "dkrl": {"n_epochs": 1, "batch_size": 2048}},
+    "private": {
+        "host": "minilm",
+        "arm": "kbert-mention",
+        "seeds": [0, 1],
+        "n_layers": 1,
+        "steps": 2,
+        "batch_size": 4,
+        "learning_rate": 3e-4,
+        "warmup_steps": 0,
+        "threads": 1,
+        "n_test": 8,
+        "n_new": 2,
+        "n_explained": 1,
+    },
+    "atlas": {
+        "host": "minilm",
+        "n_transductive": 20,
+        "n_inductive": 15,
+        "max_sentences_per_fact": 1,
+        "builder": {"max_neighbours": 3, "max_words": 40, "max_nodes": 64},
+        "training": {"steps": 2, "batch_size": 4, "threads": 1, "log_every": 1},
+        "scorers": ["transe"],
+        "recipes": {"transe": {"n_epochs": 1}, "dkrl": {"n_epochs": 1, "batch_size": 2048}},
+    },
 }
 
 STAGE = {"steps": 2, "batch_size": 4, "threads": 1, "log_every": 1}
@@ -47,12 +63,24 @@ def test_demo_leaves_an_offline_report_and_resumes(tmp_path: Path) -> None:
     report = (run / "report.html").read_text()
     outside = set(re.findall(r"https?://[^\s\"'<&]+", report)) - {"http://www.w3.org/2000/svg"}
     assert outside == set()
-    for heading in ("The graph", "Links", "Training", "Transductive completion", "leak audit"):
+    for heading in (
+        "Chapter 1: a private world",
+        "A fact is edited",
+        "People join",
+        "A wrong fact",
+        "Chapter 2: the atlas",
+        "The graph",
+        "Links",
+        "Training",
+        "Transductive completion",
+        "leak audit",
+    ):
         assert heading in report
     results = json.loads((run / "results.json").read_text())
     settings = results["completion"]["settings"]
     assert [len(found["rows"]) for found in settings.values()] == [8, 7]
     assert list(settings) == ["transductive", "inductive"]
+    assert len(results["private"]["seeds"]["true"]) == 2
     again = CliRunner().invoke(app, command)
     assert again.exit_code == 0, again.output
     assert "running" not in again.output

@@ -15,7 +15,7 @@ from entity_linking import LinkedText, read_jsonl
 from entity_linking.mentions import Link
 from kept.auto import AutoEncoder
 from kept.cli import app
-from kept.demo import run as demo
+from kept.demo import atlas as demo
 from kept.finetuning.assembly import read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.graphs import builder

@@ -1,0 +1,173 @@
+"""What a trained model answers when its graph changes and nothing is trained.
+
+Facts are edited, wrong facts are added beside right ones, people join.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from entity_linking import DictionaryLinker
+from kept.datasets.example import TaskExample
+from kept.demo.private.world import Company
+from kept.finetuning.predictor import Explanation, Influence, Predictor
+from kept.randomness import generator
+from kept.reading.bench import with_facts
+from kg_loaders import KnowledgeGraph
+
+
+class Edited(msgspec.Struct, frozen=True):
+    """The role of all `n` people asked about was changed; shares of answers, and one shown.
+
+    `new` follow the graph, `old` stay what they were right with; the rest are neither.
+    """
+
+    n: int
+    new: float
+    old: float
+    before: Explanation
+    after: Explanation
+
+
+class Added(msgspec.Struct, frozen=True):
+    """`n` people were added with their facts; accuracies without them and with, and one shown."""
+
+    n: int
+    without: float
+    accuracy: float
+    shown: Explanation
+
+
+class Misled(msgspec.Struct, frozen=True):
+    """A wrong role was added beside the right one of `n` people; shares of answers.
+
+    `wrong` name the wrong role, `right` still the right one. Of the first `n_explained` wrong ones:
+    the fact that moves the answer most is the one that was added (`named`), and without it the
+    answer is right (`restored`). None where no answer is wrong.
+    """
+
+    n: int
+    wrong: float
+    right: float
+    n_explained: int
+    named: float | None
+    restored: float | None
+    shown: Explanation | None
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """All of it."""
+
+    edited: Edited
+    added: Added
+    misled: Misled
+
+
+def after_changes(predictor: Predictor, made: Company, *, seed: int, n_explained: int) -> Changes:
+    """Ask about the company's graph as it is edited, grows, and is told wrong facts."""
+    world = made.world
+    draws = generator(seed, "changed facts")
+    wrong = {
+        example.linked.id: (world.classes.index(example.labels[0]) + int(step)) % len(world.classes)
+        for example, step in zip(
+            world.test, draws.integers(1, len(world.classes), len(world.test)), strict=True
+        )
+    }
+    return Changes(
+        _edited(predictor, made, wrong),
+        _added(predictor, made),
+        _misled(predictor, made, wrong, n_explained),
+    )
+
+
+def _edited(predictor: Predictor, made: Company, wrong: dict[str, int]) -> Edited:
+    world, first = made.world, made.world.test[0]
+    answers = _answers(predictor, world.test, with_facts(world.graph, world.telling, wrong))
+    one = {first.linked.id: wrong[first.linked.id]}
+    return Edited(
+        n=len(answers),
+        new=_share(answers, [world.classes[wrong[e.linked.id]] for e in world.test]),
+        old=_share(answers, [e.labels[0] for e in world.test]),
+        before=predictor.explain(first, world.graph),
+        after=predictor.explain(first, with_facts(world.graph, world.telling, one)),
+    )
+
+
+def _added(predictor: Predictor, made: Company) -> Added:
+    gold = [example.labels[0] for example in made.new]
+    asked = {}
+    for name, graph in {"before": made.world.graph, "after": made.later}.items():
+        linked = DictionaryLinker(graph).link([example.linked.text for example in made.new])
+        asked[name] = [
+            dataclasses.replace(e, linked=dataclasses.replace(e.linked, links=text.links))
+            for e, text in zip(made.new, linked, strict=True)
+        ]
+    return Added(
+        n=len(gold),
+        without=_share(_answers(predictor, asked["before"], made.world.graph), gold),
+        accuracy=_share(_answers(predictor, asked["after"], made.later), gold),
+        shown=predictor.explain(asked["after"][0], made.later),
+    )
+
+
+def _misled(predictor: Predictor, made: Company, wrong: dict[str, int], n_explained: int) -> Misled:
+    world = made.world
+    graph = with_wrong_facts(world.graph, world.telling, wrong)
+    answers = _answers(predictor, world.test, graph)
+    told = [world.classes[wrong[example.linked.id]] for example in world.test]
+    misled = [e for e, a, w in zip(world.test, answers, told, strict=True) if a == w]
+    shown, named, restored = None, [], []
+    for example in misled[:n_explained]:
+        explained = predictor.explain(example, graph)
+        fact = next(one for one in explained.influences if one.kind == "fact")
+        named.append(_is_fact(fact, graph, example, world.telling, wrong))
+        restored.append(named[-1] and fact.label == example.labels[0])
+        shown = explained if shown is None and restored[-1] else shown
+    return Misled(
+        n=len(answers),
+        wrong=_share(answers, told),
+        right=_share(answers, [e.labels[0] for e in world.test]),
+        n_explained=len(named),
+        named=float(np.mean(named)) if named else None,
+        restored=float(np.mean(restored)) if named else None,
+        shown=shown,
+    )
+
+
+def with_wrong_facts(graph: KnowledgeGraph, relation: str, wrong: dict[str, int]) -> KnowledgeGraph:
+    """`graph` with a further fact `relation` of each head, to the class of its number."""
+    number = graph.relations.find(relation)
+    more = [
+        (graph.entities.find(head), number, graph.entities.find(f"C{tail}"))
+        for head, tail in wrong.items()
+    ]
+    triples = np.concatenate([graph.triples, np.array(more, np.int32)])
+    return graph.with_triples(triples, note=f"{len(more)} wrong facts added")
+
+
+def _is_fact(
+    fact: Influence,
+    graph: KnowledgeGraph,
+    example: TaskExample,
+    relation: str,
+    wrong: dict[str, int],
+) -> bool:
+    """Whether it is the wrong fact of who is asked about."""
+    assert fact.row is not None
+    head, found, tail = graph.triples[fact.row].tolist()
+    names = graph.entities.name(head), graph.relations.name(found), graph.entities.name(tail)
+    return names == (example.linked.id, relation, f"C{wrong[example.linked.id]}")
+
+
+def _answers(
+    predictor: Predictor, examples: Sequence[TaskExample], graph: KnowledgeGraph
+) -> list[str]:
+    return [labels[0] for labels in predictor.predict(examples, graph)]
+
+
+def _share(answers: Sequence[str], gold: Sequence[str]) -> float:
+    return float(np.mean([a == g for a, g in zip(answers, gold, strict=True)]))
