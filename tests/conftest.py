@@ -19,6 +19,8 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # of torch, not loaded yet: a core for each worker
+
 install_import_hook(
     ["kept.batches", "kept.outputs", "kept.layers", "kept.encoders", "kept.adapters"],
     "beartype.beartype",

@@ -221,7 +221,8 @@ GRAPH_SUFFIXES = {
 }  # fmt: skip
 LINK_FORMATS = ("text", "jsonl", "json", "tagme", "elevant", "fewrel", "wiki80", "trex")
 TASK_FORMATS = (
-    "semeval", "tacred", "docred", "ultrafine", "tsv", "cola", "wic", "conll", "stsb", "scores",
+    "atlas", "semeval", "tacred", "docred", "ultrafine", "tsv", "cola", "wic", "conll", "stsb",
+    "scores",
 )  # fmt: skip
 
 READERS: dict[str, Target] = {

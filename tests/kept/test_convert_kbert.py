@@ -17,7 +17,6 @@ from kept.encoders.kbert import KBERT
 from kept.errors import CheckpointError, ConfigError
 from kept.heads.model import TAGGING, KnowledgeForTask
 from kg_loaders import KnowledgeGraph
-from kg_loaders.errors import GraphMismatchError
 
 GOLDEN = releases.GOLDEN / "kbert"
 WIDTH = 48
@@ -145,13 +144,14 @@ def test_the_vocabulary_is_saved_beside(classifier: dict[str, Tensor], tmp_path:
         keys.convert(path, n_heads=4, vocabulary=tmp_path / "nowhere")
 
 
-def test_it_belongs_to_the_graph_that_is_named(
+def test_it_reads_whatever_graph(
     body: dict[str, Tensor], small_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     path = written(tmp_path, body)
     small_graph.save(tmp_path / "kg")
     keys.convert(path, n_heads=4, kg=tmp_path / "kg").save_pretrained(tmp_path / "with")
     keys.convert(path, n_heads=4).save_pretrained(tmp_path / "without")
-    KBERT.from_pretrained(tmp_path / "with", graph=small_graph)
-    with pytest.raises(GraphMismatchError):
-        KBERT.from_pretrained(tmp_path / "without", graph=small_graph)
+    named, unnamed = (
+        KBERT.from_pretrained(tmp_path / name, graph=small_graph) for name in ("with", "without")
+    )
+    assert named.config.id_space_hash == small_graph.id_space_hash != unnamed.config.id_space_hash

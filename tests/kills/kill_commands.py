@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import resource
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,20 +35,27 @@ class Command:
     before: Callable[[Path, Path], None] = field(default=lambda world, out: None)
 
 
-def invoke(arguments: Sequence[str], places: dict[str, Path]) -> Callable[[], int]:
-    """The command line, in this process; returns its exit code."""
+@dataclass(frozen=True)
+class Invocation:
+    """The command line, in this process; gives its exit code. No file may have over `n_bytes`."""
 
-    def work() -> int:
+    arguments: Sequence[str]
+    places: Mapping[str, Path]
+    n_bytes: int = resource.RLIM_INFINITY
+
+    def __call__(self) -> int:
         from kept.cli import app
 
-        told = [re.sub("|".join(places), lambda m: str(places[m[0]]), each) for each in arguments]
+        places = "|".join(self.places)
+        told = [re.sub(places, lambda m: str(self.places[m[0]]), each) for each in self.arguments]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.n_bytes, resource.RLIM_INFINITY))
         try:
             app(told, standalone_mode=True)
         except SystemExit as ended:
             return int(ended.code or 0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         return 0
-
-    return work
 
 
 # ---- what a folder holds -------------------------------------------------------------------------
@@ -142,13 +150,13 @@ class Trials:
         self.command.before(self.world, out)
         return out
 
-    def _work(self, arguments: Sequence[str], out: Path) -> Callable[[], int]:
-        return invoke(arguments, {"OUT": out, "WORLD": self.world})
+    def _work(self, arguments: Sequence[str], out: Path) -> Invocation:
+        return Invocation(arguments, {"OUT": out, "WORLD": self.world})
 
 
 # ---- the world and the commands ------------------------------------------------------------------
 def make_world(folder: Path, graph: Any) -> None:
-    """Files of a graph, texts, a host, an annotated task and an experiment; done in a child."""
+    """Files of a graph, texts, a host, an annotated task and an experiment."""
     from test_finetune_command import rows
     from tiny_pretraining import write_everything
 

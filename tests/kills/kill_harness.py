@@ -5,7 +5,7 @@ folder: opening for writing, making, renaming, linking, removing. `Death.torn` c
 written last to half before it dies, as a write in native code may be cut that no hook sees.
 
 Children are forked from a process that has imported everything, so that a trial costs no more than
-the command does.
+the command does (`preload`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,9 @@ CHANGES = (
     "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate",
     "os.chmod", "os.utime",
 )  # fmt: skip
+
+SECONDS = 300.0
+"""What a child may take; the slowest takes a tenth of it."""
 
 
 @dataclass(frozen=True)
@@ -98,35 +104,50 @@ class _Watch:
 
 
 def run_child(work: Callable[[], int], root: Path, death: Death | None = None) -> Ended:
-    """Fork, do `work` below `root`, and die there if `death` says so."""
-    told, tell = os.pipe()
-    shown, show = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.dup2(show, 1)
-        os.dup2(show, 2)
-        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")  # not what pytest captures
-        code = 99
-        try:
-            _Watch(root, death, tell).start()
-            code = work()
-        except BaseException:  # noqa: BLE001  # told, and the child ends with 99
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    for descriptor in (tell, show):
-        os.close(descriptor)
+    """Do `work`, which can be pickled, below `root` in a child that dies there if `death` says so.
+
+    The child is forked from a process of its own that has started no threads: from one where torch
+    has computed with several, a child waits for ever for those that a fork does not take along.
+    """
+    children = get_context("forkserver")
+    events_from, events_to = children.Pipe(duplex=False)
+    shown_from, shown_to = children.Pipe(duplex=False)
+    child = children.Process(target=_child, args=(work, root, death, events_to, shown_to))
+    child.start()
+    events_to.close()
+    shown_to.close()
+    late = threading.Timer(SECONDS, child.kill)
+    late.start()
     with ThreadPoolExecutor(2) as readers:
-        events, output = readers.map(_read_all, (told, shown))
-    _, status = os.waitpid(child, 0)
-    code = None if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        events, output = readers.map(_read_all, (events_from, shown_from))
+    child.join()
+    if not late.is_alive():
+        raise TimeoutError(f"still at work after {SECONDS} seconds: {output}")
+    late.cancel()
+    code = None if child.exitcode == -signal.SIGKILL else child.exitcode
     return Ended(code, tuple(events.splitlines()), output)
 
 
-def _read_all(descriptor: int) -> str:
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
+def _child(
+    work: Callable[[], int], root: Path, death: Death | None, told: Connection, shown: Connection
+) -> None:
+    os.dup2(shown.fileno(), 1)
+    os.dup2(shown.fileno(), 2)
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    code = 99
+    try:
+        _Watch(root, death, told.fileno()).start()
+        code = work()
+    except BaseException:  # noqa: BLE001  # told, and the child ends with 99
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _read_all(source: Connection) -> str:
+    with os.fdopen(os.dup(source.fileno()), encoding="utf-8", errors="replace") as stream:
         return stream.read()
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kill_commands import COMMANDS, Trials, content, invoke
+from kill_commands import COMMANDS, Invocation, Trials, content
 from kill_harness import run_child
 
 ROOM = {
@@ -16,17 +14,6 @@ ROOM = {
     "finetune": (0, 400, 3000, 20_000),
 }  # fmt: skip
 """Bytes that one file may have: the first ones fit, then the system refuses to write on."""
-
-
-def limited(work: Callable[[], int], n_bytes: int) -> Callable[[], int]:
-    def within() -> int:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, resource.RLIM_INFINITY))
-        try:
-            return work()
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-
-    return within
 
 
 @pytest.mark.slow
@@ -38,7 +25,7 @@ def test_a_full_disk(name: str, killing: Path, tmp_path: Path) -> None:
     for n_bytes in ROOM[name]:
         out = trials.fresh()
         places = {"OUT": out, "WORLD": killing}
-        stopped = run_child(limited(invoke(command.arguments, places), n_bytes), out)
+        stopped = run_child(Invocation(command.arguments, places, n_bytes), out)
         assert stopped.code == 1, f"{name}, {n_bytes} bytes: {stopped.output}"
         assert "error: " in stopped.output
         assert "Traceback" not in stopped.output
@@ -46,6 +33,6 @@ def test_a_full_disk(name: str, killing: Path, tmp_path: Path) -> None:
         if name.startswith("build"):
             assert left == before
         assert not [n for n in left if Path(n).name.startswith(".")], sorted(left)
-        resumed = run_child(invoke(command.again, places), out)
+        resumed = run_child(Invocation(command.again, places), out)
         assert resumed.code == 0, f"{name}, {n_bytes} bytes: {resumed.output}"
         assert content(out) == whole, f"{name}, {n_bytes} bytes"

@@ -59,7 +59,12 @@ ULTRAFINE = {
     "annot_id": "a", "left_context_token": ["In"], "mention_span": "Paris", "y_str": ["place"],
     "right_context_token": ["."],
 }  # fmt: skip
+ATLAS = {
+    "text": "Paris is in France", "mentions": [[0, 5, "Q90"], [12, 18, "Q142"]],
+    "facts": [["Q90", "P17", "Q142"]],
+}  # fmt: skip
 SAMPLES = {
+    "atlas": json.dumps(ATLAS),
     "trex": json.dumps(FACT),
     "fewrel": json.dumps({"P17": [FEWREL]}),
     "wiki80": json.dumps(ROW | {"relation": "country"}),
@@ -98,7 +103,7 @@ def test_reads(name: str, tmp_path: Path) -> None:
         example = examples[0]
         surfaces = [example.linked.text[t.start : t.end] for t in example.targets]
         assert surfaces == ["Paris", "France"]
-        has_ids = name in ("trex", "fewrel", "wiki80")
+        has_ids = name in ("atlas", "trex", "fewrel", "wiki80")
         assert example.pair == (("Q90", "Q142") if has_ids else None)
         labels = {"wiki80": "country", "semeval": "Component-Whole(e1,e2)", "tacred": "org:parents"}
         assert example.labels == (labels.get(name, "P17"),)
