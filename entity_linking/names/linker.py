@@ -137,8 +137,10 @@ class NameLinker:
             [text.text[link.mention.start : link.mention.end] for link in text.links]
             for text in texts
         ]
-        distinct = list(dict.fromkeys(chain.from_iterable(surfaces)))
-        known = dict(zip(distinct, map(self._choose, distinct, fold_keys(distinct)), strict=True))
+        distinct = dict.fromkeys(chain.from_iterable(surfaces))
+        known = {each: self._choices[each] for each in distinct if each in self._choices}
+        new = [surface for surface in distinct if surface not in known]
+        known.update(zip(new, map(self._choose, new, fold_keys(new)), strict=True))
         return [[known[surface] for surface in own] for own in surfaces]
 
     def spans(self, texts: Sequence[str]) -> list[Spans]:
