@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -92,6 +93,28 @@ def _own_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _pictures_undrawn(_own_memory: None) -> Iterator[None]:
+    """A training in this process leaves an empty file for its curves, where it is not about them.
+
+    To draw them takes several times as long as the rest of a run on a toy. Trainings in processes
+    of their own draw; so do tests that ask for `drawn_curves`.
+    """
+    loop = sys.modules.get("kept.training.loop")  # tests that train have loaded it by now
+    with pytest.MonkeyPatch.context() as patch:
+        if loop is not None:
+            patch.setattr(loop, "draw_curves", lambda log, png: png.touch())
+        yield
+
+
+@pytest.fixture
+def drawn_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings draw their curves, as they do for a user."""
+    from kept.training import log, loop
+
+    monkeypatch.setattr(loop, "draw_curves", log.draw_curves)
+
+
 @dataclass
 class Comparisons:
     """Counts what parity tests compare; the sum is printed at the end of the run."""
@@ -166,6 +189,22 @@ def wordnet_files() -> Path:
         return find_wordnet()
     except SourceError as error:  # says which Debian package brings them
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def wordnet(wordnet_files: Path, tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
+    """The graph that `kept kg build` makes of WordNet's files: once a run, for all its workers."""
+    from typer.testing import CliRunner
+
+    from kept.cli import app
+
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "wordnet"
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            result = CliRunner().invoke(app, ["kg", "build", str(wordnet_files), "-o", str(folder)])
+            assert result.exit_code == 0, result.output
+    return KnowledgeGraph.open(folder)
 
 
 LABELS = {

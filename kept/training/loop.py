@@ -198,6 +198,7 @@ class _Run:
                 break
             if not done and self._checkpoint_due():
                 self._save()
+                draw_curves(self.log_path, self.curves_path)
         return self._finish(last, stopped)
 
     def _one_step(self, batches: Iterator[KnowledgeBatch]) -> StepRecord:
@@ -333,7 +334,6 @@ class _Run:
             keep=self.config.keep,
         )
         self.saved_step, self.saved_at = self.step, time.monotonic()
-        draw_curves(self.log_path, self.curves_path)
 
     def _finish(self, last: StepRecord | None, stopped: Stop) -> TrainResult:
         self._save()

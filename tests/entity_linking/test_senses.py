@@ -23,7 +23,7 @@ from entity_linking.senses.corpus import (
     read_senses,
     score_senses,
 )
-from kg_loaders import KnowledgeGraph, Source, load
+from kg_loaders import KnowledgeGraph
 from kg_loaders.formats.wordnet_lexicon import Lexicon
 from tests.entity_linking.mini_wordnet import (
     DATA,
@@ -211,9 +211,8 @@ def test_definitions_lose_their_examples() -> None:
 @pytest.mark.data
 @pytest.mark.wordnet
 @pytest.mark.slow
-def test_first_sense_of_the_real_thing(data_root: Path) -> None:
+def test_first_sense_of_the_real_thing(data_root: Path, wordnet: KnowledgeGraph) -> None:
     """Raganato et al. 2017, WordNet's first sense: 63.0 and 67.8."""
-    graph, _ = load([Source(Path("/usr/share/wordnet"), "wordnet", {"lexical": "synsets"})])
     lexicon, synset_of = Lexicon.open(), gold_synsets()
     for name, ending, n, published in (
         ("semeval2013", ".gz", 1644, 0.630),
@@ -222,7 +221,7 @@ def test_first_sense_of_the_real_thing(data_root: Path) -> None:
         folder = data_root / "linguistic" / "wsd" / name
         texts = read_senses(folder / f"{name}.data.xml{ending}", folder / f"{name}.gold.key.txt")
         assert all(k in synset_of for t in texts for w in t.words for k in w.keys)
-        source = SenseCandidates(graph, lexicon, texts)
+        source = SenseCandidates(wordnet, lexicon, texts)
         linked = Pipeline(DictionaryLinker(mini_graph()), source, FirstSense()).disambiguate(
             [text.linked for text in texts]
         )

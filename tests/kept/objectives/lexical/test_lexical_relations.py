@@ -34,9 +34,7 @@ from kept.training.config import TrainConfig
 from kept.training.log import read_log
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
-from kg_loaders.damage import DamageReport
 from kg_loaders.errors import DamageError, SourceError
-from kg_loaders.formats.wordnet import read
 
 
 def data(
@@ -66,9 +64,8 @@ def test_names_of_one_entity_and_of_is_a_triples_are_pairs(small_graph: Knowledg
 
 
 @pytest.mark.wordnet
-def test_wordnet_has_its_synonyms_and_hypernyms(wordnet_files: Path) -> None:
-    report = DamageReport()
-    lexicon = Lexicon(graph_pairs(graph_from_records(read(wordnet_files, report))))
+def test_wordnet_has_its_synonyms_and_hypernyms(wordnet: KnowledgeGraph) -> None:
+    lexicon = Lexicon(graph_pairs(wordnet))
     assert len(lexicon) > 500_000
     for one, other in (("car", "automobile"), ("dog", "canine"), ("paris", "national capital")):
         assert lexicon.joins(one, other), (one, other)

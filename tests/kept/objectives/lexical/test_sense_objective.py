@@ -24,8 +24,7 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
-from kg_loaders.damage import DamageReport
-from kg_loaders.formats.wordnet import SUPERSENSES, read
+from kg_loaders.formats.wordnet import SUPERSENSES
 from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 PLAIN = BuilderConfig(max_words=60, **WORDS_ONLY)
@@ -68,12 +67,12 @@ def test_words_bring_the_types_of_all_candidates(
 
 
 @pytest.mark.wordnet
-def test_wordnet_gives_its_supersenses(tokenizer: Any, wordnet_files: Path) -> None:
-    graph = graph_from_records(read(wordnet_files, DamageReport()))
-    assert set(sense_names(graph)) == {*SUPERSENSES}
-    assert sense_names(graph) == SUPERSENSES
-    (linked,) = WordNetCandidates(graph, Lexicon.open(wordnet_files)).link(["the rivers"])
-    ((_, senses), *_) = words_with(batch_of(linked, graph, tokenizer), tokenizer)
+def test_wordnet_gives_its_supersenses(
+    tokenizer: Any, wordnet: KnowledgeGraph, wordnet_files: Path
+) -> None:
+    assert sense_names(wordnet) == SUPERSENSES
+    (linked,) = WordNetCandidates(wordnet, Lexicon.open(wordnet_files)).link(["the rivers"])
+    ((_, senses), *_) = words_with(batch_of(linked, wordnet, tokenizer), tokenizer)
     assert {SUPERSENSES[i] for i in senses} == {"noun.object"}
 
 
