@@ -53,11 +53,7 @@ def compare(
 
     Several processes may share a folder. CheckpointError: it holds ranks of kept 0.1.
     """
-    if old := sorted(folder.glob("ranks-*.json")):
-        raise CheckpointError(
-            f"{old[0]} is of kept 0.1, which stored ranks in another way; remove ranks-*.json and "
-            f"colake-* from {folder}, or give another folder, and give the command again"
-        )
+    refuse_old(folder)
     folder.mkdir(parents=True, exist_ok=True)
     runs = CompletionRuns(config, split, folder, reporter)
     ran = run_all(runs, runs.keys, announce=announce)
@@ -81,6 +77,15 @@ def compare(
         **{f"left out: {why}": n for why, n in split.dropped.items()},
     }
     return Completion(tuple(settings), tuple(audit(split, runs.asked)), counts)
+
+
+def refuse_old(folder: Path) -> None:
+    """Raise CheckpointError for a folder with ranks of kept 0.1."""
+    if old := sorted(folder.glob("ranks-*.json")):
+        raise CheckpointError(
+            f"{old[0]} is of kept 0.1, which stored ranks in another way; remove ranks-*.json and "
+            f"colake-* from {folder}, or give another folder, and give the command again"
+        )
 
 
 def audit(split: CompletionSplit, asked: Asked) -> Iterator[LeakCheck]:

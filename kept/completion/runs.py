@@ -23,7 +23,7 @@ from kept.completion.config import COLAKE, DKRL, HIDDEN, CompletionConfig
 from kept.completion.rankers import Answers, Asked, dkrl, most_frequent, triple_scorer
 from kept.completion.split import CompletionSplit
 from kept.controls.conditions import COMPARED
-from kept.datasets.example import clusters, from_relation
+from kept.datasets.example import TaskExample, clusters, from_relation
 from kept.errors import CheckpointError
 from kept.evaluation.ranking import RankingResult
 from kept.finetuning.scoring.answers import ANSWERS, Answer, write_answers
@@ -134,10 +134,13 @@ class CompletionRuns(StoredRuns):
         return run.ask(model, split, self.asked, knowledge=key.knowledge)
 
     def _rows(self, setting: str, result: RankingResult) -> list[Answer]:
-        """`ranks`: how many relations beat the right one, and how many equal it."""
+        """`ranks`: how many relations beat the right one, and how many equal it.
+
+        Slices are by what the graph says of the head.
+        """
         asked = [from_relation(example) for example in self.split.tests[setting]]
         train = [from_relation(example) for example in self.split.train]
-        traits = item_traits(asked, train, self.split.context_graph)
+        traits = item_traits(list(map(_of_head, asked)), train, self.split.context_graph)
         counts, reciprocal = result.counts, (1 / result.ranks).tolist()
         ranks = zip(counts.n_greater.tolist(), counts.n_equal.tolist(), strict=True)
         return [
@@ -167,3 +170,10 @@ class CompletionRuns(StoredRuns):
                 fact = (example.linked.text, example.head, example.relation, example.tail)
                 state.update("\0".join(fact).encode() + b"\n")
         return state.hexdigest()
+
+
+def _of_head(example: TaskExample) -> TaskExample:
+    """With the link of its head alone."""
+    text, (head, _) = example.linked, example.targets
+    links = tuple(link for link in text.links if link.mention == head)
+    return dataclasses.replace(example, linked=dataclasses.replace(text, links=links))

@@ -41,6 +41,8 @@ from kg_loaders import KnowledgeGraph, StoreError, atlas
 from kg_loaders.checks import Finding, check
 from kg_loaders.disk.writing import write_text
 
+RUNS = "completion"
+"""Folder of the runs of the completion."""
 SHOWN = "Paris is the capital of France, and the Seine flows through it."
 
 Announce = Callable[[str], None]
@@ -80,7 +82,7 @@ def run_atlas(
     write_text(folder / "graph.html", drawn, force=True)
     split, n_unusable = _split(graph, config)
     announce(f"{split}")
-    completion = compare(split, config, folder, reporter=reporter, announce=announce)
+    completion = compare(split, config, folder / RUNS, reporter=reporter, announce=announce)
     compared: tuple[Compared, ...] = ()
     if experiment is not None:
         announce("pre-training and fine-tuning the methods, with controls")
@@ -99,7 +101,7 @@ def run_atlas(
         _graph_section(graph, findings),
         _link_section(links),
         _drawn_section(drawn),
-        _training_section(CompletionRuns(config, split, folder)),
+        _training_section(CompletionRuns(config, split, folder / RUNS)),
         *map(_completion_section, completion.settings),
         _audit_section(completion, counts),
         *method_sections(compared, folder / METHODS),

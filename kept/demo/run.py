@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
+from kept.completion.compare import refuse_old
 from kept.completion.config import CompletionConfig
 from kept.demo.atlas import Announce, run_atlas
 from kept.demo.private.page import private_sections
@@ -55,6 +56,7 @@ def run_demo(
     With an `experiment` its `methods` are compared on the atlas as well, as far as they get before
     `should_stop` says so.
     """
+    refuse_old(folder)
     indented = partial(_indented, announce)
     announce("1/3 a private world, where only the graph knows")
     private = run_private(folder, config.private, announce=indented, reporter=reporter)

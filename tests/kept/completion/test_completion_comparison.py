@@ -267,7 +267,7 @@ def _check(completion: Completion) -> None:
         ("none", "off"), ("colake", "off"), ("colake", "shuffled"), ("transe", "true"),
         ("complex", "true"), ("dkrl", "true"), (HIDDEN, "off"), (HIDDEN, "shuffled"),
     ]  # fmt: skip
-    assert pairs[HIDDEN, "off"].against == ("CoLAKE with true facts, at test only, knowledge off")
+    assert pairs[HIDDEN, "off"].against == "CoLAKE trained with true facts, knowledge off"
     assert all("one seed" in pair.in_words for pair in pairs.values())
     leaks = {check.check: check.n_found for check in completion.audit}
     assert leaks["tested triple in the training graph"] == 0
@@ -302,6 +302,11 @@ def test_differences_are_of_reciprocal_ranks_and_seeds_are_drawn(
         assert answer.counts is not None
         greater, equal = answer.counts["ranks"]
         assert answer.counts["mrr"] == [1 / (1 + greater + equal / 2), 1, 1]
+    degrees = np.diff(split.context_graph.out_offsets) + np.diff(split.context_graph.in_offsets)
+    heads = [split.context_graph.entities.id(e.head) for e in split.tests["transductive"]]
+    assert [answer.traits["degree"] for answer in answers if answer.traits] == [
+        degrees[head] for head in heads
+    ]
     path = tmp_path / ran.done[keys[0]].run / ANSWERS
     write_answers(path, [msgspec.structs.replace(answers[0], counts=None)])
     with pytest.raises(CheckpointError, match=r"predictions.jsonl has no answers .* remove its"):

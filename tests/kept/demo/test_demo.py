@@ -114,6 +114,16 @@ def test_runs_of_0_1_are_refused_with_the_remedy(tmp_path: Path) -> None:
         )
 
 
+def test_ranks_of_0_1_are_refused_before_anything_is_run(tmp_path: Path) -> None:
+    (tmp_path / "kg").mkdir()
+    (tmp_path / "ranks-true.json").touch()
+    found = CliRunner().invoke(app, ["demo", "--output", str(tmp_path)])
+    assert found.exit_code == 1
+    told = f"{found.output} {found.exception}".replace("\n", " ")
+    assert "ranks-true.json is of kept 0.1" in told
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kg", "ranks-true.json"]
+
+
 def test_the_command_refuses_unknown_methods(tmp_path: Path) -> None:
     run = tmp_path / "run"
     found = CliRunner().invoke(app, ["demo", "--methods", "kbird", "--output", str(run)])
