@@ -14,6 +14,7 @@ from tiny_hosts import tiny_host
 from typer.testing import CliRunner, Result
 
 import kept.cli.kg
+import kept.demo
 from kept.cli import app
 from kept.cli.errors import FAILED, FAULT, explain
 from kg_loaders import Text, TextKind, Triple, graph_from_records
@@ -116,9 +117,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "text.jsonl").write_text(json.dumps(line) + "\n")
     (folder / "deep.yaml").write_text("[" * 20_000 + "]" * 20_000)
     (folder / "list.yaml").write_text("[1, 2]")
+    shipped = (Path(kept.demo.__file__).parent / "demo.yaml").read_text()
     (folder / "nan.yaml").write_text(
-        "{n_transductive: 1, n_inductive: 1,\n"
-        " training: {steps: 1, batch_size: 1, weight_decay: .nan}}\n"
+        shipped.replace("learning_rate: 6.0e-4", "learning_rate: .nan")
     )
     for name in ("tiny", "cut_host", "list_config", "empty_tokenizer"):
         tiny_host().save_pretrained(folder / name)

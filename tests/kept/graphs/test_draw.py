@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-import kept.graphs
+import kept.graphs.drawing
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.graphs.builder import BuilderConfig, build, build_many
 from kept.graphs.drawing.draw import draw_html, draw_svg
@@ -165,7 +165,7 @@ def luminance(colour: str) -> float:
 
 
 def test_text_stands_out_from_its_ground() -> None:
-    css = (Path(kept.graphs.__file__).parent / "graph.css").read_text()
+    css = (Path(kept.graphs.drawing.__file__).parent / "graph.css").read_text()
 
     def colour(rule: str) -> str:
         found = re.search(re.escape(rule) + r"[^{]*{[^}]*?fill: #([0-9a-f]+)", css)
