@@ -200,7 +200,7 @@ def parse_synset(line: str, part: str) -> Synset:
         raise ValueError(f"{expected} fields announced by the counts, {len(fields)} found")
     if not re.fullmatch("[0-9]{8}", fields[0]):
         raise ValueError("the synset offset is not eight digits")
-    if kind not in {"a": "as"}.get(part, part):
+    if kind not in (("a", "s") if part == "a" else (part,)):
         raise ValueError(f"synset type {kind!r} in a file of {part!r}")
     if not words or not 0 <= lex_file < len(SUPERSENSES):
         raise ValueError("no word, or a lexicographer file number that does not exist")

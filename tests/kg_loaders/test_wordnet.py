@@ -123,6 +123,7 @@ DAMAGE = {  # a damaged line, what is said of it, how many texts it still gives
     "pointer too many": (GOOD.replace("001 @", "000 @"), "7 fields announced", 0),
     "short offset": (GOOD.replace("00000020", "20"), "not eight digits", 0),
     "other part of speech": (GOOD.replace("05 n 01", "05 v 01"), "synset type 'v'", 0),
+    "no part of speech": (GOOD.replace("05 n 01", "05  01"), "synset type ''", 0),
     "no such file number": (GOOD.replace("05 n", "77 n"), "lexicographer file number", 0),
     "offset twice": (GOOD.replace("00000020", "00000002"), "a second synset", 0),
     "NUL": (GOOD.replace("cat", "c\0t"), "NUL byte", 0),
