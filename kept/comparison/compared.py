@@ -226,6 +226,8 @@ class Compared:
             word = "worse than none" if base.is_worse else "not shown to differ from none"
             if not base.is_worse and self.is_not_tested(name):
                 word = NOT_TESTED
+            elif base.effect.of_seeds is None:
+                return f"no verdict from {limits(base.effect)}"
             return f"{word}; {limits(base.effect)}"
         equal = {kind: pair for (_, kind), pair in pairs.items() if not pair.is_better}
         if equal:

@@ -184,7 +184,7 @@ def test_a_run_counts_whoever_recorded_it(data: Path, tmp_path: Path) -> None:
     told = say(compare_again(second, []))
     assert told == (
         [("none", "off", 1), ("kbert", "true", 1)],
-        "not shown to differ from none; one seed: what another would give is not known",
+        "no verdict from one seed: what another would give is not known",
     )
     assert say(finished(second)) == told
     assert [row.method for row in finished(first).rows] == ["none", "kbert", "ernie"]
@@ -240,7 +240,7 @@ def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) ->
     shown = finished(runs)
     assert shown.left_out == {"kbert, knowledge shuffled": why}
     assert shown.missing == ("ernie, knowledge true, seed 0",)  # no word on a row that is gone
-    assert shown.conclusion("kbert").startswith("not shown to differ from none; one seed")
+    assert shown.conclusion("kbert").startswith("no verdict from one seed")
     (tmp_path / ASKED).write_text("[]")
     with pytest.raises(CheckpointError, match="does not say what was asked"):
         read_asked(tmp_path, "tiny")

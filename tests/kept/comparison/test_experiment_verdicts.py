@@ -103,7 +103,7 @@ def test_one_seed_shows_nothing_of_others() -> None:
     assert not pair.is_better
     assert pair.in_words == "not shown; one seed: what another would give is not known"
     assert said(pair, pair_of("shuffled", BETTER, n_seeds=1)) == (
-        "not shown to differ from none; one seed: what another would give is not known"
+        "no verdict from one seed: what another would give is not known"
     )
     assert limits(pair.effect).startswith("one seed")
 
