@@ -187,8 +187,8 @@ def wordnet_files() -> Path:
     """The folder of WordNet's WNDB files; skips where they are not there."""
     try:
         return find_wordnet()
-    except SourceError as error:  # says which Debian package brings them
-        pytest.skip(str(error))
+    except SourceError as error:
+        pytest.skip(str(error))  # names the Debian package that brings them
 
 
 @pytest.fixture(scope="session")

@@ -102,7 +102,7 @@ class Preparation(ABC):
 
     def rewrite(self, text: LinkedText, draws: np.random.Generator) -> Rewritten:
         """The text as it is shown; asked for only where `rewrites`."""
-        raise NotImplementedError  # of those that say `rewrites`; the others are never asked
+        raise NotImplementedError  # asked only of objectives that say `rewrites`, and these have it
 
     def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         """One sample (a batch of one, unpadded) with this objective's labels."""
