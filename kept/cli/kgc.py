@@ -28,7 +28,11 @@ def train_command(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
     scorer: Annotated[
-        str, typer.Option(help="transe, rescal, distmult, complex or rotate.")
+        str,
+        typer.Option(
+            help="transe, rescal, distmult, complex or rotate; rgcn or compgcn: a graph network, "
+            "whose states are kept."
+        ),
     ] = "complex",
     reciprocal: Annotated[
         bool, typer.Option("--reciprocal", help="Ask for heads as tails of inverse relations.")

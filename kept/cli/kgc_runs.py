@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -17,7 +18,7 @@ from rich.table import Column, Table
 from kept.cli.console import TerminalConsole
 from kept.cli.terminal import echo
 from kept.errors import ConfigError, EvaluationError
-from kept.evaluation.ranking import SLOTS, Direction, Filter, RankingResult, Ties, rank
+from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores, RankingResult, Ties, rank
 from kept.evaluation.triple_classification import TripleClassification, classify_triples
 from kept.kge.comparisons import Norm
 from kept.kge.prediction import best_answers
@@ -35,7 +36,7 @@ from kept.kge.trained import (
     unseen_ids,
 )
 from kept.kge.training import TrainingHistory, train
-from kept.kge.training_config import RECIPES, TrainingConfig
+from kept.kge.training_config import NETWORK_RECIPES, RECIPES
 from kept.randomness import generator
 from kg_loaders.disk.writing import refuse_folder
 
@@ -55,24 +56,21 @@ def train_scorer(
 ) -> None:
     """Train by recipe with a progress bar and save."""
     refuse_folder(output, kind=KIND, is_kind=is_scorer, force=force, inputs=[source])
-    if name not in RECIPES:
-        raise ConfigError(f"scorer {name!r} is unknown; take one of {', '.join(RECIPES)}")
+    if name not in RECIPES and name not in NETWORK_RECIPES:
+        known = ", ".join([*RECIPES, *NETWORK_RECIPES])
+        raise ConfigError(f"scorer {name!r} is unknown; take one of {known}")
     splits = read_splits(source, holdout=holdout, seed=seed)
     _tell_shared(splits)
-    recipe_width, config = RECIPES[name]
-    config = replace(config, n_epochs=epochs or config.n_epochs)
     draws = torch.Generator().manual_seed(seed)
-    make = make_reciprocal if reciprocal else make_scorer
-    scorer: Scorer = make(
-        name, n_entities=splits.graph.n_entities, n_relations=splits.graph.n_relations,
-        width=width or recipe_width, generator=draws, norm=cast(Norm | None, norm),
-    )  # fmt: skip
-    history = _train(scorer, splits, config, draws)
+    make = _trained_network if name in NETWORK_RECIPES else _trained_scorer
+    scorer, history, config = make(
+        splits, draws, name=name, reciprocal=reciprocal, epochs=epochs, width=width, norm=norm
+    )
     training = {
         "seed": seed, "holdout": holdout, "splits_hash": splits.splits_hash,
         "unseen": unseen_ids(splits),
-        "config": asdict(config), "losses": history.losses, "validations": history.validations,
-        "best_epoch": history.best_epoch,
+        "losses": history.losses, "validations": history.validations,
+        "best_epoch": history.best_epoch, **config,
     }  # fmt: skip
     save_scorer(output, scorer, splits.graph, training, force=force)
     kind = f"{name} with inverse relations" if reciprocal else name
@@ -85,6 +83,55 @@ def train_scorer(
             echo(f"by the {n_asked} of {n_valid} validation triples that training has seen all of")
         early = ", training stopped early" if history.stopped_early else ""
         echo(f"the weights of epoch {history.best_epoch} were kept{early}")
+
+
+def _trained_scorer(
+    splits: Splits,
+    draws: torch.Generator,
+    *,
+    name: str,
+    reciprocal: bool,
+    epochs: int | None,
+    width: int | None,
+    norm: int | None,
+) -> tuple[Scorer, TrainingHistory, dict[str, Any]]:
+    """A scorer trained by its recipe, and the configuration."""
+    recipe_width, config = RECIPES[name]
+    config = replace(config, n_epochs=epochs or config.n_epochs)
+    make = make_reciprocal if reciprocal else make_scorer
+    scorer: Scorer = make(
+        name, n_entities=splits.graph.n_entities, n_relations=splits.graph.n_relations,
+        width=width or recipe_width, generator=draws, norm=cast(Norm | None, norm),
+    )  # fmt: skip
+    with _progress(config.n_epochs) as on_epoch:
+        history = train(scorer, splits.train, config=config, generator=draws,
+                        validate=_validation(splits), on_epoch=on_epoch)  # fmt: skip
+    return scorer, history, {"config": asdict(config)}
+
+
+def _trained_network(
+    splits: Splits,
+    draws: torch.Generator,
+    *,
+    name: str,
+    reciprocal: bool,
+    epochs: int | None,
+    width: int | None,
+    norm: int | None,
+) -> tuple[Scorer, TrainingHistory, dict[str, Any]]:
+    """The decoder over a trained network's states, and the configuration."""
+    from kept.kge.gnn.recipes import train_network  # torch-geometric takes seconds to import
+
+    if reciprocal or norm is not None:
+        raise ConfigError(f"{name} reads inverse relations as it is: no --reciprocal, no --norm")
+    recipe = NETWORK_RECIPES[name]
+    config = replace(recipe.config, n_epochs=epochs or recipe.config.n_epochs)
+    recipe = replace(recipe, config=config, width=width or recipe.width)
+    with _progress(config.n_epochs) as on_epoch:
+        scorer, history = train_network(
+            splits, recipe, generator=draws, validate=_validation(splits), on_epoch=on_epoch
+        )
+    return scorer, history, {"config": asdict(config), "network": recipe.as_json()}
 
 
 def evaluate(
@@ -207,23 +254,26 @@ def _classify(splits: Splits, scorer: Scorer, folder: Path) -> TripleClassificat
     )  # fmt: skip
 
 
-def _train(
-    scorer: Scorer, splits: Splits, config: TrainingConfig, draws: torch.Generator
-) -> TrainingHistory:
+def _validation(splits: Splits) -> Callable[[HasScores], float]:
+    """MRR over the triples that choose an epoch."""
     known, asked = _filter(splits), _chosen_by(splits)
 
-    def validate(current: Scorer) -> float:
+    def validate(current: HasScores) -> float:
         return rank(current, asked, filter=known, ties="realistic",
                     directions=("head", "tail"), candidates="all").mrr  # fmt: skip
 
+    return validate
+
+
+@contextmanager
+def _progress(n_epochs: int) -> Iterator[Callable[[int, float], None]]:
     with Progress(console=TerminalConsole(stderr=True)) as progress:
-        task = progress.add_task("training", total=config.n_epochs)
+        task = progress.add_task("training", total=n_epochs)
 
         def on_epoch(epoch: int, loss: float) -> None:
             progress.update(task, completed=epoch, description=f"loss {loss:.3f}")
 
-        return train(scorer, splits.train, config=config, generator=draws,
-                     validate=validate, on_epoch=on_epoch)  # fmt: skip
+        yield on_epoch
 
 
 def _chosen_by(splits: Splits) -> NDArray[np.integer]:

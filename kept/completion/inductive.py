@@ -30,16 +30,14 @@ from kept.evaluation.statistics import bootstrap_interval
 from kept.hosts import load_host, load_tokenizer, word_table
 from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
 from kept.kge.gnn.networks import (
-    RGCN,
-    CompGCN,
     EntityTable,
     GraphModel,
     MessageGraph,
-    NoGraph,
     RelationFeatures,
     SumOfFeatures,
     TextFeatures,
 )
+from kept.kge.gnn.recipes import make_layers
 from kept.kge.gnn.training import train_graph_model
 from kept.kge.inductive import DegreeScorer, InductiveSplit, Part
 from kept.kge.training_config import TrainingConfig
@@ -259,21 +257,14 @@ def make_graph_model(
         "text": lambda: TextFeatures(text_width=text_width, width=width, generator=draws),
     }
     parts = [starts[name]() for name in method.features.split("+")]
-    n_layers, dropout = method.n_layers, method.dropout
-    layers: dict[str, Callable[[], NoGraph | RGCN | CompGCN]] = {
-        "none": NoGraph,
-        "rgcn": lambda: RGCN(
-            width=width, n_types=n_types, n_layers=n_layers, n_bases=method.n_bases,
-            dropout=dropout, generator=draws,
-        ),
-        "compgcn": lambda: CompGCN(
-            width=width, n_layers=n_layers, composition=method.composition, dropout=dropout,
-            generator=draws,
-        ),
-    }  # fmt: skip
+    layers = make_layers(
+        method.layers, width=width, n_types=n_types, n_layers=method.n_layers,
+        n_bases=method.n_bases, composition=method.composition, dropout=method.dropout,
+        generator=draws,
+    )  # fmt: skip
     return GraphModel(
         features=parts[0] if len(parts) == 1 else SumOfFeatures(*parts),
-        layers=layers[method.layers](),
+        layers=layers,
         decoder=method.decoder,
         n_relations=n_relations,
         width=width,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from kept.bounds import MAX_RATE
 from kept.errors import ConfigError
@@ -81,3 +81,31 @@ RECIPES: dict[str, tuple[int, TrainingConfig]] = {
     "rotate": (128, _SAMPLED),
 }
 """By scorer: (width, configuration) that work on graphs of some ten thousand triples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkRecipe:
+    """A network of tables of `width`, its decoder and its training."""
+
+    layers: Literal["rgcn", "compgcn"]
+    config: TrainingConfig
+    decoder: Literal["transe", "distmult", "complex"] = "distmult"
+    width: int = 64
+    n_layers: int = 1
+    n_bases: int = 8
+    composition: Literal["sub", "mult", "corr"] = "mult"
+    dropout: float = 0.2
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings of the network alone."""
+        return {name: value for name, value in asdict(self).items() if name != "config"}
+
+
+_OF_NETWORKS = TrainingConfig(
+    n_epochs=40, batch_size=1024, learning_rate=0.01, optimiser="adam", validate_every=5, patience=2
+)
+NETWORK_RECIPES: dict[str, NetworkRecipe] = {
+    "rgcn": NetworkRecipe(layers="rgcn", config=_OF_NETWORKS),
+    "compgcn": NetworkRecipe(layers="compgcn", config=_OF_NETWORKS),
+}
+"""By name of `--scorer`. Both papers decode with DistMult (CompGCN also with TransE and ConvE)."""

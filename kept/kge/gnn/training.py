@@ -33,6 +33,7 @@ def train_graph_model(
     generator: torch.Generator,
     validate: Callable[[GraphModel], float] | None = None,
     state: dict[str, Any] | None = None,
+    on_epoch: Callable[[int, float], None] | None = None,
 ) -> TrainingHistory:
     """Train in place on `triples` int `[triple 3]`; on CPU equal seeds give equal bits.
 
@@ -67,6 +68,8 @@ def train_graph_model(
             run.optimiser.step()
             total += float(loss.detach()) * len(rows)
         run.finish_epoch(total / len(data), config.learning_rate)
+        if on_epoch is not None:
+            on_epoch(run.epoch, run.losses[-1])
         if validate and config.validate_every and run.epoch % config.validate_every == 0:
             run.validated(validate(model), config)
     return run.history(time.perf_counter() - started)

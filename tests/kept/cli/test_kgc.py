@@ -7,12 +7,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from flips import forge
 from typer.testing import CliRunner, Result
 
+from kept.batches import N_SPECIAL_ROWS
 from kept.cli import app, kgc_runs
 from kept.kge.splits import read_splits
-from kept.kge.trained import SCORER, WEIGHTS, read_description
+from kept.kge.trained import SCORER, WEIGHTS, load_scorer, read_description
+from kept.kge.training_config import NETWORK_RECIPES
+from kept.kge.vectors import entity_vectors
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.seals import seal
 
@@ -87,6 +91,36 @@ def test_a_norm_is_trained_and_kept_with_the_model(benchmark_folder: Path, tmp_p
     )
     assert refused.exit_code == 1
     assert "measures no distance" in refused.stderr
+
+
+@pytest.mark.parametrize("name", sorted(NETWORK_RECIPES))
+def test_a_graph_network_is_trained_evaluated_and_a_provider(
+    name: str, benchmark_folder: Path, tmp_path: Path
+):
+    output = tmp_path / name
+    common = ("train", benchmark_folder, "--scorer", name, "--width", 16)
+    trained = kept(*common, "-o", output, "--epochs", 40)
+    assert trained.exit_code == 0, trained.output
+    assert f": {name}, " in trained.output
+    described = read_description(output)
+    assert described["training"]["network"]["layers"] == name
+    assert described["scorer"] == described["training"]["network"]["decoder"]
+    asked = ("eval", benchmark_folder, "-m", output, "--split", "train", "--json")
+    told = json.loads(kept(*asked).stdout)
+    assert told["metrics"]["mrr"] > 0.45
+    fresh = tmp_path / "fresh"
+    kept(*common, "-o", fresh, "--epochs", 1)
+    first = json.loads(kept("eval", benchmark_folder, "-m", fresh, *asked[4:]).stdout)
+    assert first["metrics"]["mrr"] < told["metrics"]["mrr"]
+    graph = read_splits(benchmark_folder, holdout=0.05, seed=0).graph
+    rows = entity_vectors(graph, width=16, seed=0, path=output)
+    assert rows.shape == (graph.n_entities + N_SPECIAL_ROWS, 16)
+    scorer = load_scorer(output, graph).scorer
+    own = scorer.entities / scorer.entities.norm(dim=1).mean()
+    assert torch.allclose(rows[N_SPECIAL_ROWS:], own)
+    refused = kept(*common, "-o", tmp_path / "r", "--reciprocal")
+    assert refused.exit_code == 1
+    assert "reads inverse relations as it is" in refused.stderr
 
 
 @pytest.mark.parametrize(
