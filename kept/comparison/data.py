@@ -147,6 +147,8 @@ class ExperimentData:
         with claim(place.with_suffix(".made"), wait=WAIT_SECONDS):
             if not place.exists():
                 without_pairs(self.whole, pair_ids(self.asked, self.whole)).save(place)
+            with claim(place):
+                pass  # takes away what a process left that died after it had saved the graph
         return place
 
     @cached_property
