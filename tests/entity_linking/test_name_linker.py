@@ -124,6 +124,14 @@ def test_every_label_is_found_in_its_own_text(labels: list[str]) -> None:
         assert f"Q{i}" in {c.entity for c in source.of_surface(label)}
 
 
+def test_candidates_of_mentions_that_were_never_linked() -> None:
+    linker = NameLinker(NameIndex.build(graph_of("Paris")))
+    text = LinkedText("Paris, Rome, Paris", tuple(gold_link(*at, "x") for at in ((0, 5), (7, 11))))
+    found = linker.candidates([text, text])
+    assert [[c.entity for c in own] for own in found[0]] == [["Q0"], []]
+    assert found == linker.candidates([text]) * 2
+
+
 def test_gates() -> None:
     index = NameIndex.build(graph_of("WHO", "It", "Way", "X", "Beckham Road", "Paris", "Paris"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -71,6 +72,14 @@ def test_small_graph_comes_back(small_graph: KnowledgeGraph, tmp_path: Path) -> 
     again, _ = load([tmp_path / "t.tsv", tmp_path / "t.jsonl"])
     assert again.content_hash == small_graph.content_hash
     assert sorted(os.listdir(tmp_path)) == ["t.jsonl", "t.tsv"]
+
+
+def test_a_line_is_a_node_and_a_language(tmp_path: Path) -> None:
+    kinds = (TextKind.LABEL, TextKind.ALIAS, TextKind.DESCRIPTION)
+    records = [Text("Q1", kind, f"{kind} {code}", code) for kind in kinds for code in ("de", "en")]
+    assert export(graph_from_records(records), tmp_path / "x.jsonl") == 6
+    rows = map(json.loads, (tmp_path / "x.jsonl").read_text().splitlines())
+    assert sorted(row.get("language", "en") for row in rows) == ["de", "en"]
 
 
 def test_ntriples(tmp_path: Path) -> None:

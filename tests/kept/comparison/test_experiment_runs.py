@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,7 @@ from kept.finetuning.scoring.answers import ANSWERS
 from kept.methods import BASELINE, METHODS
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import claim
+from kg_loaders.errors import InUseError
 
 OF_AN_ANSWER = ("set", "index", "id", "group", "gold", "predicted")
 
@@ -185,6 +188,27 @@ def test_what_another_process_is_at_is_asked_for_later(
         ("none", "off"), ("kbert", "true"),
     ]  # fmt: skip
     assert not compared.missing
+
+
+def test_it_waits_only_when_all_that_is_left_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of three runs are held until each was tried twice."""
+    keys = list(planned(["none", "kbert"], ["off"], 1))
+    said: list[str] = []
+    tries = Counter[RunKey]()
+
+    def run(key: RunKey) -> str:
+        tries[key] += 1
+        said.append(f"{key.method} {key.knowledge}")
+        if key != keys[2] and tries[key] < 3:
+            raise InUseError("held")
+        return "a record"
+
+    runs: Any = SimpleNamespace(record=lambda key: None, run=run)
+    monkeypatch.setattr(experiment_comparison.time, "sleep", lambda seconds: said.append("wait"))
+    done = experiment_comparison.run_all(runs, keys, announce=lambda line: None)
+    assert list(done.done) == keys
+    first, second, third = (f"{key.method} {key.knowledge}" for key in keys)
+    assert said == [first, second, third, first, second, "wait", first, second]
 
 
 def test_rows_that_answered_other_items_are_not_paired(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,6 +71,20 @@ def test_micro_f1_leaves_the_relation_none_out(judged: Made) -> None:
     judge, stored = judged("micro", 4, task="relation")
     counts = judge.counts(stored("plain", ROWS))
     assert counts.tolist() == [[1, 1, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1]]
+
+
+def test_of_a_mask_the_others_count_nothing(judged: Made) -> None:
+    judge, stored = judged("accuracy", 4, task="relation")
+    counts = judge.counts(stored("run", ROWS), np.array([True, False, False, True]))
+    assert counts.tolist() == [[1, 1, 1], [0, 0, 0], [0, 0, 0], [1, 1, 1]]
+
+
+def test_the_majority_beside_a_run(judged: Made) -> None:
+    judge, stored = judged("micro", 4, task="relation")
+    record = stored("run", ROWS)
+    scored = replace(record, scores={"dev": {"baseline": {"micro": {"f1": 0.3}}}})
+    alone = replace(record, scores={"dev": {}})
+    assert (judge.majority(scored), judge.majority(alone)) == (0.3, None)
 
 
 def test_accuracy_wants_all_labels_of_an_item(judged: Made) -> None:

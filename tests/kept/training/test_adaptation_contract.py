@@ -294,6 +294,23 @@ def test_cut_and_resumed_it_ends_the_same(
         assert logged[2] == logged[3] == ("layer.1", "head")
 
 
+def test_a_stage_moves_its_groups_alone(
+    small_graph: KnowledgeGraph, tokenizer: Any, linked_pairs: list[LinkedText], tmp_path: Path
+) -> None:
+    data = task_data("none", small_graph, tokenizer, linked_pairs)
+    model, start = (task_model("none", small_graph, tokenizer) for _ in range(2))
+    stop = Stopper(3)
+    config = settings(unfreezing={"order": "gradual", "every": 2})
+    train(model, data, config, tmp_path, reporter=stop, should_stop=stop)
+    before = layer_groups(start)
+    moved = {
+        name
+        for name, group in layer_groups(model).items()
+        if not all(map(torch.equal, group, before[name]))
+    }
+    assert moved == {"layer.1", "head"}
+
+
 def dense_groups(model: Any, optimisers: Any) -> dict[str, dict[str, Any]]:
     """The optimiser's group of each dense parameter, by name."""
     names = {id(p): name for name, p in model.named_parameters()}

@@ -194,6 +194,17 @@ def test_training_lowers_the_loss_and_saves_the_model(tmp_path: Path) -> None:
     assert result.curves.read_bytes().startswith(b"\x89PNG")
 
 
+def test_curves_are_there_before_the_end(tmp_path: Path) -> None:
+    def evaluate(model: torch.nn.Module, step: int) -> dict[str, float]:
+        assert (tmp_path / "curves.png").exists() == (step == 5)
+        if step == 5:
+            raise RuntimeError
+        return {}
+
+    with pytest.raises(RuntimeError):
+        train(toy_model(), ToyData(), toy_config(evaluate_every=1), tmp_path, evaluate=evaluate)
+
+
 def test_epochs_are_rounded_up_to_steps(tmp_path: Path) -> None:
     result = train(toy_model(), ToyData(), toy_config(steps=None, epochs=3, accumulate=2), tmp_path)
     assert result.n_steps == 8  # 3 epochs of 5 batches, two batches a step
