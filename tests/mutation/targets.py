@@ -53,9 +53,10 @@ GROUPS = (
     _group("kg_loaders", "store", "kg_loaders", "store"),
     _group("kg_loaders/disk", "columns", "kg_loaders", "columns", "store"),
     _group("kg_loaders", "neighbours", "kg_loaders", "neighbours"),
-    _group("entity_linking/names", "addition candidates capitals case folder identifiers index keys "
-           "linker priors segment texts", "entity_linking", "name_index", "name_additions",
-           "name_candidates", "name_folder", "name_linker", "name_variants", "known_keys", "capitals"),
+    _group("entity_linking/names", "addition candidates capitals case folder identifiers index "
+           "keys linker priors segment texts", "entity_linking", "name_index", "name_additions",
+           "name_candidates", "name_folder", "name_linker", "name_variants", "known_keys",
+           "capitals"),
     _group("entity_linking/names", "counts document", "entity_linking", "name_counts"),
     _group("entity_linking/names", "variants", "entity_linking", "name_variants",
            "name_candidates"),
