@@ -13,9 +13,14 @@ from entity_linking.annotations import (
     read_tagme,
     write_jsonl,
 )
+from entity_linking.annotations.relations import (
+    RelationExample,
+    read_fewrel,
+    read_trex,
+    read_wiki80,
+)
 from entity_linking.errors import AlignmentError, LinkingError
 from entity_linking.mentions import Candidate, Link, LinkedText, Linker, Mention
-from entity_linking.relations import RelationExample, read_fewrel, read_trex, read_wiki80
 from entity_linking.scoring import LinkScore, SpanScore, score_links, score_spans
 
 if TYPE_CHECKING:

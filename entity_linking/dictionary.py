@@ -13,11 +13,11 @@ from dataclasses import replace
 from entity_linking.decision import Decision
 from entity_linking.fuzzy.of_graph import SpeltAlike
 from entity_linking.names.candidates import NameCandidates
-from entity_linking.names.case import Case
 from entity_linking.names.identifiers import by_identifiers
 from entity_linking.names.index import NameIndex
 from entity_linking.names.linker import Gates, NameLinker
 from entity_linking.names.priors import PriorFormula
+from entity_linking.names.rules.case import Case
 from entity_linking.parts import CandidateSource
 from entity_linking.pipeline import Pipeline
 from entity_linking.scorers.features import PriorScorer
@@ -34,7 +34,7 @@ class DictionaryLinker(Pipeline):
     Mentions are the longest names, candidates come by name in all its forms, else by spelling, the
     best prior wins (`entity_linking.names`). A graph without any name is taken by its identifiers.
 
-    `case`: "smart", "sensitive" or "insensitive" (`entity_linking.names.case`). `min_prior` drops
+    `case`: "smart", "sensitive" or "insensitive" (`names.rules.case`). `min_prior` drops
     candidates (a mention needs one); `nil_below` makes a link NIL when its confidence is lower.
     `min_length` of a mention is in characters. `languages` takes names in these languages and those
     without one; None takes all. `formula` weighs labels, aliases and popularity in the prior.

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, LinkedText
-from entity_linking.names.document import Longer, longer_mentions
 from entity_linking.names.index import Entry, NameIndex
 from entity_linking.names.priors import LEVEL_WEIGHTS, Hit, PriorFormula, levels, rank_entities
-from entity_linking.names.segment import Source, fold_keys
-from entity_linking.names.variants import (
+from entity_linking.names.rules.document import Longer, longer_mentions
+from entity_linking.names.rules.variants import (
     KIND_WEIGHTS,
     Kind,
     loosen,
@@ -24,7 +23,8 @@ from entity_linking.names.variants import (
     singulars,
     without_possessive,
 )
-from entity_linking.names.words import CONNECTORS, STOP_WORDS
+from entity_linking.names.rules.words import CONNECTORS, STOP_WORDS
+from entity_linking.names.segment import Source, fold_keys
 from entity_linking.parts import Candidates
 
 MOST_CACHED = 32_768
@@ -42,10 +42,10 @@ Held = tuple[float, tuple[int, Source, float, int]]
 class NameCandidates:
     """Proposes entities by name: written so, varied, in part, or short for a mention near by.
 
-    Every way from the surface to a name counts by its weight (`entity_linking.names.variants`) in
+    Every way from the surface to a name counts by its weight (`names.rules.variants`) in
     the prior of `entity_linking.names.priors`. A mention that is part of a longer one in the same
     text ("Beckham" and "David Beckham"), or its acronym, takes over the longer one's candidates in
-    the share that `entity_linking.names.document` gives, whichever comes first in the text.
+    the share that `names.rules.document` gives, whichever comes first in the text.
 
     With `varied` off, only names written as the surface (in whatever case) count.
 

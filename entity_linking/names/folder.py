@@ -15,8 +15,8 @@ import marisa_trie
 import msgspec
 
 from entity_linking.errors import LinkIndexError
+from entity_linking.names.rules.variants import Kind
 from entity_linking.names.segment import LAYOUT, TRIES, Segment, Source
-from entity_linking.names.variants import Kind
 from kg_loaders.disk.columns import (
     add_parts,
     checking,

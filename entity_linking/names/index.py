@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.names import folder as disk
 from entity_linking.names.addition import Addition
-from entity_linking.names.case import CASES, Case
 from entity_linking.names.counts import checked
 from entity_linking.names.folder import Manifest, Part
+from entity_linking.names.rules.case import CASES, Case
+from entity_linking.names.rules.variants import Kind
 from entity_linking.names.segment import (
     Segment,
     Source,
@@ -35,7 +36,6 @@ from entity_linking.names.segment import (
     fold_keys,
 )
 from entity_linking.names.texts import Texts
-from entity_linking.names.variants import Kind
 from kg_loaders import KnowledgeGraph
 
 MOST_ENTRIES = 512

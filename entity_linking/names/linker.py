@@ -10,7 +10,6 @@ from itertools import chain
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.candidates import NameCandidates
-from entity_linking.names.capitals import Capitals
 from entity_linking.names.index import NameIndex
 from entity_linking.names.keys import KnownKeys
 from entity_linking.names.priors import (
@@ -21,9 +20,10 @@ from entity_linking.names.priors import (
     levels,
     rank_entities,
 )
+from entity_linking.names.rules.capitals import Capitals
+from entity_linking.names.rules.variants import KIND_WEIGHTS, Kind
+from entity_linking.names.rules.words import STOP_WORDS
 from entity_linking.names.segment import fold_keys
-from entity_linking.names.variants import KIND_WEIGHTS, Kind
-from entity_linking.names.words import STOP_WORDS
 from entity_linking.parts import Candidates
 from entity_linking.surfaces import batches, marked_key, normalise, tokens_of
 
@@ -47,7 +47,7 @@ class Gates:
     part of speech is in `parts_of_speech`. `name_parts` also takes single capitalised words, not at
     the beginning of a sentence, that are part of a name ("Beckham").
 
-    For text that writes names with capitals (`entity_linking.names.capitals`; all are off by
+    For text that writes names with capitals (`names.rules.capitals`; all are off by
     default): `named_only` refuses what is not written as a name where it stands, dates, and at the
     beginning of a sentence single words of `common_words` (lower case). `whole_names` refuses a
     part of a run of capitalised words ("York" in "York Minster Choir"), `name_runs` takes such
@@ -83,7 +83,7 @@ class Gates:
 class NameLinker:
     """Leftmost-longest mentions by the words that keys begin and go on with, linked by prior.
 
-    Boundaries are those of `entity_linking.surfaces`, the case policy (`entity_linking.names.case`)
+    Boundaries are those of `entity_linking.surfaces`, the case policy (`names.rules.case`)
     is that of the index. A longer match that a gate refuses does not hide a shorter one.
 
     A link's confidence is the prior of the choice, not calibrated.

@@ -27,10 +27,10 @@ import numpy as np
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate
-from entity_linking.names.case import raised_forms
 from entity_linking.names.index import Entry, NameIndex
+from entity_linking.names.rules.case import raised_forms
+from entity_linking.names.rules.variants import KIND_WEIGHTS, SAID, Kind, name_variants
 from entity_linking.names.segment import Source
-from entity_linking.names.variants import KIND_WEIGHTS, SAID, Kind, name_variants
 from entity_linking.surfaces import normalise
 
 COUNTED_WEIGHT = 0.5

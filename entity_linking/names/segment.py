@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from entity_linking.names.variants import Kind, name_variants, name_words
+from entity_linking.names.rules.variants import Kind, name_variants, name_words
 from entity_linking.surfaces import marked_keys, normalise
 from kg_loaders.disk.columns import STRINGS
 from kg_loaders.vocabulary import Vocabulary, strings

@@ -13,7 +13,7 @@ from entity_linking.decision import Decision
 from entity_linking.mentions import Link, LinkedText
 from entity_linking.parts import Candidates, CandidateSource, Scorer, Scores
 from entity_linking.scorers.candidate_rows import CandidateRows
-from experiments.entity_linking.texts import drawn
+from experiments.entity_linking.inputs.texts import drawn
 
 
 class Pool:

@@ -26,8 +26,8 @@ from entity_linking.scoring import (
 )
 from entity_linking.scoring.elevant import Mode, count_elevant
 from entity_linking.scoring.intervals import ratio_interval
-from experiments.entity_linking.benchmarks import FILES, WITH_NIL, coarse
 from experiments.entity_linking.causes import link_causes, span_causes
+from experiments.entity_linking.inputs.benchmarks import FILES, WITH_NIL, coarse
 from experiments.entity_linking.linkers import decided, forced
 from experiments.entity_linking.spans import WIKIGOLD
 from experiments.entity_linking.study import (

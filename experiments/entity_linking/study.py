@@ -28,8 +28,8 @@ from entity_linking.dense.index import DenseIndex
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText
 from entity_linking.names import Gates, NameCandidates, NameIndex
-from entity_linking.names.case import Case
 from entity_linking.names.priors import LABELS_FIRST
+from entity_linking.names.rules.case import Case
 from entity_linking.parts import CandidateSource, Scorer
 from entity_linking.scorers.coherence import CoherenceScorer
 from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
@@ -38,8 +38,9 @@ from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.reranker import Reranker, with_gold
 from entity_linking.scoring.elevant import LabelledText, read_labelled
 from experiments.entity_linking import baseline
-from experiments.entity_linking.benchmarks import FILES, PARTLY_MARKED, SuppliedCandidates
 from experiments.entity_linking.config import Study
+from experiments.entity_linking.inputs.benchmarks import FILES, PARTLY_MARKED, SuppliedCandidates
+from experiments.entity_linking.inputs.world import PARTS, World, open_world
 from experiments.entity_linking.linkers import (
     AgeScorer,
     Pool,
@@ -59,7 +60,6 @@ from experiments.entity_linking.spans import (
     with_names,
 )
 from experiments.entity_linking.vectors import RememberedEncoder
-from experiments.entity_linking.world import PARTS, World, open_world
 from kept.linking.sentences import HostSentenceEncoder
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_text

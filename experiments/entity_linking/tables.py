@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from experiments.entity_linking.benchmarks import FILES, WITH_NIL
 from experiments.entity_linking.causes import LINK_CAUSES, SPAN_CAUSES
 from experiments.entity_linking.config import Study
+from experiments.entity_linking.inputs.benchmarks import FILES, WITH_NIL
 from experiments.entity_linking.results import COUNTS
 from experiments.entity_linking.spans import table
 from experiments.entity_linking.study import (

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.annotations import to_json
+from entity_linking.annotations.relations import RelationExample
 from entity_linking.mentions import LinkedText
-from entity_linking.relations import RelationExample
 from experiments.lama.stored import fingerprint
 from experiments.pretraining.data import Corpus, link_documents
 from experiments.wk_completion.data import read_world as read_examples

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from entity_linking.annotations.relations import RelationExample, read_trex
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.priors import LABELS_FIRST
-from entity_linking.relations import RelationExample, read_trex
 from kept.datasets.public_files import codex_triples, json_of, table
 from kept.graphs.builder import BuilderConfig
 from kept.hosts import load_tokenizer

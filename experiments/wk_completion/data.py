@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from entity_linking.relations import RelationExample, read_trex
+from entity_linking.annotations.relations import RelationExample, read_trex
 from kept.datasets.public_files import (
     codex_descriptions,
     codex_triples,

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from entity_linking.relations import RelationExample
+from entity_linking.annotations.relations import RelationExample
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.encoders.colake import CoLAKE
 from kept.errors import ConfigError

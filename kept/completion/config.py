@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from entity_linking.relations import RelationExample
+from entity_linking.annotations.relations import RelationExample
 from kept.completion.rankers import CoLAKERun
 from kept.completion.split import CompletionSplit, split_examples
 from kept.evaluation.published import Published

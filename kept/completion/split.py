@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from entity_linking.relations import RelationExample
+from entity_linking.annotations.relations import RelationExample
 from kept.errors import ConfigError
 from kg_loaders import KnowledgeGraph
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from entity_linking.annotations import gold_link, read_rows
+from entity_linking.annotations.relations import RelationExample
 from entity_linking.mentions import LinkedText, Mention
-from entity_linking.relations import RelationExample
 from kept.datasets.example import TaskExample, from_relation
 from kg_loaders import atlas
 from kg_loaders.damage import DamageReport

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from entity_linking.annotations import TypingExample
+from entity_linking.annotations.relations import RelationExample
 from entity_linking.mentions import LinkedText, Mention
-from entity_linking.relations import RelationExample
 
 
 @dataclass(frozen=True, slots=True)

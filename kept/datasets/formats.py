@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from entity_linking.annotations import read_tagme
+from entity_linking.annotations.relations import read_fewrel, read_trex, read_wiki80
 from entity_linking.mentions import LinkedText, Mention
-from entity_linking.relations import read_fewrel, read_trex, read_wiki80
 from kept.datasets.atlas import read_atlas
 from kept.datasets.class_labels import not_a_number
 from kept.datasets.docred import read_docred, thinned

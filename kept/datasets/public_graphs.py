@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
+from entity_linking.annotations.relations import read_trex
 from entity_linking.mentions import LinkedText
-from entity_linking.relations import read_trex
 from kept.datasets.public_files import (
     codex_descriptions,
     codex_triples,

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 from entity_linking.annotations import read_array
+from entity_linking.annotations.relations import read_wiki80
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText, Mention
-from entity_linking.relations import read_wiki80
 from kept.datasets.example import TaskExample, from_relation, word_places
 from kg_loaders.damage import DamageReport
 

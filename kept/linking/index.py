@@ -23,7 +23,7 @@ import numpy as np
 
 from entity_linking.errors import LinkIndexError
 from entity_linking.names import NameCandidates, NameIndex
-from entity_linking.names.case import Case
+from entity_linking.names.rules.case import Case
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.seals import FolderFormat, open_sealed, seal

@@ -30,8 +30,8 @@ from entity_linking.dictionary import candidates_of
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.fuzzy.of_graph import SpeltAlike
 from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
-from entity_linking.names.case import CASES, Case
 from entity_linking.names.identifiers import by_identifiers
+from entity_linking.names.rules.case import CASES, Case
 from entity_linking.parts import CandidateSource, Scorer, SentenceEncoder
 from entity_linking.pipeline import Pipeline
 from entity_linking.scorers.features import PriorScorer

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from entity_linking.cache import CachedLinker
-from entity_linking.names.case import Case
+from entity_linking.names.rules.case import Case
 from entity_linking.parts import Disambiguator
 from kept.linking.linkers import LinkerSettings, Method, linker_key, open_graph, open_linker
 from kept.linking.spacy_component import Alignment, Annotator, Policy

@@ -44,8 +44,8 @@ take `weigh_links` (`kept pretrain --set view.weigh_links=true`). What a link br
 much as the link is sure: attention to its nodes (K-BERT, CoLAKE, E-BERT) and the entity's share of
 the stream (ERNIE) are multiplied by the confidence, KnowBERT's priors sum to it, a pair of
 K-Adapter's `relation_pairs` counts by both, a mention of WKLM's by its link. 1 is the method as
-published, 0 is as if there were no link ([test](../tests/kept/test_soft_links.py)); with E-BERT the
-words behind it have moved."""
+published, 0 is as if there were no link ([test](../tests/kept/encoders/test_soft_links.py)); with
+E-BERT the words behind it have moved."""
 RELEASED = """\
 Released checkpoints: `kept convert METHOD FILE -o DIR`; `kept convert METHOD --options` tells the
 options. *Not here* are objectives of the paper that are off unless they are asked for by name: see
@@ -147,7 +147,8 @@ def _files(name: str) -> Iterator[str]:
     yield f"[encoder]({place(line.encoder)})"
     if name in CONVERTERS:
         yield f"[converter](../{CONVERTERS[name].replace('.', '/')}.py)"
-    parity = [p.name for p in sorted((ROOT / "tests/parity").glob(f"test_{name}*.py"))]
+    root = ROOT / "tests/parity"
+    parity = [str(p.relative_to(root)) for p in sorted(root.rglob(f"test_{name}*.py"))]
     parity = [file for file in parity if "release" not in file]
     if len(parity) == 1:
         yield f"[parity](../tests/parity/{parity[0]})"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from entity_linking import DictionaryLinker, LinkedText, LinkingError, Mention, gold_link
 from entity_linking.annotations import read_elevant
 from entity_linking.names import PriorFormula
-from entity_linking.names.case import Case
 from entity_linking.names.priors import LABELS_FIRST
+from entity_linking.names.rules.case import Case
 from entity_linking.scoring import score_links, score_spans
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport

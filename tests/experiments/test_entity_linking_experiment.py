@@ -15,9 +15,17 @@ from tiny_pretraining import write_host
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from entity_linking.scoring import score_spans
-from experiments.entity_linking import baseline, causes, data, linkers, spans, texts
-from experiments.entity_linking.benchmarks import FILES, SuppliedCandidates, coarse, read_benchmarks
+from experiments.entity_linking import baseline, causes, linkers, spans
 from experiments.entity_linking.config import Study
+from experiments.entity_linking.inputs import graph as inputs
+from experiments.entity_linking.inputs import texts
+from experiments.entity_linking.inputs.benchmarks import (
+    FILES,
+    SuppliedCandidates,
+    coarse,
+    read_benchmarks,
+)
+from experiments.entity_linking.inputs.texts import Annotated
 from experiments.entity_linking.results import COUNTS, score_all, without_marked
 from experiments.entity_linking.study import (
     BASELINE,
@@ -28,7 +36,6 @@ from experiments.entity_linking.study import (
     Laboratory,
 )
 from experiments.entity_linking.tables import printed, to_markdown
-from experiments.entity_linking.texts import Annotated
 from experiments.entity_linking.vectors import RememberedEncoder
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
@@ -53,7 +60,7 @@ def test_the_committed_configuration_loads() -> None:
 
 
 def test_the_graph_is_closed_and_marks_what_is_no_label(root: Path) -> None:
-    graph = data.build_graph(root)
+    graph = inputs.build_graph(root)
     assert graph.n_entities == N_PEOPLE + 8 + 1
     assert "Q5555" not in graph.entities
     assert "Q77" not in graph.entities
@@ -64,8 +71,8 @@ def test_the_graph_is_closed_and_marks_what_is_no_label(root: Path) -> None:
     assert graph.description(graph.entities.id("Q1")) == "port. Old"
     known = {graph.relations.name(int(r)) for r in graph.triples[:, 1]}
     assert known == {"P19", "P106", "P190", "P206"}
-    assert data.build_graph(root).content_hash == graph.content_hash
-    assert data.label_sources(root, ["Q1", "Q2", "Q404"]) == {"elevant": 2, "absent": 1}
+    assert inputs.build_graph(root).content_hash == graph.content_hash
+    assert inputs.label_sources(root, ["Q1", "Q2", "Q404"]) == {"elevant": 2, "absent": 1}
 
 
 def test_ernie_pieces_become_text_with_offsets() -> None:
@@ -316,7 +323,7 @@ def test_benchmarks_hold_what_their_readme_says(data_root: Path) -> None:
         "oke-2016": (196, 869, 180),
         "wiki-fair": (120, 2344, 1027),  # 362 QUANTITY labels are no entities
     }
-    known = data.read_labels(data_root)
+    known = inputs.read_labels(data_root)
     gold = {k.entity for d in benchmarks.values() for t in d for k in t.linked.links if k.entity}
     assert len(known) == 169_679
     assert gold <= known.keys()

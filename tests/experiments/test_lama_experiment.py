@@ -12,7 +12,7 @@ import yaml
 from tiny_lama import write_lama
 from tiny_pretraining import write_host
 
-from entity_linking.relations import read_trex
+from entity_linking.annotations.relations import read_trex
 from experiments.lama.__main__ import chosen_rows
 from experiments.lama.data import World, make_world
 from experiments.lama.probing import helpful_names, modes, probe_row, read_questions

@@ -10,8 +10,8 @@ import yaml
 from tiny_pretraining import linked_texts, write_host
 
 from entity_linking.annotations import gold_link
+from entity_linking.annotations.relations import RelationExample
 from entity_linking.mentions import LinkedText
-from entity_linking.relations import RelationExample
 from experiments.pretraining.data import Corpus, link_documents, read_corpus
 from experiments.pretraining.study import (
     SPENT,

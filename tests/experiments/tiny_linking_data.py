@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.entity_linking.benchmarks import FILES
-from experiments.entity_linking.data import WIKI80
+from experiments.entity_linking.inputs.benchmarks import FILES
+from experiments.entity_linking.inputs.graph import WIKI80
 
 CITIES = ("Arden", "Borough", "Calder", "Dunmore", "Elsby", "Farrow", "Garth", "Holm")
 N_PEOPLE = 48

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,8 @@ class Group:
 
 def _group(folder: str, modules: str, tests: str, *files: str) -> Group:
     paths = tuple(f"{folder}/{module}.py" for module in modules.split())
-    names = (f"{tests}/test_{name}" if tests else name for name in files)
-    return Group(paths, tuple(f"tests/{name}.py" for name in names))
+    places = [(Path("tests", tests) / name) for name in files]
+    return Group(paths, tuple(str(p.with_name(f"test_{p.name}.py")) for p in places))
 
 
 def name_of(path: str) -> str:
@@ -46,22 +47,23 @@ GROUPS = (
     _group("kept/controls", "conditions random_texts shuffles link_errors", "kept/controls",
            "conditions", "random_texts", "link_errors"),
     _group("kept/training", "loop", "kept/training", "loop", "adaptation_contract"),
-    _group("kept/training", "row_adam", "kept", "row_adam"),
-    _group("kg_loaders/formats", "tsv jsonl", "kg_loaders", "tsv", "lines", "repeated_keys",
-           "export", "budget"),
-    _group("kg_loaders/reading", "lines", "kg_loaders", "lines", "tsv", "repeated_keys", "budget"),
+    _group("kept/training", "row_adam", "kept/training", "row_adam"),
+    _group("kg_loaders/formats", "tsv jsonl", "kg_loaders", "formats/tsv", "reading/lines",
+           "reading/repeated_keys", "export", "reading/budget"),
+    _group("kg_loaders/reading", "lines", "kg_loaders", "reading/lines", "formats/tsv",
+           "reading/repeated_keys", "reading/budget"),
     _group("kg_loaders", "store", "kg_loaders", "store"),
-    _group("kg_loaders/disk", "columns", "kg_loaders", "columns", "store"),
+    _group("kg_loaders/disk", "columns", "kg_loaders", "disk/columns", "store"),
     _group("kg_loaders", "neighbours", "kg_loaders", "neighbours"),
-    _group("entity_linking/names", "addition candidates capitals case folder identifiers index "
-           "keys linker priors segment texts", "entity_linking", "name_index", "name_additions",
-           "name_candidates", "name_folder", "name_linker", "name_variants", "known_keys",
-           "capitals"),
-    _group("entity_linking/names", "counts document", "entity_linking", "name_counts"),
-    _group("entity_linking/names", "variants", "entity_linking", "name_variants",
+    _group("entity_linking/names", "addition candidates folder identifiers index keys linker "
+           "priors rules/capitals rules/case segment texts", "entity_linking/names", "name_index",
+           "name_additions", "name_candidates", "name_folder", "name_linker", "name_variants",
+           "known_keys", "capitals"),
+    _group("entity_linking/names", "counts rules/document", "entity_linking/names", "name_counts"),
+    _group("entity_linking/names/rules", "variants", "entity_linking/names", "name_variants",
            "name_candidates"),
-    _group("entity_linking/calibration", "fitting reliability", "entity_linking", "calibration",
-           "reliability"),
+    _group("entity_linking/calibration", "fitting reliability", "entity_linking/calibration",
+           "calibration", "reliability"),
     _group("entity_linking/scoring", "elevant intervals links report spans",
-           "entity_linking", "scoring", "elevant_scores", "intervals", "link_scores"),
+           "entity_linking/scoring", "scoring", "elevant_scores", "intervals", "link_scores"),
 )  # fmt: skip

@@ -28,7 +28,7 @@ def test_every_parity_test_takes_other_sizes(tmp_path: Path) -> None:
         shutil.copytree(folder, tmp_path / folder.name)
     for method in MAKERS:
         importlib.import_module(f"other_sizes.{method}").make(tmp_path / method)
-    tests = sorted(str(path) for path in HERE.glob("test_*.py") if path.name not in FIXED)
+    tests = sorted(str(path) for path in HERE.rglob("test_*.py") if path.name not in FIXED)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, "--golden", str(tmp_path), *tests],

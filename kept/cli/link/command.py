@@ -106,7 +106,9 @@ def link(
     ] = None,
     case: Annotated[
         str | None,
-        typer.Option(help="{entity_linking.names.case:Case}; else that of the index, or smart."),
+        typer.Option(
+            help="{entity_linking.names.rules.case:Case}; else that of the index, or smart."
+        ),
     ] = None,
     min_prior: Annotated[
         float, typer.Option(min=0, max=1, help="Drop candidates with a lower prior.")
@@ -129,7 +131,7 @@ def link(
     Example: kept link "Paris lies on the Seine." --kg kg/ --explain
     """
     from entity_linking.errors import LinkingError
-    from entity_linking.names.case import Case
+    from entity_linking.names.rules.case import Case
     from kept.cli.link.run import LinkRun, items_of, tell_damage
     from kept.linking.linkers import LinkerSettings, Method
     from kept.linking.stream import Work

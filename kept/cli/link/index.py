@@ -37,7 +37,7 @@ def index(
         typer.Option(help="JSON lines with right links, for priors; may be repeated."),
     ] = None,
     case: Annotated[
-        str | None, typer.Option(help="{entity_linking.names.case:Case}; else smart.")
+        str | None, typer.Option(help="{entity_linking.names.rules.case:Case}; else smart.")
     ] = None,
     language: Annotated[
         list[str] | None, typer.Option(help="Take names in this language; may be repeated.")
@@ -53,7 +53,7 @@ def index(
     from entity_linking.annotations import read_jsonl
     from entity_linking.errors import LinkingError
     from entity_linking.names import count_links
-    from entity_linking.names.case import CASES
+    from entity_linking.names.rules.case import CASES
     from kept.cli.console import TerminalConsole
     from kept.linking.graphs import read_graph
     from kept.linking.index import LinkIndex

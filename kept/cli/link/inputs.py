@@ -20,9 +20,9 @@ from entity_linking.annotations import (
     read_rows,
     read_tagme,
 )
+from entity_linking.annotations.relations import read_fewrel, read_trex, read_wiki80
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
-from entity_linking.relations import read_fewrel, read_trex, read_wiki80
 from kept.linking.stream import Item
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.reading.lines import COMPRESSED, read_lines

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from entity_linking.names.case import CASES
+from entity_linking.names.rules.case import CASES
 from kept.cli import _called, app
 from kept.cli.link.inputs import FORMATS as LINK_FORMATS
 from kept.linking.linkers import METHODS as LINK_METHODS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tiny_task_files import document_row
 
-from entity_linking.relations import RelationExample
+from entity_linking.annotations.relations import RelationExample
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.run import FinetuneRun

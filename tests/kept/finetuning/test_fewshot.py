@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tiny_task_files import write_task_file
 
-from entity_linking.relations import RelationExample
+from entity_linking.annotations.relations import RelationExample
 from kept.errors import ConfigError, EvaluationError, NoKnowledgeError, UnfinishedError
 from kept.finetuning import fewshot
 from kept.finetuning.data import TaskData

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import test_colake_finetuning as finetuning
-import test_colake_model as parity
 import torch
 from other_sizes import tensors
 from reference.original_colake_heads import for_classification
@@ -22,6 +20,8 @@ from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.outputs import KnowledgeOutput
 from kept.training.row_adam import RowAdam
+from tests.parity.colake import test_colake_finetuning as finetuning
+from tests.parity.colake import test_colake_model as parity
 
 SIZES = {48: 36, 96: 52, 120: 131, 40: 45, 11: 14, 80: 90}
 MODEL = {

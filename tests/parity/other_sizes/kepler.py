@@ -6,8 +6,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import test_kepler as parity
-import test_kepler_completion as completion
 import torch
 from other_sizes import tensors
 from torch import Tensor
@@ -18,6 +16,8 @@ from kept.convert import kepler as keys
 from kept.convert import tables
 from kept.evaluation.ranking import Filter, rank
 from kept.objectives.model import KnowledgeForPreTraining
+from tests.parity.kepler import test_kepler as parity
+from tests.parity.kepler import test_kepler_completion as completion
 
 SIZES = {32: 24, 96: 72, 48: 40, 60: 71, 7: 9}
 MODEL = {

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import test_knowbert_metrics as metrics
-import test_knowbert_model as parity
 import torch
 from other_sizes import tensors
 from torch import Tensor, nn
@@ -17,6 +15,8 @@ from kept.convert import knowbert as keys
 from kept.convert.tables import to_original
 from kept.layers.entity_linker import start_as_inverse
 from kept.objectives.entity_linking import margin_loss, softmax_loss
+from tests.parity.knowbert import test_knowbert_metrics as metrics
+from tests.parity.knowbert import test_knowbert_model as parity
 
 SIZES = {48: 40, 96: 56, 120: 130}
 BERT = {

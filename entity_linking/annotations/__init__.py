@@ -1,0 +1,37 @@
+"""Files of annotated text: gold links, mentions with types or relations, other linkers' output."""
+
+from entity_linking.annotations.linked_texts import (
+    TypedText,
+    TypingExample,
+    gold_link,
+    read_elevant,
+    read_elevant_typed,
+    read_jsonl,
+    read_tagme,
+    to_json,
+    write_jsonl,
+)
+from entity_linking.annotations.rows import (
+    decode_row,
+    decode_whole,
+    read_array,
+    read_rows,
+    whole_file,
+)
+
+__all__ = [
+    "TypedText",
+    "TypingExample",
+    "decode_row",
+    "decode_whole",
+    "gold_link",
+    "read_array",
+    "read_elevant",
+    "read_elevant_typed",
+    "read_jsonl",
+    "read_rows",
+    "read_tagme",
+    "to_json",
+    "whole_file",
+    "write_jsonl",
+]

@@ -1,0 +1,116 @@
+"""`Capitals`: which words of a text are written as names, by their capitals and where they stand.
+
+English writes names with capitals, so a word without one is no name; a capital at the beginning of
+a sentence says nothing by itself. Rules of the language, fitted to no data; other languages
+(German nouns) and text without case need other gates.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from entity_linking.names.rules.words import CALENDAR, STOP_WORDS, TITLES
+
+_WORD = re.compile(r"[^\W_](?:[\w&’'-]|\.(?=\w))*")
+_POSSESSIVE = re.compile(r"(?:['’]s?|['’]S)$")
+_OPENS = frozenset('.!?:;"“”‘(«[`\n')
+
+
+class _Word(NamedTuple):
+    start: int
+    end: int
+    is_capital: bool
+    opens: bool  # it begins a sentence, a quotation, a bracket
+    joins: bool  # nothing but blanks between it and the word before
+
+
+class Capitals:
+    """The words of `text`; `common_words` (lower case) are ordinary where they begin a sentence.
+
+    >>> text = Capitals("Banks in Paris met.", {"banks"})
+    >>> text.is_name(0, 5), text.is_name(9, 14)
+    (False, True)
+    """
+
+    def __init__(self, text: str, common_words: Collection[str] = frozenset()) -> None:
+        self._text, self._common = text, common_words
+        self._words = list(_words(text))
+        self._starts = [word.start for word in self._words]
+        self._ends = [word.end for word in self._words]
+
+    def is_name(self, start: int, end: int) -> bool:
+        """Whether what stands there may be a name.
+
+        Its first and its last word have a capital; it has a letter besides figures and is no
+        weekday and no month; one word that begins a sentence is no common word.
+        """
+        words = self._words[self._first(start) : bisect_left(self._starts, end)]
+        if not words or not (words[0].is_capital and words[-1].is_capital):
+            return False
+        if all(self._form(word) in CALENDAR for word in words):
+            return False
+        return len(words) > 1 or not self._is_ordinary(words[0])
+
+    def is_whole(self, start: int, end: int) -> bool:
+        """Whether no capitalised word is joined to it, titles and ordinary words aside."""
+        first, after = self._first(start), bisect_left(self._starts, end)
+        if not first < after <= len(self._words):
+            return False
+        if first and self._words[first].joins and self._continues(self._words[first - 1]):
+            return False
+        follows = self._words[after] if after < len(self._words) else None
+        return follows is None or not (follows.joins and self._continues(follows))
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """Capitalised words one after another, ordinary words and titles before them left away."""
+        run: list[_Word] = []
+        for word in [*self._words, None]:
+            if word is not None and word.is_capital and (word.joins or not run):
+                run.append(word)
+                continue
+            while run and not self._continues(run[0]):
+                run = run[1:]
+            if run and self.is_name(run[0].start, run[-1].end):
+                yield run[0].start, run[-1].end
+            run = [word] if word is not None and word.is_capital else []
+
+    def _first(self, start: int) -> int:
+        """The place of the first word that ends after `start`."""
+        return bisect_right(self._ends, start)
+
+    def _form(self, word: _Word) -> str:
+        return self._text[word.start : word.end].casefold()
+
+    def _continues(self, word: _Word) -> bool:
+        """Whether a word can be part of the name beside it."""
+        form = self._form(word)
+        if not word.is_capital or form in TITLES or form == "i":
+            return False
+        return not self._is_ordinary(word)
+
+    def _is_ordinary(self, word: _Word) -> bool:
+        surface = self._text[word.start : word.end]
+        if not word.opens or any(letter.isupper() for letter in surface[1:]):
+            return False
+        return surface.casefold() in self._common or surface.casefold() in STOP_WORDS
+
+
+def _words(text: str) -> Iterator[_Word]:
+    before, initial = 0, False
+    for found in _WORD.finditer(text):
+        surface = _POSSESSIVE.sub("", found[0])
+        if not surface:
+            continue
+        start, end = found.start(), found.start() + len(surface)
+        between = text[before:start]
+        marks = between.strip(" \t")
+        opens = not before or (bool(marks) and any(c in _OPENS for c in marks))
+        if initial and marks == ".":
+            opens, marks = False, ""  # the point of an abbreviation
+        capital = any(letter.isupper() for letter in surface)
+        yield _Word(start, end, capital, opens, bool(before) and not marks)
+        before = end
+        initial = capital and (len(surface) == 1 or surface.casefold() in TITLES)

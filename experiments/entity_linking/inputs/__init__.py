@@ -1,0 +1,1 @@
+"""What the linking experiment stands on: its graph, annotated texts and benchmarks."""
