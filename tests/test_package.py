@@ -85,6 +85,13 @@ def test_no_room_imports_from_a_floor_that_is_not_below() -> None:
         assert not wrong, f"{file} imports from {sorted(wrong)}"
 
 
+def test_no_folder_holds_more_than_fifteen_files() -> None:
+    for package in MAY_IMPORT:
+        top = Path(__import__(package).__file__ or "").parent
+        for folder in (top, *(path for path in top.rglob("*") if path.is_dir())):
+            assert len(list(folder.glob("*.py"))) <= 15, folder
+
+
 def test_every_everyday_name_is_there() -> None:
     assert set(kept.__all__) == set(kept._PLACES)
     for name in kept.__all__:

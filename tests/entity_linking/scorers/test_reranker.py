@@ -281,7 +281,7 @@ def test_same_in_every_process(small_graph: KnowledgeGraph, tmp_path: Path) -> N
     trained_on_a_graph(small_graph, here)
     tests = Path(__file__).parent
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
-    path = os.pathsep.join(map(str, (tests.parents[2], tests)))
+    path = os.pathsep.join(map(str, (tests.parents[2], tests.parents[1])))
     subprocess.run(
         [sys.executable, "-c", PROGRAM, str(graph), str(there), str(tests)],
         env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
