@@ -1,0 +1,200 @@
+"""E-BERT with one layer of width 24, three heads, five classes and page vectors of 14 numbers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import test_ebert as parity
+import torch
+from other_sizes import tensors
+from reference import original_ebert as original
+from torch import Tensor
+from torch.nn import functional as F
+
+from kept import hosts
+from kept.batches import KnowledgeBatch
+from kept.encoders.ebert import fit_to_words
+from kept.finetuning.markers import mark_targets
+from kept.heads.model import KnowledgeForTask
+from kept.layers.vector_map import least_squares_map, orthogonal_map
+
+MODEL = {
+    "hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 40,
+    "num_labels": 5, "wikipedia2vec_dim": 14,
+}  # fmt: skip
+SIZES = {32: 24, 48: 40, 4: 5}
+WORDS = ("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight")
+RESTRICTED_AWAY = -10000.0
+
+
+def make(folder: Path) -> None:
+    """Change the committed files in `folder`."""
+    tensors.write(tensors.read(folder, "config") | MODEL, folder, "config")
+    state = tensors.load(folder, "state_dict")
+    made = tensors.weights(state, SIZES, n_layers=1, tied=[(WORDS[1], WORDS[0])])
+    tensors.store(made, folder, "state_dict")
+    draws = torch.Generator().manual_seed(1)
+    width, hidden = MODEL["wikipedia2vec_dim"], MODEL["hidden_size"]
+    n_vectors = len(tensors.load(folder, "wikipedia2vec")["vectors"])
+    vectors = torch.randn(n_vectors, width, generator=draws)
+    tensors.store({"vectors": vectors}, folder, "wikipedia2vec")
+    maps(folder, width, hidden, draws)
+    with tempfile.TemporaryDirectory() as place:
+        world = parity.World(folder, Path(place))
+        words = hosts.word_table(world.encoder.host).weight.detach()
+        aligned = fit_to_words(world.file, words, world.tokenizer)
+        tensors.store({"aligned.model": aligned}, folder, "alignment_outputs")
+        with torch.no_grad():
+            lama(folder, world)
+            relations(folder, world)
+        links(folder, world)
+
+
+def maps(folder: Path, width: int, hidden: int, draws: torch.Generator) -> None:
+    """Other points, and what our solvers make of them."""
+    n, n_few = 50, 9
+    x, y = (torch.randn(n, size, generator=draws) for size in (width, hidden))
+    weights, query = torch.rand(n, generator=draws) + 0.1, torch.randn(3, width, generator=draws)
+    given = {"x": x, "y": y, "w": weights, "query": query}
+    tensors.store(given | {"underdetermined_rows": torch.tensor([n_few])}, folder, "mapping_inputs")
+    linear, ortho = least_squares_map(x, y), orthogonal_map(x, y)
+    made = {
+        "linear.model": linear,
+        "linear.apply": query @ linear, "linear.apply_1d": query[0] @ linear,
+        "linear_underdetermined.model": least_squares_map(x[:n_few], y[:n_few]),
+        "linear_weighted.model": least_squares_map(x, y, weights),
+        "ortho.model": ortho, "ortho.apply": query @ ortho,
+    }  # fmt: skip
+    tensors.store(made, folder, "mapping_outputs")
+
+
+def lama(folder: Path, world: parity.World) -> None:
+    """The same queries in batches of three."""
+    told, made = tensors.read(folder, "lama"), {}
+    told["allowed_words"] = told["allowed_words"][:-2]
+    wanted = world.tokenizer.convert_tokens_to_ids(told["allowed_words"])
+    forbidden = torch.ones(world.tokenizer.vocab_size, dtype=torch.bool)
+    forbidden[wanted] = False
+    shown_pages = [pages for _, pages in parity.queries(folder)]
+    for run, pages in zip(told["runs"], shown_pages, strict=True):
+        run["batch_size"] = 3
+        chosen = list(zip(run["results"], pages, strict=True))
+        for number, start in enumerate(range(0, len(chosen), 3)):
+            part = chosen[start : start + 3]
+            name, vocabulary = f"batch{number}", f"set{run['set']}.{run['vocabulary']}"
+            found, logits = asked(world, part)
+            made |= tensors.with_prefix(found, f"set{run['set']}.{name}.")
+            made[f"{vocabulary}.{name}.logits_after_restriction"] = logits.clone()
+            if run["vocabulary"] == "restricted":
+                logits[:, forbidden] = RESTRICTED_AWAY
+            shares = logits.softmax(-1).view(len(part), len(parity.FORMS), -1)
+            for (result, _), three in zip(part, shares, strict=True):
+                answer(world, result, three)
+    tensors.write(told, folder, "lama")
+    tensors.store(made, folder, "lama_outputs")
+
+
+def asked(world: parity.World, part: Any) -> tuple[dict[str, Tensor], Tensor]:
+    """What the host says of a batch of queries, and of its words at the holes."""
+    pad = world.tokenizer.pad_token_id
+    samples = [one for result, page in part for one in parity.samples_of(world, result, page)]
+    batch = KnowledgeBatch.stack(samples, word_pad_id=pad)
+    states = world.encoder(batch).node_states
+    at_hole = states[(batch.node_ids == world.tokenizer.mask_token_id) & (batch.node_kinds == 0)]
+    logits = world.head.logits(at_hole, hosts.word_table(world.encoder.host).weight)
+    found = {
+        "attention_mask": batch.node_mask.float(), "hidden": states, "mask_hidden": at_hole,
+        "input_vectors": world.inputs(batch),
+    }  # fmt: skip
+    return found, logits
+
+
+def answer(world: parity.World, result: dict[str, Any], three: Tensor) -> None:
+    """Five best words of each input and ensemble, and the gold word's rank."""
+    found = dict(zip(parity.FORMS, three, strict=True))
+    for rule in ("avg", "max"):
+        one, other = found["bert"], found["linear_replace"]
+        found[f"linear_ens_{rule}"] = original.ensemble(one, other, rule)
+    gold = world.tokenizer.convert_tokens_to_ids(result["obj_label"])
+    for name, share in found.items():
+        best = share.topk(5)
+        result[f"top10:{name}"] = world.tokenizer.convert_ids_to_tokens(best.indices.tolist())
+        result[f"top10_prob:{name}"] = best.values.tolist()
+        result[f"gold_rank:{name}"] = 1 + int((share > share[gold]).sum())
+        result[f"gold_prob:{name}"] = float(share[gold])
+
+
+def relations(folder: Path, world: parity.World) -> None:
+    """The examples but the last, one token longer."""
+    told = tensors.read(folder, "relation_classification")
+    told["examples"] = told["examples"][:-1]
+    told["max_seq_length"] += 1
+    classes = [str(i) for i in range(MODEL["num_labels"])]
+    model = KnowledgeForTask.of(world.encoder, "pooled", classes).eval()
+    model.head.classes.load_state_dict(
+        {part: world.state[f"classifier.{part}"] for part in ("weight", "bias")}
+    )
+    made = {}
+    for case in told["cases"]:
+        batch = KnowledgeBatch.stack(
+            list(parts(world, told, case)), word_pad_id=world.tokenizer.pad_token_id
+        ).pad_to(told["max_seq_length"], word_pad_id=world.tokenizer.pad_token_id)
+        case["tokens"] = [world.tokens(batch.take(slice(i, i + 1))) for i in range(len(batch))]
+        case["input_mask"] = batch.node_mask.long().tolist()
+        case["label_id"] = [i % len(classes) for i in range(len(batch))]
+        logits = model(batch).class_logits
+        name = f"{case['ent_type']}.{'markers' if isinstance(case['pattern'], list) else 'plain'}"
+        made[f"{name}.logits"], made[f"{name}.input_vectors"] = logits, world.inputs(batch)
+        made[f"{name}.loss"] = F.cross_entropy(logits, torch.tensor(case["label_id"]))
+    tensors.write(told, folder, "relation_classification")
+    tensors.store(made, folder, "relation_classification_outputs")
+
+
+def parts(world: parity.World, told: Any, case: Any) -> Iterator[KnowledgeBatch]:
+    """The samples of a case."""
+    marks = [p[0] for p in case["pattern"]] if isinstance(case["pattern"], list) else []
+    for example in told["examples"]:
+        linked, targets = parity.example_of(told, example, world.pages)
+        linked, _ = mark_targets(linked, targets, marks)
+        yield world.batch(linked, case["ent_type"])
+
+
+def links(folder: Path, world: parity.World) -> None:
+    """The spans of each case but the last."""
+    told, made, grads = tensors.read(folder, "entity_linking"), {}, {}
+    for case in told["cases"]:
+        case["samples"], case["predictions"] = case["samples"][:-1], case["predictions"][:-1]
+        null, bias = (world.state[f"el.null_{n}"].clone() for n in ("vector", "bias"))
+        null.requires_grad_()
+        bias.requires_grad_()
+        inputs, mask = original.linking_inputs(
+            world.encoder, case["samples"], world.vectors, prime=case["do_prime_mask"]
+        )
+        world.encoder.zero_grad()
+        world.head.zero_grad()
+        states = original.linking_states(world.encoder, inputs, mask)
+        transformed = world.head.transform(states[-1])
+        scores = [
+            original.linking_scores(row, sample, world.vectors, null, bias)
+            for row, sample in zip(transformed, case["samples"], strict=True)
+        ]
+        for share, prediction in zip(scores, case["predictions"], strict=True):
+            names = [name for name, _ in prediction["probabilities"]]
+            pairs = zip(names, share.detach().softmax(0).tolist(), strict=True)
+            prediction["probabilities"] = [list(pair) for pair in pairs]
+        loss = original.linking_loss(scores, case["samples"])
+        loss.backward()
+        found = {"attention_mask": mask.long(), "input_embeddings": inputs, "loss": loss,
+                 "mlm_transform": transformed, "embedding_output": states[0]}  # fmt: skip
+        found |= {f"layer.{i}": state for i, state in enumerate(states[1:])}
+        made |= tensors.with_prefix(found, f"{case['tag']}.")
+        own = {f"bert.{k}": p.grad for k, p in world.encoder.host.named_parameters()}
+        own |= {"el.null_vector": null.grad, "el.null_bias": bias.grad}
+        own = {name: value for name, value in own.items() if value is not None}
+        grads |= tensors.with_prefix(own, f"{case['tag']}.")
+    tensors.write(told, folder, "entity_linking")
+    tensors.store(made, folder, "entity_linking_outputs")
+    tensors.store(grads, folder, "grads")
