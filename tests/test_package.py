@@ -26,7 +26,7 @@ FLOORS = (
     ("adapters",),
     ("encoders",),
     ("heads", "linking", "methods", "objectives", "training"),
-    ("convert", "datasets"),
+    ("convert", "datasets", "joint"),
     ("controls", "pretraining"),
     ("auto",),
     ("finetuning", "probing"),

@@ -1,0 +1,219 @@
+"""Wikipedia2Vec: words and entities in one space, by three skip-grams that share their vectors.
+
+Yamada, Shindo, Takeda and Takefuji 2016, "Joint Learning of the Embedding of Words and Entities
+for Named Entity Disambiguation" (CoNLL), sections 3.1 to 3.3; Yamada et al. 2020, "Wikipedia2Vec"
+(EMNLP demonstrations), section 3: a word predicts the words around it, an entity its neighbours in
+the link graph, and a link's entity and the words around the link each other.
+
+Axis legend: text, token, link, place (of a window), pair, negative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from kept.joint.corpus import Corpus, Ints
+from kept.joint.skip_gram import Tables, keep_table, noise_table, sigmoids, update
+from kept.randomness import generator
+
+MAX_NOISE = 10_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Items `inputs [pair]` that predict `outputs [pair]`; `places [pair]` say for which text."""
+
+    inputs: Ints
+    outputs: Ints
+    places: Ints
+
+    @classmethod
+    def of(cls, inputs: NDArray[np.integer], outputs: NDArray[np.integer], places: Ints) -> Pairs:
+        """Of items of any kind of integer."""
+        return cls(*(np.asarray(part, np.int64) for part in (inputs, outputs, places)))
+
+    @classmethod
+    def joined(cls, *parts: Pairs) -> Pairs:
+        """All pairs, by place; of one place, in the order of the parts."""
+        columns = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("inputs", "outputs", "places")
+        )
+        inputs, outputs, places = columns
+        order = np.argsort(places, kind="stable")
+        return cls(inputs[order], outputs[order], places[order])
+
+
+class Keep:
+    """Which tokens stay: each time that one is asked for, it is drawn anew."""
+
+    def __init__(self, corpus: Corpus, sample: float) -> None:
+        self._last = keep_table(corpus.word_counts, sample)
+
+    def __call__(self, words: NDArray[np.integer], draws: np.random.Generator) -> NDArray[np.bool_]:
+        """Bool of the shape of `words`, word ids; False for -1."""
+        drawn = draws.integers(0, 1 << 32, words.shape, np.uint32)
+        kept: NDArray[np.bool_] = (words >= 0) & (drawn <= self._last[words])
+        return kept
+
+
+def word_pairs(
+    corpus: Corpus, texts: Ints, *, window: int, keep: Keep, draws: np.random.Generator
+) -> Pairs:
+    """A word and each word around it (2016, equation 1), in windows of 1 to `window` tokens.
+
+    Window sizes are drawn evenly, for each word anew; the released code lets them only shrink
+    within a page.
+    """
+    begin, end = corpus.text_offsets[texts], corpus.text_offsets[texts + 1]
+    place = np.repeat(np.arange(len(texts)), end - begin)
+    centre = _ranges(begin, end)
+    words = corpus.tokens[centre]
+    sizes = draws.integers(1, window, len(centre), endpoint=True)
+    steps = np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
+    around = centre[:, None] + steps
+    inside = (around >= begin[place][:, None]) & (around < end[place][:, None])
+    inside &= (np.abs(steps) <= sizes[:, None]) & keep(words, draws)[:, None]
+    others = np.where(inside, corpus.tokens[np.where(inside, around, 0)], -1)
+    row, column = np.nonzero(keep(others, draws))
+    return Pairs.of(words[row], others[row, column], place[row])
+
+
+def link_pairs(
+    corpus: Corpus, texts: Ints, *, window: int, keep: Keep, draws: np.random.Generator
+) -> Pairs:
+    """A link's entity and each word around the link (2016, equation 4), both ways in turn."""
+    begin, end = corpus.link_offsets[texts], corpus.link_offsets[texts + 1]
+    place = np.repeat(np.arange(len(texts)), end - begin)
+    entity, first, last = corpus.links[_ranges(begin, end)].T
+    sizes = draws.integers(1, window, len(entity), endpoint=True)[:, None]
+    left, right = np.arange(-window, 0), np.arange(window)
+    around = np.concatenate([first[:, None] + left, last[:, None] + right], 1)
+    far = np.concatenate([-left, right + 1])
+    inside = around >= corpus.text_offsets[texts][place][:, None]
+    inside &= (around < corpus.text_offsets[texts + 1][place][:, None]) & (far <= sizes)
+    others = np.where(inside, corpus.tokens[np.where(inside, around, 0)], -1)
+    row, column = np.nonzero(keep(others, draws))
+    both = np.stack([entity[row], others[row, column]], 1)
+    return Pairs.of(both.ravel(), both[:, ::-1].ravel(), np.repeat(place[row], 2))
+
+
+def edge_pairs(corpus: Corpus, entities: Ints, places: Ints) -> Pairs:
+    """Entities (items) and each of their neighbours in the graph (2016, equation 3)."""
+    rows = entities - len(corpus.words)
+    begin, end = corpus.edge_offsets[rows], corpus.edge_offsets[rows + 1]
+    found = corpus.edges[_ranges(begin, end)]
+    return Pairs.of(found[:, 0], found[:, 1], np.repeat(places, end - begin))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wikipedia2VecSettings:
+    """Hyper-parameters; those of the toolkit, but for `entities_per_page` (there 10).
+
+    A page here is mostly a sentence. `batch_pairs` pairs read the same vectors; with 1 a step is
+    the released code's. 0 `entities_per_page` leaves the graph out.
+    """
+
+    window: int = 5
+    negatives: int = 5
+    epochs: int = 5
+    learning_rate: float = 0.025
+    min_learning_rate: float = 0.0001
+    sample: float = 1e-4
+    word_power: float = 0.75
+    entity_power: float = 0.0
+    entities_per_page: int = 1
+    batch_pairs: int = 512
+
+
+class Wikipedia2Vec:
+    """The model over a corpus: its tables, and passes over pages.
+
+    Draws are named by `seed` and the pass, so that a pass is the same in any process.
+    """
+
+    def __init__(
+        self, corpus: Corpus, settings: Wikipedia2VecSettings, tables: Tables, *, seed: int
+    ) -> None:
+        self.corpus, self.settings, self.tables, self.seed = corpus, settings, tables, seed
+        self.keep = Keep(corpus, settings.sample)
+        n_words, counts = len(corpus.words), (corpus.word_counts, corpus.entity_counts)
+        sizes = [min(MAX_NOISE, max(100_000, 200 * len(part))) for part in counts]
+        words, entities = (
+            noise_table(part, power, size)
+            for part, power, size in zip(
+                counts, (settings.word_power, settings.entity_power), sizes, strict=True
+            )
+        )
+        self._noise = words, n_words + entities
+        self._sigmoids = sigmoids()
+
+    def train(
+        self, pages: Ints, rates: NDArray[np.float64], entities: Ints, *key: int
+    ) -> tuple[float, int]:
+        """Train on `pages [page]`, each at its rate; returns the sum of losses and their number.
+
+        `entities [page entities_per_page]` are the items whose neighbours go before each page's
+        texts. `key` names the draws.
+        """
+        draws = generator(self.seed, "joint", *key)
+        pairs = self.pairs(pages, entities, draws)
+        page_rates = torch.from_numpy(rates[pairs.places]).float()
+        negatives = torch.from_numpy(self.negatives(pairs.outputs, draws))
+        inputs, outputs = torch.from_numpy(pairs.inputs), torch.from_numpy(pairs.outputs)
+        total, n, step = 0.0, 0, self.settings.batch_pairs
+        for start in range(0, len(inputs), step):
+            rows = slice(start, start + step)
+            loss, n_used = update(
+                self.tables, inputs[rows], outputs[rows], negatives[rows], page_rates[rows],
+                self._sigmoids,
+            )  # fmt: skip
+            total, n = total + float(loss), n + n_used
+        return total, n
+
+    def pairs(self, pages: Ints, entities: Ints, draws: np.random.Generator) -> Pairs:
+        """All pairs of these pages in turn: of the graph, then text by text, words before links."""
+        texts, place = self._texts(pages)
+        window, keep = self.settings.window, self.keep
+        words = word_pairs(self.corpus, texts, window=window, keep=keep, draws=draws)
+        links = link_pairs(self.corpus, texts, window=window, keep=keep, draws=draws)
+        by_text = Pairs.joined(words, links)
+        by_page = Pairs(by_text.inputs, by_text.outputs, place[by_text.places])
+        each = np.repeat(np.arange(len(pages)), entities.shape[1])
+        return Pairs.joined(edge_pairs(self.corpus, entities.ravel(), each), by_page)
+
+    def negatives(self, outputs: Ints, draws: np.random.Generator) -> Ints:
+        """Items of the kind of each output, `[pair negative]`."""
+        n_words, shape = len(self.corpus.words), (len(outputs), self.settings.negatives)
+        drawn = np.empty(shape, np.int64)
+        for is_kind, noise in zip(
+            (outputs < n_words, outputs >= n_words), self._noise, strict=True
+        ):
+            rows = draws.integers(0, len(noise), (int(is_kind.sum()), shape[1]))
+            drawn[is_kind] = noise[rows]
+        return drawn
+
+    def _texts(self, pages: Ints) -> tuple[Ints, Ints]:
+        """The texts of the pages in turn, and the place of each one's page."""
+        order = np.argsort(self.corpus.pages, kind="stable")
+        numbers = self.corpus.pages[order]
+        begin, end = (np.searchsorted(numbers, pages, side) for side in ("left", "right"))
+        return order[_ranges(begin, end)], np.repeat(np.arange(len(pages)), end - begin)
+
+
+def page_rates(
+    numbers: NDArray[np.integer], n: int, first: float, least: float
+) -> NDArray[np.float64]:
+    """The learning rates of the pages `numbers` among all `n` of all passes: falling to `least`."""
+    return np.maximum(least, first * (1 - numbers / n))
+
+
+def _ranges(begin: Ints, end: Ints) -> Ints:
+    """All whole numbers from each `begin` to below its `end`, one range after another."""
+    lengths = end - begin
+    shifts = np.repeat(begin - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+    return np.asarray(shifts + np.arange(lengths.sum()), np.int64)
