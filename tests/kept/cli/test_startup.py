@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,24 +21,45 @@ from kg_loaders import FORMATS as GRAPH_FORMATS
 
 HEAVY = ("torch", "sklearn", "scipy", "transformers", "pyarrow", "matplotlib")
 CODE = """
-import atexit, sys
+import atexit, json, os, sys
+import pydantic
 from kept.cli import main
-heavy = sys.argv.pop(1).split(",")
-atexit.register(lambda: print("loaded:", *(name for name in heavy if name in sys.modules)))
-main()
+for asked in sys.stdin:
+    heavy, line = json.loads(asked)
+    read, write = os.pipe()
+    if not os.fork():
+        os.dup2(write, 1)
+        os.dup2(write, 2)
+        sys.argv[1:] = line
+        atexit.register(lambda: print("loaded:", *(name for name in heavy if name in sys.modules)))
+        main()
+    os.close(write)
+    said = open(read).read()
+    print(json.dumps([os.waitstatus_to_exitcode(os.wait()[1]), said]), flush=True)
 """
+"""Each command in a fork of a process that has loaded the command line alone, as all of them do."""
+
+Loaded = Callable[..., tuple[int, str, str]]
 
 
-def loaded(*line: str, heavy: Sequence[str] = HEAVY) -> tuple[int, str, str]:
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Loaded]:
     """The exit code of `kept LINE`, the heavy modules that it imported, and what it said."""
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, ",".join(heavy), *line],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    said, _, modules = done.stdout.rpartition("loaded:")
-    return done.returncode, modules.strip(), said + done.stderr
+    with subprocess.Popen(
+        [sys.executable, "-c", CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        to, back = process.stdin, process.stdout
+        assert to is not None
+        assert back is not None
+
+        def answer(*line: str, heavy: Sequence[str] = HEAVY) -> tuple[int, str, str]:
+            to.write(json.dumps([heavy, line]) + "\n")
+            to.flush()
+            code, shown = json.loads(back.readline())
+            said, _, modules = shown.rpartition("loaded:")
+            return code, modules.strip(), said
+
+        yield answer
 
 
 def commands(
@@ -59,7 +81,7 @@ def test_every_command_was_found() -> None:
     assert len(COMMANDS) >= 22, COMMANDS
 
 
-def test_what_loads_them_is_seen(tmp_path: Path) -> None:
+def test_what_loads_them_is_seen(loaded: Loaded, tmp_path: Path) -> None:
     """The measurement itself: a command that does load pyarrow is caught."""
     (tmp_path / "t.tsv").write_text("a\tr\tb\n")
     code, modules, _ = loaded("kg", "build", str(tmp_path / "t.tsv"), "-o", str(tmp_path / "kg"))
@@ -79,11 +101,13 @@ def test_what_loads_them_is_seen(tmp_path: Path) -> None:
         (["kgc", "trian"], 2),
     ],
 )
-def test_help_and_mistyped_commands_load_nothing_heavy(line: list[str], code: int) -> None:
+def test_help_and_mistyped_commands_load_nothing_heavy(
+    line: list[str], code: int, loaded: Loaded
+) -> None:
     assert loaded(*line)[:2] == (code, "")
 
 
-def test_a_faulty_line_is_told_in_plain_lines() -> None:
+def test_a_faulty_line_is_told_in_plain_lines(loaded: Loaded) -> None:
     """And is known before the library that draws boxes is loaded, which takes as long as all."""
     code, modules, said = loaded("link", "--no-such-option", heavy=(*HEAVY, "rich"))
     assert (code, modules) == (2, "")
@@ -102,7 +126,7 @@ def test_a_command_is_made_alone_and_a_word_that_is_none_has_all_of_them_to_choo
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
-def test_a_mistyped_option_loads_nothing_heavy(names: tuple[str, ...]) -> None:
+def test_a_mistyped_option_loads_nothing_heavy(names: tuple[str, ...], loaded: Loaded) -> None:
     code, modules, said = loaded(*names, "--no-such-option")
     assert (code, modules) == (2, "")
     assert "no-such-option" in said
@@ -120,7 +144,7 @@ def test_a_mistyped_option_loads_nothing_heavy(names: tuple[str, ...]) -> None:
     ids=["pretrain", "kg build", "link", "link index", "link calibrate"],
 )
 def test_help_names_the_lines_of_tables_without_loading_them(
-    line: list[str], tables: list[Iterable[str]]
+    line: list[str], tables: list[Iterable[str]], loaded: Loaded
 ) -> None:
     code, modules, said = loaded(*line, "--help")
     assert (code, modules) == (0, "")

@@ -1,13 +1,9 @@
-"""Toy data with random masks, and a hash of its batch stream (imports no more than workers need).
-
-As a script: `stream_toy.py WORKERS ...` prints one hash for each worker count.
-"""
+"""Toy data with random masks, a hash of a batch stream; imports no more than workers need."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -86,12 +82,3 @@ def stream_hash(workers: int, data: PretrainingData | None = None, **how: int) -
                 digest.update(f"{field.name}{tuple(value.shape)}".encode())
                 digest.update(value.numpy().tobytes())
     return digest.hexdigest()
-
-
-def main() -> None:
-    for workers in map(int, sys.argv[1:]):
-        print(stream_hash(workers))  # noqa: T201  # the test reads it
-
-
-if __name__ == "__main__":
-    main()

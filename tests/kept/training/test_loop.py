@@ -64,11 +64,12 @@ def test_killed_in_mid_epoch_and_in_a_save_it_resumes_to_the_same_weights(
     assert left == [
         f".step-00000008.{in_save.pid}.part", ".step-00000008.lock", "step-00000004",
     ]  # fmt: skip
-    again = start("train_toy.py", tmp_path / "cut", "--resume", hash_seed=1)
-    lines = again.communicate()[0].split("\n")
-    assert lines[0].startswith("resumed from ")
-    assert lines[1] == "5"
-    assert lines[-2] == whole
+    model, watcher = toy_model(), Watcher()
+    cut = tmp_path / "cut"
+    train(model, ToyData(), toy_config(), cut, reporter=watcher, resume=Resume.LATEST)
+    assert watcher.notices[0].startswith("resumed from ")
+    assert watcher.records[0].step == 5
+    assert weights_hash(model) == whole
     steps = [row["step"] for row in read_log(tmp_path / "cut/log.jsonl")]
     assert steps == list(range(1, 13))
 
