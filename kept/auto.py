@@ -40,8 +40,8 @@ from kg_loaders import KnowledgeGraph, graph_from_records
 
 Saved = TypeVar("Saved")
 RUN_FILES = ("finetune.json", "pretrain.json")
-"""What a run leaves beside its model: the configuration, with its builder's settings in `graph`
-and the view's options in `view`."""
+"""A run's configuration beside its model, with its builder's settings in `graph` and the view's
+options in `view`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ class AutoEncoder:
         view: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> AutoEncoder:
-        """A new encoder around a host, for methods that are of use without training (K-BERT).
+        """A new encoder around a host, for methods that work without training (K-BERT).
 
         `options` are those of the encoder, `view` those of the view, such as `max_branches`.
         Raises `ConfigError` for the others unless `untrained`; their vectors then mean little.
@@ -188,17 +188,17 @@ class AutoEncoder:
         left out where the method reads no graph at inference (KEPLER, K-Adapter). Raises
         `ConfigError` where it may not, `GraphMismatchError` for a graph of other ids.
         """
-        given = [texts] if isinstance(texts, str) else list(texts)
+        batch_texts = [texts] if isinstance(texts, str) else list(texts)
         graph = self._graph(kg)
         view, own_linker = self._tools(graph, needs_linker=kg is not None and linker is None)
-        linked = _linked(given, linker or own_linker)
+        linked = _linked(batch_texts, linker or own_linker)
         order = sorted(range(len(linked)), key=lambda i: (len(linked[i].text), i))
-        found: dict[int, EncodedText] = {}
+        encoded: dict[int, EncodedText] = {}
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
             parts = self._encode([linked[i] for i in chosen], graph, view)
-            found.update(zip(chosen, parts, strict=True))
-        ordered = tuple(found[i] for i in range(len(linked)))
+            encoded.update(zip(chosen, parts, strict=True))
+        ordered = tuple(encoded[i] for i in range(len(linked)))
         width = self.encoder.host.config.hidden_size
         sentences = [text.sentence for text in ordered] or [torch.zeros(0, width)]
         return Encoded(ordered, torch.stack(sentences) if ordered else sentences[0])
@@ -242,31 +242,31 @@ class AutoEncoder:
             )
             for text in texts
         ]
-        samples = [view(drawn) for drawn in built]
+        samples = [view(word_graph) for word_graph in built]
         pad_id = int(self.tokenizer.pad_token_id)
         batch = KnowledgeBatch.stack(samples, word_pad_id=pad_id).to(self.encoder.device)
         output: KnowledgeOutput = self.encoder(batch)
         states = output.node_states.float().cpu()
         entity_states = output.entity_states
-        for i, (text, drawn, sample) in enumerate(zip(texts, built, samples, strict=True)):
-            places = view.places(drawn, sample)
+        for i, (text, word_graph, sample) in enumerate(zip(texts, built, samples, strict=True)):
+            places = view.places(word_graph, sample)
             aligned = None if entity_states is None else entity_states[i].float().cpu()
-            encoded = _encoded(text, drawn, sample, places, states[i], aligned, graph)
+            encoded = _encoded(text, word_graph, sample, places, states[i], aligned, graph)
             scores = output.linking_scores
             if isinstance(self.encoder, KnowBERT) and scores is not None:
                 assert isinstance(view, KnowBERTView)
-                chosen = choices(self.encoder, view, drawn, sample, scores[i].float().cpu())
+                chosen = choices(self.encoder, view, word_graph, sample, scores[i].float().cpu())
                 encoded = dataclasses.replace(encoded, linking=chosen)
             yield encoded
 
 
 def saved_encoder(folder: str | Path, *, graph: KnowledgeGraph | None = None) -> KnowledgeEncoder:
-    """The encoder in a folder, whatever heads lie on it, in evaluation mode."""
-    found: KnowledgeEncoder = encoder_class(read_config(folder)).from_pretrained(
+    """The encoder in a folder, without any heads, in evaluation mode."""
+    encoder: KnowledgeEncoder = encoder_class(read_config(folder)).from_pretrained(
         folder, graph=graph
     )
-    found.eval()
-    return found
+    encoder.eval()
+    return encoder
 
 
 def saved_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
@@ -314,33 +314,33 @@ def _linked(texts: Sequence[str | LinkedText], linker: Linker | None) -> list[Li
 
 def _encoded(
     linked: LinkedText,
-    drawn: WordKnowledgeGraph,
+    word_graph: WordKnowledgeGraph,
     batch: KnowledgeBatch,
     places: NDArray[np.int64],
     states: Tensor,
     entity_states: Tensor | None,
     graph: KnowledgeGraph,
 ) -> EncodedText:
-    nodes = text_nodes(drawn)
+    nodes = text_nodes(word_graph)
     nodes = nodes[places[nodes] >= 0]
     tokens = states[torch.from_numpy(places[nodes])]
-    of_links = [(link, nodes_of(drawn, nodes, link.mention)) for link in linked.links]
+    of_links = [(link, nodes_of(word_graph, nodes, link.mention)) for link in linked.links]
     of_links = [(link, found) for link, found in of_links if len(found)]
     means = [states[torch.from_numpy(places[found])].mean(0) for _, found in of_links]
     width = states.shape[-1]
     return EncodedText(
         linked=linked,
-        token_spans=torch.from_numpy(drawn.spans[nodes].astype(np.int64)),
+        token_spans=torch.from_numpy(word_graph.spans[nodes].astype(np.int64)),
         tokens=tokens,
         links=tuple(link for link, _ in of_links),
         mentions=torch.stack(means) if means else torch.zeros(0, width),
-        entities=_entities(drawn, batch, places, states, entity_states, graph),
+        entities=_entities(word_graph, batch, places, states, entity_states, graph),
         sentence=tokens.mean(0) if len(tokens) else states[0],
     )
 
 
 def _entities(
-    drawn: WordKnowledgeGraph,
+    word_graph: WordKnowledgeGraph,
     batch: KnowledgeBatch,
     places: NDArray[np.int64],
     states: Tensor,
@@ -351,15 +351,17 @@ def _entities(
     if aligned is not None and batch.entity_ids is not None:
         chosen = (batch.entity_ids[0] >= N_SPECIAL_ROWS).nonzero()[:, 0]
         ids = (batch.entity_ids[0, chosen] - N_SPECIAL_ROWS).tolist()
-        spans = target_spans(drawn, places, [link.mention for link in drawn.links])
+        spans = target_spans(word_graph, places, [link.mention for link in word_graph.links])
         first = {int(start): i for i, (start, stop) in enumerate(spans.tolist()) if start < stop}
         names = tuple(graph.entities.name(i) for i in ids)
         return Entities(names, tuple(map(first.get, chosen.tolist())), aligned[chosen])
-    nodes = np.flatnonzero((drawn.kinds == NodeKind.ENTITY) & (places >= 0))
+    nodes = np.flatnonzero((word_graph.kinds == NodeKind.ENTITY) & (places >= 0))
     if not len(nodes):
         return None
     return Entities(
-        tuple(graph.entities.name(int(i)) for i in drawn.ids[nodes]),
-        tuple(int(drawn.origins[n, 0]) if drawn.spans[n, 0] >= 0 else None for n in nodes),
+        tuple(graph.entities.name(int(i)) for i in word_graph.ids[nodes]),
+        tuple(
+            int(word_graph.origins[n, 0]) if word_graph.spans[n, 0] >= 0 else None for n in nodes
+        ),
         states[torch.from_numpy(places[nodes])],
     )

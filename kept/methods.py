@@ -315,13 +315,13 @@ def method(name: str) -> Method:
 
 def title(name: str) -> str:
     """A method as its paper calls it."""
-    found, is_published, _ = method(name).paper.partition(" (")
-    return found if is_published else name
+    title, is_published, _ = method(name).paper.partition(" (")
+    return title if is_published else name
 
 
 def method_of(encoder: KnowledgeEncoder) -> Method:
     """The line of the table that an encoder belongs to."""
-    for found in METHODS.values():
-        if type(encoder) is found.encoder:
-            return found
+    for each in METHODS.values():
+        if type(encoder) is each.encoder:
+            return each
     raise ConfigError(f"{type(encoder).__name__} belongs to no method in {list(METHODS)}")

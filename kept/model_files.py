@@ -1,9 +1,9 @@
-"""Folders of models: sealed where kept wrote them, checked for their structure where others did.
+"""Folders of models: sealed where kept wrote them, else checked for their structure.
 
 What kept writes carries `checksums.json` (`kg_loaders.disk.seals`): it lists weights, tokenizer,
-configuration and the run's settings; opening verifies it. Folders of others have none. Of them we
-can see that every file parses, that no weight is missing, left over or no number, and not that a
-number is the one that was trained: the log says so, once a folder.
+configuration and the run's settings; opening verifies it. Folders of others have none: every file
+must parse, and no weight be missing, left over or not finite, but altered numbers go unnoticed, as
+the log says once per folder.
 
 Weights must be finite. Buffers may hold minus infinity, which masks do, but no NaN.
 """
@@ -102,15 +102,15 @@ def _is_number(value: Tensor, *, is_mask: bool) -> bool:
 
 @contextmanager
 def readable(place: str | Path) -> Iterator[None]:
-    """What libraries raise on files that make no sense becomes a `CheckpointError` with `place`."""
+    """Turn errors of libraries on malformed files into a `CheckpointError` with `place`."""
     try:
         yield
     except (KeptError, KgError):
         raise
     except (ValueError, OSError, LookupError, TypeError, AttributeError, RuntimeError,
             SafetensorError) as error:  # fmt: skip
-        told = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
-        raise CheckpointError(f"{place} cannot be read ({told}); {MODEL.remedy}") from error
+        message = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+        raise CheckpointError(f"{place} cannot be read ({message}); {MODEL.remedy}") from error
 
 
 # ---- structure -----------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ COMPUTED = ("position_ids", "token_type_ids")
 def require_whole(host: Any, info: Mapping[str, Any], place: str | Path) -> None:
     """Raise `CheckpointError` unless `place` held every weight of `host`, and no further layers.
 
-    `info` is what transformers tells of loading. Heads that were saved with the host may be left
-    over; what is left over of the host's own parts means a configuration of fewer layers.
+    `info` is transformers' loading report. Heads that were saved with the host may be left over;
+    left-over weights of the host itself mean a configuration of fewer layers.
     """
     missing = sorted(name for name in info["missing_keys"] if not name.startswith(NEW))
     prefix = f"{host.base_model_prefix}."

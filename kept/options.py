@@ -19,7 +19,7 @@ def read_options(kind: type[Options], values: Mapping[str, Any], what: str) -> O
 
 def require_fields(kind: type[Any], values: Mapping[str, Any], what: str) -> None:
     """Raise `ConfigError` naming the first of `values` that is no field of `kind`."""
-    known = [field.name for field in dataclasses.fields(kind)]
-    unknown = [name for name in values if name not in known]
+    names = [field.name for field in dataclasses.fields(kind)]
+    unknown = [name for name in values if name not in names]
     if unknown:
-        raise ConfigError(f"{what} has no option {unknown[0]!r}; it has {known}")
+        raise ConfigError(f"{what} has no option {unknown[0]!r}; it has {names}")

@@ -34,8 +34,8 @@ class KnowledgeOutput:
     losses: dict[str, Float[Tensor, ""]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name} {shape}" for name, shape in self._shapes())
-        return f"KnowledgeOutput({shown})"
+        shapes = ", ".join(f"{name} {shape}" for name, shape in self._shapes())
+        return f"KnowledgeOutput({shapes})"
 
     def _repr_html_(self) -> str:
         rows = self._shapes()
@@ -43,19 +43,19 @@ class KnowledgeOutput:
 
     def _shapes(self) -> list[tuple[str, str]]:
         """Every field that is there: shapes of tensors, how many layers, values of losses."""
-        found = []
+        shapes = []
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
             if isinstance(value, Tensor):
-                found.append((each.name, str(list(value.shape))))
+                shapes.append((each.name, str(list(value.shape))))
             elif isinstance(value, tuple) and value:
-                found.append((each.name, f"{len(value)} x {list(value[0].shape)}"))
+                shapes.append((each.name, f"{len(value)} x {list(value[0].shape)}"))
             elif isinstance(value, dict):
-                found += [
+                shapes += [
                     (
                         f"{each.name}[{name!r}]",
                         f"{inner.item():.4g}" if inner.ndim == 0 else str(list(inner.shape)),
                     )
                     for name, inner in value.items()
                 ]
-        return found
+        return shapes

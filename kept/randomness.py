@@ -1,7 +1,7 @@
-"""Random numbers by name: every draw comes from `(seed, key)`, never from a global state.
+"""Random numbers by name: every generator is made from `(seed, key)`, never from a global state.
 
-A generator made for `("mask", epoch, index)` draws the same in any process, at any number of
-workers, before and after a resume.
+That of `("mask", epoch, index)` is the same in any process, with any number of workers, before and
+after a resume.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def torch_seed(seed: int, *key: Key) -> int:
 
 @contextmanager
 def torch_draws(seed: int, *key: Key) -> Iterator[None]:
-    """Inside, torch draws what it draws for `(seed, *key)`; afterwards as if nothing was drawn.
+    """Seed torch by `(seed, *key)` inside the context; its state is restored afterwards.
 
-    New weights are drawn so: `torch_draws(seed, "initial weights")`.
+    New weights are initialised under `torch_draws(seed, "initial weights")`.
     """
     with torch.random.fork_rng():
         torch.manual_seed(torch_seed(seed, *key))

@@ -1,4 +1,4 @@
-"""What a mistyped name may have meant."""
+"""Suggestions for mistyped names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_there(path: str | Path) -> bool:
 
 
 def not_there(path: str | Path) -> str:
-    """What to say of a path that does not exist: where it ends, and which names are near.
+    """Say of a path that does not exist where it ends, and which names are near.
 
     >>> not_there("nothing/here")
     'nothing/here does not exist: there is no nothing here'
@@ -46,9 +46,9 @@ def not_there(path: str | Path) -> str:
     if not folder.is_dir():
         return f"{path} does not exist: {folder} is no folder"
     names = [str(folder / name) for name in near(part, _names_in(folder))]
-    told = f"; did you mean {' or '.join(names)}?" if names else ""
+    hint = f"; did you mean {' or '.join(names)}?" if names else ""
     place = "" if path == folder / part else f": there is no {part} {where}"
-    return f"{path} does not exist{place}{told}"
+    return f"{path} does not exist{place}{hint}"
 
 
 def require_there(path: Path, remedy: str = "") -> None:
@@ -62,11 +62,11 @@ def require_local(name: str | Path) -> None:
 
     A hub is asked for NAME and OWNER/NAME alone; `runs/mine` is a folder where `runs` is one.
     """
-    told = str(name)
-    first = told.partition("/")[0]
-    of_a_hub = _HUB_NAME.fullmatch(told) and not (first != told and os.path.isdir(first))
-    if not is_there(told) and not of_a_hub:
-        raise HostError(f"{not_there(told)}; a hub's models are called NAME or OWNER/NAME")
+    path = str(name)
+    first = path.partition("/")[0]
+    of_a_hub = _HUB_NAME.fullmatch(path) and not (first != path and os.path.isdir(first))
+    if not is_there(path) and not of_a_hub:
+        raise HostError(f"{not_there(path)}; a hub's models are called NAME or OWNER/NAME")
 
 
 def _names_in(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Vectors for a graph's entities, wherever they come from, and which entities have one.
+"""Vectors for a graph's entities from any source, and which entities have one.
 
 A provider is called with a graph; the vectors it returns follow that graph's ids. Here are those
 that need no scorer: labels in a host's word pieces, and a file of Wikipedia2Vec (Yamada et al.
@@ -39,7 +39,7 @@ class EntityVectors:
 
 
 class VectorProvider(Protocol):
-    """What returns a vector for each entity of a graph that it has one for."""
+    """A source of vectors for a graph's entities."""
 
     def __call__(self, graph: KnowledgeGraph) -> EntityVectors:
         """The vectors in the order of the graph's ids."""
@@ -61,8 +61,8 @@ class LabelVectors:
         for start in range(0, graph.n_entities, LABELS_AT_ONCE):
             stop = min(start + LABELS_AT_ONCE, graph.n_entities)
             labels = [graph.label(i) for i in range(start, stop)]
-            found = mean_pieces(labels, self.words, self.tokenizer)
-            vectors[start:stop], known[start:stop] = found
+            means = mean_pieces(labels, self.words, self.tokenizer)
+            vectors[start:stop], known[start:stop] = means
         return EntityVectors(vectors, known)
 
 
@@ -110,7 +110,7 @@ class Wikipedia2VecFile:
 
     Keys are words and `ENTITY/Title_of_the_page`. A page belongs to the entity whose identifier is
     its title, else to the one whose label is; aliases are not tried, since several pages share one.
-    Lines of other keys are passed over unread, so a file may be far larger than the graph.
+    Lines of other keys are skipped, so a file may be far larger than the graph.
     """
 
     path: Path
@@ -124,13 +124,13 @@ class Wikipedia2VecFile:
     def __call__(self, graph: KnowledgeGraph) -> EntityVectors:
         """Raises `CheckpointError` naming the line that is not a key and `width` finite numbers."""
         keys = [_page_keys(graph, entity) for entity in range(graph.n_entities)]
-        found = self.read({key for pair in keys for key in pair})
+        vectors_of = self.read({key for pair in keys for key in pair})
         vectors = torch.zeros(graph.n_entities, self.width)
         known = torch.zeros(graph.n_entities, dtype=torch.bool)
         for entity, pair in enumerate(keys):
-            key = next((key for key in pair if key in found), None)
+            key = next((key for key in pair if key in vectors_of), None)
             if key is not None:
-                vectors[entity], known[entity] = torch.from_numpy(found[key]), True
+                vectors[entity], known[entity] = torch.from_numpy(vectors_of[key]), True
         return EntityVectors(vectors, known)
 
     def words(self, wanted: Collection[str]) -> Mapping[str, NDArray[np.float32]]:
@@ -139,14 +139,14 @@ class Wikipedia2VecFile:
 
     def read(self, wanted: Collection[str]) -> dict[str, NDArray[np.float32]]:
         """Key to vector, of those of `wanted` that the file has; the first line of a key counts."""
-        found: dict[str, NDArray[np.float32]] = {}
+        vectors: dict[str, NDArray[np.float32]] = {}
         with self._open() as lines:
             width = self._header(next(lines, ""))
             for number, line in enumerate(lines, start=2):
                 key, _, numbers = line.rstrip().partition(" ")
-                if key in wanted and key not in found:
-                    found[key] = self._vector(numbers, width, number)
-        return found
+                if key in wanted and key not in vectors:
+                    vectors[key] = self._vector(numbers, width, number)
+        return vectors
 
     def _open(self) -> _Lines:
         return _Lines(self.path)

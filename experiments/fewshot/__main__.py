@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kept.finetuning.fewshot import FewshotConfig, run_fewshot
-from kept.graphs.coverage import told
+from kept.graphs.coverage import summary
 from kg_loaders.disk.writing import write_text
 
 
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
     written = json.dumps(result, indent=2, ensure_ascii=False) + "\n"
     write_text(given.output / "fewshot.json", written, force=True)
     print(table(config, result))
-    print(f"what is asked: {told(result['coverage']['novel'])}")
+    print(f"novel examples: {summary(result['coverage']['novel'])}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Adapters: small networks beside a host that is left as it is, each trained on its own task."""
+"""Adapters: small networks beside a frozen host, each trained on its own task."""
 
 from kept.adapters.adapter import Adapter, AdapterOptions, AdapterStates
 

@@ -86,7 +86,7 @@ class AdapterOptions:
 
 
 class AdapterStates(NamedTuple):
-    """What one block reads and makes: its input, `down`, the inner Transformer's output, output."""
+    """States of one block: its input, `down`, the inner Transformer's output, its output."""
 
     input: Tensor
     down: Tensor
@@ -98,7 +98,7 @@ class AdapterBlock(nn.Module):
     """Down to the adapter's width, a small post-LN Transformer, up again, plus its own input.
 
     The Transformer keeps torch's own initialisation, as the released code does; the projections
-    start so near to 0 that a new block hands on its input.
+    start so near 0 that a new block returns its input.
     """
 
     def __init__(self, *, host_width: int, inner: BertConfig) -> None:
@@ -119,7 +119,7 @@ class AdapterBlock(nn.Module):
 
 
 class Adapter(nn.Module):
-    """Blocks that each read one state of the host, plus what the block before made of its own.
+    """Blocks that each read one state of the host plus the output of the block before.
 
     Section 3.1: "the adapter layers do not change the host"; nothing flows back into it. There is
     no activation around the projections and no LayerNorm at the end (released code).
@@ -151,7 +151,7 @@ class Adapter(nn.Module):
         return cls(options, host_width=config.hidden_size, attention=config._attn_implementation)
 
     def by(self, attention: str) -> Adapter:
-        """Itself, with the inner attention computed the host's way: "sdpa" or "eager"."""
+        """Return itself, with the inner attention of the host, "sdpa" or "eager"."""
         if self.inner._attn_implementation != attention:
             self.inner._attn_implementation = attention
         return self
@@ -161,19 +161,19 @@ class Adapter(nn.Module):
         hidden_states: Sequence[Float[Tensor, "batch node width"]],
         visibility: Visibility,
     ) -> list[AdapterStates]:
-        """What every block reads and makes; the output of the last is after `skip` additions."""
+        """Return the states of every block; the output of the last is after `skip` additions."""
         kind, dtype = self.inner._attn_implementation, hidden_states[0].dtype
         mask = visibility.attention(kind, dtype)
         state = torch.zeros_like(hidden_states[0])
-        made: list[AdapterStates] = []
+        outputs: list[AdapterStates] = []
         for count, (layer, block) in enumerate(
             zip(self.options.layers, self.blocks, strict=True), start=1
         ):
-            made.append(block(hidden_states[layer] + state, mask))
-            state = made[-1].output
+            outputs.append(block(hidden_states[layer] + state, mask))
+            state = outputs[-1].output
             if self.options.skip and count % self.options.skip == 0:
-                state = state + made[count // self.options.skip].output
-        return [*made[:-1], made[-1]._replace(output=state)]
+                state = state + outputs[count // self.options.skip].output
+        return [*outputs[:-1], outputs[-1]._replace(output=state)]
 
     def forward(
         self,

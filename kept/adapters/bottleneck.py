@@ -30,10 +30,10 @@ class HoulsbyOptions:
 
 
 class Bottleneck(nn.Module):
-    """Down to `inner`, gelu, up again, plus its own input; at first it hands on its input as it is.
+    """Down to `inner`, gelu, up again, plus its own input; at first the identity.
 
-    Where we differ from the paper, which draws both projections near 0: the one back starts at 0,
-    so that a new bottleneck changes nothing at all.
+    Where we differ from the paper, which initialises both projections near 0: the up projection
+    starts at 0, so that a new bottleneck is exactly the identity.
     """
 
     def __init__(self, *, width: int, inner: int) -> None:
@@ -57,12 +57,13 @@ class DropoutThenBottleneck(nn.Module):
         self.dropout, self.bottleneck = dropout, bottleneck
 
     def forward(self, states: Float[Tensor, "batch node width"]) -> Tensor:
-        found: Tensor = self.bottleneck(self.dropout(states))
-        return found
+        adapted: Tensor = self.bottleneck(self.dropout(states))
+        return adapted
 
 
 def insert_bottlenecks(host: PreTrainedModel, options: HoulsbyOptions) -> None:
-    """Two bottlenecks a layer of any host family: after attention and after the feed-forward.
+    """Insert two bottlenecks per layer of any host family: after attention and after the
+    feed-forward.
 
     Houlsby et al. 2019, "Parameter-Efficient Transfer Learning for NLP" (ICML), section 2.1,
     figure 2: on a sub-layer's output, before the skip connection is added.
@@ -71,5 +72,5 @@ def insert_bottlenecks(host: PreTrainedModel, options: HoulsbyOptions) -> None:
     for layer in hosts.layers(host):
         for place in ("attention.output", "output"):
             output = layer.get_submodule(place)
-            made = Bottleneck(width=width, inner=options.width)
-            output.dropout = DropoutThenBottleneck(output.get_submodule("dropout"), made)
+            bottleneck = Bottleneck(width=width, inner=options.width)
+            output.dropout = DropoutThenBottleneck(output.get_submodule("dropout"), bottleneck)

@@ -1,4 +1,4 @@
-"""One adapter on disk: `adapter.safetensors` and `adapter.json`, loadable beside any like host."""
+"""One adapter on disk: `adapter.safetensors` and `adapter.json`, for any host of the same sizes."""
 
 from __future__ import annotations
 
@@ -81,14 +81,18 @@ def find_adapter(path: str | Path) -> Path:
     place = Path(path)
     if (place / HEADER_FILE).is_file():
         return place
-    found = sorted(header.parent for header in (place / RUN_FOLDER).glob(f"*/{HEADER_FILE}"))
-    if len(found) != 1:
+    folders = sorted(header.parent for header in (place / RUN_FOLDER).glob(f"*/{HEADER_FILE}"))
+    if len(folders) != 1:
         raise CheckpointError(
             f"{place} holds no {HEADER_FILE}, and "
-            + (f"{len(found)} adapters in {RUN_FOLDER}/" if found else f"no {RUN_FOLDER}/ of a run")
+            + (
+                f"{len(folders)} adapters in {RUN_FOLDER}/"
+                if folders
+                else f"no {RUN_FOLDER}/ of a run"
+            )
             + "; name the folder of one adapter"
         )
-    return found[0]
+    return folders[0]
 
 
 def read_adapter(folder: str | Path, host: Any) -> SavedAdapter:
@@ -109,11 +113,11 @@ def read_adapter(folder: str | Path, host: Any) -> SavedAdapter:
     require_finite(tensors, place / WEIGHTS_FILE)
     sealed.remember()
     for name in HOST_SIZES:
-        wanted, own = header["host"][name], getattr(host, name)
-        if wanted != own:
+        required, own = header["host"][name], getattr(host, name)
+        if required != own:
             raise CheckpointError(
                 f"adapter {header['name']!r} in {place} belongs beside a host with {name} "
-                f"{wanted}, this one has {own}"
+                f"{required}, this one has {own}"
             )
     return SavedAdapter(place, header["name"], _options(place, header, host), tensors)
 

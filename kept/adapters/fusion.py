@@ -1,4 +1,4 @@
-"""How the states of a host and of its adapters become one (Wang et al. 2020, section 3.4).
+"""Fusion of the states of a host and its adapters (Wang et al. 2020, section 3.4).
 
 Axis legend: batch, node, width.
 """
@@ -17,7 +17,7 @@ from kept.errors import ConfigError
 
 
 class Fusion(nn.Module, ABC):
-    """Abstract: one state a node, from the host's last and each adapter's."""
+    """Abstract: one state per node, from the host's last and each adapter's."""
 
     def __init__(self, *, names: Sequence[str], width: int) -> None:
         super().__init__()
@@ -53,8 +53,8 @@ class SumFusion(Fusion):
 class ConcatFusion(Fusion):
     """Each adapter beside the host through a layer of its own, then all of these through one.
 
-    No activation (released code). A single adapter has no joint layer; in the released code that
-    layer is made and never used.
+    No activation (released code). A single adapter has no joint layer; the released code creates
+    that layer and never uses it.
     """
 
     def __init__(self, *, names: Sequence[str], width: int) -> None:
@@ -75,7 +75,7 @@ class ConcatFusion(Fusion):
     def each_with_host(
         self, host: Float[Tensor, "batch node width"], adapters: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        """What each adapter's own layer makes of host and adapter, in this order."""
+        """Return the output of each adapter's own layer over host and adapter, in this order."""
         return {
             name: layer(torch.cat([host, adapters[name]], dim=-1))
             for name, layer in self.each.items()

@@ -1,4 +1,4 @@
-"""What is put inside a host that is otherwise left as it is: LoRA or bottlenecks, saved with it."""
+"""What is inserted into an otherwise frozen host: LoRA or bottlenecks, saved with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "lora": (f".{lora.PLACE}",),
     "houlsby": (f".{bottleneck.PLACE}.", ".LayerNorm."),
 }
-"""Kind to what the names of its parameters hold; with bottlenecks, layer norms move, too."""
+"""Kind to parts of its parameters' names; with bottlenecks, layer norms are trained, too."""
 
 
 def read_inside(values: Mapping[str, Mapping[str, Any]]) -> dict[str, LoraOptions | HoulsbyOptions]:
@@ -29,7 +29,7 @@ def read_inside(values: Mapping[str, Mapping[str, Any]]) -> dict[str, LoraOption
 
 
 def put_inside(host: PreTrainedModel, values: Mapping[str, Mapping[str, Any]]) -> None:
-    """Insert what `values` names, new and without effect, and freeze the rest of the host."""
+    """Insert what `values` names, initially without effect, and freeze the rest of the host."""
     for options in read_inside(values).values():
         before = {id(module) for module in host.modules()}
         if isinstance(options, LoraOptions):
@@ -38,13 +38,13 @@ def put_inside(host: PreTrainedModel, values: Mapping[str, Mapping[str, Any]]) -
             insert_bottlenecks(host, options)
         for module in host.modules():
             if id(module) not in before:
-                module._is_hf_initialized = True  # else it is drawn anew
+                module._is_hf_initialized = True  # else it is initialised again
         host.to(host.dtype)
     freeze_around(host, tuple(values))
 
 
 def freeze_around(host: PreTrainedModel, kinds: tuple[str, ...]) -> None:
-    """Freeze all of the host but what was put inside; without anything inside, nothing."""
+    """Freeze all of the host but what was inserted; without any insertion, nothing."""
     for name, parameter in host.named_parameters():
         if kinds and not is_inside(name, kinds):
             parameter.requires_grad_(False)

@@ -29,7 +29,7 @@ MAX_ALPHA = 1e6
 
 @dataclass(frozen=True, kw_only=True)
 class LoraOptions:
-    """The change of a projection is `alpha / rank` times a product of rank `rank`.
+    """The update of a projection is `alpha / rank` times a product of rank `rank`.
 
     `targets`: of "query", "key", "value", "output"; by default the paper's choice (section 5.1).
     `dropout` before the change. Raises `ConfigError` naming every fault.
@@ -60,7 +60,7 @@ class LoraOptions:
 
 
 def insert_lora(host: PreTrainedModel, options: LoraOptions) -> None:
-    """Put peft's LoRA layers around the projections, each at first without any effect.
+    """Insert peft's LoRA layers around the projections, each initially without effect.
 
     Raises `MissingExtraError` without peft.
     """

@@ -1,11 +1,11 @@
 """`KnowledgeBatch`: the one input of every encoder. Tensors only; strings stop here.
 
 Ids in `node_ids`: word-piece ids for words; for entities and relations the *row* of the model's
-table: `UNKNOWN_ROW`, `PAD_ROW`, `MASK_ROW`, then graph id + `N_SPECIAL_ROWS`. K-BERT spells both
-out: there they are word pieces, too. Nodes of kind `PIECE` always are.
+table: `UNKNOWN_ROW`, `PAD_ROW`, `MASK_ROW`, then graph id + `N_SPECIAL_ROWS`. In K-BERT both are
+word pieces; nodes of kind `PIECE` always are.
 
-Axis legend: batch, node, mention, candidate, target (mentions that a task asks about), sampled,
-slot (of the ids of one further vocabulary at a node).
+Axis legend: batch, node, mention, candidate, target (mentions that a task is about), sampled, slot
+(of the ids of one further vocabulary at a node).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kept.errors import BatchError
 UNKNOWN_ROW, PAD_ROW, MASK_ROW, N_SPECIAL_ROWS = 0, 1, 2, 3
 IGNORE = -100
 NONE = -1
-"""In `extra_ids`: no id of the vocabulary in this slot."""
+"""In `extra_ids`: no id in this slot."""
 N_KINDS = 3
 PIECE = 3
 """The kind of an injected word piece, which is no word of the text: batches alone have it."""
@@ -49,29 +49,27 @@ WHOLE_FIELDS = ("sampled_entities", "triples", "second_triples")
 class KnowledgeBatch:
     """One batch, checked when it is made. Absent fields are None; masks are boolean, True = keep.
 
-    What is made of a batch that stands (`to`, `take`, `replace`) is not checked again, but for the
-    new values that `replace` is given.
+    Results of `to`, `take` and `replace` are not checked again, except the new values of `replace`.
 
-    `visibility`: who sees whom. Padded nodes see (only) themselves.
-    `entity_ids`: row of the entity aligned with a word (PAD_ROW: none), where entities are no
-    nodes. `mention_spans`: node indices, end exclusive; an empty span (start = end) is padding.
-    `mention_graphs`: which of several graphs a mention's candidates are rows of (-1: padding);
-    absent means one graph. `mention_labels`: the gold row of a mention, UNKNOWN_ROW where it means
-    none of the graph's entities (NIL), IGNORE where it is not asked. `mention_classes`: what else
-    is to be said of a mention (whether it is the true one), IGNORE where it is not asked.
-    `node_weights`: how sure the link is that brought a node, or a word's entity, from 0 to 1 (1 for
-    what needs no link); `mention_weights`: the same of each mention. Absent means 1 throughout.
-    `node_labels`: the row, word-piece id or class to predict at a node, IGNORE elsewhere;
-    `entity_labels`: the entity row to predict at a word, IGNORE elsewhere.
-    `extra_ids`: by name of a further vocabulary (senses, polarities, parts of speech), the ids of
-    each node in it, any number, `NONE` in slots that are left; `extra_labels`: the ids to predict
-    there, IGNORE in slots that are left. The slots of a vocabulary are as many as its widest node.
-    `pair_labels`: class of the two segments together (next sentence, sentence order).
-    `target_spans`: the mentions that a task asks about, in the task's order (head, tail).
-    `labels`: the task's own; `task_ids`: which of several tasks is asked, the same for all (absent:
-    the first). `sampled_entities`: entity rows that a loss ranks (golds and negatives), shared by
-    the batch. `triples`: triples to score, whose entities are texts; `second_triples`: those of a
-    second graph.
+    `visibility`: who sees whom. Padded nodes see (only) themselves. `entity_ids`: row of the entity
+    aligned with a word (PAD_ROW: none), where entities are no nodes. `mention_spans`: node indices,
+    end exclusive; an empty span (start = end) is padding. `mention_graphs`: which of several graphs
+    a mention's candidates are rows of (-1: padding); absent means one graph. `mention_labels`: the
+    gold row of a mention, UNKNOWN_ROW where it means none of the graph's entities (NIL), IGNORE
+    where it is not predicted. `mention_classes`: another label of a mention (whether it is the true
+    one), IGNORE where it is not predicted. `node_weights`: confidence of the link behind a node, or
+    a word's entity, from 0 to 1 (1 for nodes without a link); `mention_weights`: the same per
+    mention. Absent means 1 throughout. `node_labels`: the row, word-piece id or class to predict at
+    a node, IGNORE elsewhere; `entity_labels`: the entity row to predict at a word, IGNORE
+    elsewhere. `extra_ids`: by name of a further vocabulary (senses, polarities, parts of speech),
+    the ids of each node in it, any number, `NONE` in slots that are left; `extra_labels`: the ids
+    to predict there, IGNORE in slots that are left. The slots of a vocabulary are as many as its
+    widest node. `pair_labels`: class of the two segments together (next sentence, sentence order).
+    `target_spans`: the mentions that a task is about, in the task's order (head, tail). `labels`:
+    the task's own; `task_ids`: which of several tasks the batch belongs to, the same for all
+    (absent: the first). `sampled_entities`: entity rows that a loss ranks (golds and negatives),
+    shared by the batch. `triples`: triples to score, whose entities are texts; `second_triples`:
+    those of a second graph.
     """
 
     node_ids: Int[Tensor, "batch node"]
@@ -184,13 +182,13 @@ def extras_of(batches: Sequence[KnowledgeBatch], name: str) -> dict[str, list[Te
     values = all_or_none(batches, name)
     if other := next((v for v in values if v.keys() != values[0].keys()), None):
         raise BatchError(f"{name} are of {[*values[0]]} in one batch and of {[*other]} in another")
-    found = {}
+    extras = {}
     for extra in values[0]:
         parts = [value[extra] for value in values]
         width = max(part.shape[2] for part in parts)
         fill = EXTRA_FILLS[name]
-        found[extra] = [F.pad(part, (0, width - part.shape[2]), value=fill) for part in parts]
-    return found
+        extras[extra] = [F.pad(part, (0, width - part.shape[2]), value=fill) for part in parts]
+    return extras
 
 
 def _pad_mentions(parts: list[Tensor], fill: int) -> list[Tensor]:
@@ -306,8 +304,8 @@ def _move_spans(spans: Tensor, places: Tensor) -> Tensor:
         return spans
     first = places.gather(1, spans[..., 0].clamp(max=places.shape[1] - 1))
     last = places.gather(1, (spans[..., 1] - 1).clamp(min=0)) + 1
-    moved = torch.stack([first, last], dim=2)
-    return torch.where((spans[..., 1] > spans[..., 0])[..., None], moved, 0)
+    new_spans = torch.stack([first, last], dim=2)
+    return torch.where((spans[..., 1] > spans[..., 0])[..., None], new_spans, 0)
 
 
 @dataclass(frozen=True, eq=False)

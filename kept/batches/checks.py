@@ -1,4 +1,4 @@
-"""What the fields of a batch must be. Shapes and types are free to check; values are read for it.
+"""Checks of a batch's fields. Shapes and types are free to check; values have to be read.
 
 Axis legend: batch, node, mention, candidate.
 """
@@ -47,8 +47,8 @@ def _check_node_field(batch: Mapping[str, Any], name: str) -> None:
     if name in _FLOAT_FIELDS:
         return
     if (value.dtype == torch.bool) != (name == "node_mask") or value.is_floating_point():
-        wanted = "bool" if name == "node_mask" else "an integer type"
-        raise BatchError(f"{name} must be {wanted}, not {value.dtype}")
+        expected = "bool" if name == "node_mask" else "an integer type"
+        raise BatchError(f"{name} must be {expected}, not {value.dtype}")
 
 
 def _check_extras(batch: Mapping[str, Any]) -> None:
@@ -65,11 +65,11 @@ def _check_extras(batch: Mapping[str, Any]) -> None:
 def _check_mentions(batch: Mapping[str, Any]) -> None:
     n_batch = len(batch["node_ids"])
     for name in SPAN_FIELDS:
-        found: Tensor | None = batch[name]
-        if found is not None and (
-            found.ndim != 3 or found.shape[0] != n_batch or found.shape[2] != 2
+        tensor: Tensor | None = batch[name]
+        if tensor is not None and (
+            tensor.ndim != 3 or tensor.shape[0] != n_batch or tensor.shape[2] != 2
         ):
-            raise BatchError(f"{name} need shape [{n_batch} mention 2], not {found.shape}")
+            raise BatchError(f"{name} need shape [{n_batch} mention 2], not {tensor.shape}")
     spans, ids = batch["mention_spans"], batch["candidate_ids"]
     for name in (
         "mention_graphs",

@@ -39,7 +39,7 @@ class Packed:
     stops: tuple[int, ...]
 
     def unpack(self, values: Tensor) -> list[Tensor]:
-        """Split `values [row node ...]` into one tensor `[node ...]` a sample, in order."""
+        """Split `values [row node ...]` into one tensor `[node ...]` per sample, in order."""
         return [
             values[row, start:stop]
             for row, start, stop in zip(self.rows, self.starts, self.stops, strict=True)
@@ -98,6 +98,6 @@ def _concatenate(samples: Sequence[KnowledgeBatch]) -> KnowledgeBatch:
             parts = [F.pad(p, (0, width - p.shape[2]), value=fill) for p in parts]
         values[name] = torch.cat(parts, dim=1)
     for name in EXTRA_FILLS:
-        if found := extras_of(samples, name):
-            values[name] = {extra: torch.cat(parts, dim=1) for extra, parts in found.items()}
+        if extras := extras_of(samples, name):
+            values[name] = {extra: torch.cat(parts, dim=1) for extra, parts in extras.items()}
     return KnowledgeBatch(**values)

@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 
 
 def derived(kind: type[Value], fields: Mapping[str, Any]) -> Value:
-    """A frozen dataclass of `fields` that are known to be sound: without the checks of making one.
+    """Make a frozen dataclass of `fields` that are known to be sound, without its checks.
 
     Checks read values, and each value that is read makes a GPU and the program wait for each other.
     """
@@ -32,8 +32,8 @@ def derived(kind: type[Value], fields: Mapping[str, Any]) -> Value:
 class Visibility:
     """Who sees whom: `mask[b, i, j]` is True where node i (the query) may read node j (the key).
 
-    Every node sees itself, since a row without a key is NaN under SDPA; `BatchError` where one does
-    not. Layers get it as `attention(...)`, the only place that knows what a mask looks like there.
+    Every node sees itself, since a row without a key is NaN under SDPA; `BatchError` otherwise.
+    `attention` alone knows the form of the mask that layers take.
 
     >>> chain = Visibility(torch.ones(1, 3, 3, dtype=torch.bool).tril())
     >>> chain.seen_by(torch.tensor([[False, True, False]])).tolist()
@@ -118,7 +118,7 @@ class Visibility:
         return derived(Visibility, {"mask": self.mask[rows]})
 
     def seen_by(self, readers: Bool[Tensor, "batch node"]) -> Bool[Tensor, "batch node"]:
-        """Nodes that one of `readers` sees."""
+        """Return the nodes that at least one of `readers` sees."""
         return (self.mask & readers[:, :, None]).any(dim=1)
 
     def of_keys(self, keys: Int[Tensor, "batch key"]) -> Bool[Tensor, "batch node key"]:
@@ -137,9 +137,9 @@ class Visibility:
 
         SDPA takes booleans (True = keep). The eager path *adds* the mask to the scores, where a
         boolean would be silently wrong, so it gets 0 and the most negative number of `dtype`.
-        `keys` are the nodes that may be read at all; one that may read none reads itself, to stay
-        finite. With `weights` what a node takes from node j is multiplied by j's before the shares
-        are made to sum to 1: log weights are added, 1 changes nothing and 0 hides.
+        `keys` are the nodes that may be read at all; a node that may read none reads itself, to
+        stay finite. With `weights` attention to node j is multiplied by j's weight before
+        normalisation: log weights are added, 1 changes nothing and 0 masks.
         """
         mask = self.mask if keys is None else _onto(self.mask, keys)
         visible = mask.unsqueeze(1)

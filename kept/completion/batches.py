@@ -223,7 +223,7 @@ def relation_result(
     """A result in which every triple was asked for its relation, all relations competing."""
     return RankingResult(
         triples=triples,
-        asked=np.ones(len(triples), np.uint8),
+        slots=np.ones(len(triples), np.uint8),
         counts=counts,
         ties=ties,
         filter=filter,

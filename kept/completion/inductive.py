@@ -195,20 +195,20 @@ def _ask(
     """Candidates and resamples do not depend on the seed of the training, so that runs pair."""
     known = part.filter(split.graph.n_relations)
     full = rank(
-        scorer, part.asked, filter=known, ties="realistic", directions=("head", "tail"),
+        scorer, part.queries, filter=known, ties="realistic", directions=("head", "tail"),
         candidates="all",
     )  # fmt: skip
     few = rank_among_sampled(
-        scorer, part.asked, filter=known, ties="realistic", directions=("head", "tail"),
+        scorer, part.queries, filter=known, ties="realistic", directions=("head", "tail"),
         n_candidates=sampled.n_candidates, n_draws=sampled.n_draws, seed=0,
     )  # fmt: skip
-    triple = np.tile(np.arange(len(part.asked)), 2).astype(np.float64)
+    triple = np.tile(np.arange(len(part.queries)), 2).astype(np.float64)
     values = {"rr": 1 / full.ranks, "hits": few.hits(10), "triple": triple}
     draws = generator(0, "interval")
     scores = {
         "filtered": full.metrics() | {"conditions": full.conditions()},
         "sampled": few.metrics() | {"conditions": few.conditions()},
-        "n_triples": len(part.asked),
+        "n_triples": len(part.queries),
         "n_entities": part.n_entities,
         "mrr_interval": _interval(values["rr"], triple, draws),
         "sampled_hits@10_interval": _interval(values["hits"], triple, draws),
@@ -294,7 +294,7 @@ def _trained_graph_model(
     def validate(model: GraphModel) -> float:
         part = split.parts[chooses]
         return rank(
-            scorer(model, part), part.asked, filter=part.filter(n_relations), ties="realistic",
+            scorer(model, part), part.queries, filter=part.filter(n_relations), ties="realistic",
             directions=("head", "tail"), candidates="all",
         ).mrr  # fmt: skip
 

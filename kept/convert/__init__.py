@@ -1,4 +1,4 @@
-"""Released checkpoints of other projects into `save_pretrained` folders, one module a method.
+"""Released checkpoints of other projects into `save_pretrained` folders, one module per method.
 
 A module holds key tables as data and one function `convert(path, **options)`, whose options are
 keyword-only strings, integers, booleans and paths. Nothing is unpickled but with
@@ -22,7 +22,7 @@ from kg_loaders.disk.writing import refuse_folder, whole_folder
 CONVERTERS: dict[str, str] = {
     name: f"{__name__}.{name}" for name, line in METHODS.items() if not line.unreleased
 }
-"""Method to the module that reads its released checkpoints; imported when asked for."""
+"""Method to the module that reads its released checkpoints; imported when needed."""
 
 Convert = Callable[..., Any]
 
@@ -41,12 +41,12 @@ def converter(method: str) -> Convert:
     """The `convert` of a method; raises `ConfigError` listing all names."""
     if method not in CONVERTERS:
         raise ConfigError(f"no converter {method!r}; there are {sorted(CONVERTERS)}")
-    found: Convert = import_module(CONVERTERS[method]).convert
-    return found
+    convert: Convert = import_module(CONVERTERS[method]).convert
+    return convert
 
 
 def describe(method: str) -> str:
-    """What the method's converter reads and which options it takes, for a reader."""
+    """Return the converter's docstring and options as text."""
     reader = converter(method)
     hints = get_type_hints(reader)
     lines = []
@@ -121,7 +121,11 @@ def read_options(reader: Convert, values: Mapping[str, Any]) -> dict[str, Any]:
 def _options(reader: Convert) -> dict[str, inspect.Parameter]:
     """The keyword-only parameters of a converter."""
     parameters = inspect.signature(reader).parameters.items()
-    return {name: found for name, found in parameters if found.kind is found.KEYWORD_ONLY}
+    return {
+        name: parameter
+        for name, parameter in parameters
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
 
 
 def _types(hint: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Archives of AllenNLP, read without unpacking anything under a name of theirs."""
+"""Archives of AllenNLP, read without unpacking anything under their own names."""
 
 from __future__ import annotations
 

@@ -107,11 +107,11 @@ def convert(
 ) -> KnowledgeForPreTraining:
     """The release (`model.bin`, `entities.npy`, two vocabularies) as a pre-trained model.
 
-    `entities` and the vocabularies are sought beside `path`. With `kg`, rows follow that graph's
-    ids: each of its entities and relations takes its row by name; `absent` says what one without
-    a row does: "refuse", or "unknown" (it starts from the row of unknown ones). Without `kg`, rows
-    stay in the release's order and the model belongs to no graph. `heads`: attention heads, 0 = one
-    for every 64 of the width, as RoBERTa. Words are pieces of RoBERTa's tokenizer.
+    `entities` and the vocabularies are looked for beside `path`. With `kg`, rows follow that
+    graph's ids: each of its entities and relations takes its row by name; `absent`: "refuse" those
+    without a row, or start them from the row of "unknown". Without `kg`, rows stay in the release's
+    order and the model belongs to no graph. `heads`: attention heads, 0 = one for every 64 of the
+    width, as RoBERTa. Words are pieces of RoBERTa's tokenizer.
     """
     if absent not in ("refuse", "unknown"):
         raise ConfigError(f"absent is {absent!r}; use 'refuse' or 'unknown'")

@@ -1,7 +1,7 @@
 """ERNIE's released checkpoints (thunlp/ERNIE, ACL 2019) into ours and back.
 
-The layout: `ernie_config.json` and `pytorch_model.bin`; beside them, for the entities, lines
-`Q-id TAB index` in `entity2id.txt` (after a count) and one vector a line in `entity2vec.vec`.
+The layout: `ernie_config.json` and `pytorch_model.bin`; beside them, for the entities, lines `Q-id
+TAB index` in `entity2id.txt` (after a count) and one vector per line in `entity2vec.vec`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMES, NUMBERS = "entity2id.txt", "entity2vec.vec"
 
 
 def _fusion(layer: int) -> Rules:
-    """One layer; narrower names of ours first, so that the way back finds them."""
+    """One layer; narrower names of ours first, so that the inverse matches them."""
     theirs, ours = f"bert.encoder.layer.{layer}.", f"encoder.fusions.{layer}."
     return (
         (f"{theirs}attention.output_ent.dense.", f"{ours}attention.dense."),
@@ -116,7 +116,7 @@ def original_config(
     """The configuration under which our model computes what the original does.
 
     `settings`: its `ernie_config.json`. As in the original, layers that `layer_types` leaves
-    unnamed are "sim" and unknown types are passed over; four entity heads are a constant there.
+    unnamed are "sim" and unknown types are skipped; four entity heads are a constant there.
     """
     host = {name: value for name, value in settings.items() if name != "layer_types"}
     types = [name for name in settings.get("layer_types", ()) if name in LAYER_TYPES]
@@ -151,9 +151,9 @@ def vectors_for(graph: KnowledgeGraph, folder: Path) -> NDArray[np.float32]:
     """Vectors in the order of `graph`'s entities; raises `CheckpointError` when it has none."""
     rows = {}
     for name, index in read_names(folder / NAMES).items():
-        found = graph.entities.find(name)
-        if found is not None:
-            rows[index] = found
+        entity = graph.entities.find(name)
+        if entity is not None:
+            rows[index] = entity
     if not rows:
         raise CheckpointError(
             f"{folder / NAMES} names no entity of {graph}; the graph needs Wikidata identifiers"
@@ -165,7 +165,7 @@ def vectors_for(graph: KnowledgeGraph, folder: Path) -> NDArray[np.float32]:
 
 
 def read_names(path: Path) -> dict[str, int]:
-    """`entity2id.txt`: a count, then a name and an index a line."""
+    """`entity2id.txt`: a count, then a name and an index per line."""
     lines = _read_lines(path)
     names: dict[str, int] = {}
     for number, line in enumerate(lines[1:], 2):
@@ -180,22 +180,22 @@ def read_names(path: Path) -> dict[str, int]:
 
 def read_vectors(path: Path, *, only: Mapping[int, int] | None = None) -> NDArray[np.float32]:
     """`entity2vec.vec`: numbers between tabs; `only` the lines with these indices, if given."""
-    found: list[NDArray[np.float64]] = []
+    vectors: list[NDArray[np.float64]] = []
     n_lines = 0
     try:
         with path.open(encoding="utf-8") as stream:
             for index, line in enumerate(stream):
                 n_lines += 1
                 if only is None or index in only:
-                    found.append(_numbers(line, f"{path}, line {index + 1}"))
+                    vectors.append(_numbers(line, f"{path}, line {index + 1}"))
     except (OSError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
-    if not found or (only is not None and max(only) >= n_lines):
+    if not vectors or (only is not None and max(only) >= n_lines):
         raise CheckpointError(f"{path} has {n_lines} vectors, fewer than it should")
-    widths = {len(vector) for vector in found}
+    widths = {len(vector) for vector in vectors}
     if len(widths) > 1:
         raise CheckpointError(f"{path} holds vectors of widths {sorted(widths)}")
-    return np.stack(found).astype(np.float32)
+    return np.stack(vectors).astype(np.float32)
 
 
 def _numbers(line: str, place: str) -> NDArray[np.float64]:

@@ -100,7 +100,7 @@ def convert(
 
     `adapter`: "factual" (fac-adapter) or "linguistic" (lin-adapter). `host`: a name or folder of
     the RoBERTa that it was trained beside; weights of the host in the file itself (`model.…`) take
-    the place of those. What a file does not tell: `layers` (states of the host that the adapter
+    the place of those. Not stored in the file: `layers` (states of the host that the adapter
     reads), `n_heads` of its attention (0 = one for 64 of its width) and `skip`. `padding`
     "released" computes what the original does, "masked" what does not depend on a batch's length.
     All other sizes come from the file. Raises `CheckpointError` naming every missing or unexpected
@@ -130,10 +130,10 @@ def convert(
     return model
 
 
-def _split(found: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
+def _split(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
     """The adapter's weights, and the host's where the file holds them."""
-    host = {k.removeprefix(HOST_PREFIX): v for k, v in found.items() if k.startswith(HOST_PREFIX)}
-    return {k: v for k, v in found.items() if not k.startswith(HOST_PREFIX)}, host or None
+    host = {k.removeprefix(HOST_PREFIX): v for k, v in state.items() if k.startswith(HOST_PREFIX)}
+    return {k: v for k, v in state.items() if not k.startswith(HOST_PREFIX)}, host or None
 
 
 def _options(

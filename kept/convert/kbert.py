@@ -162,12 +162,12 @@ def convert(
 ) -> KnowledgeModel:
     """A `.bin` file of K-BERT or UER as a model of ours, ready for `save_pretrained`.
 
-    `n_heads`, `dropout`: from the original's configuration file, since weights do not tell them.
-    `labels`: names of the classes, comma-separated, in the original's order. `pooling`: the one the
-    classifier was trained with. Pre-training heads (`target.*`) stay behind, but for the pooler.
-    `vocabulary`: the original's list of tokens, whose tokenizer is then saved with the model.
-    `kg`: the graph that the model will be used with; without it the model belongs to none, and
-    loading it with a graph is refused.
+    `n_heads`, `dropout`: from the original's configuration file, since weights do not determine
+    them. `labels`: names of the classes, comma-separated, in the original's order. `pooling`: the
+    one the classifier was trained with. Pre-training heads (`target.*`) stay behind, but for the
+    pooler. `vocabulary`: the original's list of tokens, whose tokenizer is then saved with the
+    model. `kg`: the graph that the model will be used with; without it the model belongs to none,
+    and loading it with a graph is refused.
     """
     state = read_state(path)
     config = original_config(state, n_heads=n_heads, dropout=dropout)
@@ -186,10 +186,10 @@ def convert(
 
 
 def read_vocabulary(path: Path, *, lower_case: bool) -> BertTokenizerFast:
-    """The tokenizer of a UER vocabulary file, one token a line.
+    """The tokenizer of a UER vocabulary file, one token per line.
 
-    The original takes everything to characters; this tokenizer does so with Chinese, and takes
-    other scripts to word pieces, as the vocabulary was pre-trained with. It keeps case as the
+    The original splits everything into characters; this tokenizer does so with Chinese, and splits
+    other scripts into word pieces, as in the vocabulary's pre-training. It keeps case as the
     original does, unless `lower_case`.
     """
     try:

@@ -190,16 +190,16 @@ def convert(
     """A released fairseq checkpoint (`.pt`: `model`, `args` and a trainer's state) as our model.
 
     `n_heads`: attention heads, where the file holds no `args`. A converted model belongs to no
-    graph, unless `kg` names one and `relations` a file with the original's relation identifiers, a
-    line each in the order of its rows: then the first table's rows become those of the graph.
+    graph, unless `kg` names one and `relations` a file with the original's relation identifiers,
+    one per line in the order of its rows: then the first table's rows become those of the graph.
     Raises `CheckpointError` naming every missing or unexpected weight, or relation. Only tensors,
     plain containers and `argparse.Namespace` are read; a file that asks for more is refused.
     """
     loaded = read_pickle(path, allowed=(Namespace,))
     if not isinstance(loaded, dict) or "model" not in loaded:
         raise CheckpointError(f"{path} is no fairseq checkpoint: it has no entry 'model'")
-    found = loaded.get("args")
-    args = dict(vars(found)) if isinstance(found, Namespace) else dict(found or {})
+    arguments = loaded.get("args")
+    args = dict(vars(arguments)) if isinstance(arguments, Namespace) else dict(arguments or {})
     if n_heads is not None:
         args["encoder_attention_heads"] = n_heads
     state = as_state(loaded["model"], f"'model' in {path}")

@@ -1,7 +1,7 @@
 """KnowBERT's released checkpoints (allenai/kb) into ours and back.
 
 The layout: a `.tar.gz` of AllenNLP with `config.json`, `weights.th` and, for the entities, one name
-a line in `vocabulary/NAMESPACE.txt`. Row 0 of an entity table is padding there, line n row n.
+per line in `vocabulary/NAMESPACE.txt`. Row 0 of an entity table is padding there, line n row n.
 """
 
 from __future__ import annotations
@@ -213,11 +213,11 @@ def _rows_for(graph: KnowledgeGraph, names: Sequence[str], order: Tensor) -> Ten
     """The original's row of each of `graph`'s rows."""
     places = {name: row for row, name in enumerate(names, start=1)}
     unknown = places.get(UNKNOWN, places[NULL])
-    found = []
+    rows = []
     for entity in range(graph.n_entities):
         title = graph.label(entity).replace(" ", "_")
-        found.append(places.get(graph.entities.name(entity), places.get(title, unknown)))
-    return torch.cat([order[:N_SPECIAL_ROWS], torch.tensor(found, dtype=torch.int64)])
+        rows.append(places.get(graph.entities.name(entity), places.get(title, unknown)))
+    return torch.cat([order[:N_SPECIAL_ROWS], torch.tensor(rows, dtype=torch.int64)])
 
 
 def original_config(
@@ -320,7 +320,7 @@ def _settings(config: KnowBERTConfig, graph: KnowledgeGraph | None) -> dict[str,
 
 
 def _by_row(spec: KAR) -> tuple[str, ...]:
-    """The original's tensors with one row an entity."""
+    """The original's tensors with one row per entity."""
     table = f"{spec.name}_soldered_kg.entity_linker.disambiguator.entity_embeddings."
     if spec.vectors == "table":
         return (f"{table}weight",)
@@ -343,7 +343,7 @@ def _null_vector(state: Mapping[str, Tensor], spec: KAR, order: Tensor) -> Tenso
 
 
 def _drop_null(state: dict[str, Tensor], spec: KAR, order: Tensor) -> None:
-    """Take out the second copy of the NULL vector that models with the margin loss store."""
+    """Remove the second copy of the NULL vector that models with the margin loss store."""
     if spec.loss != "margin":
         return
     copy = state.pop(_null_key(spec), None)

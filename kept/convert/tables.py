@@ -2,7 +2,7 @@
 
 A table is data: ordered rules `(theirs, ours)`, where a name ending in a dot renames everything
 below it. Tied pairs `(first, second)` are names that the original stores twice; both copies must be
-equal, and the second is made again on the way back. A packed entry `(whole, parts)` says that
+equal, and the second is added again by the inverse. A packed entry `(whole, parts)` says that
 wherever an original name ends in `whole`, its tensor holds those of the names that end in `parts`
 instead, equally long, one after the other along the first axis.
 """
@@ -29,7 +29,7 @@ def to_ours(
 ) -> dict[str, Tensor]:
     """Rename an original state dict; raises `CheckpointError` on an unknown name or untied pair.
 
-    `packed` is undone first: rules see the names of the parts.
+    `packed` is unpacked first: rules apply to the names of the parts.
     """
     copies = {second for _, second in tied}
     for first, second in tied:
@@ -92,9 +92,9 @@ def rename(state: Mapping[str, Tensor], rules: Rules) -> dict[str, Tensor]:
 
 
 def n_numbered(state: Mapping[str, Tensor], prefix: str) -> int:
-    """One more than the largest number right after `prefix` in a name: of layers, of blocks."""
-    found = (name.removeprefix(prefix).split(".")[0] for name in state if name.startswith(prefix))
-    return max((int(number) + 1 for number in found if number.isdecimal()), default=0)
+    """One more than the largest number right after `prefix` in a name: the number of layers."""
+    numbers = (name.removeprefix(prefix).split(".")[0] for name in state if name.startswith(prefix))
+    return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
 
 
 def read_state(path: str | Path) -> dict[str, Tensor]:
@@ -102,19 +102,18 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
     return as_state(read_pickle(path), str(path))
 
 
-def as_state(found: Any, place: str) -> dict[str, Tensor]:
-    """`found` as names to tensors; raises `CheckpointError` naming `place` if it is not."""
-    if not isinstance(found, Mapping) or not all(isinstance(v, Tensor) for v in found.values()):
+def as_state(value: Any, place: str) -> dict[str, Tensor]:
+    """`value` as names to tensors; raises `CheckpointError` naming `place` if it is not."""
+    if not isinstance(value, Mapping) or not all(isinstance(v, Tensor) for v in value.values()):
         raise CheckpointError(f"{place} does not hold a state dict (names to tensors)")
-    return dict(found)
+    return dict(value)
 
 
 def read_pickle(path: str | Path, *, allowed: Sequence[type] = ()) -> Any:
     """The contents of a torch file: tensors, plain containers and values of `allowed` classes only.
 
-    Nothing but `weights_only=True` is ever used: raises `CheckpointError` for a file that asks for
-    more, since such a pickle could run any code. `allowed` classes must be harmless to make and to
-    fill with attributes.
+    Only `weights_only=True` is used: raises `CheckpointError` for a file that needs more, since
+    such a pickle could run any code. `allowed` classes must be harmless to construct and fill.
     """
     try:
         with torch.serialization.safe_globals(list(allowed)), warnings.catch_warnings():

@@ -28,7 +28,7 @@ def read_vocabulary(path: Path) -> dict[str, int]:
     """Name to id, from JSON (`.json`), a pickled dictionary (`.bin`, `.pkl`) or lines of text.
 
     A line is `name<TAB>id`, or a name alone whose id is its line, counted from 0. Raises
-    `CheckpointError` for anything else, and for a name or an id that stands twice.
+    `CheckpointError` for anything else, and for duplicate names or ids.
     """
     try:
         data = path.read_bytes()

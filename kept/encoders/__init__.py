@@ -1,4 +1,4 @@
-"""Encoders: one file a paper. Each takes a `KnowledgeBatch` and returns a `KnowledgeOutput`."""
+"""Encoders: one file per paper. Each takes a `KnowledgeBatch` and returns a `KnowledgeOutput`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def encoder_class(config: Any) -> type[KnowledgeEncoder]:
 
 
 def encoder_of(config: KnowledgeConfig, encoder: KnowledgeEncoder | None) -> KnowledgeEncoder:
-    """The encoder under a model's heads: `encoder`, whose weights stay, or else a new one.
+    """Return the encoder under a model's heads: `encoder` with its weights, or else a new one.
 
     `config` and the encoder share the host's configuration from here on.
     """
@@ -50,7 +50,7 @@ def encoder_of(config: KnowledgeConfig, encoder: KnowledgeEncoder | None) -> Kno
 
 
 def keep_weights(module: Module) -> None:
-    """Let a model that is put around `module` not initialise it anew."""
+    """Keep a model around `module` from initialising it again."""
     for part in module.modules():
         part._is_hf_initialized = True  # type: ignore[assignment]
 
@@ -83,5 +83,5 @@ def _load(model_type: str, place: str) -> type[KnowledgeEncoder]:
             f"{place} has model_type {model_type!r}, which is none of {sorted(ENCODERS)}"
         )
     module, name = ENCODERS[model_type]
-    found: type[KnowledgeEncoder] = getattr(import_module(module), name)
-    return found
+    loaded: type[KnowledgeEncoder] = getattr(import_module(module), name)
+    return loaded

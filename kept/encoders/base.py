@@ -42,7 +42,7 @@ Encoder = TypeVar("Encoder", bound="KnowledgeEncoder")
 
 
 class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
-    """Abstract: the host's configuration, the graph's sizes and hashes, what is asked of the model.
+    """Abstract: the host's configuration, the graph's sizes and hashes, the objectives and head.
 
     `n_entities`, `n_relations`: of the graph, special rows not counted. `id_space_hash` is the hash
     of the vocabularies that the tables' rows follow, `content_hash` that of the whole graph.
@@ -107,7 +107,7 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     def require_graph(self, graph: KnowledgeGraph) -> None:
         """Raise `GraphMismatchError` unless this model's entity and relation rows are `graph`'s.
 
-        Any graph will do where it `holds_rows` of none.
+        Any graph is accepted where it `holds_rows` of none.
         """
         if not self.holds_rows:
             return
@@ -120,7 +120,7 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
             )
 
     def freeze(self) -> None:
-        """Freeze what this model never trains; loading calls it, for it makes new parameters."""
+        """Freeze what this model never trains; called after construction and loading."""
 
     @classmethod
     def from_pretrained(
@@ -133,13 +133,13 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         """Load a saved model, every weight of it; with `graph`, also check `require_graph`.
 
         Raises `CheckpointError` for files that are not those that were saved, and naming every
-        missing or unexpected weight and those that are no numbers. A bare encoder may be loaded
-        from a model with heads.
+        missing or unexpected weight and non-finite ones. A bare encoder may be loaded from a model
+        with heads.
         """
         options["output_loading_info"] = True
         if Path(name_or_path).is_dir():
             verify_model(name_or_path)
-        # the check below is stricter than what is remarked on
+        # the check below is stricter than transformers' remarks
         with hosts.only_errors(), readable(name_or_path):
             model, info = super().from_pretrained(name_or_path, *args, **options | hosts.SAFELY)
         missing = sorted(info["missing_keys"])
@@ -161,8 +161,8 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
 class KnowledgeEncoder(KnowledgeModel):
     """Abstract: a `KnowledgeBatch` in, a `KnowledgeOutput` out, a Hugging Face encoder inside.
 
-    `host` is that encoder. `parts` names groups of parameters, so that a stage of training can be
-    told to train some of them only.
+    `host` is that encoder. `parts` names groups of parameters, so that a stage of training can
+    train some of them only.
     """
 
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {"host": ("host.",)}
@@ -206,11 +206,11 @@ class KnowledgeEncoder(KnowledgeModel):
         seed: int,
         **options: Any,
     ) -> Encoder:
-        """`from_host`, with what can be learned from the graph alone already in its tables."""
+        """Return `from_host`, with tables initialised from the graph."""
         return cls.from_host(host, graph, **options)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """States of every node; padded nodes have states that mean nothing."""
+        """Return the states of every node; those of padding are meaningless."""
         raise NotImplementedError  # abstract: each paper file has its own
 
     @staticmethod
@@ -234,8 +234,8 @@ class KnowledgeEncoder(KnowledgeModel):
                     f"{table.num_embeddings} rows; the batch was made with another graph or "
                     "tokenizer"
                 )
-            found = table(rows)
-            vectors = found if vectors is None else found.where(chosen[..., None], vectors)
+            injected = table(rows)
+            vectors = injected if vectors is None else injected.where(chosen[..., None], vectors)
         assert vectors is not None
         return vectors
 
@@ -246,25 +246,24 @@ class KnowledgeEncoder(KnowledgeModel):
         return (EMBEDDINGS, *map(layer_group, range(n_layers)), HEAD)
 
     def group_of(self, name: str) -> str:
-        """The group of the parameter `name`: how far down it works, for what goes layer by layer.
+        """Return the group of the parameter `name`, for schedules that go layer by layer.
 
         Everything that reads the last layer belongs to "head", the host's pooler too.
         """
-        if found := _HOST_LAYER.match(name):
-            return layer_group(int(found[1]))
+        if match := _HOST_LAYER.match(name):
+            return layer_group(int(match[1]))
         if name.startswith("host."):
             return HEAD if name.startswith("host.pooler.") else EMBEDDINGS
         return self.beside(name)
 
     def beside(self, name: str) -> str:
-        """The group of a parameter outside the host: an encoder that has some says which."""
+        """Return the group of a parameter outside the host; for encoders that have some."""
         raise ConfigError(f"{type(self).__name__}.beside does not know the parameter {name!r}")
 
     def insert(self, kind: str, options: Mapping[str, Any]) -> None:
-        """Put "lora" or "houlsby" into the host, whose own weights stand still from here on.
+        """Insert "lora" or "houlsby" into the host, whose own weights are frozen from here on.
 
-        It is saved with the model and there again when it is opened. Raises `ConfigError` where
-        there is one already.
+        It is saved and loaded with the model. Raises `ConfigError` where there is one already.
         """
         if self.config.inside:
             raise ConfigError(f"this encoder carries {list(self.config.inside)} already; keep them")
@@ -274,14 +273,14 @@ class KnowledgeEncoder(KnowledgeModel):
         self.freeze()
 
     def freeze(self) -> None:
-        """Freeze what never trains: with something put inside it, the rest of the host."""
+        """Freeze what is never trained: around an insertion, the rest of the host."""
         freeze_around(self.host, tuple(self.config.inside))
 
     def begin_task(self) -> None:
-        """Called once, when a new task head is put on: the moment to freeze other parts."""
+        """Called once, when a new task head is added: the moment to freeze other parts."""
 
     def save_trained_parts(self, folder: str | Path) -> None:
-        """Called when pre-training ends: write what is of use beside other models, too."""
+        """Called when pre-training ends: write parts that can be loaded beside other models."""
 
     def train_only(self, names: tuple[str, ...]) -> None:
         """Freeze every parameter outside the named `parts`; raises `ConfigError` on other names."""
@@ -298,7 +297,7 @@ class KnowledgeEncoder(KnowledgeModel):
                 parameter.requires_grad_(False)
 
     def _named(self, names: tuple[str, ...]) -> Callable[[str], bool]:
-        """Whether a parameter is in one of these parts, or in what was put inside the host."""
+        """Whether a parameter is in one of these parts, or in what was inserted into the host."""
         parts, inside = {"encoder": ("",), **self.parts}, {*PLACES} & {*self.config.inside}
         unknown = [name for name in names if name not in parts and name not in inside]
         if unknown:

@@ -30,16 +30,16 @@ ANCHOR_ROWS = ("own", "masked", "redrawn")
 
 
 class CoLAKEConfig(KnowledgeConfig):
-    """How soft positions and kinds of nodes enter the host.
+    """How soft positions and node kinds enter the host.
 
     `position_offset`: row of the host's position table where soft positions start; None = the
-    host's own start. The released code uses 0 with RoBERTa, whose own start is 2.
-    `kind_table`: "added" keeps the host's segment embeddings and adds a table of three kinds;
-    "host" makes the host's own segment table that of the kinds (the released code).
-    `sparse_entities`: gradients of the entity table are sparse (for `RowAdam`).
-    `anchor_rows`: which row an anchor is read with. "own" (the paper) lets a task be learned from
-    who is meant, whatever is said of them. "masked": the MASK row, always; "redrawn": in training
-    that of another anchor of the batch, so that it says nothing of the class.
+    host's own start. The released code uses 0 with RoBERTa, whose own start is 2. `kind_table`:
+    "added" keeps the host's segment embeddings and adds a table of three kinds; "host" makes the
+    host's own segment table that of the kinds (the released code). `sparse_entities`: gradients of
+    the entity table are sparse (for `RowAdam`). `anchor_rows`: the row that an anchor is read with.
+    With "own" (the paper) a task can be learned from the entity's identity, whatever its facts.
+    "masked": always the MASK row; "redrawn": in training that of another anchor of the batch, so
+    that it does not reveal the class.
     """
 
     model_type = "kept-colake"
@@ -135,7 +135,7 @@ class CoLAKE(KnowledgeEncoder):
         return vectors
 
     def _with_anchor_rows(self, batch: KnowledgeBatch) -> KnowledgeBatch:
-        """The batch with the rows of its anchors as `config.anchor_rows` wants them."""
+        """Return the batch with the rows of its anchors as `config.anchor_rows` says."""
         kind = self.config.anchor_rows
         if (
             kind == "own"
@@ -152,7 +152,7 @@ class CoLAKE(KnowledgeEncoder):
         return dataclasses.replace(batch, node_ids=ids)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """States of every node; padded nodes have states that mean nothing."""
+        """Return the states of every node; those of padding are meaningless."""
         own_kinds = self.config.kind_table == "host"
         hidden = hosts.embed(
             self.host,

@@ -1,8 +1,8 @@
-"""E-BERT: entity vectors mapped into the space of a host's word pieces, read as if they were words.
+"""E-BERT: entity vectors mapped into the space of a host's word pieces and read like words.
 
 Poerner, Waltinger and Schütze 2020, "E-BERT: Efficient-Yet-Effective Entity Embeddings for BERT"
 (Findings of EMNLP), section 3. Nothing is trained: the map is fitted by least squares on the words
-that both vocabularies hold, and the host stays what it was.
+that both vocabularies hold, and the host stays unchanged.
 
 Axis legend: batch, node, width (of the host), embedding (of its word table), word.
 """
@@ -53,9 +53,8 @@ class EBERTConfig(KnowledgeConfig):
 class EBERT(KnowledgeEncoder):
     """The encoder: a frozen table of entities beside the host's word pieces.
 
-    A row of zeros is an entity without a vector. Where we differ from the released code: what is no
-    entity goes through the host's own word table, which is trained with the host (there a frozen
-    copy is read).
+    A row of zeros is an entity without a vector. Where we differ from the released code: words are
+    read from the host's own word table, which is trained with the host (there from a frozen copy).
     """
 
     config_class = EBERTConfig
@@ -85,9 +84,9 @@ class EBERT(KnowledgeEncoder):
         `vectors_from` is a text file of Wikipedia2Vec; give it to the view, too, so that entities
         without a vector stay out of the text. Without it an entity is the mean of its label's word
         pieces, which needs no map, or with `vectors` "facts" (`FactVectors`; not of the paper) of
-        that and of what its facts name, so that an unknown name brings what is said of it.
-        `mapping` "linear" is the paper's, "orthogonal" keeps lengths and angles. Raises
-        `CheckpointError` for a file that shares no word with the host, or no page with the graph.
+        that and of what its facts name, so that an unknown name represents its facts. `mapping`
+        "linear" is the paper's, "orthogonal" keeps lengths and angles. Raises `CheckpointError` for
+        a file that shares no word with the host, or no page with the graph.
         """
         model = cls.from_host(host, graph, **options)
         words = hosts.word_table(host).weight.detach()
@@ -121,7 +120,7 @@ class EBERT(KnowledgeEncoder):
 
     @torch.no_grad()
     def set_vectors(self, found: EntityVectors) -> None:
-        """Take over the vectors of the graph's entities, in the host's space; special rows: 0."""
+        """Set the vectors of the graph's entities, in the host's space; special rows: 0."""
         table = self.entity_vectors.weight
         table[:N_SPECIAL_ROWS] = 0
         table[N_SPECIAL_ROWS:] = (found.vectors * found.known[:, None]).to(table)

@@ -104,7 +104,7 @@ class ERNIE(KnowledgeEncoder):
         self.fusions = nn.ModuleDict(
             {str(i): _fusion(config, self.host.config, config.layer_types[i]) for i in fused}
         )
-        # Nothing reads the slots that the last fusion makes.
+        # Nothing reads the slots of the last fusion.
         self.unused = (*type(self).unused, f"fusions.{fused[-1]}.output.")
         self.post_init()
         self.freeze()
@@ -127,18 +127,18 @@ class ERNIE(KnowledgeEncoder):
         `vectors` is the folder of one trained with `kept kgc train`, or a text file of
         Wikipedia2Vec; without it a TransE of `vector_epochs` epochs is trained here, `entity_width`
         wide. Their mean length is 1; an entity that the file does not have is a zero vector.
-        `scale` "host" makes it that of the host's embedded words instead, for beside those a vector
-        of length 1 is .019 of what the first fusion reads, and is not learned from in a short task.
+        `scale` "host" makes it that of the host's embedded words instead: beside those a vector of
+        length 1 is .019 of what the first fusion reads, too little to learn from in a short task.
         """
         if scale not in SCALES:
             raise ConfigError(f"scale is {scale!r}; use one of {', '.join(SCALES)}")
         width = int(options.pop("entity_width", WIDTH))
         if vectors is not None:
             width = open_vectors(vectors).width
-        found = entity_vectors(graph, width=width, seed=seed, n_epochs=vector_epochs, path=vectors)
+        source = entity_vectors(graph, width=width, seed=seed, n_epochs=vector_epochs, path=vectors)
         model = cls.from_host(host, graph, entity_width=width, **options)
         length = hosts.embedded_length(host) if scale == "host" else 1.0
-        model.set_vectors(found[N_SPECIAL_ROWS:] * length)
+        model.set_vectors(source[N_SPECIAL_ROWS:] * length)
         return model
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -158,11 +158,11 @@ class ERNIE(KnowledgeEncoder):
 
     @torch.no_grad()
     def set_vectors(self, vectors: Float[Tensor, "entity entity_width"]) -> None:
-        """Take over one vector for every entity of the graph."""
+        """Set one vector for every entity of the graph."""
         self.entity_vectors.weight[N_SPECIAL_ROWS:] = vectors.to(self.entity_vectors.weight)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """States of words and entity slots; padded nodes have states that mean nothing.
+        """Return the states of words and entity slots; those of padding are meaningless.
 
         Raises `BatchError` without `entity_ids`, or for a row beyond the entity vectors.
         """
@@ -197,8 +197,8 @@ class ERNIE(KnowledgeEncoder):
                 f"entity row {int(entity_ids.max())} is beyond the {n_rows} entity vectors; the "
                 "batch was made with another graph"
             )
-        found: Tensor = self.entity_vectors(entity_ids)
-        return found
+        vectors: Tensor = self.entity_vectors(entity_ids)
+        return vectors
 
     def run(
         self,
@@ -210,8 +210,8 @@ class ERNIE(KnowledgeEncoder):
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Word and entity states, before the first layer and after every one.
 
-        `is_slot`: entity slots that may be read as keys and keep their value; `weights`: how much
-        of it they keep and how much of them is read, 1 all and 0 nothing, as if they were no slots.
+        `is_slot`: entity slots that may be read as keys and keep their value; `weights`: the share
+        of it that they keep and of attention to them, 0 as if they were no slots.
         """
         mask = hosts.attention_mask(self.host, visibility)
         slot_mask = visibility.attention("sdpa", words.dtype, keys=is_slot, weights=weights)

@@ -1,8 +1,8 @@
 """K-Adapter: adapters beside a frozen host, each trained on its own task.
 
 Wang et al. 2020, "K-Adapter: Infusing Knowledge into Pre-Trained Models with Adapters" (Findings of
-ACL 2021), section 3. Nothing flows back into the host, so adapters are made, trained, saved and
-loaded one by one, and a new one changes none of the others.
+ACL 2021), section 3. Nothing flows back into the host, so adapters are trained, saved and loaded
+one by one, and a new one changes none of the others.
 
 Axis legend: batch, node, width.
 """
@@ -36,19 +36,17 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class KAdapterConfig(KnowledgeConfig):
-    """Which adapters there are, how they are fused, and what moves in which stage.
+    """The adapters, their fusion, and which parts are trained in which stage.
 
     `adapters`: name to fields of `AdapterOptions` that differ from the host's defaults; by default
     one, "factual". `fusion`: "sum", "concat" or "none" (see `kept.adapters.fusion`); adapters are
-    fused in the order of their names.
-    `pretraining_trains`, `task_trains`: parts that move in each `stage`, of "host", "fusion",
-    "adapters" and "adapters.NAME"; the rest is frozen. Frozen parts named in `still` ("host",
-    "adapters") are kept in evaluation mode; the released fine-tuning leaves its frozen adapters'
-    dropout on, that is ("host",).
-    `padding`: "masked", or "released": padded nodes stand at running positions, read the real ones
-    and are read by the adapters, so that the length of a batch changes the result.
-    `still_word`: the word piece whose embedding gets no gradient; None = the host's padding piece,
-    the released code has 0, which is `<s>`.
+    fused in the order of their names. `pretraining_trains`, `task_trains`: parts that are trained
+    in each `stage`, of "host", "fusion", "adapters" and "adapters.NAME"; the rest is frozen. Frozen
+    parts named in `still` ("host", "adapters") are kept in evaluation mode; the released
+    fine-tuning leaves its frozen adapters' dropout on: ("host",). `padding`: "masked", or
+    "released": padded nodes stand at running positions, read the real ones and are read by the
+    adapters, so that the length of a batch changes the result. `still_word`: the word piece whose
+    embedding is frozen; None = the host's padding piece, the released code has 0, which is `<s>`.
     """
 
     model_type = "kept-kadapter"
@@ -97,7 +95,7 @@ class KAdapterConfig(KnowledgeConfig):
 
     @property
     def trains(self) -> tuple[str, ...]:
-        """The parts that move in this stage."""
+        """The parts that are trained in this stage."""
         task = self.stage == "task"
         return tuple(self.task_trains if task else self.pretraining_trains)
 
@@ -162,7 +160,8 @@ class KAdapter(KnowledgeEncoder):
 
         A folder is an adapter's own, or that of a run that trained one. They must have been trained
         on `adapters_graph` (by default `graph`), on none, or `any_graph` be true. New ones are
-        those in `adapters`; by default they alone move in pre-training. Raises as `load_adapter`.
+        those in `adapters`; by default they alone are trained in pre-training. Raises as
+        `load_adapter`.
         """
         if not adapters_from:
             return cls.from_host(host, graph, **options)
@@ -177,10 +176,10 @@ class KAdapter(KnowledgeEncoder):
             known[saved.name] = saved
         values = {name: dataclasses.asdict(saved.options) for name, saved in known.items()}
         moving = {"pretraining_trains": [f"adapters.{name}" for name in new], **options}
-        made = cls.from_host(host, graph, adapters={**new, **values}, **moving)
+        encoder = cls.from_host(host, graph, adapters={**new, **values}, **moving)
         for name, saved in known.items():
-            load_strictly(made.adapter(name), saved.weights)
-        return made
+            load_strictly(encoder.adapter(name), saved.weights)
+        return encoder
 
     @property
     def n_states(self) -> int:
@@ -196,12 +195,12 @@ class KAdapter(KnowledgeEncoder):
         """The adapter called `name`; raises `ConfigError` listing all names."""
         if name not in self.config.adapters:
             raise ConfigError(f"there is no adapter {name!r}; there are {self.names}")
-        found = self.adapters[name]
-        assert isinstance(found, Adapter)
-        return found
+        module = self.adapters[name]
+        assert isinstance(module, Adapter)
+        return module
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """Fused states of every word; padded nodes have states that mean nothing."""
+        """Return the fused states of every word; those of padding are meaningless."""
         released = self.config.padding == "released"
         visibility, positions = batch.visibility, batch.positions
         if released:
@@ -222,18 +221,18 @@ class KAdapter(KnowledgeEncoder):
         if released:  # its adapters see padding, too
             visibility = Visibility.everyone(*positions.shape, device=positions.device)
         attention = self.host.config._attn_implementation
-        found: dict[str, Tensor] = {
+        outputs: dict[str, Tensor] = {
             name: self.adapter(name).by(attention)(states, visibility) for name in self.names
         }
-        states = (*states, self.fusion(states[-1], found))
+        states = (*states, self.fusion(states[-1], outputs))
         if rows is not None:
             states = tuple(rows.unpack(state) for state in states)
-            found = {name: rows.unpack(state) for name, state in found.items()}
+            outputs = {name: rows.unpack(state) for name, state in outputs.items()}
         return KnowledgeOutput(
             node_states=states[-1],
             hidden_states=states,
             pooled_state=states[-1][:, 0],
-            adapter_states=found,
+            adapter_states=outputs,
         )
 
     def beside(self, name: str) -> str:
@@ -245,7 +244,7 @@ class KAdapter(KnowledgeEncoder):
         return layer_group(state - 1) if state else EMBEDDINGS
 
     def freeze(self) -> None:
-        """Freeze what does not move in this stage."""
+        """Freeze what is not trained in this stage."""
         super().freeze()
         moving = tuple(f"{name}." for name in self.config.trains)
         for name, parameter in self.named_parameters():
@@ -264,12 +263,12 @@ class KAdapter(KnowledgeEncoder):
         return self
 
     def begin_task(self) -> None:
-        """From here on `config.task_trains` move, by default the host beside frozen adapters."""
+        """Train `config.task_trains` from here on, by default the host beside frozen adapters."""
         self.config.stage = "task"
         self._restart()
 
     def train_adapter(self, name: str) -> None:
-        """From here on this adapter alone moves, for its own pre-training."""
+        """Train this adapter alone from here on, for its own pre-training."""
         self.adapter(name)
         self.config.stage, self.config.pretraining_trains = "pretraining", [f"adapters.{name}"]
         self._restart()
@@ -299,7 +298,7 @@ class KAdapter(KnowledgeEncoder):
         write_adapter(folder, name, self.adapter(name), self.host.config)
 
     def save_trained_parts(self, folder: str | Path) -> None:
-        """Every adapter that moves in this stage, to `folder`/adapters/NAME."""
+        """Write every adapter that is trained in this stage to `folder`/adapters/NAME."""
         for name in self.names:
             if any(p.requires_grad for p in self.adapter(name).parameters()):
                 self.save_adapter(Path(folder) / RUN_FOLDER / name, name)
@@ -329,18 +328,18 @@ class KAdapter(KnowledgeEncoder):
         return chosen
 
     def describe_adapter(self, name: str, **fields: Any) -> None:
-        """Change what is written down about an adapter: `graph_hash`, `trained_on`."""
+        """Change the description of an adapter: `graph_hash`, `trained_on`."""
         adapter = self.adapter(name)
         adapter.options = dataclasses.replace(adapter.options, **fields)
         self.config.put_adapter(name, adapter.options)
 
     def _put(self, name: str, options: AdapterOptions, adapter: Adapter | None = None) -> Adapter:
-        made = self._new(options) if adapter is None else adapter
+        module = self._new(options) if adapter is None else adapter
         self.config.put_adapter(name, options)
-        self.adapters[name] = made.to(device=self.host.device, dtype=self.host.dtype)
+        self.adapters[name] = module.to(device=self.host.device, dtype=self.host.dtype)
         self._fuse()
         self._restart()
-        return made
+        return module
 
     def _new(self, options: AdapterOptions) -> Adapter:
         return Adapter.beside(self.host, options)

@@ -1,4 +1,4 @@
-"""K-BERT: facts written into the sentence, kept apart by positions and by who sees whom.
+"""K-BERT: facts written into the sentence, separated by soft positions and a visible matrix.
 
 Liu et al. 2020, "K-BERT: Enabling Language Representation with Knowledge Graph" (AAAI), section 3.
 The knowledge is in the batch (`kept.graphs.views.kbert`): a sentence tree, flattened, with soft
@@ -28,14 +28,14 @@ UER_HIDDEN = -10_000.0
 
 
 class KBERTConfig(KnowledgeConfig):
-    """How near the model stays to the released one; the defaults are the host's own ways.
+    """Differences from the released model; the defaults are the host's own.
 
-    `layer_norm`: "host", or "uer" (`UERLayerNorm` everywhere, as released weights need).
-    `mask`: "host" hides for good; "uer" adds -10000 to the scores of what is hidden, and padded
-    nodes see nothing, so they attend to everything alike (equation 3; released code).
-    `segment_offset`: row of the segment table for the first text; with 1, row 0 is left to padding
-    (the released code hands its mask, 0 at padding, then 1 and 2, to the segment table).
-    `pooler`: whether the host keeps its pooler; UER encoders have none.
+    `layer_norm`: "host", or "uer" (`UERLayerNorm` everywhere, as released weights need). `mask`:
+    "host" masks completely; "uer" adds -10000 to the scores of masked nodes, and padded nodes see
+    nothing, so they attend to everything evenly (equation 3; released code). `segment_offset`: row
+    of the segment table for the first text; with 1, row 0 is left to padding (the released code
+    hands its mask, 0 at padding, then 1 and 2, to the segment table). `pooler`: whether the host
+    keeps its pooler; UER encoders have none.
     """
 
     model_type = "kept-kbert"
@@ -66,7 +66,7 @@ class KBERTConfig(KnowledgeConfig):
 class KBERT(KnowledgeEncoder):
     """The host over words and verbalised facts, whose `node_ids` are all word pieces.
 
-    Where we differ from the released code: hidden nodes are hidden entirely, not by -10000, and a
+    Where we differ from the released code: masked nodes are masked completely, not by -10000, and a
     padded node sees itself instead of everything; both are options of `KBERTConfig`.
     """
 
@@ -97,7 +97,7 @@ class KBERT(KnowledgeEncoder):
         return vectors
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """States of every node; padded nodes have states that mean nothing."""
+        """Return the states of every node; those of padding are meaningless."""
         segments = batch.segment_ids + self.config.segment_offset * batch.node_mask
         positions = batch.positions + hosts.own_position_offset(self.host)
         hidden = hosts.embed(self.host, self.word_vectors(batch), positions, segments)
@@ -112,7 +112,7 @@ class KBERT(KnowledgeEncoder):
         )
 
     def _run_released(self, hidden: Tensor, batch: KnowledgeBatch) -> tuple[Tensor, ...]:
-        """`hosts.run` with -10000 added where a node is hidden; padded nodes see everything."""
+        """`hosts.run` with -10000 added where a node is masked; padded nodes see everything."""
         if batch.node_weights is not None:
             raise BatchError("the released mask cannot weigh links; use mask='host'")
         seen = batch.visibility.mask & batch.node_mask[:, :, None]

@@ -1,9 +1,9 @@
-"""KEPLER: the host itself, whose reading of a description is the entity's vector.
+"""KEPLER: the host itself, whose state over a description is the entity's vector.
 
 Wang et al. 2021, "KEPLER: A Unified Model for Knowledge Embedding and Pre-trained Language
 Representation" (TACL 9). Nothing is added to the host: knowledge enters through the loss alone
-(`kept.objectives.knowledge_embedding`), so that a trained KEPLER costs what its host does and
-serves wherever its host would.
+(`kept.objectives.knowledge_embedding`), so that a trained KEPLER costs what its host does and can
+replace it anywhere.
 
 Axis legend: batch, node, text, width.
 """
@@ -49,7 +49,7 @@ class KEPLER(KnowledgeEncoder):
         self.post_init()
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """States of every node; padded nodes have states that mean nothing."""
+        """Return the states of every node; those of padding are meaningless."""
         hidden = hosts.embed_words(self.host, batch)
         if self.config.zero_padding:  # the released code computes padding, from zeros
             hidden = hidden.masked_fill(~batch.node_mask[..., None], 0.0)

@@ -51,12 +51,11 @@ class KAR:
     `layer`: the KAR follows this layer (0 is the first; None: five sixths up the host, as the
     paper's 10th of 12). `loss`: "margin" (NULL below `threshold`) or "softmax" (always an entity).
     `null` says what `threshold` does: "hard" (the paper) drops candidates below it and takes NULL
-    where none is left, without a gradient to the scorer then; "soft" makes NULL one more candidate,
-    whose score is the threshold. `first_score` is what candidates score, on average, before the
-    scorer has learned: above the threshold every link starts open.
-    `vectors`: "table", or "parts" for WordNet (`vector_width` beside a learned part of speech of
-    `part_width`). `projection` is how the way back to the host starts: "pseudo-inverse", "original"
-    (see `start_as_inverse`) or "random".
+    where none remains, without a gradient to the scorer then; "soft" makes NULL one more candidate,
+    whose score is the threshold. `first_score` is the candidates' mean score before training: above
+    the threshold no link starts as NULL. `vectors`: "table", or "parts" for WordNet (`vector_width`
+    beside a learned part of speech of `part_width`). `projection` initialises the projection back
+    to the host: "pseudo-inverse", "original" (see `start_as_inverse`) or "random".
     """
 
     name: str = "kg"
@@ -208,7 +207,7 @@ class KnowBERT(KnowledgeEncoder):
 
     @classmethod
     def from_host(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> KnowBERT:
-        """As the base; each projection back to the host starts as the inverse of the one there."""
+        """As the base; projections back to the host start as inverses of those from it."""
         model = super().from_host(host, graph, **options)
         for spec in model.specs:
             if spec.first_score:
@@ -275,25 +274,25 @@ class KnowBERT(KnowledgeEncoder):
 
     def linker(self, name: str) -> EntityLinker:
         """The linker of the KAR with this name."""
-        found = self.linkers[name]
-        assert isinstance(found, EntityLinker)
-        return found
+        module = self.linkers[name]
+        assert isinstance(module, EntityLinker)
+        return module
 
     def recontextualisation(self, name: str) -> Recontextualisation:
         """The recontextualisation of the KAR with this name."""
-        found = self.recontextualisations[name]
-        assert isinstance(found, Recontextualisation)
-        return found
+        module = self.recontextualisations[name]
+        assert isinstance(module, Recontextualisation)
+        return module
 
     def require_graph(self, graph: KnowledgeGraph, name: str | None = None) -> None:
         """Raise `GraphMismatchError` unless the KAR `name` (default: the first) is `graph`'s."""
-        found = [spec for spec in self.specs if spec.name == name] or self.specs[:1]
-        if name is not None and found[0].name != name:
+        named = [spec for spec in self.specs if spec.name == name] or self.specs[:1]
+        if name is not None and named[0].name != name:
             raise ConfigError(f"no KAR is named {name!r}; there are {list(self.linkers)}")
-        made_with = found[0].id_space_hash if found else self.config.id_space_hash
+        made_with = named[0].id_space_hash if named else self.config.id_space_hash
         if made_with != graph.id_space_hash:
             raise GraphMismatchError(
-                f"the KAR {found[0].name if found else ''!r} of this KnowBERT was made with the id "
+                f"the KAR {named[0].name if named else ''!r} of this KnowBERT was made with the id "
                 f"space {made_with or '(none: a temporary entity vocabulary)'}, the graph has "
                 f"{graph.id_space_hash}; open the graph it was made with, or train on this one"
             )

@@ -1,4 +1,4 @@
-"""LIBERT: the host itself, which is taught by a second task which words a lexicon joins.
+"""LIBERT: the host itself, trained on a second task: which words a lexicon joins.
 
 Lauscher et al. 2019, "Specializing Unsupervised Pretraining Models for Word-Level Semantic
 Similarity" (COLING 2020). Nothing is added to the host: knowledge enters through the loss alone

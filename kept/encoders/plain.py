@@ -35,7 +35,7 @@ class Plain(KnowledgeEncoder):
         self.post_init()
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """States of every word; padded nodes have states that mean nothing."""
+        """Return the states of every word; those of padding are meaningless."""
         hidden = hosts.embed_words(self.host, batch)
         states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
         return KnowledgeOutput(

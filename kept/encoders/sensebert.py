@@ -1,8 +1,8 @@
-"""SenseBERT: words that bring the vectors of the senses that they may have.
+"""SenseBERT: words with the vectors of the senses that they may have.
 
 Levine et al. 2020, "SenseBERT: Driving Some Sense into BERT" (ACL), section 3.2: a word enters as
-(W + S M) x + p, its own vector plus the sum of those of its allowed senses, which the senses'
-scores are products with, too. Where we differ: which senses a word may have is told by its links
+(W + S M) x + p, its own vector plus the sum of those of its allowed senses, which also score the
+senses. Where we differ: the senses that a word may have come from its links
 (`kept.graphs.views.senses`), so that split words have senses as well; the paper's 60,000 word
 pieces split few.
 
@@ -41,7 +41,7 @@ class SenseBERTConfig(KnowledgeConfig):
 
 
 class SenseBERT(KnowledgeEncoder):
-    """The encoder: the host over words plus senses; a hidden word has none."""
+    """The encoder: the host over words plus senses; a masked word has none."""
 
     config_class = SenseBERTConfig
     parts = {**KnowledgeEncoder.parts, "senses": ("senses.",)}  # noqa: RUF012 - as in the base class

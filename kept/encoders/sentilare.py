@@ -37,8 +37,8 @@ class SentiLARE(KnowledgeEncoder):
     """The encoder: three small tables beside the host's words.
 
     Their last entries (other, neutral, unknown) are ordinary vectors, which words without a label
-    have. Where we differ from the released code: these rows learn from the look-up, too, not from
-    the heads alone, and so does `<s>`.
+    have. Where we differ from the released code: these rows get gradients from the look-up, too,
+    not from the heads alone, and so does `<s>`.
     """
 
     config_class = SentiLAREConfig
@@ -57,9 +57,9 @@ class SentiLARE(KnowledgeEncoder):
 
     def table(self, name: str) -> Vocabulary:
         """The vectors of the vocabulary `name`."""
-        found = self.labels[name]
-        assert isinstance(found, Vocabulary)
-        return found
+        module = self.labels[name]
+        assert isinstance(module, Vocabulary)
+        return module
 
     def beside(self, name: str) -> str:
         """The tables are embeddings."""
@@ -68,10 +68,10 @@ class SentiLARE(KnowledgeEncoder):
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """States of every word; a vocabulary that the batch lacks is unknown throughout."""
         vectors = self.node_vectors(batch, {0: hosts.word_table(self.host)})
-        given = batch.extra_ids or {}
+        extra = batch.extra_ids or {}
         nothing = batch.node_ids.new_full((*batch.node_ids.shape, 1), NONE)
         for name in self.labels:
-            vectors = vectors + self.table(name)(given.get(name, nothing))
+            vectors = vectors + self.table(name)(extra.get(name, nothing))
         positions = batch.positions + hosts.own_position_offset(self.host)
         hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
         states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)

@@ -1,4 +1,4 @@
-"""WKLM: the host itself, trained to tell true mentions from replaced ones.
+"""WKLM: the host itself, trained to distinguish true mentions from replaced ones.
 
 Xiong et al. 2020, "Pretrained Encyclopedia: Weakly Supervised Knowledge-Pretrained Language Model"
 (ICLR). Nothing is added to the host: knowledge enters through the loss alone

@@ -1,4 +1,4 @@
-"""The whole audit: every leak check over a graph, training text, and any sets that are tested.
+"""The whole audit: every leak check over a graph, training text, and test sets.
 
 Axis legend: triple.
 """
@@ -40,12 +40,12 @@ Kind = Literal["triples", "task", "cloze"]
 
 @dataclass(frozen=True)
 class AuditPart:
-    """One set of a data set; the one called "train" is given to the model, others are asked.
+    """One set of a data set: "train" is given to the model, others are evaluated on.
 
     `facts` by identifiers, "" where there is none, a relation also by its label; in a task many
-    sentences may ask for one. `names` are those of head and tail of each fact, for where a graph
-    does not know the identifiers. Of `texts` an item without one is "". `questions` are pairs of
-    subject and answer.
+    sentences may share one. `names` are those of head and tail of each fact, for graphs without
+    these identifiers. Of `texts` an item without one is "". `questions` are pairs of subject and
+    answer.
     """
 
     name: str
@@ -70,7 +70,7 @@ class AuditPart:
 
     @property
     def whole_texts(self) -> list[str]:
-        """The texts that are there, each in its first form."""
+        """The texts that are present, each in its first form."""
         return [forms[0] for text in self.texts if (forms := forms_of(text))]
 
 
@@ -80,13 +80,12 @@ def audit(
     graph: KnowledgeGraph | None = None,
     training_texts: Iterable[str] = (),
 ) -> list[LeakCheck]:
-    """Every check that the given things allow, in a fixed order.
+    """Return the results of every check that the arguments allow, in a fixed order.
 
-    Parts of triples, or of a task, that have the same name are one set.
-    `graph` is what the model reads or learns from; without one, training triples take its place.
-    Texts of the set "train" are training text as well as `training_texts`. What a check could not
-    decide stands in a row of its own (`leakage.UNCHECKED`) behind it. Raises `ConfigError` when
-    there is nothing to check.
+    Parts of triples, or of a task, that have the same name are one set. `graph` is what the model
+    reads or learns from; without one, training triples take its place. Texts of the set "train" are
+    training text as well as `training_texts`. Items that a check could not decide have a row of
+    their own (`leakage.UNCHECKED`) after it. Raises `ConfigError` when there is nothing to check.
     """
     parts = _sets(parts)
     known = _graph_of(parts) if graph is None else graph
@@ -113,13 +112,13 @@ def audit(
 
 
 def _sets(parts: Sequence[AuditPart]) -> list[AuditPart]:
-    """Parts of one name and kind as one; files of cloze questions stay apart, as limits are."""
-    found: dict[tuple[object, ...], AuditPart] = {}
+    """Join parts of one name and kind, except files of cloze questions."""
+    sets: dict[tuple[object, ...], AuditPart] = {}
     for number, part in enumerate(parts):
         key = (part.kind, part.name, number if part.kind == "cloze" else None)
-        one = found.get(key)
-        found[key] = part if one is None else _joined(one, part)
-    return list(found.values())
+        one = sets.get(key)
+        sets[key] = part if one is None else _joined(one, part)
+    return list(sets.values())
 
 
 def _joined(one: AuditPart, other: AuditPart) -> AuditPart:
@@ -158,7 +157,7 @@ def _of_questions(part: AuditPart) -> Iterator[LeakCheck]:
 
 
 def _left(part: AuditPart, code: str, n_items: int, check: LeakCheck) -> Iterator[LeakCheck]:
-    """What is left of the items of a set where a check did not see all of them."""
+    """Return the items of a set that a check did not see."""
     if n_left := n_items - check.n_checked:
         yield LeakCheck(CODES[code], n_items, n_left, part=part.name)
 
@@ -179,7 +178,7 @@ def fact_ids(facts: Sequence[Fact], graph: KnowledgeGraph) -> NDArray[np.int32]:
 
 
 def _across(parts: Sequence[AuditPart]) -> Iterator[LeakCheck]:
-    """What stands in several sets of one kind; the training set first."""
+    """Return the checks across several sets of one kind, the training set first."""
     ordered = sorted(parts, key=lambda part: part.is_tested)
     triples = {p.name: p.facts for p in ordered if p.kind == "triples"}
     if len(triples) > 1:
@@ -220,12 +219,12 @@ def as_markdown(checks: Sequence[LeakCheck], limits: Mapping[str, float]) -> str
 
 
 def as_json(checks: Sequence[LeakCheck], limits: Mapping[str, float]) -> str:
-    """A list, an object a check."""
+    """A list, one object per check."""
     return json.dumps(_rows(checks, limits), indent=2, ensure_ascii=False) + "\n"
 
 
 def as_csv(checks: Sequence[LeakCheck], limits: Mapping[str, float]) -> str:
-    """A line a check; examples apart by " ; "."""
+    """One line per check; examples separated by " ; "."""
     rows = _rows(checks, limits)
     lines = [
         (row | {"examples": " ; ".join(check.examples)}).values()

@@ -13,7 +13,7 @@ from kept.batches import IGNORE
 
 @dataclass(frozen=True)
 class Scores:
-    """Precision, recall and F1; `n` is the number of samples asked."""
+    """Precision, recall and F1; `n` is the number of samples."""
 
     precision: float
     recall: float
@@ -83,9 +83,9 @@ def micro_scores(
     no_relation: int | None,
     empty_precision: float = 0.0,
 ) -> Scores:
-    """Over samples; `no_relation` (required; None = no such class) is never counted as a find.
+    """Micro scores over samples; `no_relation` (required; None = no such class) is no prediction.
 
-    `empty_precision`: where nothing was found at all; 1 in TACRED's own scorer.
+    `empty_precision`: without any prediction; 1 in TACRED's own scorer.
 
     >>> micro_scores([0, 1, 1], [1, 1, 0], no_relation=0).precision
     0.5
@@ -110,16 +110,16 @@ def typing_scores(
     above = scores > threshold
     if at_least_one and scores.size:
         above |= scores == scores.max(axis=1, keepdims=True)
-    predicted, wanted = _pair(above, gold)
-    both = predicted & wanted
-    micro = _scores(float(both.sum()), float(predicted.sum()), float(wanted.sum()), len(wanted))
-    n_both, n_predicted, n_gold = (part.sum(axis=1) for part in (both, predicted, wanted))
-    precision = (n_both / np.maximum(n_predicted, 1)).mean() if len(wanted) else 0.0
-    recall = (n_both / np.maximum(n_gold, 1)).mean() if len(wanted) else 0.0
+    predicted, correct = _pair(above, gold)
+    both = predicted & correct
+    micro = _scores(float(both.sum()), float(predicted.sum()), float(correct.sum()), len(correct))
+    n_both, n_predicted, n_gold = (part.sum(axis=1) for part in (both, predicted, correct))
+    precision = (n_both / np.maximum(n_predicted, 1)).mean() if len(correct) else 0.0
+    recall = (n_both / np.maximum(n_gold, 1)).mean() if len(correct) else 0.0
     total = float(precision + recall)
     f1 = float(2 * precision * recall) / total if total else 0.0
-    macro = Scores(float(precision), float(recall), f1, len(wanted))
-    exact = float((predicted == wanted).all(axis=1).mean()) if len(wanted) else 0.0
+    macro = Scores(float(precision), float(recall), f1, len(correct))
+    exact = float((predicted == correct).all(axis=1).mean()) if len(correct) else 0.0
     return TypingScores(micro, macro, exact)
 
 
@@ -141,9 +141,9 @@ def loose_scores(
     both = (predicted & wanted).sum(axis=1)
     means = []
     for counts in (predicted.sum(axis=1), wanted.sum(axis=1)):
-        asked = counts > 0
-        n = len(counts) if macro_over == "all" else int(asked.sum())
-        means.append(float((both[asked] / counts[asked]).sum()) / n if n else 0.0)
+        has_labels = counts > 0
+        n = len(counts) if macro_over == "all" else int(has_labels.sum())
+        means.append(float((both[has_labels] / counts[has_labels]).sum()) / n if n else 0.0)
     total = sum(means)
     f1 = 2 * means[0] * means[1] / total if total else 0.0
     return LooseScores(typing.micro, Scores(means[0], means[1], f1, len(wanted)), typing.exact)
@@ -152,5 +152,5 @@ def loose_scores(
 def masked_accuracy(logits: ArrayLike, labels: ArrayLike, *, ignore: int = IGNORE) -> float:
     """Share of right argmaxes where `labels` is not `ignore`; 0 when nothing is labelled."""
     best, gold = _pair(np.asarray(logits).argmax(axis=-1), labels)
-    asked = gold != ignore
-    return float((best[asked] == gold[asked]).mean()) if asked.any() else 0.0
+    is_labelled = gold != ignore
+    return float((best[is_labelled] == gold[is_labelled]).mean()) if is_labelled.any() else 0.0

@@ -21,10 +21,10 @@ PARTS = ("n", "ours", "gold", "ours²", "gold²", "ours gold", "error²")
 
 
 def pearson_parts(ours: ArrayLike, gold: ArrayLike) -> Floats:
-    """What `pearson` and `mean_squared_error` are read from, `[item part]`.
+    """Return the parts of `pearson` and `mean_squared_error`, `[item part]`.
 
-    Numbers are measured from the mean of each side, which changes no correlation and no error, so
-    that sums of large numbers lose no digits. EvaluationError: other lengths, or no finite number.
+    Numbers are centred, which changes no correlation and no error, so that sums of large numbers
+    lose no digits. EvaluationError: other lengths, or no finite number.
     """
     x, y = (np.asarray(side, np.float64).ravel() for side in (ours, gold))
     if len(x) != len(y):
@@ -40,7 +40,7 @@ def pearson_parts(ours: ArrayLike, gold: ArrayLike) -> Floats:
 def spearman_parts(ours: ArrayLike, gold: ArrayLike) -> Floats:
     """As `pearson_parts`, of ranks among all items; ties share their mean rank.
 
-    A bootstrap over these draws items with the ranks that they have among all.
+    A bootstrap resamples items with their ranks among all.
     """
     return pearson_parts(rankdata(ours), rankdata(gold))
 
@@ -72,4 +72,4 @@ CORRELATIONS = {
     "spearman": (spearman_parts, pearson),
     "mean_squared_error": (pearson_parts, mean_squared_error),
 }
-"""By name of a score: what its parts are, and how it is read from their sums."""
+"""By name of a score: its parts, and its function of their sums."""

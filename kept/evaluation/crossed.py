@@ -1,8 +1,8 @@
-"""An effect measured with some seeds on some items, both drawn at random: interval, tests, power.
+"""Crossed random effects of seeds and items: interval, tests and power of an effect.
 
-A model trained with another seed answers otherwise, and another test set asks otherwise; an effect
-is shown when it would be found again with other seeds *and* other items. Items alone (a bootstrap
-over items, seeds held fixed) and seeds alone (Student's t over seeds) each leave one of them out.
+Scores vary with the seed and with the test items; an effect is shown when it would be found again
+with other seeds *and* other items. A bootstrap over items (seeds fixed) and Student's t over seeds
+each ignore one source of variance.
 
 Axis legend: seed, cluster (items that are not independent), count, draw.
 """
@@ -30,9 +30,8 @@ _NODES = 128, 12  # of the integral over the chi square of few degrees of freedo
 class Effect:
     """An estimate with the parts of its variance.
 
-    `of_seeds`: variance of the mean over seeds, with what a seed does to single items; None where
-    there is one seed, so that nothing is known of others. `of_items`: variance of the mean over
-    items that all seeds share.
+    `of_seeds`: variance of the mean over seeds, their interaction with items included; None with
+    one seed. `of_items`: variance of the mean over items that all seeds share.
 
     >>> effect = Effect(0.04, of_seeds=0.0001, of_items=0.0003, n_seeds=3, n_items=500)
     >>> print(effect.interval(), f"p {effect.p:.3f}, {effect.n_seeds} seeds")
@@ -47,13 +46,13 @@ class Effect:
 
     @property
     def standard_error(self) -> float:
-        """Of the estimate; of items alone where there is one seed."""
+        """The standard error of the estimate; over items alone with one seed."""
         return float(((self.of_seeds or 0.0) + self.of_items) ** 0.5)
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """The estimate plus and minus a multiple of its standard error.
 
-        With one seed it holds for that seed alone, and says so in `method`.
+        With one seed it holds for that seed alone, as `method` says.
         """
         _check(confidence)
         half = self.standard_error * self._multiple(confidence)
@@ -88,9 +87,9 @@ class Effect:
         return max(abs(interval.low), abs(interval.high))
 
     def visible(self, power: float = 0.8) -> float:
-        """The smallest true effect that is found at 5 % in a share `power` of such comparisons.
+        """Return the smallest true effect that has this `power` at the 5 % level.
 
-        By the noncentral t with Satterthwaite's degrees of freedom, for the variances found.
+        By the noncentral t with Satterthwaite's degrees of freedom, for the estimated variances.
         """
         if not 0.05 < power < 1:
             raise EvaluationError(f"power {power} is outside (0.05, 1)")
@@ -102,7 +101,7 @@ class Effect:
 
     @property
     def _share(self) -> float:
-        """Of the variance, what is of seeds."""
+        """The share of the variance that is due to seeds."""
         seeds = self.of_seeds or 0.0
         return seeds / (seeds + self.of_items) if self.standard_error else 0.0
 
@@ -121,10 +120,10 @@ class Effect:
 def effect(counts: Counts, value: Value) -> Effect:
     """The mean over seeds of `value`, of summed counts `[seed cluster count]`, with its variances.
 
-    Clusters enter by the jackknife, so that `value` may be any smooth score. What one seed does to
-    one cluster stands in both the spread of seeds and that of clusters; it is taken out of the
-    latter (two-way random effects: Searle, Casella and McCulloch 1992, section 4.3). A cluster of
-    zeros alone is none. Raises EvaluationError for fewer than two clusters.
+    Clusters enter by the jackknife, so that `value` may be any smooth score. The interaction of
+    seed and cluster is part of both variances; it is taken out of the latter (two-way random
+    effects: Searle, Casella and McCulloch 1992, section 4.3). Clusters of zeros alone are dropped.
+    Raises EvaluationError for fewer than two clusters.
 
     >>> from kept.evaluation.paired import f1_value
     >>> right = np.array([[[1.0, 1, 1], [0, 1, 1], [1, 1, 1]], [[1, 1, 1], [0, 1, 1], [0, 1, 1]]])
@@ -141,12 +140,12 @@ def effect(counts: Counts, value: Value) -> Effect:
     sums = counts.sum(axis=1)
     scores = value(sums)
     without = np.stack([value(total - own) for total, own in zip(sums, counts, strict=True)])
-    moved = (n_items - 1) * (without.mean(axis=1, keepdims=True) - without)
-    shared = moved.mean(axis=0)
+    deviations = (n_items - 1) * (without.mean(axis=1, keepdims=True) - without)
+    shared = deviations.mean(axis=0)
     of_items = float((shared**2).sum() / (n_items * (n_items - 1)))
     if n_seeds == 1:
         return Effect(float(scores[0]), None, of_items, 1, n_items)
-    own_part = float(((moved - shared) ** 2).sum() / ((n_seeds - 1) * (n_items - 1)))
+    own_part = float(((deviations - shared) ** 2).sum() / ((n_seeds - 1) * (n_items - 1)))
     return Effect(
         estimate=float(scores.mean()),
         of_seeds=float(scores.var(ddof=1) / n_seeds),
@@ -157,7 +156,7 @@ def effect(counts: Counts, value: Value) -> Effect:
 
 
 def difference(ours: Sequence[Counts], theirs: Sequence[Counts], value: Value) -> Effect:
-    """Ours minus theirs, by seed `[cluster count]`: the same seeds, the same clusters, in order."""
+    """The effect of ours minus theirs, by seed `[cluster count]`, paired in order."""
     return effect(*paired(ours, theirs, value))
 
 
@@ -175,7 +174,7 @@ def minus(value: Value, n_counts: int) -> Value:
 
 
 def _inside(multiple: float, share: float, n_seeds: int, n_items: int) -> float:
-    """How often the error lies within `multiple` estimated standard errors.
+    """Return the probability that the error is within `multiple` estimated standard errors.
 
     The error is a sum of two independent t variables of which the variances are shared as `share`:
     Fisher's solution (1935) of the problem of Behrens, by quadrature over both chi squares. With

@@ -1,7 +1,7 @@
-"""Tested facts in a graph: by identifier, and by name where a fact has none of this graph.
+"""Looking test facts up in a graph: by identifier, else by name.
 
-A name is a label or alias, or an identifier that is written as one. One that several entities bear
-gives a fact several readings; what they disagree on cannot be decided.
+A name is a label or alias, or an identifier that is written as one. A name that several entities
+share gives a fact several readings; where these disagree, nothing is decided.
 
 Axis legend: fact, reading (of a fact), triple.
 """
@@ -22,7 +22,7 @@ from kg_loaders import KnowledgeGraph, TextKind
 
 Fact = tuple[str, str, str]
 MOST_READINGS = 1024
-"""Of one fact: with more, it is told as ambiguous and not looked up."""
+"""Readings of one fact: with more it is ambiguous and not looked up."""
 NAMELESS = "without identifier or name of an end"
 FOREIGN = "whose identifiers and names are none of the graph"
 NO_SUCH_NAME = "with a name that no entity bears"
@@ -72,9 +72,8 @@ def look_up(
 ) -> Lookup:
     """Look up `facts` by identifiers ("" where there is none), else by `names` of head and tail.
 
-    An identifier that the graph does not have is outside of it, if the graph has any of the others
-    or `same_ids` says that they are its own; else the identifiers are another graph's, and names
-    are tried. Relations are known by identifier or label.
+    Where the graph has any of the identifiers, or with `same_ids`, an unknown one is outside of it;
+    else they are another graph's, and names are tried. Relations are known by identifier or label.
     """
     names = names or [("", "")] * len(facts)
     known = _known_ids({name for head, _, tail in facts for name in (head, tail) if name}, graph)
@@ -127,7 +126,7 @@ def _end(
     is_own: bool,
     bearers: Mapping[str, Ids],
 ) -> Ids | str:
-    """The entities that an end of a fact may be, (-1,) for one outside; or why it is not known."""
+    """Return the entities that an end of a fact may be, (-1,) for one outside; or why none."""
     if identifier in known:
         return (known[identifier],)
     if identifier and is_own:
@@ -140,25 +139,25 @@ def _end(
 
 
 def _known_ids(names: Iterable[str], graph: KnowledgeGraph) -> dict[str, int]:
-    wanted = sorted(names)
-    found = graph.entities.ids(wanted).tolist() if wanted else []
-    return {name: number for name, number in zip(wanted, found, strict=True) if number >= 0}
+    ordered = sorted(names)
+    ids = graph.entities.ids(ordered).tolist() if ordered else []
+    return {name: number for name, number in zip(ordered, ids, strict=True) if number >= 0}
 
 
 def entities_called(names: Iterable[str], graph: KnowledgeGraph) -> dict[str, tuple[int, ...]]:
-    """By name, the entities whose label, alias or identifier it is, in any language."""
-    wanted = sorted(names)
-    if not wanted:
+    """Return the entities by name: label, alias or identifier, in any language."""
+    ordered = sorted(names)
+    if not ordered:
         return {}
-    found: dict[str, set[int]] = {name: {i} for name, i in _known_ids(wanted, graph).items()}
+    called: dict[str, set[int]] = {name: {i} for name, i in _known_ids(ordered, graph).items()}
     texts = graph.entity_texts
-    among = pc.is_in(texts.values, value_set=pa.array(wanted, pa.large_string()))
+    among = pc.is_in(texts.values, value_set=pa.array(ordered, pa.large_string()))
     are_names = np.isin(texts.kinds, (TextKind.LABEL, TextKind.ALIAS))
     rows = np.flatnonzero(np.asarray(among.to_numpy(zero_copy_only=False), np.bool_) & are_names)
     nodes = np.searchsorted(texts.offsets, rows, "right") - 1
     for row, node in zip(rows.tolist(), nodes.tolist(), strict=True):
-        found.setdefault(str(texts.values[row].as_py()), set()).add(node)
-    return {name: tuple(sorted(entities)) for name, entities in found.items()}
+        called.setdefault(str(texts.values[row].as_py()), set()).add(node)
+    return {name: tuple(sorted(entities)) for name, entities in called.items()}
 
 
 def _relations(
@@ -171,20 +170,20 @@ def _relations(
     labelled: dict[str, list[int]] = {}
     for relation in range(graph.n_relations):
         labelled.setdefault(graph.relation_label(relation).casefold(), []).append(relation)
-    found, any_own = dict[str, tuple[int, ...]](), False
+    mapped, any_own = dict[str, tuple[int, ...]](), False
     for name in names:
         own = graph.relations.find(name)
         any_own |= own is not None
         last = name.rpartition("/")[2].replace("_", " ")
         labels = labelled.get(name.casefold()) or labelled.get(last.casefold()) or [-1]
-        found[name] = tuple(labels) if own is None else (own,)
-    return found, any_own
+        mapped[name] = tuple(labels) if own is None else (own,)
+    return mapped, any_own
 
 
-def told(counts: Mapping[str, int]) -> str:
+def reasons(counts: Mapping[str, int]) -> str:
     """Counts by reason as one note, the frequent first.
 
-    >>> told({"without a name": 1, "of another graph": 3})
+    >>> reasons({"without a name": 1, "of another graph": 3})
     '3 of another graph; 1 without a name'
     """
     return "; ".join(f"{n} {reason}" for reason, n in Counter(counts).most_common() if n)

@@ -1,8 +1,8 @@
-"""The leak audit: can the answer be read off what the model was given?
+"""The leak audit: can answers be read off the model's input?
 
-Each check is a function that returns one `LeakCheck`; `audit_table` prints them, `exit_code`
-turns them into a process status. What could not be checked is a `LeakCheck` of its own
-(`UNCHECKED`): a share of nothing is no clean bill.
+Each check is a function that returns one `LeakCheck`; `audit_table` prints them, `exit_code` turns
+them into a process status. Items that could not be checked are a `LeakCheck` of their own
+(`UNCHECKED`), so that they do not pass as clean.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kept.evaluation.fact_lookup import (
     Fact,
     Lookup,
     look_up,
-    told,
+    reasons,
 )
 from kg_loaders import KnowledgeGraph
 
@@ -39,20 +39,20 @@ CODES = {
     "text-not-checked": "tested sentence not there, not checked",
     "question-not-checked": "question without subject or answer, not checked",
 }
-"""What a check is called where it is allowed, and how its name begins."""
+"""Code of a check in limits, and how its name begins."""
 UNCHECKED = frozenset(code for code in CODES if code.endswith("-not-checked"))
 """Their `n_checked` are all items, their `n_found` those that a check could not decide."""
 CLEAN, LEAK, NOT_CHECKED = 0, 1, 3
-"""Exit codes; 2 is a command line that is none."""
+"""Exit codes; 2 is an invalid command line."""
 Text = str | tuple[str, ...]
-"""A text, or forms of one: it stands where any of them stands. "" where there is none."""
+"""A text, or several forms of it, any of which may match; "" where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeakCheck:
     """One row of the audit: of `n_checked` items `n_found` leak; the first ones are shown.
 
-    `part` names the set that was tested, `note` says what else a reader must know.
+    `part` names the test set; `note` is for the reader.
     """
 
     check: str
@@ -86,7 +86,7 @@ def triples_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> Leak
 
 
 def inverses_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> LeakCheck:
-    """Tested triples whose ends the graph joins the other way round, by any relation.
+    """Test triples whose ends the graph joins in reverse, by any relation.
 
     (France, capital, Paris) is easy beside (Paris, capital of, France).
     """
@@ -160,7 +160,7 @@ def facts_in_graph(
     if left := np.flatnonzero(undecided | unsure).tolist():
         first = left[:N_EXAMPLES]
         shown = tuple(_in_words(facts[i], names[i] if names else ("", "")) for i in first)
-        yield LeakCheck(CODES["fact-not-checked"], len(facts), len(left), shown, note=told(why))
+        yield LeakCheck(CODES["fact-not-checked"], len(facts), len(left), shown, note=reasons(why))
 
 
 def _in_words(fact: Fact, names: tuple[str, str]) -> str:
@@ -191,12 +191,12 @@ def shared_triples(splits: Mapping[str, NDArray[np.integer]], graph: KnowledgeGr
 def sentences_in_training(tested: Sequence[Text], training: Iterable[str]) -> LeakCheck:
     """Tested sentences in the training text, equal up to case, white space and punctuation.
 
-    Whether punctuation stands apart depends on who cut the words; letters and digits do not. What
-    is empty is not checked.
+    Letters and digits alone are compared, since tokenisations differ. Empty sentences are not
+    checked.
     """
     forms = [found for text in tested if (found := forms_of(text))]
-    wanted = {_normal(form) for text in forms for form in text}
-    met = {normal for normal in map(_normal, training) if normal in wanted}
+    tested_forms = {_normal(form) for text in forms for form in text}
+    met = {normal for normal in map(_normal, training) if normal in tested_forms}
     hits = [next((form for form in text if _normal(form) in met), "") for text in forms]
     return _check("tested sentence in the training text", len(forms), list(filter(None, hits)))
 
@@ -214,8 +214,8 @@ def answers_in_subjects(questions: Iterable[tuple[str, str]]) -> LeakCheck:
     """
     pairs = [pair for pair in questions if all(map(str.strip, pair))]
     met = [pair for pair in pairs if answer_in_subject(*pair)]
-    found = [f"{answer} in {subject}" for subject, answer in met]
-    return _check("answer inside the subject string", len(pairs), found)
+    examples = [f"{answer} in {subject}" for subject, answer in met]
+    return _check("answer inside the subject string", len(pairs), examples)
 
 
 def answer_in_subject(subject: str, answer: str) -> bool:
@@ -227,7 +227,7 @@ def answer_in_subject(subject: str, answer: str) -> bool:
 def repeated_texts(sets: Mapping[str, Sequence[str]]) -> LeakCheck:
     """Texts of a set that stand in an earlier one, compared as `sentences_in_training` does.
 
-    A text may stand more than once in its own set: several questions about one sentence.
+    A text may occur more than once in its own set: several questions about one sentence.
     """
     return _repeated("text", {name: [(_normal(t), t) for t in part] for name, part in sets.items()})
 
@@ -242,15 +242,15 @@ def repeated_pairs(sets: Mapping[str, Sequence[tuple[str, str]]]) -> LeakCheck:
 
 
 def _repeated(what: str, sets: Mapping[str, Sequence[tuple[str, str]]]) -> LeakCheck:
-    """`sets`: by name, what items are compared by and how they are shown."""
+    """`sets`: by name, each item's key and how it is shown."""
     earlier: set[str] = set()
-    n_checked, found = 0, []
+    n_checked, repeated = 0, []
     for part in sets.values():
         if earlier:
             n_checked += len(part)
-            found += [shown for key, shown in part if key in earlier]
+            repeated += [shown for key, shown in part if key in earlier]
         earlier.update(key for key, _ in part)
-    return _check(f"{what} repeated across {', '.join(sets)}", n_checked, found)
+    return _check(f"{what} repeated across {', '.join(sets)}", n_checked, repeated)
 
 
 def audit_table(checks: Sequence[LeakCheck], *, allowed: Mapping[str, float] | None = None) -> str:
@@ -264,12 +264,12 @@ def audit_table(checks: Sequence[LeakCheck], *, allowed: Mapping[str, float] | N
         ]
     for check in checks:
         examples = "; ".join(_cell(text) for text in check.examples)
-        found = f"{check.n_checked} | {check.n_found} | {check.share:.2%}"
+        cell = f"{check.n_checked} | {check.n_found} | {check.share:.2%}"
         if allowed is None:
-            lines.append(f"| {check.check} | {found} | {examples} |")
+            lines.append(f"| {check.check} | {cell} | {examples} |")
             continue
         lines.append(
-            f"| {check.check} | {check.code} | {check.part} | {found} "
+            f"| {check.check} | {check.code} | {check.part} | {cell} "
             f"| {check.allowed(allowed):.2%} | {examples} | {check.note} |"
         )
     return "\n".join(lines)

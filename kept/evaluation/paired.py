@@ -53,8 +53,8 @@ def score_interval(
 ) -> Interval:
     """Percentile interval of the score of `counts [cluster count]` (Efron and Tibshirani 1993)."""
     _check_size(counts)
-    drawn = [value(sums) for sums in resampled(counts, generator, n_resamples, by_count)]
-    return _interval(value(counts.sum(axis=0)[None]), drawn, len(counts), confidence)
+    values = [value(sums) for sums in resampled(counts, generator, n_resamples, by_count)]
+    return _interval(value(counts.sum(axis=0)[None]), values, len(counts), confidence)
 
 
 def difference_interval(
@@ -66,7 +66,7 @@ def difference_interval(
     n_resamples: int = 2000,
     confidence: float = 0.95,
 ) -> Interval:
-    """Interval of our score minus theirs, both `[cluster count]`; a draw has the same clusters."""
+    """Interval of our score minus theirs, both `[cluster count]`, resampled in pairs."""
     _check(ours, theirs)
     _check_size(ours)
     both, width = np.concatenate([ours, theirs], axis=1), ours.shape[1]
@@ -74,8 +74,8 @@ def difference_interval(
     def difference(sums: Counts) -> Counts:
         return value(sums[:, :width]) - value(sums[:, width:])
 
-    drawn = [difference(sums) for sums in resampled(both, generator, n_resamples, by_count)]
-    return _interval(difference(both.sum(axis=0)[None]), drawn, len(both), confidence)
+    values = [difference(sums) for sums in resampled(both, generator, n_resamples, by_count)]
+    return _interval(difference(both.sum(axis=0)[None]), values, len(both), confidence)
 
 
 def swap_test(
@@ -109,8 +109,8 @@ def _check_size(counts: Counts) -> None:
         raise EvaluationError(f"an interval needs at least two independent items, there are {n}")
 
 
-def _interval(estimate: Counts, drawn: list[Counts], n: int, confidence: float) -> Interval:
-    drawn_all = np.concatenate(drawn)
+def _interval(estimate: Counts, values: list[Counts], n: int, confidence: float) -> Interval:
+    drawn_all = np.concatenate(values)
     return percentile_interval(estimate[0], drawn_all, confidence, n=n, method="cluster bootstrap")
 
 

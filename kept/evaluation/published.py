@@ -1,4 +1,4 @@
-"""Numbers of the literature."""
+"""Published numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Published(BaseModel):
-    """A number of the literature: who, on what metric, how much, and where it stands."""
+    """A published number: system, metric, value and source."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

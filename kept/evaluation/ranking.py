@@ -1,7 +1,7 @@
-"""Filtered ranking with its conditions: filter, ties, directions and candidates are declared.
+"""Filtered ranking; filter, tie rule, directions and candidates are part of the result.
 
-A *direction* is the slot of a triple that is asked: head, relation or tail. Every other known
-answer of a query is left out of the competition ("filtered", Bordes et al. 2013, section 4.2).
+A *direction* is the slot of a triple that is predicted: head, relation or tail. Other known answers
+of a query do not compete ("filtered", Bordes et al. 2013, section 4.2).
 
 Axis legend: batch, triple, candidate, known (a known answer of some query of the batch).
 """
@@ -30,7 +30,7 @@ _EXACT_IN_FLOAT32 = 1 << 24
 
 
 class ScoresFunction(Protocol):
-    """Scores every id of the asked slot, higher is better: `[batch candidate]`."""
+    """Scores every id of the predicted slot, higher is better: `[batch candidate]`."""
 
     def __call__(self, direction: Direction, triples: Tensor, /) -> Tensor: ...
 
@@ -44,7 +44,7 @@ class HasScores(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RankCounts:
-    """How many competitors beat the answer and how many equal it (itself excluded), `[batch]`.
+    """Numbers of candidates above the answer and tied with it (itself excluded), `[batch]`.
 
     >>> RankCounts(np.array([2]), np.array([1])).ranks("realistic")
     array([3.5])
@@ -97,7 +97,7 @@ class Filter:
         return f"Filter({self.description}, {len(self._answers['tail'].answers)} triples)"
 
     def n_candidates(self, direction: Direction) -> int:
-        """Size of the asked vocabulary."""
+        """The number of candidates for the predicted slot."""
         return self.n_relations if direction == "relation" else self.n_entities
 
     def known(
@@ -127,13 +127,13 @@ class Filter:
 
 @dataclass(frozen=True, eq=False)
 class RankingResult:
-    """Counts of every scored question and the conditions under which they hold.
+    """Rank counts of every scored query, and the conditions of the evaluation.
 
-    Shapes: `triples [scored 3]`, `asked uint8 [scored]` (slot asked), `counts` by question.
+    Shapes: `triples [scored 3]`, `slots uint8 [scored]` (the predicted slot), `counts` by query.
     """
 
     triples: NDArray[np.int64]
-    asked: NDArray[np.uint8]
+    slots: NDArray[np.uint8]
     counts: RankCounts
     ties: Ties
     filter: str
@@ -144,8 +144,8 @@ class RankingResult:
 
     @property
     def n_scored(self) -> int:
-        """Questions with a rank."""
-        return len(self.asked)
+        """Queries with a rank."""
+        return len(self.slots)
 
     @property
     def ranks(self) -> NDArray[np.float64]:
@@ -171,23 +171,23 @@ class RankingResult:
         return {"mr": self.mr, "mrr": self.mrr, **{f"hits@{k}": self.hits(k) for k in (1, 3, 10)}}
 
     def with_ties(self, ties: Ties) -> RankingResult:
-        """The same pass read under another tie rule."""
+        """The same counts under another tie rule."""
         return replace(self, ties=ties)
 
     def of(self, direction: Direction) -> RankingResult:
-        """The questions of one direction; what was skipped stays with the whole."""
-        return replace(self.where(self.asked == SLOTS[direction]), directions=(direction,))
+        """The queries of one direction, with the skipped ones of all."""
+        return replace(self.where(self.slots == SLOTS[direction]), directions=(direction,))
 
     def where(self, keep: NDArray[np.bool_]) -> RankingResult:
-        """The questions that `keep [scored]` names; what was skipped stays with the whole."""
+        """The queries in `keep [scored]`, with the skipped ones of all."""
         counts = RankCounts(self.counts.n_greater[keep], self.counts.n_equal[keep])
         return replace(
-            self, triples=self.triples[keep], asked=self.asked[keep], counts=counts,
+            self, triples=self.triples[keep], slots=self.slots[keep], counts=counts,
             n_asked=int(keep.sum()), n_skipped={},
         )  # fmt: skip
 
     def conditions(self) -> dict[str, object]:
-        """What must stand beside a score."""
+        """The conditions to report beside a score."""
         return {
             "ties": self.ties, "filter": self.filter, "directions": list(self.directions),
             "candidates": self.candidates, "n_asked": self.n_asked, "n_scored": self.n_scored,
@@ -213,7 +213,7 @@ def rank_scores(scores: Tensor, gold: Tensor, mask: Tensor | None) -> RankCounts
 
     Shapes: `scores [batch candidate]`, `gold` int `[batch]` (column of the answer), `mask` bool
     `[batch candidate]`, True = competes; None lets all compete. The gold's own mask is ignored.
-    EvaluationError: a score is NaN, which would win every comparison unseen.
+    EvaluationError: a score is NaN.
     """
     if bool(torch.isnan(scores.max() if scores.numel() else scores.sum())):
         raise EvaluationError("a score is NaN; check the model's weights and its training loss")
@@ -255,10 +255,10 @@ def rank(
     """Rank the true answer of every triple in every direction.
 
     `candidates`: "all", or the entity ids that compete (relations always compete all). Scores are
-    made in blocks of at most `byte_budget` bytes, one row at least; ranks do not depend on it.
-    Beside them stand the known answers of a block and, in the scorers of `kept.kge`, about 3 MB;
-    blocks that outgrow 32 MB also get fresh pages from the system each time, which costs as much
-    as the scores. Shapes: `triples [triple 3]`. EvaluationError: a candidate that is no entity.
+    computed in blocks of at most `byte_budget` bytes, one row at least; ranks do not depend on it.
+    Known answers of a block, and about 3 MB in the scorers of `kept.kge`, come on top; blocks above
+    32 MB get fresh pages from the system each time, which costs as much as the scores. Shapes:
+    `triples [triple 3]`. EvaluationError: a candidate that is no entity.
     """
     rows = np.asarray(triples, np.int64).reshape(-1, 3)
     skipped: dict[str, int] = {}
@@ -266,7 +266,7 @@ def rank(
     _skip(skipped, OUTSIDE, int((~inside).sum()) * len(directions))
     columns = None if isinstance(candidates, str) else _columns(candidates, filter.n_entities)
     function = scorer.scores if isinstance(scorer, HasScores) else scorer
-    asked, kept, greater, equal = [], [], [], []
+    slots, scored, greater, equal = [], [], [], []
     for direction in directions:
         chosen = None if direction == "relation" else columns
         questions = rows[inside]
@@ -281,12 +281,12 @@ def rank(
             counts = _rank_block(function, direction, block, filter, chosen)
             greater.append(counts.n_greater)
             equal.append(counts.n_equal)
-        kept.append(questions)
-        asked.append(np.full(len(questions), SLOTS[direction], np.uint8))
+        scored.append(questions)
+        slots.append(np.full(len(questions), SLOTS[direction], np.uint8))
     none = [np.zeros(0, np.int64)]
     return RankingResult(
-        triples=np.concatenate([np.zeros((0, 3), np.int64), *kept]),
-        asked=np.concatenate([np.zeros(0, np.uint8), *asked]),
+        triples=np.concatenate([np.zeros((0, 3), np.int64), *scored]),
+        slots=np.concatenate([np.zeros(0, np.uint8), *slots]),
         counts=RankCounts(np.concatenate(none + greater), np.concatenate(none + equal)),
         ties=ties,
         filter=filter.description,
@@ -298,7 +298,7 @@ def rank(
 
 
 def _columns(candidates: NDArray[np.integer], n_entities: int) -> NDArray[np.int64]:
-    """Sorted and distinct; -1 would be the last entity to whoever indexes with it."""
+    """Sorted and distinct; raises for ids out of range, -1 included."""
     ids = np.asarray(candidates, np.int64).ravel()
     outside = ids[(ids < 0) | (ids >= n_entities)]
     if len(outside):
@@ -316,7 +316,7 @@ def _rank_block(
     filter: Filter,
     columns: NDArray[np.int64] | None,
 ) -> RankCounts:
-    """Count over all columns, then take the known answers out again: O(answers), no mask."""
+    """Count over all columns, then subtract the known answers: O(answers), no mask."""
     with torch.no_grad():
         scores = function(direction, torch.from_numpy(block))
     wanted = (len(block), filter.n_candidates(direction))

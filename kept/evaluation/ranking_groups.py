@@ -1,6 +1,6 @@
-"""Ranks by relation category and by degree, and the degree baseline that a model must beat.
+"""Ranks by relation category and by degree, and the degree baseline.
 
-Axis legend: triple, relation, question (a scored one, as in `RankingResult`), candidate.
+Axis legend: triple, relation, question (a scored query, as in `RankingResult`), candidate.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def relation_categories(
     """The category of every relation (Bordes et al., NeurIPS 2013, section 4.3).
 
     A side is "1" where the pairs of relation and other side have fewer than `many` (their 1.5)
-    answers on average, else "N"; heads first: "1-N" has one head a tail and many tails a head.
-    They count over their data set; here the distinct ones of `triples`, int `[triple 3]`, count
-    (give the training triples). A relation that has none is `NO_TRIPLE`.
+    answers on average, else "N"; heads first: "1-N" has one head per tail and many tails per head.
+    Counted over the distinct `triples`, int `[triple 3]` (give the training triples). A relation
+    that has none is `NO_TRIPLE`.
     """
     rows = np.unique(np.asarray(triples, np.int64).reshape(-1, 3), axis=0)
     n = np.bincount(rows[:, 1], minlength=n_relations)
@@ -55,15 +55,15 @@ def degree_of_questions(
 ) -> list[str]:
     """The degree bin of each question's answer `[question]`: "0", "1-9", ..., "300+".
 
-    The degree of an entity is how often it stands in `triples` (give the training triples) as
-    head or tail; each of the rising `edges` starts a bin. EvaluationError: a relation was asked.
+    The degree of an entity is how often it stands in `triples` (give the training triples) as head
+    or tail; each of the rising `edges` starts a bin. EvaluationError: relations were predicted.
     """
-    if (result.asked == SLOTS["relation"]).any():
+    if (result.slots == SLOTS["relation"]).any():
         raise EvaluationError("a relation has no degree: ask for heads and tails only")
     rows = np.asarray(triples, np.int64).reshape(-1, 3)
     degrees = np.bincount(rows[:, [0, 2]].ravel(), minlength=n_entities)
     names = degree_names(edges)
-    answers = result.triples[np.arange(result.n_scored), result.asked]
+    answers = result.triples[np.arange(result.n_scored), result.slots]
     return [names[place] for place in np.searchsorted(edges, degrees[answers], side="right")]
 
 
@@ -94,25 +94,25 @@ def group_metrics(
         )
     names = np.array(groups, dtype=np.str_)
     sides = {"all": np.ones(result.n_scored, np.bool_)}
-    sides |= {direction: result.asked == SLOTS[direction] for direction in result.directions}
-    told: dict[str, dict[str, dict[str, float]]] = {}
-    for side, asked in sides.items():
-        parts = {name: result.where(asked & (names == name)) for name in order}
-        told[side] = {
+    sides |= {direction: result.slots == SLOTS[direction] for direction in result.directions}
+    metrics: dict[str, dict[str, dict[str, float]]] = {}
+    for side, is_side in sides.items():
+        parts = {name: result.where(is_side & (names == name)) for name in order}
+        metrics[side] = {
             name: {"n": part.n_scored, **part.metrics()}
             for name, part in parts.items()
             if part.n_scored
         }
-    return told
+    return metrics
 
 
 def degree_baseline(
     triples: NDArray[np.integer], *, n_entities: int, n_relations: int
 ) -> ScoresFunction:
-    """Scores an entity by how many of `triples` have it as head (tail) of the asked relation.
+    """Scores an entity by how many of `triples` have it as head (tail) of the query's relation.
 
-    It reads the relation and nothing else; relations are scored by their frequency. Most entities
-    are tied at 0, so a ranking under "optimistic" ties means nothing.
+    Relations are scored by their frequency. Most entities are tied at 0, so a ranking under
+    "optimistic" ties means nothing.
     """
     rows = np.asarray(triples, np.int64).reshape(-1, 3)
     tables: dict[Direction, Tensor] = {}
@@ -123,9 +123,9 @@ def degree_baseline(
         tables[side] = torch.from_numpy(counts.reshape(n_relations, n_entities)).float()
     frequencies = torch.from_numpy(np.bincount(rows[:, 1], minlength=n_relations)).float()
 
-    def scores(direction: Direction, asked: Tensor, /) -> Tensor:
+    def scores(direction: Direction, queries: Tensor, /) -> Tensor:
         if direction == "relation":
-            return frequencies.expand(len(asked), -1)
-        return tables[direction][asked[:, 1].long()]
+            return frequencies.expand(len(queries), -1)
+        return tables[direction][queries[:, 1].long()]
 
     return scores

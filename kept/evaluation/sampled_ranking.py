@@ -1,8 +1,8 @@
 """Ranking among a few sampled candidates: GraIL's protocol, with its conditions in the result.
 
 Teru et al. 2020 (ICML, section 4.1) rank a triple among 50 candidates, itself included, on both
-sides. Hits@10 of 50 says little about finding an answer among all entities; use
-`kept.evaluation.ranking.rank` for that and report both.
+sides. Hits@10 of 50 says little about ranking all entities; report `kept.evaluation.ranking.rank`
+beside it.
 
 Axis legend: question, draw, candidate.
 """
@@ -25,12 +25,12 @@ from kept.randomness import generator
 class SampledRanking:
     """`ranks [question draw]` with the conditions under which they hold.
 
-    `triples [question 3]`, `asked [question]` is the slot. `n_short` questions had fewer negatives
-    than asked for, and compete with all of them.
+    `triples [question 3]`; `slots [question]` is the predicted slot. `n_short` queries had fewer
+    negatives than `n_candidates - 1`, and rank among all of them.
     """
 
     triples: NDArray[np.int64]
-    asked: NDArray[np.uint8]
+    slots: NDArray[np.uint8]
     ranks: NDArray[np.float64]
     ties: Ties
     filter: str
@@ -47,11 +47,11 @@ class SampledRanking:
         return {"mrr": float((1 / self.ranks).mean()), **shares}
 
     def conditions(self) -> dict[str, object]:
-        """What must stand beside a score."""
+        """The conditions to report beside a score."""
         sampled = f"the answer and {self.n_candidates - 1} distinct entities that are no answer"
         return {
             "ties": self.ties, "filter": self.filter, "candidates": sampled,
-            "n_draws": self.ranks.shape[1], "n_questions": len(self.asked),
+            "n_draws": self.ranks.shape[1], "n_questions": len(self.slots),
             "n_short": self.n_short,
         }  # fmt: skip
 
@@ -68,19 +68,19 @@ def rank_among_sampled(
     seed: int,
     block: int = 256,
 ) -> SampledRanking:
-    """Rank every answer among itself and `n_candidates - 1` entities, drawn anew in each draw.
+    """Rank every answer among itself and `n_candidates - 1` entities, sampled anew in each draw.
 
-    Where we differ from the released program: negatives are distinct, the answer itself and every
-    known answer is none (there only the context's triples are filtered), and ties count by `ties`
-    (there by the order of a sort). Draws belong to (seed, direction, draw), so every method meets
-    the same candidates. EvaluationError: no triple, or no candidate to lose to.
+    Where we differ from the released program: negatives are distinct and never a known answer
+    (there only the context's triples are filtered), and ties count by `ties` (there by the order of
+    a sort). Samples depend on (seed, direction, draw), so every method gets the same candidates.
+    EvaluationError: no triple, or no negative.
     """
     rows = np.asarray(triples, np.int64).reshape(-1, 3)
     if not len(rows) or n_candidates < 2 or n_draws < 1:
         raise EvaluationError(
             f"{len(rows)} triples, {n_candidates=}, {n_draws=}: each must allow a comparison"
         )
-    ranks, asked, n_short = [], [], 0
+    ranks, slots, n_short = [], [], 0
     for direction in directions:
         for start in range(0, len(rows), block):
             questions = rows[start : start + block]
@@ -92,18 +92,18 @@ def rank_among_sampled(
             free[filter.known(direction, questions)] = False
             free[np.arange(len(questions)), questions[:, SLOTS[direction]]] = False
             n_short += int((free.sum(1) < n_candidates - 1).sum())
-            drawn = [
+            sampled = [
                 _ranks(
                     scores, free, questions[:, SLOTS[direction]], n_candidates - 1, ties,
                     generator(seed, "sampled candidates", direction, start, draw),
                 )
                 for draw in range(n_draws)
             ]  # fmt: skip
-            ranks.append(np.stack(drawn, 1))
-        asked.append(np.full(len(rows), SLOTS[direction], np.uint8))
+            ranks.append(np.stack(sampled, 1))
+        slots.append(np.full(len(rows), SLOTS[direction], np.uint8))
     return SampledRanking(
         triples=np.concatenate([rows] * len(directions)),
-        asked=np.concatenate(asked),
+        slots=np.concatenate(slots),
         ranks=np.concatenate(ranks),
         ties=ties,
         filter=filter.description,

@@ -1,4 +1,4 @@
-"""Intervals and paired tests for scores; every random one takes a generator.
+"""Intervals and paired tests for scores; random ones take a generator.
 
 Axis legend: item (a question, a sentence, a seed), resample.
 """
@@ -45,8 +45,8 @@ def bootstrap_interval(
 ) -> Interval:
     """Percentile interval of the mean of `values [item]` (Efron and Tibshirani 1993, section 13.3).
 
-    `clusters` gives each item a key; items of one key (both directions of a triple, paraphrases
-    of a fact) are drawn together, as they are not independent. EvaluationError: fewer than two.
+    `clusters` gives each item a key; items of one key (both directions of a triple, paraphrases of
+    a fact) are resampled together, as they are not independent. EvaluationError: fewer than two.
     """
     sums, sizes = _by_cluster(values, clusters)
     _check(len(sums), confidence)
@@ -67,8 +67,8 @@ def macro_interval(
 ) -> Interval:
     """Percentile interval of the mean over `strata` of the mean of their `values [item]`.
 
-    Each resample of the clusters is averaged stratum by stratum, so that how many items of one it
-    drew is no error; a stratum that it missed is left out of it. Errors as `bootstrap_interval`.
+    Each resample of the clusters is averaged stratum by stratum, whatever their sizes in it; a
+    stratum that it misses is left out. Errors as `bootstrap_interval`.
 
     >>> draws = np.random.default_rng(0)
     >>> print(macro_interval([1, 1, 1, 1], ["a", "b", "b", "b"], generator=draws))
@@ -124,7 +124,7 @@ def sign_flip_test(
     clusters: Sequence[object] | NDArray[np.generic] | None = None,
     n_flips: int = 10_000,
 ) -> float:
-    """Two-sided p of "swapping ours and theirs changes nothing" (paired permutation test).
+    """Return the two-sided p of a paired permutation test of ours against theirs.
 
     Exact over all sign patterns where there are no more than `n_flips` of them; otherwise
     (hits + 1) / (n_flips + 1), which is never 0. Clusters flip as one.
@@ -145,7 +145,7 @@ def sign_flip_test(
 
 
 def verdict(difference: Interval, p: float, *, ours: str, theirs: str) -> str:
-    """In words: a difference of ours minus theirs counts when interval and test agree, at 5 %.
+    """Say in words whether ours differs from theirs: interval and test must agree, at 5 %.
 
     >>> verdict(Interval(0.1, 0.02, 0.18, 0.95, 50, "bootstrap"), 0.06, ours="A", theirs="B")
     'no difference is shown'
@@ -158,17 +158,17 @@ def verdict(difference: Interval, p: float, *, ours: str, theirs: str) -> str:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """p values corrected for asking so many questions at once (Holm 1979), in their order.
+    """Return p values corrected for multiple comparisons (Holm 1979), in their order.
 
     >>> holm([0.04, 0.01])
     [0.04, 0.02]
     """
     order = sorted(range(len(ps)), key=lambda i: ps[i])
-    found, largest = [1.0] * len(ps), 0.0
+    adjusted, largest = [1.0] * len(ps), 0.0
     for place, i in enumerate(order):
         largest = max(largest, min(1.0, (len(ps) - place) * ps[i]))
-        found[i] = largest
-    return found
+        adjusted[i] = largest
+    return adjusted
 
 
 def seed_interval(values: ArrayLike, *, confidence: float = 0.95) -> Interval:

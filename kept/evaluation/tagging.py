@@ -35,9 +35,9 @@ def tagged_spans(tags: Sequence[str]) -> list[TaggedSpan]:
 def span_counts(
     predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]
 ) -> list[tuple[int, int, int]]:
-    """`(found and right, found, to find)` of every text."""
+    """`(correct, predicted, gold)` spans of every text."""
     counts = []
     for ours, theirs in zip(predicted, gold, strict=True):
-        found, wanted = tagged_spans(ours), tagged_spans(theirs)
-        counts.append((len(set(found) & set(wanted)), len(found), len(wanted)))
+        our_spans, their_spans = tagged_spans(ours), tagged_spans(theirs)
+        counts.append((len(set(our_spans) & set(their_spans)), len(our_spans), len(their_spans)))
     return counts

@@ -1,4 +1,4 @@
-"""Triple classification: is a triple true? Thresholds are fitted on one split, used on another.
+"""Triple classification: thresholds are fitted on one split and applied to another.
 
 Thresholds by relation: Socher et al., NeurIPS 2013. Hard negatives: Safavi & Koutra, EMNLP 2020.
 
@@ -35,7 +35,7 @@ class Thresholds:
 
     @property
     def rule(self) -> str:
-        """What must stand beside a score."""
+        """The conditions to report beside a score."""
         n = int(self.is_own.sum())
         return (
             f"thresholds by relation, the most accurate cut on validation ({n} of "
@@ -68,7 +68,7 @@ class TripleClassification:
 
 
 def best_threshold(scores: NDArray[np.floating], labels: NDArray[np.bool_]) -> float:
-    """The cut of `scores [triple]` that most `labels bool [triple]` agree with.
+    """Return the most accurate cut of `scores [triple]` for `labels bool [triple]`.
 
     In the middle between two neighbouring scores, or infinite beyond the ends; of equally good
     cuts the lowest. EvaluationError: no triple, or a score is NaN.
@@ -98,7 +98,7 @@ def fit_thresholds(
     """Fit on validation; all of `[triple]`.
 
     A relation with fewer than `min_triples` triples, or of one class only, takes the threshold of
-    all triples together: a cut between two or three scores is an accident.
+    all triples together.
     """
     overall = best_threshold(scores, labels)
     by_relation = np.full(n_relations, overall)

@@ -1,6 +1,6 @@
 """Ids of further vocabularies for the words of a text: senses, polarities, parts of speech.
 
-Axis legend: word (word pieces), stretch, slot.
+Axis legend: word (word pieces), slot.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Annotation:
     """The ids that characters `start` to `end` (exclusive) of a text have in a vocabulary."""
 
     start: int
@@ -31,12 +31,12 @@ class Stretch:
 class Annotator(ABC):
     """Abstract: says what ids the words of a text have in one vocabulary. Must pickle cheaply.
 
-    It finds the words itself, so a stretch may be a word, a phrase or a whole text.
+    It finds the words itself, so an annotation may cover a word, a phrase or a whole text.
     """
 
     @abstractmethod
-    def __call__(self, text: str) -> Sequence[Stretch]:
-        """The stretches of `text` that have ids, in any order; they may overlap."""
+    def __call__(self, text: str) -> Sequence[Annotation]:
+        """Return the annotations of `text`, in any order; they may overlap."""
 
     @property
     @abstractmethod
@@ -47,28 +47,28 @@ class Annotator(ABC):
 def extra_ids(graph: WordKnowledgeGraph, annotators: Mapping[str, Annotator]) -> dict[str, Tensor]:
     """By name of a vocabulary the ids of the words of `graph`, `[1 word slot]`, as in a batch.
 
-    A word piece has the ids of every stretch that it shares a character with, in the annotator's
+    A word piece has the ids of every annotation that it shares a character with, in the annotator's
     order, each once; special pieces have none. There is one slot at least.
     """
     return {
-        name: stretch_ids(graph, annotator(graph.text)) for name, annotator in annotators.items()
+        name: annotation_ids(graph, annotator(graph.text)) for name, annotator in annotators.items()
     }
 
 
-def stretch_ids(graph: WordKnowledgeGraph, stretches: Sequence[Stretch]) -> Tensor:
-    """The ids that `stretches` of the text give to its words, `[1 word slot]`, as `extra_ids`."""
+def annotation_ids(graph: WordKnowledgeGraph, annotations: Sequence[Annotation]) -> Tensor:
+    """Return the ids of the words by `annotations`, `[1 word slot]`, as `extra_ids`."""
     spans = graph.spans[graph.kinds == NodeKind.WORD]
-    return torch.from_numpy(_slots(spans, stretches))[None]
+    return torch.from_numpy(_slots(spans, annotations))[None]
 
 
-def _slots(spans: NDArray[np.int32], stretches: Sequence[Stretch]) -> NDArray[np.int64]:
+def _slots(spans: NDArray[np.int32], annotations: Sequence[Annotation]) -> NDArray[np.int64]:
     """`[word slot]`, `NONE` where a word has fewer ids than the one with most."""
-    found: list[dict[int, None]] = [{} for _ in spans]
-    places = np.array([(each.start, each.end) for each in stretches], np.int64).reshape(-1, 2)
-    for each, (start, stop) in zip(stretches, pieces_of_all(spans, places).tolist(), strict=True):
+    ids_of_word: list[dict[int, None]] = [{} for _ in spans]
+    places = np.array([(each.start, each.end) for each in annotations], np.int64).reshape(-1, 2)
+    for each, (start, stop) in zip(annotations, pieces_of_all(spans, places).tolist(), strict=True):
         for word in range(start, stop):
-            found[word].update(dict.fromkeys(each.ids))
-    slots = np.full((len(spans), max([1, *map(len, found)])), NONE, np.int64)
-    for word, ids in enumerate(found):
+            ids_of_word[word].update(dict.fromkeys(each.ids))
+    slots = np.full((len(spans), max([1, *map(len, ids_of_word)])), NONE, np.int64)
+    for word, ids in enumerate(ids_of_word):
         slots[word, : len(ids)] = list(ids)
     return slots

@@ -2,11 +2,10 @@
 
 Follows CoLAKE (Sun et al., COLING 2020, section 3.1): mentions become anchors, anchors bring facts,
 and a fact stands at soft positions just after its anchor. Where we differ from the released code:
-every draw comes from a generator of the sample's own, nothing is remembered
-from one text to the next, every mention of an entity becomes an anchor (the first one carries its
-facts), a fact between two anchors is shown once, and a text that grows too large loses its
-lowest-ranked facts instead of being thrown away.
-tests/reference/original_colake.py keeps the released behaviour.
+every sample has a random generator of its own, nothing carries over from one text to the next,
+every mention of an entity becomes an anchor (the first one carries its facts), a fact between two
+anchors is shown once, and a text that grows too large loses its lowest-ranked facts instead of
+being thrown away. tests/reference/original_colake.py keeps the released behaviour.
 
 Axis legend: word (word pieces), link, anchor, fact, triple.
 """
@@ -95,7 +94,8 @@ class BuilderConfig:
 class Exclusion:
     """Facts that must not be shown: `triples [n 3]` exactly, and all facts between `pairs [n 2]`.
 
-    Pairs are unordered. Give the pair, not only the triple, when an inverse relation would tell.
+    Pairs are unordered. Give the pair, not only the triple, where an inverse relation would reveal
+    the answer.
     """
 
     triples: Ids | None = None
@@ -118,9 +118,9 @@ class Exclusion:
         return keep
 
 
-def _matches(rows: Ids, wanted: Ids) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (rows[:, None] == wanted[None]).all(axis=2).any(axis=1)
-    return found
+def _matches(rows: Ids, others: Ids) -> NDArray[np.bool_]:
+    matches: NDArray[np.bool_] = (rows[:, None] == others[None]).all(axis=2).any(axis=1)
+    return matches
 
 
 def build(
@@ -197,9 +197,9 @@ def join_words(
     pieces, links, entities = _anchored(linked, words, graph, config)
     facts = _choose(graph, np.array(entities, np.int32), generator, config, exclude)
     if config.replace_mentions == "facts":
-        kept, facts = _with_facts(entities, facts)
-        pieces, links = pieces[kept], [links[i] for i in kept]
-        entities = [entities[i] for i in kept]
+        stay, facts = _with_facts(entities, facts)
+        pieces, links = pieces[stay], [links[i] for i in stay]
+        entities = [entities[i] for i in stay]
     is_shown = np.ones(len(words.ids), np.bool_)
     is_slot = is_shown.copy()
     if config.replace_mentions:
@@ -273,7 +273,7 @@ def _choose(
     rank = config.ranker(graph, anchors)
     for entity in anchors.tolist():
         chosen = np.zeros(0, np.int64)
-        kept = np.zeros(0, np.int64)
+        places = np.zeros(0, np.int64)
         if entity not in seen:
             seen.add(entity)
             candidates = _candidate_rows(graph, entity, config.directions)
@@ -282,9 +282,9 @@ def _choose(
             if len(candidates):
                 order = rank(graph, graph.triples[candidates], generator)
                 chosen = candidates[order[: config.max_neighbours]]
-                kept = _kept(len(chosen), generator, config)
-        rows.append(chosen[kept])
-        ranks.append(kept)
+                places = _kept(len(chosen), generator, config)
+        rows.append(chosen[places])
+        ranks.append(places)
     if not rows:
         return Facts(*(np.zeros(0, np.int64) for _ in range(3)))
     counts = [len(part) for part in rows]
@@ -300,10 +300,10 @@ def _choose(
 def _with_facts(entities: Sequence[int], facts: Facts) -> tuple[list[int], Facts]:
     """Places of the anchors whose entity brings a fact, and the facts by those anchors' numbers."""
     bringing = {entities[i] for i in facts.anchors.tolist()}
-    kept = [i for i, entity in enumerate(entities) if entity in bringing]
-    numbers = {anchor: number for number, anchor in enumerate(kept)}
+    stay = [i for i, entity in enumerate(entities) if entity in bringing]
+    numbers = {anchor: number for number, anchor in enumerate(stay)}
     anchors = np.array([numbers[i] for i in facts.anchors.tolist()], np.int64)
-    return kept, Facts(facts.rows, anchors, facts.ranks)
+    return stay, Facts(facts.rows, anchors, facts.ranks)
 
 
 def _candidate_rows(

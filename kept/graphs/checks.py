@@ -130,10 +130,10 @@ def _positions(built: WordKnowledgeGraph) -> Iterator[Problem]:
             yield Problem("G108", node, f"origin {(link, row, rank)} names no anchor or no fact")
             continue
         step = 1 if built.kinds[node] == NodeKind.RELATION else 2
-        wanted = int(built.positions[anchors[link]]) + step
-        if built.positions[node] != wanted:
+        expected = int(built.positions[anchors[link]]) + step
+        if built.positions[node] != expected:
             yield Problem(
-                "G107", node, f"position {built.positions[node]}, its anchor + {step} is {wanted}"
+                "G107", node, f"position {built.positions[node]}, its anchor + {step} is {expected}"
             )
 
 

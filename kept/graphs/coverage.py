@@ -1,7 +1,7 @@
-"""Coverage: in how many samples a method has anything of the graph to read, and what to do if none.
+"""Coverage: the share of samples in which a method reads anything of the graph; the remedy if none.
 
-A method that reads nothing trains and scores as if there were no graph; that must not be reported
-as knowledge. Axis legend: link, text.
+A method that reads nothing trains and scores as if without a graph, which must not be reported as
+an effect of knowledge. Axis legend: link, text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOW_SHARE = 0.1
 graph, and a method that mends every third of a tenth moves it by .033, about the half-width of a
 95 % interval over 1,000 answers (.98 / sqrt(1000) = .031)."""
 LOOKED_AT = 512
-"""Samples that are built to see what is read, evenly spread; all, before it is called none."""
+"""Samples that are built to measure coverage, evenly spaced; all of them before it is called 0."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Coverage:
     @property
     def shares(self) -> dict[str, float | None]:
         """The counts as shares; None where there is no count, or no sample."""
-        found: dict[str, float | None] = {
+        shares: dict[str, float | None] = {
             name: None if count is None or not self.n else count / self.n
             for name, count in (
                 ("link", self.with_link),
@@ -56,31 +56,31 @@ class Coverage:
                 ("both_facts", self.with_both_facts),
             )
         }
-        is_told = self.read is not None and self.looked_at
-        return found | {"read": self.read / self.looked_at if is_told else None}  # type: ignore[operator]
+        has_read = self.read is not None and self.looked_at
+        return shares | {"read": self.read / self.looked_at if has_read else None}  # type: ignore[operator]
 
     def as_json(self) -> dict[str, Any]:
         """Counts and shares, as metrics files hold them."""
         return {**asdict(self), "shares": self.shares}
 
     def __str__(self) -> str:
-        return f"{told(self.as_json())} of {self.n} texts"
+        return f"{summary(self.as_json())} of {self.n} texts"
 
 
-def told(found: dict[str, Any] | None) -> str:
-    """`Coverage.as_json` in a line; "not recorded" for None, a run of before there was any."""
-    if found is None:
+def summary(coverage: dict[str, Any] | None) -> str:
+    """Return `Coverage.as_json` in a line; "not recorded" for None, as in runs of 0.1."""
+    if coverage is None:
         return "not recorded"
     names = (("link", "link"), ("fact", "fact"), ("both_facts", "both facts"), ("read", "read"))
-    shares = {key: found["shares"][name] for name, key in names}
+    shares = {key: coverage["shares"][name] for name, key in names}
     return ", ".join(f"{key} {share:.1%}" for key, share in shares.items() if share is not None)
 
 
-def cell(found: dict[str, Any] | None) -> str:
-    """`Coverage.as_json` in a cell: per cent with a link, a fact, both facts, and what is read."""
-    if found is None:
+def cell(coverage: dict[str, Any] | None) -> str:
+    """Return `Coverage.as_json` as a table cell: per cent with a link, a fact, both facts, read."""
+    if coverage is None:
         return "not recorded"
-    shares = (found["shares"][name] for name in ("link", "fact", "both_facts", "read"))
+    shares = (coverage["shares"][name] for name in ("link", "fact", "both_facts", "read"))
     return " / ".join("–" if share is None else f"{100 * share:.1f}" for share in shares)
 
 
@@ -88,14 +88,14 @@ COLUMN = "% of samples with link / fact / both facts / read"
 """Above `cell`."""
 
 
-def caution(found: dict[str, Any] | None, of: str) -> str | None:
-    """What to say where the graph is read in a low share of the samples; None elsewhere."""
-    share = None if found is None else found["shares"]["read"]
+def caution(coverage: dict[str, Any] | None, of: str) -> str | None:
+    """Return a warning where the graph is read in a low share of the samples, else None."""
+    share = None if coverage is None else coverage["shares"]["read"]
     if share is None or share >= LOW_SHARE:
         return None
     return (
-        f"{of}: the graph is read in {share:.1%} of the samples ({told(found)}); no score can move "
-        f"by more than that share; below {LOW_SHARE:.0%} a difference is hardly told from chance"
+        f"{of}: the graph is read in {share:.1%} of the samples ({summary(coverage)}); no score "
+        f"can move by more; below {LOW_SHARE:.0%} a difference is hardly told from chance"
     )
 
 
@@ -153,9 +153,9 @@ def _touch(link: Link, target: Mention) -> bool:
 
 
 def look(may_be: NDArray[np.bool_], is_read: Callable[[int], bool]) -> tuple[int, int]:
-    """How many samples were looked at, and how many of them are read.
+    """Return how many samples were built, and in how many of them the graph is read.
 
-    `may_be [sample]`: which are worth a look where none of the first ones is read.
+    `may_be [sample]`: candidates for a further look where none of the first ones is read.
     """
     if not len(may_be):
         return 0, 0
@@ -172,7 +172,7 @@ def look(may_be: NDArray[np.bool_], is_read: Callable[[int], bool]) -> tuple[int
 
 
 def require_read(
-    found: Coverage,
+    coverage: Coverage,
     texts: Sequence[LinkedText],
     graph: KnowledgeGraph,
     view: View,
@@ -186,12 +186,12 @@ def require_read(
     `of` names the samples. `is_linked`: the texts were linked by the graph's names. `needs_facts`
     False: what an entity brings does not come from this graph's triples.
     """
-    if found.read is None:
+    if coverage.read is None:
         return
-    if found.read and (found.with_fact or not needs_facts):
+    if coverage.read and (coverage.with_fact or not needs_facts):
         return
     links = [link for text in texts for link in text.links if link.entity is not None]
-    why = next(_reasons(found, links, graph, view, is_linked))
+    why = next(_reasons(coverage, links, graph, view, is_linked))
     raise NoKnowledgeError(
         f"nothing of {graph} is read in {of} ({len(texts)} texts): {why}. Training would go as "
         "with knowledge off"
@@ -199,7 +199,7 @@ def require_read(
 
 
 def _reasons(
-    found: Coverage, links: Sequence[Link], graph: KnowledgeGraph, view: View, is_linked: bool
+    coverage: Coverage, links: Sequence[Link], graph: KnowledgeGraph, view: View, is_linked: bool
 ) -> Iterator[str]:
     n_named = n_with_names(graph)
     if not links and not is_linked:
@@ -217,17 +217,17 @@ def _reasons(
             f"none of the names of {n_named} entities stands in a text; give texts about these "
             "entities, or the graph of these texts"
         )
-    if not found.with_link:
+    if not coverage.with_link:
         first = next(iter(graph.entities), "none at all")
         yield (
             f"none of the {len(links)} links, such as {links[0].entity!r}, leads to an entity of "
             f"it, such as {first!r}; give the graph that the texts were linked with, or link "
             "them again"
         )
-    if not found.with_fact:
+    if not coverage.with_fact:
         yield (
-            f"{found.with_link} texts have a link, and no linked entity has a fact that may be "
-            "shown (those between asked pairs are taken out); give a graph with facts about these "
-            "entities"
+            f"{coverage.with_link} texts have a link, and no linked entity has a fact that may be "
+            "shown (those between the target pairs are taken out); give a graph with facts about "
+            "these entities"
         )
     yield view.remedy

@@ -15,7 +15,7 @@ from kg_loaders.store import KnowledgeGraph
 
 N_CANDIDATES = 3
 N_DESCRIBED = 120
-"""Characters of a description that are told."""
+"""Characters of a description that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _injected(
 ) -> tuple[str, str, list[str]]:
     link, row, rank = built.origins[node].tolist()
     if row < 0:
-        why = ["A relation that was added to be asked for; no fact of the graph."]
+        why = ["A relation added as the prediction target; not a fact of the graph."]
         return "relation", graph.relation_label(int(built.ids[node])), why
     mention = built.links[link].mention
     surface = built.text[mention.start : mention.end]
@@ -148,16 +148,16 @@ def _described(graph: KnowledgeGraph, entity: int) -> str:
 
 
 def left_out(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> list[str]:
-    """What of the text, its links and their facts `built` leaves out: a sentence each."""
-    found = []
+    """What of the text, its links and their facts `built` leaves out: one sentence each."""
+    sentences = []
     end, length = int(built.spans[:, 1].max(initial=0)), len(built.text.rstrip())
     if end < length:
-        found.append(f"The text is cut after character {end} of {length}.")
+        sentences.append(f"The text is cut after character {end} of {length}.")
     anchors = is_anchor(built)
     linked = {i for i, link in enumerate(built.links) if link.entity is not None}
     lost = linked - set(built.origins[anchors, 0].tolist())
     if lost:
-        found.append(
+        sentences.append(
             f"{len(lost)} of {len(linked)} links brought no anchor: cut off, overlapping, or to "
             "entities that the graph does not have."
         )
@@ -167,5 +167,5 @@ def left_out(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> list[str]:
     shown = np.unique(rows[rows >= 0])
     n_shown = int(np.isin(graph.triples[shown, 0], heads).sum())
     if n_shown < n_facts:
-        found.append(f"{n_shown} of {n_facts} facts whose head is an anchor are shown.")
-    return found
+        sentences.append(f"{n_shown} of {n_facts} facts whose head is an anchor are shown.")
+    return sentences

@@ -1,4 +1,4 @@
-"""Whether a graph says in words what its entities are: Q142 tells a host nothing."""
+"""Whether entities of a graph have names in words: Q142 means nothing to a host."""
 
 from __future__ import annotations
 

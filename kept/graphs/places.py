@@ -1,4 +1,4 @@
-"""Which nodes of a batch stand for a stretch of the text, whatever the method's view.
+"""Which nodes of a batch stand for a span of the text, in any method's view.
 
 Axis legend: node, target.
 """
@@ -43,7 +43,7 @@ def target_spans(
     `View.places`. Where a view puts branches between words, the span reaches over them.
     """
     nodes = text_nodes(graph)
-    found = np.zeros((len(targets), 2), np.int64)
+    spans = np.zeros((len(targets), 2), np.int64)
     for i, target in enumerate(targets):
         chosen = nodes_of(graph, nodes, target)
         words = chosen[graph.kinds[chosen] == NodeKind.WORD]
@@ -51,5 +51,5 @@ def target_spans(
         shown = places[chosen]
         shown = shown[shown >= 0]
         if len(shown):
-            found[i] = shown.min(), shown.max() + 1
-    return found
+            spans[i] = shown.min(), shown.max() + 1
+    return spans

@@ -1,4 +1,4 @@
-"""Prior polarity of words: a lexicon of senses or of words, and what a word's senses come to.
+"""Prior polarity of words, from a sentiment lexicon of senses or of words.
 
 Ke et al. 2020, "SentiLARE: Sentiment-Aware Language Representation Learning with Linguistic
 Knowledge" (EMNLP), section 3.1, over SentiWordNet 3.0 (Baccianella et al., LREC 2010).
@@ -68,17 +68,17 @@ class SentimentLexicon:
         file, report = Path(path), DamageReport()
         if not file.is_file():
             raise SourceError(f"{file} is no file; give SentiWordNet's, or one of words and scores")
-        found: dict[tuple[str, str], list[Sense]] = {}
+        senses: dict[tuple[str, str], list[Sense]] = {}
         for number, offset, line in read_lines(file, report):
             fields = line.decode().rstrip().split("\t")
             if not line.strip() or fields[0].startswith(COMMENTS):
                 continue
             try:
                 for key, sense in _senses(fields):
-                    found.setdefault(key, []).append(sense)
+                    senses.setdefault(key, []).append(sense)
             except ValueError as error:
                 report.reject(str(file), number, offset, str(error), line)
-        return cls(found)
+        return cls(senses)
 
     def senses(self, word: str, part: str) -> tuple[Sense, ...]:
         """The senses of a word as `part`, of its base form, or else those of any part."""
@@ -123,19 +123,20 @@ def _score(field: str) -> float:
 def sense_weights(
     numbers: Sequence[int], similarities: Sequence[float] | None = None
 ) -> NDArray[np.float64]:
-    """How much each sense counts, `[sense]`: softmax of (similarity + 1) / (2 number), equation 1.
+    """Return the weight of each sense, `[sense]`: softmax of (similarity + 1) / (2 number),
+    equation 1.
 
-    `similarities` are the cosines of the text with the glosses; absent, all are 0, and only the
-    order of the senses tells.
+    `similarities` are the cosines of the text with the glosses; absent, all are 0, so that only the
+    order of the senses counts.
     """
     cosines = np.zeros(len(numbers)) if similarities is None else np.asarray(similarities)
     shares = np.exp((cosines + 1) / (2 * np.asarray(numbers, np.float64)))
-    found: NDArray[np.float64] = shares / shares.sum()
-    return found
+    weights: NDArray[np.float64] = shares / shares.sum()
+    return weights
 
 
 def prior_score(senses: Sequence[Sense], similarities: Sequence[float] | None = None) -> float:
-    """The mean of positive less negative over a word's senses, weighed by `sense_weights`."""
+    """Return the mean polarity of a word's senses, weighted by `sense_weights`."""
     if not senses:
         return 0.0
     scores = np.array([sense.positive - sense.negative for sense in senses])

@@ -59,18 +59,18 @@ def encode_words(
     starts = [None] * len(texts) if pair_starts is None else list(pair_starts)
     single = [i for i, start in enumerate(starts) if start is None]
     paired = [(i, start) for i, start in enumerate(starts) if start is not None]
-    found: dict[int, Words] = {}
+    encoded_words: dict[int, Words] = {}
     if single:
         encoded = _encode(tokenizer, max_words, [texts[i] for i in single])
-        found.update(zip(single, map(_words, encoded), strict=True))
+        encoded_words.update(zip(single, map(_words, encoded), strict=True))
     if paired:
         PairTemplate.of(tokenizer)
         firsts = [texts[i][:start].rstrip() for i, start in paired]
         seconds = [texts[i][start:] for i, start in paired]
         encoded = _encode(tokenizer, max_words, firsts, seconds)
         for (i, start), encoding in zip(paired, encoded, strict=True):
-            found[i] = _pair(_words(encoding), encoding.sequence_ids, start)
-    return [found[i] for i in range(len(texts))]
+            encoded_words[i] = _pair(_words(encoding), encoding.sequence_ids, start)
+    return [encoded_words[i] for i in range(len(texts))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +142,12 @@ def longest_first(n_first: int, n_second: int, most: int) -> tuple[int, int]:
 def join_texts(first: LinkedText, second: LinkedText) -> LinkedText:
     """Two texts as one pair, a blank between them; links keep their candidates."""
     start = len(first.text) + 1
-    moved = tuple(
+    shifted = tuple(
         dataclasses.replace(link, mention=Mention(m.start + start, m.end + start))
         for link in second.links
         for m in (link.mention,)
     )
-    links: tuple[Link, ...] = first.links + moved
+    links: tuple[Link, ...] = first.links + shifted
     return LinkedText(
         f"{first.text} {second.text}", links, f"{first.id}+{second.id}", pair_start=start
     )

@@ -18,13 +18,13 @@ from kept.errors import BatchError
 
 @dataclass(frozen=True, kw_only=True)
 class LayerMixOptions:
-    """`layer_norm`: each layer's states are normalised before they are weighed."""
+    """`layer_norm`: each layer's states are normalised before they are weighted."""
 
     layer_norm: bool = False
 
 
 class LayerMix(nn.Module):
-    """`gamma * sum(softmax(scores)[j] * states[j])`, all layers alike at first.
+    """`gamma * sum(softmax(scores)[j] * states[j])`, initially the mean of all layers.
 
     Peters et al. 2018, "Deep contextualized word representations" (ELMo), section 3.2, equation 1.
     Where we differ from the released code: the layer norm is over the width of each node (there,

@@ -38,14 +38,14 @@ SINGLE, MULTI = "single_label_classification", "multi_label_classification"
 TAGGING = "token_classification"
 REGRESSION = "regression"
 SCORE = "score"
-"""The one class of a regression: what its only output is."""
+"""The one class of a regression."""
 MAIN_LOSS = "class"
 """Name of the loss; those of further tasks are theirs."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a head answers: the name of its loss, its kind and its classes."""
+    """The task of a head: the name of its loss, its kind and its classes."""
 
     loss: str
     problem_type: str
@@ -91,15 +91,14 @@ def head_kind(name: str) -> HeadKind:
 class KnowledgeForTask(KnowledgeModel):
     """An encoder and one head; `forward` adds `class_logits`, and the loss `class` for labels.
 
-    `add_task` puts further heads beside it, one a task; a batch says by `task_ids` which is asked.
+    `add_task` adds further heads, one per task; `task_ids` of a batch name the task.
 
     `config.head` names the head, its options and the encoder's `frozen` parts, which stay frozen
     after loading, and the options of a `layer_mix`, where the head reads one; `config.id2label` are
     the classes. An encoder that is frozen as a whole stays in evaluation mode: its states are the
-    features that the head reads.
-    `config.problem_type`: `single_label_classification` (cross entropy, `labels [batch]`),
-    `multi_label_classification` (binary cross entropy averaged over batch and classes, `labels
-    [batch class]`), `token_classification` (cross entropy over nodes, `node_labels`) or
+    head's features. `config.problem_type`: `single_label_classification` (cross entropy, `labels
+    [batch]`), `multi_label_classification` (binary cross entropy averaged over batch and classes,
+    `labels [batch class]`), `token_classification` (cross entropy over nodes, `node_labels`) or
     `regression` (mean squared error of the one output, `labels [batch]` numbers; the one class is
     `SCORE`).
     """
@@ -110,8 +109,8 @@ class KnowledgeForTask(KnowledgeModel):
         self.encoder = encoder = encoder_of(self.config, encoder)
         options = dict(config.head)
         self.frozen, further = tuple(options.pop("frozen", ())), options.pop("further", [])
-        made = _made(encoder, options, config.num_labels)
-        self.head, self.layer_mix = made.head, made.layer_mix
+        head = _made(encoder, options, config.num_labels)
+        self.head, self.layer_mix = head.head, head.layer_mix
         self.further = nn.ModuleDict(
             {task["name"]: _made(encoder, task["head"], len(task["labels"])) for task in further}
         )
@@ -167,12 +166,12 @@ class KnowledgeForTask(KnowledgeModel):
         # a list: a saved configuration sorts its mappings, and tasks go by number
         further = self.config.head.setdefault("further", [])
         further.append({**task, "problem_type": problem_type})
-        made = _made(self.encoder, described, len(labels))
-        made.apply(self._init_weights)
-        self.further[name] = made.to(device=self.device, dtype=self.encoder.host.dtype)
+        task_head = _made(self.encoder, described, len(labels))
+        task_head.apply(self._init_weights)
+        self.further[name] = task_head.to(device=self.device, dtype=self.encoder.host.dtype)
 
     def question(self, task: int = 0) -> Question:
-        """What is asked in task number `task`, 0 the first; raises `BatchError` beyond the last."""
+        """Return task number `task`, 0 the first; raises `BatchError` beyond the last."""
         config = self.config
         if task == 0:
             labels = tuple(config.id2label[i] for i in range(config.num_labels))
@@ -244,8 +243,8 @@ def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
     if kind == REGRESSION:
         return _squared_error(logits, labels)
-    asked = labels != IGNORE
-    outside = asked & ((labels < 0) | (labels >= logits.shape[-1]))
+    is_labelled = labels != IGNORE
+    outside = is_labelled & ((labels < 0) | (labels >= logits.shape[-1]))
     if bool(outside.any()):
         raise BatchError(
             f"label {int(labels[outside][0])} is outside the {logits.shape[-1]} classes"
@@ -253,7 +252,7 @@ def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
     flat = F.cross_entropy(
         logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum"
     )
-    return flat / asked.sum().clamp(min=1)
+    return flat / is_labelled.sum().clamp(min=1)
 
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -291,7 +290,7 @@ def _made(encoder: KnowledgeEncoder, described: Mapping[str, Any], n_classes: in
 def _task_of(batch: KnowledgeBatch) -> int:
     if batch.task_ids is None:
         return 0
-    found: list[int] = batch.task_ids.unique().tolist()
-    if len(found) != 1:
-        raise BatchError(f"a batch asks the tasks {found}; one batch is of one task")
-    return found[0]
+    tasks: list[int] = batch.task_ids.unique().tolist()
+    if len(tasks) != 1:
+        raise BatchError(f"a batch asks the tasks {tasks}; one batch is of one task")
+    return tasks[0]

@@ -1,4 +1,4 @@
-"""Heads that read one state a text, or the states of its targets.
+"""Heads that read one state per text, or the states of its targets.
 
 Axis legend: batch, class.
 """

@@ -82,7 +82,7 @@ class UERHead(Head):
 def pool(
     states: Float[Tensor, "batch node width"], read: Bool[Tensor, "batch node"], pooling: str
 ) -> Float[Tensor, "batch width"]:
-    """One state a text from the nodes in `read`, of which there is at least one."""
+    """Return one state per text from the nodes in `read`, of which there is at least one."""
     if pooling == "mean":
         return (states * read[..., None]).sum(1) / read.sum(1, keepdim=True)
     if pooling == "max":

@@ -1,9 +1,9 @@
-"""Queries against candidates: all with all, or each query with the entities drawn for it.
+"""Queries against candidates: all with all, or each query with the entities sampled for it.
 
-On a CPU the time of a score goes to memory, not to arithmetic. So all-with-all runs in tiles that
-stay in the cache, and what is drawn is read once forward and once back, with gradients by hand.
+On a CPU scores are bound by memory, not by arithmetic. So all-with-all runs in tiles that stay in
+the cache, and sampled rows are read once forward and once backward, with gradients by hand.
 
-Axis legend: batch, candidate, entity (rows of a table), negative (drawn for one query), width.
+Axis legend: batch, candidate, entity (rows of a table), negative (sampled for one query), width.
 """
 
 from __future__ import annotations
@@ -62,34 +62,35 @@ def moduli_sum(difference: Tensor) -> Tensor:
 
 
 def looked_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows `[... width]` of `table [entity width]`, and the table again: compare only with that.
+    """Return rows `[... width]` of `table [entity width]`, and the table again: compare only with
+    that.
 
-    The gradient of what was compared is then complete before that of the rows, which is added to
-    it in place; the sum of two gradients would be a third table. So no other tensor may own that
-    gradient, as none does that comes from this module, a matrix product or a look-up.
+    Its gradient is then complete before that of the rows, which is added in place instead of
+    allocating a third table. So no other tensor may own that gradient; none does that comes from
+    this module, a matrix product or a look-up.
     """
     result: tuple[Tensor, Tensor] = _LookedUp.apply(table, ids)  # type: ignore[no-untyped-call]
     return result
 
 
-def drawn_products(queries: Tensor, table: Tensor, drawn: Tensor) -> Tensor:
+def sampled_products(queries: Tensor, table: Tensor, sampled: Tensor) -> Tensor:
     """Inner products of each query with its own rows of `table`.
 
-    Shapes: `queries [batch width]`, `table [entity width]`, `drawn` int `[batch negative]`; result
-    `[batch negative]`.
+    Shapes: `queries [batch width]`, `table [entity width]`, `sampled` int `[batch negative]`;
+    result `[batch negative]`.
     """
-    result: Tensor = _DrawnProducts.apply(queries, table, drawn)  # type: ignore[no-untyped-call]
+    result: Tensor = _SampledProducts.apply(queries, table, sampled)  # type: ignore[no-untyped-call]
     return result
 
 
-def negative_drawn_distances(queries: Tensor, table: Tensor, drawn: Tensor) -> Tensor:
-    """`-||q - c||_2` of each query and its own rows of `table`; shapes of `drawn_products`."""
-    result: Tensor = _DrawnDistances.apply(queries, table, drawn)  # type: ignore[no-untyped-call]
+def negative_sampled_distances(queries: Tensor, table: Tensor, sampled: Tensor) -> Tensor:
+    """`-||q - c||_2` of each query and its own rows of `table`; shapes of `sampled_products`."""
+    result: Tensor = _SampledDistances.apply(queries, table, sampled)  # type: ignore[no-untyped-call]
     return -result
 
 
 class _LookedUp(torch.autograd.Function):
-    """A look-up that adds to the gradient which the rest of the loss gave the table."""
+    """A look-up that adds to the table's gradient from the rest of the loss, in place."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -103,68 +104,72 @@ class _LookedUp(torch.autograd.Function):
         return of_table.index_add_(0, ids.flatten(), of_rows.flatten(0, -2)), None
 
 
-class _DrawnProducts(torch.autograd.Function):
-    """Weighted sums of rows, both ways, in place of a gradient for every drawn row."""
+class _SampledProducts(torch.autograd.Function):
+    """Weighted sums of rows in both directions, instead of a gradient per sampled row."""
 
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, table: Tensor, drawn: Tensor) -> Tensor:
-        ctx.save_for_backward(queries, table, drawn)
-        result = queries.new_empty(drawn.shape)
-        for rows, read in _read(table, drawn):
-            torch.sum(read.mul_(queries[rows, None]), -1, out=result[rows])
+    def forward(ctx: Any, queries: Tensor, table: Tensor, sampled: Tensor) -> Tensor:
+        ctx.save_for_backward(queries, table, sampled)
+        result = queries.new_empty(sampled.shape)
+        for rows, part in _row_parts(table, sampled):
+            torch.sum(part.mul_(queries[rows, None]), -1, out=result[rows])
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        queries, table, drawn = ctx.saved_tensors
+        queries, table, sampled = ctx.saved_tensors
         (weights,) = gradients
-        return _gather(table, drawn, weights), _scatter(queries, drawn, weights, len(table)), None
+        return (
+            _gather(table, sampled, weights),
+            _scatter(queries, sampled, weights, len(table)),
+            None,
+        )
 
 
-class _DrawnDistances(torch.autograd.Function):
+class _SampledDistances(torch.autograd.Function):
     """L2; the gradient of a distance of 0 is taken as 0, as `torch.linalg.vector_norm` does."""
 
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, table: Tensor, drawn: Tensor) -> Tensor:
-        result = queries.new_empty(drawn.shape)
-        for rows, read in _read(table, drawn):
-            torch.linalg.vector_norm(read.sub_(queries[rows, None]), dim=-1, out=result[rows])
-        ctx.save_for_backward(queries, table, drawn, result)
+    def forward(ctx: Any, queries: Tensor, table: Tensor, sampled: Tensor) -> Tensor:
+        result = queries.new_empty(sampled.shape)
+        for rows, part in _row_parts(table, sampled):
+            torch.linalg.vector_norm(part.sub_(queries[rows, None]), dim=-1, out=result[rows])
+        ctx.save_for_backward(queries, table, sampled, result)
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        queries, table, drawn, distances = ctx.saved_tensors
+        queries, table, sampled, distances = ctx.saved_tensors
         weights = (gradients[0] / distances).masked_fill_(distances == 0, 0)
-        to_queries = weights.sum(1, keepdim=True) * queries - _gather(table, drawn, weights)
-        pulls = queries.new_zeros(len(table)).index_add_(0, drawn.flatten(), weights.flatten())
-        to_table = _scatter(queries, drawn, -weights, len(table))
+        to_queries = weights.sum(1, keepdim=True) * queries - _gather(table, sampled, weights)
+        pulls = queries.new_zeros(len(table)).index_add_(0, sampled.flatten(), weights.flatten())
+        to_table = _scatter(queries, sampled, -weights, len(table))
         return to_queries, to_table.addcmul_(pulls[:, None], table), None
 
 
-def _gather(table: Tensor, drawn: Tensor, weights: Tensor) -> Tensor:
-    """`sum_j weights_ij table[drawn_ij]`, `[batch width]`."""
-    return embedding_bag(drawn, table, per_sample_weights=weights.contiguous(), mode="sum")
+def _gather(table: Tensor, sampled: Tensor, weights: Tensor) -> Tensor:
+    """`sum_j weights_ij table[sampled_ij]`, `[batch width]`."""
+    return embedding_bag(sampled, table, per_sample_weights=weights.contiguous(), mode="sum")
 
 
-def _scatter(queries: Tensor, drawn: Tensor, weights: Tensor, n_rows: int) -> Tensor:
-    """`sum_ij weights_ij queries_i` at row `drawn_ij`, `[entity width]`, in a fixed order."""
-    ids = drawn.flatten()
+def _scatter(queries: Tensor, sampled: Tensor, weights: Tensor, n_rows: int) -> Tensor:
+    """`sum_ij weights_ij queries_i` at row `sampled_ij`, `[entity width]`, in a fixed order."""
+    ids = sampled.flatten()
     order = ids.argsort(stable=True)
     ends = ids.bincount(minlength=n_rows).cumsum(0)
     starts = pad(ends[:-1], (1, 0))
     return embedding_bag(
-        order // drawn.shape[1], queries, starts, per_sample_weights=weights.flatten()[order],
+        order // sampled.shape[1], queries, starts, per_sample_weights=weights.flatten()[order],
         mode="sum",
     )  # fmt: skip
 
 
-def _read(table: Tensor, drawn: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Fresh copies of the drawn rows, `[batch negative width]`, a cache-sized part at a time."""
-    step = max(1, _TILE_NUMBERS // max(1, drawn.shape[1] * table.shape[1]))
-    for start in range(0, len(drawn), step):
+def _row_parts(table: Tensor, sampled: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Copies of the sampled rows, `[batch negative width]`, a cache-sized part at a time."""
+    step = max(1, _TILE_NUMBERS // max(1, sampled.shape[1] * table.shape[1]))
+    for start in range(0, len(sampled), step):
         rows = slice(start, start + step)
-        yield rows, embedding(drawn[rows], table)
+        yield rows, embedding(sampled[rows], table)
 
 
 def _needs_gradient(*tensors: Tensor) -> bool:
@@ -187,7 +192,7 @@ def _tiled_distances(queries: Tensor, candidates: Tensor, kind: str) -> Tensor:
 
 
 class _TiledDistances(torch.autograd.Function):
-    """Sums of absolute values or moduli; a tile of differences is made again for the gradient."""
+    """Sums of absolute values or moduli; tiles of differences are recomputed for the gradient."""
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, candidates: Tensor, kind: str) -> Tensor:

@@ -142,7 +142,7 @@ class DKRL(nn.Module):
     ) -> Tensor:
         """Description vectors `[entity width]` of ids and bool mask `[entity token]`.
 
-        BatchError: an entity without a word, of which an encoder can say nothing.
+        BatchError: an entity without any word.
         """
         empty = (~token_mask.any(1)).nonzero()[:, 0]
         if len(empty):
@@ -176,7 +176,7 @@ class DKRL(nn.Module):
         """Scores for `kept.evaluation.ranking.rank`, from descriptions of all entities.
 
         `seen_mask` None: dd alone, as the released evaluation. Bool `[entity]`: all four energies,
-        an unseen entity's description standing in for the structure vector that it lacks.
+        with an unseen entity's description as its structure vector.
         """
         pairs = [(descriptions, descriptions)]
         if seen_mask is not None:
@@ -273,20 +273,20 @@ def _batch_loss(
     descriptions = model.encode_descriptions(token_ids[present], token_mask[present])
     structures = embedding(present, model.entities)
     relation = embedding(batch[:, 1], model.relations)
-    drawn = torch.randint(len(present), (config.n_negatives,), generator=generator)
-    drawn = drawn.to(batch.device)
+    sampled = torch.randint(len(present), (config.n_negatives,), generator=generator)
+    sampled = sampled.to(batch.device)
     gold = torch.zeros(len(batch), model.n_relations, dtype=torch.bool, device=batch.device)
     gold[torch.arange(len(batch)), batch[:, 1]] = True
     total = relation.new_zeros(())
     for head_states, tail_states in _pairs(structures, descriptions):
         head, tail = head_states[places[:, 0]], tail_states[places[:, 1]]
         positive = -model.distance(head + relation - tail)
-        heads = -model.distances(tail - relation, head_states[drawn])
-        tails = -model.distances(head + relation, tail_states[drawn])
+        heads = -model.distances(tail - relation, head_states[sampled])
+        tails = -model.distances(head + relation, tail_states[sampled])
         relations = -model.distances(tail - head, model.relations).masked_fill(gold, -NO_CANDIDATE)
         for negative, weight in (
-            (sampler.without_known(heads, batch, present[drawn], 0), 1.0),
-            (sampler.without_known(tails, batch, present[drawn], 2), 1.0),
+            (sampler.without_known(heads, batch, present[sampled], 0), 1.0),
+            (sampler.without_known(tails, batch, present[sampled], 2), 1.0),
             (relations, config.relation_weight),
         ):
             losses = contrast(

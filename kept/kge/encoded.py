@@ -1,4 +1,4 @@
-"""A triple scorer over tables that were made elsewhere: read from texts, or by a graph network."""
+"""A triple scorer over computed tables: from texts, or from a graph network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def table_scorer(
     relations: Float[Tensor, "relation width"],
     **options: Any,
 ) -> Scorer:
-    """The scorer `name` whose vectors are the given ones; gradients reach whatever made them.
+    """The scorer `name` over the given vectors, with gradients to them.
 
     `options` are the scorer's own (`norm` of TransE). Raises `ConfigError` for an unknown name or
     tables whose widths do not go together.
@@ -29,10 +29,10 @@ def table_scorer(
     scorer = SCORERS[name](
         n_entities=0, n_relations=0, width=width, generator=torch.Generator(), **options
     )
-    wanted = scorer.relation_width(width)
-    if relations.shape[1] != wanted:
+    required = scorer.relation_width(width)
+    if relations.shape[1] != required:
         raise ConfigError(
-            f"{name} with entities of width {width} needs relations of width {wanted}, "
+            f"{name} with entities of width {width} needs relations of width {required}, "
             f"not {relations.shape[1]}"
         )
     scorer.n_entities, scorer.n_relations = len(entities), len(relations)

@@ -1,8 +1,7 @@
-"""Completion for entities that training never saw: splits, and baselines that read no vector.
+"""Inductive completion, for entities unseen in training: splits, and a baseline without vectors.
 
-A *part* is a graph to read and triples to ask about it, with ids of its own: row i is the entity
-`entities[i]` of the whole graph. So nothing of a test's entities, not even their number, reaches
-the training.
+A *part* is a context graph and query triples, with ids of its own: row i is the entity
+`entities[i]` of the whole graph. So training knows nothing of test entities, not even their number.
 
 Axis legend: entity (of a part), triple.
 """
@@ -28,19 +27,19 @@ Triples = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """`context` may be read, `asked` is ranked among all `entities`, `known` is filtered.
+    """`context` may be read, `queries` are ranked among all `entities`, `known` is filtered.
 
     Shapes: `entities [entity]` (ids of the whole graph, ascending), triples `[triple 3]` in rows.
     """
 
     entities: NDArray[np.int64]
     context: Triples
-    asked: Triples
+    queries: Triples
     known: Mapping[str, Triples]
 
     @property
     def n_entities(self) -> int:
-        """All of them compete."""
+        """All of them are candidates."""
         return len(self.entities)
 
     def filter(self, n_relations: int) -> Filter:
@@ -50,10 +49,11 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class InductiveSplit:
-    """A graph of all names and texts, what is trained on, and what is asked.
+    """The graph of all names and texts, the training part, and the evaluated parts.
 
-    `train.context` are the training triples (`train.asked` is empty). `parts` are asked by name;
-    "valid" chooses, the others are reported. `counts` says what was drawn and left out, and why.
+    `train.context` are the training triples (`train.queries` is empty). `parts` by name are
+    evaluated: "valid" for model selection, the others are reported. `counts`: what was sampled and
+    left out, and why.
     """
 
     graph: KnowledgeGraph
@@ -62,13 +62,13 @@ class InductiveSplit:
     counts: Mapping[str, int]
 
     def __repr__(self) -> str:
-        asked = ", ".join(f"{name} {len(part.asked)}" for name, part in self.parts.items())
-        return f"InductiveSplit(train {len(self.train.context)}, {asked})"
+        sizes = ", ".join(f"{name} {len(part.queries)}" for name, part in self.parts.items())
+        return f"InductiveSplit(train {len(self.train.context)}, {sizes})"
 
 
 def make_part(
     context: NDArray[np.integer],
-    asked: NDArray[np.integer],
+    queries: NDArray[np.integer],
     known: Mapping[str, NDArray[np.integer]],
     *,
     entities: NDArray[np.integer] | None = None,
@@ -76,7 +76,7 @@ def make_part(
     """A part from triples of the whole graph; `entities` default to all that occur in them."""
     rows = {name: np.asarray(part, np.int64).reshape(-1, 3) for name, part in known.items()}
     rows |= {"": np.asarray(context, np.int64).reshape(-1, 3)}
-    rows |= {" ": np.asarray(asked, np.int64).reshape(-1, 3)}
+    rows |= {" ": np.asarray(queries, np.int64).reshape(-1, 3)}
     if entities is None:
         entities = np.concatenate([part[:, [0, 2]].ravel() for part in rows.values()])
     ids = np.unique(np.asarray(entities, np.int64))
@@ -85,7 +85,7 @@ def make_part(
 
 
 def two_graphs(train: Splits, other: Splits, graph: KnowledgeGraph) -> InductiveSplit:
-    """GraIL's form (Teru et al., ICML 2020, section 4.1): train on one graph, ask another.
+    """GraIL's setting (Teru et al., ICML 2020, section 4.1): train on one graph, test on another.
 
     `graph` names the entities of both; the rows of `train` and `other` are its ids. "valid" are
     the first graph's (as released), "test" the second's test triples with its training triples as
@@ -95,14 +95,14 @@ def two_graphs(train: Splits, other: Splits, graph: KnowledgeGraph) -> Inductive
     """
     trained = np.unique(train.train[:, 1])
     counts: dict[str, int] = {}
-    kept: dict[str, NDArray[np.int32]] = {}
+    remaining: dict[str, NDArray[np.int32]] = {}
     for name, rows in other.as_mapping().items():
         keep = np.isin(rows[:, 1], trained)
-        kept[name] = rows[keep]
+        remaining[name] = rows[keep]
         counts[f"{name} triples of the second graph with an untrained relation"] = int(
             (~keep).sum()
         )
-    if not len(kept["test"]):
+    if not len(remaining["test"]):
         raise ConfigError("the second graph has no test triple whose relation was trained")
     seen = np.unique(train.train[:, [0, 2]])
     valid_rows = train.valid[np.isin(train.valid[:, [0, 2]], seen).all(1)]
@@ -113,7 +113,7 @@ def two_graphs(train: Splits, other: Splits, graph: KnowledgeGraph) -> Inductive
     first = {"train": train.train, "valid": valid_rows}
     parts = {
         "valid": make_part(train.train, valid_rows, first, entities=seen),
-        "test": make_part(kept["train"], kept["test"], kept),
+        "test": make_part(remaining["train"], remaining["test"], remaining),
     }
     shared = np.intersect1d(seen, parts["test"].entities)
     counts["entities of the second graph that training saw"] = len(shared)
@@ -130,13 +130,12 @@ def split_unseen(
 ) -> InductiveSplit:
     """Hold entities out of a benchmark: every triple with one of them leaves the training.
 
-    `valid_share` and `test_share` of all entities are drawn evenly. Of the triples of held-out
-    entities (from all three splits) `context_share` may be read at the question, drawn triple by
-    triple; the others are asked. "test" and "valid" rank all seen entities and the held-out ones
-    of that part; "transductive" and "transductive valid" ask the
-    benchmark's own test and validation triples among seen entities. Triples
-    that join the two held-out groups, and those with an entity or relation that is left without a
-    training triple, are left out and counted.
+    `valid_share` and `test_share` of all entities are sampled uniformly. Of the triples of held-out
+    entities (from all three splits) a sampled `context_share` may be read; the others are queries.
+    "test" and "valid" rank all seen entities and the held-out ones of that part; "transductive" and
+    "transductive valid" are the benchmark's own test and validation triples among seen entities.
+    Triples that join the two held-out groups, and those with an entity or relation that is left
+    without a training triple, are left out and counted.
     """
     _check_shares(valid_share, test_share, context_share)
     graph, draws = splits.graph, generator(seed, "unseen entities")
@@ -179,9 +178,9 @@ def split_unseen(
 
 
 class DegreeScorer:
-    """A candidate scores by how often it fills the asked slot of the relation in `context`.
+    """A candidate's score is how often it fills the predicted slot of the relation in `context`.
 
-    Equal counts are ordered by the candidate's degree. The question's other entity plays no part.
+    Equal counts are ordered by the candidate's degree; the query's entity is ignored.
     """
 
     def __init__(self, context: NDArray[np.integer], *, n_entities: int, n_relations: int) -> None:

@@ -1,4 +1,4 @@
-"""The best answers to a question for one slot of a triple, and what must not be among them.
+"""The best answers to a query for one slot of a triple.
 
 Axis legend: candidate.
 """
@@ -21,8 +21,8 @@ UNKNOWN = "?"
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer. `known`: the triple stands in a split. `trained`: training saw the answer and
-    everything that was asked with; else the score is made of vectors that nothing has moved."""
+    """One answer. `known`: the triple stands in a split. `trained`: the answer and the query's ids
+    occur in training; else the score is of untrained vectors."""
 
     id: str
     label: str
@@ -33,8 +33,8 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers:
-    """Best first. `n_untrained`: candidates left out as training never saw them. `left_out`: the
-    entity that was asked about, where it was left out of its own answers."""
+    """Best first. `n_untrained`: candidates left out as unseen in training. `left_out`: the query's
+    own entity, where it was left out of the answers."""
 
     best: tuple[Answer, ...]
     n_untrained: int
@@ -45,30 +45,30 @@ def best_answers(
     scorer: HasScores,
     splits: Splits,
     seen: Seen,
-    asked: tuple[str, str, str],
+    question: tuple[str, str, str],
     *,
     n: int,
     untrained: bool = False,
 ) -> Answers:
-    """Return the `n` best answers for the slot of `asked` that is "?".
+    """Return the `n` best answers for the slot of `question` that is "?".
 
-    An entity is left out of its own answers unless a triple of the relation that is known joins an
-    entity with itself: with a relation that does not, translations and products put it first for
-    its likeness with itself, whatever the fact. An entity or relation that training never saw is
-    refused, and none is an answer, unless `untrained`. Raises `ConfigError`, and `UnknownNodeError`
-    for a name that the graph does not have.
+    The query's own entity is left out of its answers unless a known triple of the relation joins an
+    entity with itself: otherwise translations and products rank it first, since it is most similar
+    to itself. Entities and relations unseen in training are refused, and are no answers, unless
+    `untrained`. Raises `ConfigError`, and `UnknownNodeError` for a name that the graph does not
+    have.
     """
-    if asked.count(UNKNOWN) != 1:
-        raise ConfigError(f'exactly one of head, relation and tail must be "?", not {asked}')
+    if question.count(UNKNOWN) != 1:
+        raise ConfigError(f'exactly one of head, relation and tail must be "?", not {question}')
     graph = splits.graph
-    direction = next(name for name, slot in SLOTS.items() if asked[slot] == UNKNOWN)
+    direction = next(name for name, slot in SLOTS.items() if question[slot] == UNKNOWN)
     vocabularies = (graph.entities, graph.relations, graph.entities)
-    pairs = zip(asked, vocabularies, strict=True)
+    pairs = zip(question, vocabularies, strict=True)
     ids = [0 if name == UNKNOWN else names.id(name) for name, names in pairs]
     trained = (seen.entities, seen.relations, seen.entities)
     never = [
         name
-        for name, id, has in zip(asked, ids, trained, strict=True)
+        for name, id, has in zip(question, ids, trained, strict=True)
         if name != UNKNOWN and not has[id]
     ]
     if never and not untrained:
@@ -103,7 +103,7 @@ def best_answers(
 
 
 def _own(splits: Splits, direction: Direction, ids: Sequence[int]) -> int | None:
-    """The entity that is asked about, where the relation joins none with itself."""
+    """Return the query's entity, where the relation joins none with itself."""
     if direction == "relation":
         return None
     rows = np.concatenate(list(splits.as_mapping().values()))
@@ -115,7 +115,7 @@ def _own(splits: Splits, direction: Direction, ids: Sequence[int]) -> int | None
 
 def _known(splits: Splits, direction: Direction, query: NDArray[np.int64]) -> frozenset[int]:
     graph = splits.graph
-    found = Filter(
+    known_answers = Filter(
         splits.as_mapping(), n_entities=graph.n_entities, n_relations=graph.n_relations
     )  # fmt: skip
-    return frozenset(found.known(direction, query)[1].tolist())
+    return frozenset(known_answers.known(direction, query)[1].tolist())

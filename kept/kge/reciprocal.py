@@ -1,4 +1,4 @@
-"""Reciprocal relations: a head is asked as the tail of the relation's inverse.
+"""Reciprocal relations: a head is predicted as the tail of the relation's inverse.
 
 Axis legend: batch, entity, candidate, relation, width (of a vector of the inner formula).
 """
@@ -16,17 +16,17 @@ from kept.kge.scorers import Scorer, make_scorer
 
 
 class Reciprocal(Scorer):
-    """Any scorer, with a second vector a relation that answers for heads.
+    """Any scorer, with a second vector per relation for head prediction.
 
     Lacroix et al., ICML 2018; Kazemi & Poole, NeurIPS 2018: `tails = f(h, r, ?)`, `heads = f(t,
-    r_inverse, ?)`. What asks for neither side, `score` and `relations_between`, is the mean of
+    r_inverse, ?)`. `score` and `relations_between`, which predict neither side, are the mean of
     both (as in Kazemi & Poole's SimplE). `relations` holds `[vector, vector of the inverse]` by
-    row, so training and ranking need to know nothing of it.
+    row, so training and ranking need no change.
 
-    Where we differ: both questions of a triple stand in one batch, and N3 counts its entities
-    once and not once a question: a weight here is up to twice that of Lacroix et al.
+    Where we differ: both queries of a triple are in one batch, and N3 counts its entities once and
+    not once per query: a weight here is up to twice that of Lacroix et al.
 
-    `inner` gives its vectors, of `2 n_relations` relations, away: row `2 r` is relation `r`, the
+    `inner` hands over its vectors, of `2 n_relations` relations: row `2 r` is relation `r`, the
     next one its inverse. ConfigError: an odd number of them.
     """
 
@@ -45,7 +45,7 @@ class Reciprocal(Scorer):
         self.inner = inner
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw fresh vectors as the inner scorer does."""
+        """Initialise vectors as the inner scorer does."""
         n_relations = 2 * self.n_relations
         fresh = type(self.inner)(
             n_entities=self.n_entities, n_relations=n_relations, width=self.width,
@@ -66,7 +66,7 @@ class Reciprocal(Scorer):
         relation_states: Tensor,
         tail_states: Tensor,
     ) -> Tensor:
-        """One of the two that `score` is the mean of: what `heads` or `tails` say of a triple."""
+        """One of the two scores that `score` averages: that of `heads` or of `tails`."""
         relation, inverse = relation_states.chunk(2, -1)
         if side == "tail":
             return self.inner.score(head_states, relation, tail_states)

@@ -1,4 +1,4 @@
-"""What every triple scorer is: vectors for entities and relations, and ways to score with them.
+"""The interface of triple scorers: vectors of entities and relations, and their scores.
 
 `score` broadcasts over states; `tails`, `heads` and `relations_between` score all given candidates
 at once.
@@ -46,7 +46,7 @@ class Scorer(nn.Module, ABC):
 
     @abstractmethod
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw fresh vectors."""
+        """Initialise the vectors."""
 
     @abstractmethod
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class Scorer(nn.Module, ABC):
         relation_states: Tensor,
         tail_states: Tensor,
     ) -> Tensor:
-        """`score` as the answer to a question for the head or the tail, where these differ."""
+        """`score` as head or as tail prediction, where these differ."""
         return self.score(head_states, relation_states, tail_states)
 
     @abstractmethod
@@ -82,16 +82,16 @@ class Scorer(nn.Module, ABC):
         relation_states: Tensor,
         tail_states: Tensor,
         candidates: Tensor,
-        drawn: Tensor,
+        sampled: Tensor,
         n_heads: int,
     ) -> Tensor:
         """Scores `[batch negative]` of triples with one side replaced by candidates of their own.
 
-        The first `n_heads` triples lose their heads, all others their tails. Shapes: states
-        `[batch width]`, `candidates [candidate width]`, `drawn` row numbers of candidates, int
-        `[batch negative]`.
+        The first `n_heads` triples are corrupted at the head, all others at the tail. Shapes:
+        states `[batch width]`, `candidates [candidate width]`, `sampled` row numbers of candidates,
+        int `[batch negative]`.
         """
-        replaced = embedding(drawn, candidates)
+        replaced = embedding(sampled, candidates)
         head, relation, tail = head_states[:, None], relation_states[:, None], tail_states[:, None]
         first, rest = slice(None, n_heads), slice(n_heads, None)
         return torch.cat(
@@ -133,7 +133,7 @@ class Scorer(nn.Module, ABC):
         )
 
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
-        """All candidates for the asked slot of `triples` int `[batch 3]`."""
+        """All candidates for the predicted slot of `triples` int `[batch 3]`."""
         head, relation, tail = self._ids(triples)
         if direction == "head":
             return self.score_heads(relation, tail)
@@ -147,7 +147,7 @@ class Scorer(nn.Module, ABC):
 
 
 class QueryScorer(Scorer):
-    """A formula that makes a query of two vectors and compares it with any third."""
+    """A scorer that combines two vectors into a query and compares it with any third."""
 
     @abstractmethod
     def tail_queries(self, head_states: Tensor, relation_states: Tensor) -> Tensor:
@@ -162,7 +162,7 @@ class QueryScorer(Scorer):
         """`[batch width]`, `[candidate width] -> [batch candidate]`."""
 
     @abstractmethod
-    def compare_drawn(self, queries: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:
+    def compare_sampled(self, queries: Tensor, candidates: Tensor, sampled: Tensor) -> Tensor:
         """`[batch width]`, `[candidate width]`, row numbers `[batch negative]` as result."""
 
     def tails(self, head_states: Tensor, relation_states: Tensor, candidates: Tensor) -> Tensor:
@@ -177,11 +177,11 @@ class QueryScorer(Scorer):
         relation_states: Tensor,
         tail_states: Tensor,
         candidates: Tensor,
-        drawn: Tensor,
+        sampled: Tensor,
         n_heads: int,
     ) -> Tensor:
         _, heads = head_states.tensor_split([n_heads])
         relations = relation_states.tensor_split([n_heads])
         tails, _ = tail_states.tensor_split([n_heads])
         queries = [self.head_queries(relations[0], tails), self.tail_queries(heads, relations[1])]
-        return self.compare_drawn(torch.cat(queries), candidates, drawn)
+        return self.compare_sampled(torch.cat(queries), candidates, sampled)

@@ -19,12 +19,12 @@ from kept.errors import ConfigError
 from kept.kge.comparisons import (
     TINY,
     Norm,
-    drawn_products,
     moduli_sum,
     negative_distances,
-    negative_drawn_distances,
     negative_moduli,
+    negative_sampled_distances,
     products,
+    sampled_products,
 )
 from kept.kge.scorer import QueryScorer, Scorer
 
@@ -74,10 +74,10 @@ class TransE(QueryScorer):
     def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
         return negative_distances(queries, candidates, self.norm)
 
-    def compare_drawn(self, queries: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:
+    def compare_sampled(self, queries: Tensor, candidates: Tensor, sampled: Tensor) -> Tensor:
         if self.norm == 2:
-            return negative_drawn_distances(queries, candidates, drawn)
-        return -(queries[:, None] - embedding(drawn, candidates)).abs().sum(-1)
+            return negative_sampled_distances(queries, candidates, sampled)
+        return -(queries[:, None] - embedding(sampled, candidates)).abs().sum(-1)
 
     def relations_between(
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
@@ -111,8 +111,8 @@ class Rescal(QueryScorer):
     def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
         return products(queries, candidates)
 
-    def compare_drawn(self, queries: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:
-        return drawn_products(queries, candidates, drawn)
+    def compare_sampled(self, queries: Tensor, candidates: Tensor, sampled: Tensor) -> Tensor:
+        return sampled_products(queries, candidates, sampled)
 
     def relations_between(
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
@@ -142,8 +142,8 @@ class DistMult(QueryScorer):
     def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
         return products(queries, candidates)
 
-    def compare_drawn(self, queries: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:
-        return drawn_products(queries, candidates, drawn)
+    def compare_sampled(self, queries: Tensor, candidates: Tensor, sampled: Tensor) -> Tensor:
+        return sampled_products(queries, candidates, sampled)
 
     def relations_between(
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
@@ -178,8 +178,8 @@ class ComplEx(QueryScorer):
     def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
         return products(queries, candidates)
 
-    def compare_drawn(self, queries: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:
-        return drawn_products(queries, candidates, drawn)
+    def compare_sampled(self, queries: Tensor, candidates: Tensor, sampled: Tensor) -> Tensor:
+        return sampled_products(queries, candidates, sampled)
 
     def relations_between(
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
@@ -233,10 +233,10 @@ class RotatE(QueryScorer):
             return negative_distances(queries, candidates, 2)
         return negative_moduli(queries, candidates)
 
-    def compare_drawn(self, queries: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:
+    def compare_sampled(self, queries: Tensor, candidates: Tensor, sampled: Tensor) -> Tensor:
         if self.norm == 2:
-            return negative_drawn_distances(queries, candidates, drawn)
-        return -moduli_sum(queries[:, None] - embedding(drawn, candidates))
+            return negative_sampled_distances(queries, candidates, sampled)
+        return -moduli_sum(queries[:, None] - embedding(sampled, candidates))
 
     def relations_between(
         self, head_states: Tensor, tail_states: Tensor, candidates: Tensor

@@ -1,4 +1,4 @@
-"""Triples with splits: a benchmark folder, or a knowledge graph cut by seed."""
+"""Triples with splits: a benchmark folder, or a knowledge graph split by seed."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ OPENKE_ENDINGS = ("2id.txt", "2id.txt.gz")
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What stands in a training triple: bool `entities [entity]` and `relations [relation]`.
+    """What occurs in training triples: bool `entities [entity]` and `relations [relation]`.
 
-    A vector of anything else was drawn and never trained.
+    All other vectors keep their initialisation.
     """
 
     entities: NDArray[np.bool_]
@@ -56,9 +56,10 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """A graph that holds all triples' ids, and the three splits `[triple 3]`.
+    """A graph that has all triples' ids, and the three splits `[triple 3]`.
 
-    Those of a graph are disjoint; what a benchmark folder's share is kept, and `shared` counts it.
+    Splits of a graph are disjoint; overlaps in a benchmark folder are kept, and counted by
+    `shared`.
     """
 
     graph: KnowledgeGraph
@@ -73,28 +74,28 @@ class Splits:
     @property
     def splits_hash(self) -> str:
         """SHA-256 of which triples stand in which split; their order and repeats change nothing."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for name, rows in self.as_mapping().items():
             distinct = np.unique(rows, axis=0)
-            found.update(f"{name} {len(distinct)}\n".encode())
-            found.update(distinct.astype("<i4").tobytes())
-        return found.hexdigest()
+            digest.update(f"{name} {len(distinct)}\n".encode())
+            digest.update(distinct.astype("<i4").tobytes())
+        return digest.hexdigest()
 
     def shared(self) -> dict[str, int]:
         """`"test in train"` -> triples of the one that stand in the other too; no pair with none.
 
-        A tested triple that was trained on is no question: its answer was told.
+        Such test triples were trained on.
         """
         sizes = (self.graph.n_entities, self.graph.n_relations, self.graph.n_entities)
         keys = {
             name: np.ravel_multi_index(tuple(rows.T), sizes)
             for name, rows in self.as_mapping().items()
         }
-        found = {
+        shared = {
             f"{later} in {earlier}": int(np.isin(keys[later], keys[earlier]).sum())
             for earlier, later in combinations(SPLITS, 2)
         }
-        return {pair: n for pair, n in found.items() if n}
+        return {pair: n for pair, n in shared.items() if n}
 
     def n_unseen(self, name: str) -> int:
         """Triples of a split with an entity or a relation that no training triple has."""
@@ -110,10 +111,10 @@ class Splits:
 def read_splits(path: Path, *, holdout: float, seed: int) -> Splits:
     """Read `path`: a graph folder, or one with train, valid and test as .txt, .tsv or either .gz.
 
-    A graph is cut by `seed`: the share `holdout` of its triples is tested, as much is for
-    validation. A benchmark folder brings its own splits and `holdout` is not used; OpenKE's form
-    (train2id.txt, valid2id.txt, test2id.txt) is one too. SourceError, DamageError, ConfigError say
-    what is missing, empty or malformed.
+    A graph is split by `seed`: a share `holdout` of its triples is the test set, another the
+    validation set. A benchmark folder brings its own splits and `holdout` is not used; OpenKE's
+    form (train2id.txt, valid2id.txt, test2id.txt) is one too. SourceError, DamageError, ConfigError
+    say what is missing, empty or malformed.
     """
     if (path / "manifest.json").is_file():
         return _cut(KnowledgeGraph.open(path), holdout, seed)

@@ -36,7 +36,7 @@ SCORER = FolderFormat(
 
 @dataclass(frozen=True, eq=False)
 class TrainedScorer:
-    """A scorer and what its training wrote down."""
+    """A scorer and the record of its training."""
 
     scorer: Scorer
     training: dict[str, Any]
@@ -108,7 +108,7 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
 def check_splits(folder: Path, splits: Splits) -> None:
     """Refuse to test the scorer in `folder` on other splits than it was trained with.
 
-    A graph with one triple more is cut anew as a whole, so that most of its "test" was trained on.
+    A graph with one more triple is split anew, so that most of its test set was trained on.
     GraphMismatchError: other splits. CheckpointError: `training` does not hold the `splits_hash`.
     """
     trained_with = read_description(folder)["training"].get("splits_hash")
@@ -135,9 +135,10 @@ def unseen_ids(splits: Splits) -> dict[str, list[int]]:
 
 
 def read_seen(folder: Path, splits: Splits) -> Seen:
-    """What the training of the scorer in `folder` saw, whatever triples the source has by now.
+    """Return what the training of the scorer in `folder` saw, whatever triples the source has by
+    now.
 
-    A folder of before that was kept is taken to have seen what `splits` train on.
+    Older folders lack it; they are taken to have seen the training split of `splits`.
     """
     unseen = read_description(folder)["training"].get("unseen")
     if unseen is None:

@@ -28,7 +28,7 @@ NO_CANDIDATE = -1e9  # finite, so that a row without any negative stays finite t
 
 @dataclass(frozen=True, eq=False)
 class TrainingHistory:
-    """What a run did. `state` resumes it: pass it to `train` with a larger `n_epochs`."""
+    """The record of a run. To resume, pass `state` to `train` with a larger `n_epochs`."""
 
     losses: tuple[float, ...]
     validations: tuple[tuple[int, float], ...]
@@ -40,7 +40,7 @@ class TrainingHistory:
 
 @dataclass
 class _Progress:
-    """The mutable side of a run; its dictionary is the resumable state."""
+    """The mutable state of a run; its dictionary is what resuming needs."""
 
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
@@ -65,9 +65,9 @@ def train(
 ) -> TrainingHistory:
     """Train `scorer` in place on `triples` int `[triple 3]`; on CPU equal seeds give equal bits.
 
-    `validate` (say, MRR) is asked every `validate_every` epochs; with `patience` n the run stops
-    after n validations without a better value. Where there was a validation, the best weights are
-    put back at the end. ConfigError: no triples, or a loss that is not finite.
+    `validate` (say, MRR) is called every `validate_every` epochs; with `patience` n the run stops
+    after n validations without a better value. After validations, the best weights are restored at
+    the end. ConfigError: no triples, or a loss that is not finite.
     """
     if not len(triples):
         raise ConfigError("there are no triples to train on")
@@ -142,7 +142,7 @@ def contrast(
 
 
 class Sampler:
-    """Draws corrupted sides and entities for one training set."""
+    """Samples corrupted sides and entities for one training set."""
 
     def __init__(
         self, triples: Tensor, n_entities: int, n_relations: int, config: TrainingConfig
@@ -164,12 +164,12 @@ class Sampler:
         shape = (n,) if self.config.share_negatives else (n_batch, n)
         return torch.randint(self.n_entities, shape, generator=generator).to(device)
 
-    def without_known(self, scores: Tensor, batch: Tensor, drawn: Tensor, slot: int) -> Tensor:
-        """`scores [batch negative]` where training triples cannot compete, if so configured."""
+    def without_known(self, scores: Tensor, batch: Tensor, sampled: Tensor, slot: int) -> Tensor:
+        """`scores [batch negative]`, with those of training triples masked, if so configured."""
         if self._known is None:
             return scores
         corrupted = batch[:, None].expand(-1, scores.shape[1], -1).clone()
-        corrupted[..., slot] = drawn
+        corrupted[..., slot] = sampled
         keys = self._keys(corrupted)
         place = torch.searchsorted(self._known, keys).clamp_max(len(self._known) - 1)
         return scores.masked_fill(self._known[place] == keys, NO_CANDIDATE)
@@ -256,12 +256,14 @@ def _sampled_loss(
     else:
         tail_side = sampler.corrupts_tail(batch, generator)
         sides = [side.nonzero()[:, 0] for side in (~tail_side, tail_side)]
-    drawn = [sampler.entities(len(rows), generator, batch.device) for rows in sides]
+    sampled = [sampler.entities(len(rows), generator, batch.device) for rows in sides]
     sizes, rows = [len(side) for side in sides], torch.cat(sides)
-    asked, chosen = batch[rows], [part.index_select(0, rows) for part in states]
+    ordered, chosen = batch[rows], [part.index_select(0, rows) for part in states]
     against = _against_shared if config.share_negatives else _against_own
-    positive, scores = against(scorer, asked, chosen, entities, drawn, sizes)
-    parts = zip(torch.split(scores, sizes), torch.split(asked, sizes), drawn, (0, 2), strict=True)
+    positive, scores = against(scorer, ordered, chosen, entities, sampled, sizes)
+    parts = zip(
+        torch.split(scores, sizes), torch.split(ordered, sizes), sampled, (0, 2), strict=True
+    )
     losses = contrast(
         positive, torch.cat([sampler.without_known(*part) for part in parts]),
         loss=config.loss, margin=config.margin, temperature=config.adversarial_temperature,
@@ -271,18 +273,18 @@ def _sampled_loss(
 
 def _against_shared(
     scorer: Scorer,
-    asked: Tensor,
+    triples: Tensor,
     states: list[Tensor],
     entities: Tensor,
-    drawn: list[Tensor],
+    sampled: list[Tensor],
     sizes: list[int],
 ) -> tuple[Tensor, Tensor]:
-    """Scores `[row]`, `[row negative]`; the first rows lose their heads, all others their tails."""
+    """Scores `[row]`, `[row negative]`; the first rows corrupt the head, others the tail."""
     head, relation, tail = (torch.split(part, sizes) for part in states)
     positive = [
         scorer.score_for(side, head[i], relation[i], tail[i]) for i, side in enumerate(_SIDES)
     ]
-    candidates = [embedding(ids, entities) for ids in drawn]
+    candidates = [embedding(ids, entities) for ids in sampled]
     heads = scorer.heads(relation[0], tail[0], candidates[0])
     tails = scorer.tails(head[1], relation[1], candidates[1])
     return torch.cat(positive), torch.cat([heads, tails])
@@ -290,16 +292,16 @@ def _against_shared(
 
 def _against_own(
     scorer: Scorer,
-    asked: Tensor,
+    triples: Tensor,
     states: list[Tensor],
     entities: Tensor,
-    drawn: list[Tensor],
+    sampled: list[Tensor],
     sizes: list[int],
 ) -> tuple[Tensor, Tensor]:
-    """The same where every row has its own draws, its answer the first of them."""
-    no_heads, no_tails = torch.split(asked, sizes)
+    """The same where every row has its own samples, its answer the first of them."""
+    no_heads, no_tails = torch.split(triples, sizes)
     answers = torch.cat([no_heads[:, 0], no_tails[:, 2]])
-    ids = torch.cat([answers[:, None], torch.cat(drawn)], 1)
+    ids = torch.cat([answers[:, None], torch.cat(sampled)], 1)
     head, relation, tail = states
     scores = scorer.corrupted(head, relation, tail, entities, ids, sizes[0])
     return scores[:, 0], scores[:, 1:]
@@ -312,7 +314,7 @@ def _validate(
     progress: _Progress,
 ) -> None:
     value = validate(scorer)
-    best = max((seen for _, seen in progress.validations), default=-math.inf)
+    best = max((earlier for _, earlier in progress.validations), default=-math.inf)
     progress.validations.append((progress.epoch, value))
     if value > best:
         progress.best_epoch = progress.epoch

@@ -1,4 +1,4 @@
-"""What a training of triple scorers may be told, and what works for each scorer."""
+"""Settings of training triple scorers, and recipes for each scorer."""
 
 from __future__ import annotations
 

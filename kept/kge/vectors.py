@@ -98,22 +98,22 @@ def entity_vectors(
     """
     special, _ = _special_rows(graph, width, seed)
     provider = TransEVectors(width, seed, n_epochs) if path is None else open_vectors(path)
-    found = provider(graph)
-    if found.vectors.shape[1] != width:
-        theirs = found.vectors.shape[1]
+    vectors = provider(graph)
+    if vectors.vectors.shape[1] != width:
+        theirs = vectors.vectors.shape[1]
         raise CheckpointError(
             f"{path} holds vectors of width {theirs}, the encoder reads {width}; "
             f"give vectors of that width, or set the encoder's to {theirs}"
         )
-    if graph.n_entities and not bool(found.known.any()):
+    if graph.n_entities and not bool(vectors.known.any()):
         raise CheckpointError(
             f"{path} has a vector for none of the graph's {graph.n_entities} entities: its pages "
             "are named otherwise than their identifiers and labels"
         )
-    lengths = found.vectors[found.known].norm(dim=1)
-    tiny = torch.finfo(found.vectors.dtype).tiny
+    lengths = vectors.vectors[vectors.known].norm(dim=1)
+    tiny = torch.finfo(vectors.vectors.dtype).tiny
     mean_length = lengths.mean().clamp_min(tiny) if len(lengths) else 1.0
-    return torch.cat([special, found.vectors / mean_length])
+    return torch.cat([special, vectors.vectors / mean_length])
 
 
 def _special_rows(

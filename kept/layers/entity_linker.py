@@ -20,15 +20,15 @@ from kept.layers.spans import FAR, SpanLayer, SpanPooling
 
 
 class EntityTable(nn.Module):
-    """Frozen entity vectors, one a row."""
+    """Frozen entity vectors, one per row."""
 
     def __init__(self, *, n_rows: int, width: int) -> None:
         super().__init__()
         self.vectors = nn.Embedding(n_rows, width)
 
     def forward(self, rows: Int[Tensor, "*row"]) -> Float[Tensor, "*row width"]:
-        found: Tensor = self.vectors(rows)
-        return found
+        vectors: Tensor = self.vectors(rows)
+        return vectors
 
 
 class PartEntityTable(nn.Module):
@@ -61,10 +61,10 @@ class PartEntityTable(nn.Module):
     def forward(self, rows: Int[Tensor, "*row"]) -> Float[Tensor, "*row width"]:
         parts = self.part_vectors(self.parts[rows])
         features = torch.cat([self.vectors(rows), parts], dim=-1)
-        found: Tensor = self.dropout(self.projection(features))
+        vectors: Tensor = self.dropout(self.projection(features))
         if self.null is not None:
-            found = torch.where((rows == UNKNOWN_ROW)[..., None], self.null, found)
-        return found
+            vectors = torch.where((rows == UNKNOWN_ROW)[..., None], self.null, vectors)
+        return vectors
 
 
 class CandidateScorer(nn.Module):
@@ -177,7 +177,7 @@ class EntityLinker(nn.Module):
         scores: Float[Tensor, "batch mention candidate"],
         entities: Float[Tensor, "batch mention candidate width"],
     ) -> tuple[Float[Tensor, "batch mention candidate"], Float[Tensor, "batch mention width"]]:
-        """NULL as one more candidate, whose score is the threshold; its weight is what is left."""
+        """NULL as one more candidate, whose score is the threshold; its weight is what remains."""
         assert self.threshold is not None
         level = torch.full_like(scores[..., :1], self.threshold)
         weights = torch.cat([scores, level], dim=2).softmax(2)

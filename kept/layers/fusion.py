@@ -52,14 +52,14 @@ class EntityAttention(nn.Module):
             part(entities).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for part in (self.query, self.key, self.value)
         )
-        read = F.scaled_dot_product_attention(
+        context = F.scaled_dot_product_attention(
             query,
             key,
             value,
             attn_mask=slot_mask,
             dropout_p=self.attention_dropout if self.training else 0.0,
         )
-        joined = self.dense(read.transpose(1, 2).flatten(2))
+        joined = self.dense(context.transpose(1, 2).flatten(2))
         attended: Tensor = self.layer_norm(self.dropout(joined) + entities)
         return attended
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from kept.errors import BatchError
 
 FAR = -10_000.0
-"""The score of what must not be chosen: finite, so that a row of nothing else stays finite."""
+"""The score of masked candidates: finite, so that a row of nothing else stays finite."""
 
 
 class SpanPooling(nn.Module):
@@ -74,8 +74,8 @@ class SpanLayer(nn.Module):
         )
         scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])
         weights = scores.masked_fill(~sees[:, None], FAR).softmax(3)
-        found = (self.attention_dropout(weights) @ value).transpose(1, 2).flatten(2)
-        states = self.attention_norm(queries + self.dropout(self.attention_output(found)))
+        attended = (self.attention_dropout(weights) @ value).transpose(1, 2).flatten(2)
+        states = self.attention_norm(queries + self.dropout(self.attention_output(attended)))
         changed = self.output(F.gelu(self.intermediate(states)))
         normed: Tensor = self.output_norm(states + self.dropout(changed))
         return normed

@@ -1,4 +1,4 @@
-"""Vocabularies beside the word pieces: senses, polarities, parts of speech.
+"""Further vocabularies beside the word pieces: senses, polarities, parts of speech.
 
 A vocabulary is read at the input, where the rows of a word's ids are added up, and predicted at the
 output, against the same rows or others. Levine et al. 2020, "SenseBERT" (ACL), sections 3.2 and
@@ -21,7 +21,7 @@ from kept.layers.transform import Transform
 
 
 class Vocabulary(nn.Module):
-    """One vector an entry; a node's input is the sum of the vectors of its ids.
+    """One vector per entry; a node's input is the sum of the vectors of its ids.
 
     An empty slot adds nothing, or the vector of `empty`, for vocabularies that have an entry of
     their own for it ("other", "neutral").
@@ -35,14 +35,14 @@ class Vocabulary(nn.Module):
     def forward(self, ids: Int[Tensor, "batch node slot"]) -> Float[Tensor, "batch node embedding"]:
         """Raises `IndexError` for an id beyond the vocabulary."""
         is_empty = ids == NONE
-        found: Tensor = self.vectors(ids.masked_fill(is_empty, self.empty or 0))
+        vectors: Tensor = self.vectors(ids.masked_fill(is_empty, self.empty or 0))
         if self.empty is None:
-            found = found.masked_fill(is_empty[..., None], 0)
-        return found.sum(2)
+            vectors = vectors.masked_fill(is_empty[..., None], 0)
+        return vectors.sum(2)
 
 
 class VocabularyHead(nn.Module):
-    """Scores of a vocabulary's entries against vectors of them, with a bias an entry.
+    """Scores of a vocabulary's entries against vectors of them, with one bias per entry.
 
     States go through `Transform` first, as of masked words, or with `transform` False are compared
     as they are, which needs states as wide as the vectors.
@@ -73,22 +73,22 @@ class VocabularyHead(nn.Module):
 def allowed_losses(
     logits: Float[Tensor, "chosen entry"], labels: Int[Tensor, "chosen slot"]
 ) -> tuple[Float[Tensor, " chosen"], Float[Tensor, " chosen"]]:
-    """For each node two losses of the set of entries that its `labels` allow (IGNORE: none).
+    """Return two losses per node over the set of entries that its `labels` allow (IGNORE: none).
 
-    The first is -log of what the allowed entries get together, the second the mean of -log of what
-    each gets (SenseBERT, section 3.3, equations 3 and 4). With one label both are the cross
+    The first is -log of the allowed entries' total probability, the second the mean of their -log
+    probabilities (SenseBERT, section 3.3, equations 3 and 4). With one label both are the cross
     entropy; without any both are 0. Raises `BatchError` for a label outside the vocabulary.
     """
-    asked = labels != IGNORE
-    outside = asked & ((labels < 0) | (labels >= logits.shape[-1]))
+    is_labelled = labels != IGNORE
+    outside = is_labelled & ((labels < 0) | (labels >= logits.shape[-1]))
     if bool(outside.any()):
         raise BatchError(
             f"label {int(labels[outside][0])} is outside the {logits.shape[-1]} entries of the "
             "vocabulary"
         )
     allowed = torch.zeros_like(logits, dtype=torch.bool)
-    rows, _ = asked.nonzero(as_tuple=True)
-    allowed[rows, labels[asked]] = True
+    rows, _ = is_labelled.nonzero(as_tuple=True)
+    allowed[rows, labels[is_labelled]] = True
     some = allowed.any(1)
     shares = logits.log_softmax(1)
     least = torch.finfo(shares.dtype).min

@@ -1,1 +1,1 @@
-"""Training objectives: what a model is asked while it learns."""
+"""Training objectives."""

@@ -1,4 +1,4 @@
-"""What an adapter's own objective reads: the host's state and the adapter's, side by side.
+"""Input of an adapter's own objective: the host's state and the adapter's, concatenated.
 
 Axis legend: batch, node, width.
 """
@@ -19,7 +19,7 @@ class AdapterFeatures(nn.Module):
     """[host's last state | adapter's state] through one linear layer (Wang et al. 2020, code).
 
     With `alone` (not of the paper) the adapter's state alone: beside the host's, a linear layer can
-    tell a few hundred pairs apart by their names, and the adapter then learns nothing.
+    separate a few hundred pairs by their names, and the adapter then learns nothing.
     """
 
     def __init__(self, *, adapter: str, width: int, alone: bool = False) -> None:
@@ -66,6 +66,6 @@ def features_for(
 
 
 def keep_initialisation(module: nn.Module) -> None:
-    """Leave torch's own initialisation in place, as the released heads do."""
+    """Keep torch's own initialisation, as the released heads do."""
     for inner in module.modules():
         inner._is_hf_initialized = True  # type: ignore[assignment]

@@ -24,7 +24,7 @@ from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
 Pairing = Literal["next_sentence", "sentence_order"]
-"""What the two texts of a sample may be to one another (see `kept.pretraining.pairs`)."""
+"""Kinds of text pairs (see `kept.pretraining.pairs`)."""
 
 
 class Objective(nn.Module, ABC):
@@ -38,19 +38,19 @@ class Objective(nn.Module, ABC):
     def join(self, others: Mapping[str, Objective]) -> None:
         """Called once, with all objectives of the model, to take hold of parts of others.
 
-        They must not become modules of this one, or they would be saved twice.
+        They must not become submodules, or they would be saved twice.
         """
 
     @abstractmethod
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> dict[str, Tensor]:
-        """Losses by name; none when the batch carries no label fields of this objective."""
+        """Return losses by name; none when the batch has no labels of this objective."""
 
 
 @dataclass(frozen=True)
 class World:
-    """What preparations may know: graph, tokenizer, how often each entity row is linked."""
+    """What preparations may use: graph, tokenizer, frequency of each entity row in links."""
 
     graph: KnowledgeGraph
     tokenizer: PreTrainedTokenizerBase
@@ -59,22 +59,21 @@ class World:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A text as it is shown instead, with a label for each of its links, `[link]`."""
+    """The text that replaces another, with a label for each of its links, `[link]`."""
 
     linked: LinkedText
     link_labels: NDArray[np.int64]
 
 
 class Preparation(ABC):
-    """Abstract: marks single samples, then completes whole batches. Must pickle cheaply.
+    """Abstract: labels single samples, then completes whole batches. Must pickle cheaply.
 
-    Draws come only from the generator given, so that a sample depends on (seed, epoch, index)
-    alone and a batch's own draws on (seed, step).
-    `pairing`: samples must be pairs of texts, of this kind, with their class in `pair_labels`.
-    `rewrites`: `rewrite` changes texts before graphs are built around them; views of mentions show
-    its labels as `mention_classes`. `remedy`: what to do where `share_read` is 0. `replaces`:
-    objectives whose labels this one sets as well, in their stead; they have their heads and losses
-    all the same.
+    Random numbers come from the given generator only, so that a sample depends on (seed, epoch,
+    index) alone and a batch's own on (seed, step). `pairing`: samples must be pairs of texts, of
+    this kind, with their class in `pair_labels`. `rewrites`: `rewrite` changes texts before graphs
+    are built around them; views of mentions have its labels as `mention_classes`. `remedy`: what to
+    do where `share_read` is 0. `replaces`: objectives whose labels this one sets instead of them;
+    they keep their heads and losses.
     """
 
     pairing: ClassVar[Pairing | None] = None
@@ -93,16 +92,16 @@ class Preparation(ABC):
         """Changes whenever a sample could."""
 
     def share_read(self, texts: Sequence[NDArray[np.int64]]) -> float | None:
-        """The share of samples, or of entities, that the objective learns from; None where it reads
-        nothing of the graph beside what the view shows.
+        """Return the share of samples, or of entities, that the objective learns from; None where
+        it reads the graph only through the view.
 
         `texts`: the entities of each text's links, -1 for one outside the graph.
         """
         return None
 
     def rewrite(self, text: LinkedText, draws: np.random.Generator) -> Rewritten:
-        """The text as it is shown; asked for only where `rewrites`."""
-        raise NotImplementedError  # asked only of objectives that say `rewrites`, and these have it
+        """Return the text to show instead; called only where `rewrites`."""
+        raise NotImplementedError
 
     def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         """One sample (a batch of one, unpadded) with this objective's labels."""
@@ -110,16 +109,16 @@ class Preparation(ABC):
 
     @property
     def period(self) -> int:
-        """After how many steps the kinds of batches come again; 1 without batches of its own."""
+        """Return the period, in steps, of the kinds of batches; 1 without batches of its own."""
         return 1
 
     def own_batch(self, step: int, draws: np.random.Generator) -> KnowledgeBatch | None:
-        """The objective's own batch for batch number `step`, whose texts it stands in for, if any.
+        """Return the objective's own batch that replaces batch number `step`, if any.
 
-        The others' labels are not in it, so that tasks alternate.
+        It has no labels of other objectives, so that tasks alternate.
         """
         return None
 
     def complete(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
-        """A stacked batch with what its samples share, such as negatives."""
+        """Return a stacked batch with what its samples share, such as negatives."""
         return batch

@@ -1,4 +1,4 @@
-"""Where each word's head stands: the linguistic adapter's task (Wang et al. 2020, section 3.3).
+"""Dependency heads: the linguistic adapter's task (Wang et al. 2020, section 3.3).
 
 Class 0 means none, class 1 + n the n-th word piece of the sentence, special pieces counted; the
 head of a root is the first piece.
@@ -51,12 +51,12 @@ class DependencyHeadsPreparation(Preparation):
 
     @property
     def fingerprint(self) -> str:
-        """Nothing is drawn here."""
+        """Nothing is sampled here."""
         return "trees"
 
 
 class HeadScores(NamedTuple):
-    """What the head makes on the way to its loss."""
+    """Intermediate states of the head."""
 
     context: Float[Tensor, "batch node width"]
     attention: Float[Tensor, "batch 1 node node"]

@@ -1,7 +1,7 @@
 """The data of a knowledge-embedding loss: triples, negatives, and descriptions as word pieces.
 
-Wang et al. 2021 (KEPLER, TACL), section "Knowledge Embedding". Triples are drawn for each batch; a
-text is encoded once however often the batch names it (the released code encodes every occurrence).
+Wang et al. 2021 (KEPLER, TACL), section "Knowledge Embedding". Triples are sampled per batch; a
+text that occurs several times in it is encoded once (the released code encodes every occurrence).
 
 Axis legend: triple, negative, text, node, entity.
 """
@@ -182,11 +182,11 @@ def draw_questions(
     from_batch: bool = False,
     reject_known: bool = True,
 ) -> Questions:
-    """Distinct triples of `graph`, each with negative heads and tails, drawn evenly.
+    """Sample distinct triples of `graph`, each with negative heads and tails, uniformly.
 
-    `from_batch` draws negatives among the entities of the batch's own triples, which costs no
-    further text; where all of those are true answers, the whole graph serves. `reject_known`
-    leaves out what the graph knows to be true; otherwise only the triple's own answer is left out.
+    `from_batch` samples negatives among the entities of the batch's own triples, which needs no
+    further text, or from the whole graph where all of those are true answers. `reject_known`
+    excludes all answers that are true in the graph; otherwise only the triple's own is excluded.
     """
     if not graph.n_triples:
         raise ConfigError(f"{graph} has no triples to draw")
@@ -208,42 +208,42 @@ def _negatives(
     pool: Ids | None,
     reject_known: bool,
 ) -> Ids:
-    """Entities `[triple n]` for `slot`, evenly drawn from those that make no true triple."""
-    asked = np.repeat(triples, n, axis=0)
+    """Sample entities `[triple n]` for `slot` uniformly from those that make no true triple."""
+    positives = np.repeat(triples, n, axis=0)
     n_pool = graph.n_entities if pool is None else len(pool)
 
-    def wrong(rows: Ids, drawn: Ids) -> NDArray[np.bool_]:
-        made = asked[rows]
-        own: NDArray[np.bool_] = made[:, slot] == drawn
-        made[:, slot] = drawn
-        return own | graph.contains(made.astype(np.int32)) if reject_known else own
+    def wrong(rows: Ids, sampled: Ids) -> NDArray[np.bool_]:
+        corrupted = positives[rows]
+        own: NDArray[np.bool_] = corrupted[:, slot] == sampled
+        corrupted[:, slot] = sampled
+        return own | graph.contains(corrupted.astype(np.int32)) if reject_known else own
 
-    found = np.empty(len(asked), np.int64)
-    open_ = np.arange(len(asked))
+    negatives = np.empty(len(positives), np.int64)
+    open_ = np.arange(len(positives))
     for _ in range(ROUNDS):
-        drawn = draws.integers(n_pool, size=len(open_))
-        found[open_] = drawn if pool is None else pool[drawn]
-        open_ = open_[wrong(open_, found[open_])]
+        sampled = draws.integers(n_pool, size=len(open_))
+        negatives[open_] = sampled if pool is None else pool[sampled]
+        open_ = open_[wrong(open_, negatives[open_])]
     everything = np.arange(graph.n_entities)
     for row in open_.tolist():
         for choice in (everything if pool is None else pool, everything):
             allowed = choice[~wrong(np.full(len(choice), row), choice)]
             if len(allowed):
-                found[row] = draws.choice(allowed)
+                negatives[row] = draws.choice(allowed)
                 break
         else:
             name = "head" if slot == 0 else "tail"
             raise BatchError(
-                f"every entity is a true {name} of triple {asked[row].tolist()}, so that it has no "
+                f"every entity is a true {name} of triple {positives[row].tolist()}, so it has no "
                 "negative; set reject_known=False"
             )
-    return found.reshape(len(triples), n)
+    return negatives.reshape(len(triples), n)
 
 
 def entity_text(graph: KnowledgeGraph, entity: int, read: str) -> str:
-    """What is read as an entity: its "description", its "label", or "both" (label: description).
+    """Return the text of an entity: its "description", its "label", or "both" (label: description).
 
-    An entity without a description is read by its label.
+    Without a description it is the label.
     """
     description = None if read == "label" else graph.description(entity)
     if description is None:
@@ -253,11 +253,11 @@ def entity_text(graph: KnowledgeGraph, entity: int, read: str) -> str:
 
 def relation_text(graph: KnowledgeGraph, relation: int, read: str) -> str:
     """As `entity_text`, of a relation."""
-    found = graph.relation_texts.of(relation, TextKind.DESCRIPTION)
+    descriptions = graph.relation_texts.of(relation, TextKind.DESCRIPTION)
     label = graph.relation_label(relation)
-    if read == "label" or not found:
+    if read == "label" or not descriptions:
         return label
-    return found[0][0] if read == "description" else f"{label}: {found[0][0]}"
+    return descriptions[0][0] if read == "description" else f"{label}: {descriptions[0][0]}"
 
 
 def _first(*ids: int | None) -> int | None:

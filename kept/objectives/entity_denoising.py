@@ -31,8 +31,8 @@ from kept.outputs import KnowledgeOutput
 class EntityDenoisingOptions:
     """Shares of aligned entities that are replaced and removed; the rest is kept.
 
-    `zero_candidate` lets the zero vector ("no entity") compete, as in the released code, where it
-    is never right and only adds a logit of 0.
+    `zero_candidate` adds the zero vector ("no entity") as a candidate, as in the released code,
+    where it is never right and only adds a logit of 0.
     """
 
     replace_share: float = 0.05
@@ -48,7 +48,7 @@ class EntityDenoisingOptions:
 
 
 class EntityDenoisingPreparation(Preparation):
-    """Labels every aligned word with its entity, then corrupts what the encoder will see.
+    """Labels every aligned word with its entity, then corrupts the encoder's input.
 
     Both need the whole batch: replacements and candidates are its entities before corruption.
     """
@@ -67,7 +67,7 @@ class EntityDenoisingPreparation(Preparation):
     def complete(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         """`entity_labels`, `sampled_entities` and corrupted `entity_ids`.
 
-        Two draws for every aligned word, in order of batch, then node.
+        Two random numbers per aligned word, in order of batch, then node.
         """
         if batch.entity_ids is None:
             raise BatchError("dea asks for entity_ids, and the batch has none; use ERNIEView")
@@ -83,9 +83,9 @@ def corrupt_entities(
     *,
     options: EntityDenoisingOptions,
 ) -> KnowledgeBatch:
-    """The policy itself, with draws from [0, 1) for every aligned word in order of batch, node.
+    """The policy itself, with numbers from [0, 1) for every aligned word in order of batch, node.
 
-    `fates` decides: replaced, removed or kept. `picks` chooses the replacement evenly among the
+    `fates` decides: replaced, removed or kept. `picks` chooses the replacement uniformly among the
     entities of the batch; it may be the entity itself, as in the released code.
     """
     assert batch.entity_ids is not None
@@ -98,11 +98,11 @@ def corrupt_entities(
     replaced = fates < options.replace_share
     removed = ~replaced & (fates < options.replace_share + options.remove_share)
     others = candidates[(picks * len(candidates)).long()] if len(rows) else rows
-    shown = batch.entity_ids.clone()
-    shown[aligned] = torch.where(replaced, others, rows).masked_fill(removed, PAD_ROW)
+    corrupted = batch.entity_ids.clone()
+    corrupted[aligned] = torch.where(replaced, others, rows).masked_fill(removed, PAD_ROW)
     if options.zero_candidate:
         candidates = torch.cat([candidates.new_tensor([PAD_ROW]), candidates])
-    return batch.replace(entity_ids=shown, entity_labels=labels, sampled_entities=candidates)
+    return batch.replace(entity_ids=corrupted, entity_labels=labels, sampled_entities=candidates)
 
 
 class EntityDenoising(Objective):

@@ -26,14 +26,13 @@ MOST_RANDOM = 5
 
 @dataclass(frozen=True, kw_only=True)
 class EntityLinkingOptions:
-    """What softmax does without the gold entity, and what becomes of mentions of hidden words.
+    """Softmax without the gold entity, and mentions of masked words.
 
     `missing_gold`: "ignore" leaves a mention out whose gold entity (or NIL) is not among its
     candidates; "first" takes the first candidate for gold (the released code). The margin loss
     pushes all of them down in either case. `mask_share` and `random_share`: of the mentions with a
-    hidden word (by `mlm`, which comes first), how many show the MASK entity alone, and random
-    candidates of the text, so that a name is not told by its own candidates; both are then not
-    asked for.
+    masked word (by `mlm`, which comes first), the shares that get the MASK entity alone, and random
+    candidates of the text, so that candidates do not reveal a masked name; both lose their labels.
     """
 
     missing_gold: str = "ignore"
@@ -51,10 +50,9 @@ class EntityLinkingOptions:
 
 
 class EntityLinkingPreparation(Preparation):
-    """Hides candidates where words are hidden; labels come from the view.
+    """Masks candidates where words are masked; labels come from the view.
 
-    The released code draws once for each hidden piece and each mention over it; here a mention is
-    drawn once, however many of its pieces are hidden.
+    The released code decides once per masked piece and mention over it; here once per mention.
     """
 
     def __init__(self, options: EntityLinkingOptions) -> None:
@@ -73,8 +71,8 @@ class EntityLinkingPreparation(Preparation):
         if batch.node_labels is None or spans is None or batch.mention_labels is None:
             return batch
         hidden = (batch.node_labels[0] != IGNORE).tolist()
-        found = dict.fromkeys(map(tuple, spans[0].tolist()))
-        for start, stop in found:
+        mentions = dict.fromkeys(map(tuple, spans[0].tolist()))
+        for start, stop in mentions:
             if not any(hidden[start:stop]):
                 continue
             draw = draws.random()
@@ -86,7 +84,7 @@ class EntityLinkingPreparation(Preparation):
 
 
 def mask_span(batch: KnowledgeBatch, span: tuple[int, int]) -> KnowledgeBatch:
-    """Every mention of just this span, in every graph, with MASK as its only candidate."""
+    """Give every mention of exactly this span, in every graph, MASK as its only candidate."""
     mentions = _equal(batch, span)
     assert batch.candidate_ids is not None
     ids = torch.full_like(batch.candidate_ids, PAD_ROW)
@@ -99,7 +97,7 @@ def mask_span(batch: KnowledgeBatch, span: tuple[int, int]) -> KnowledgeBatch:
 def _randomise(
     batch: KnowledgeBatch, span: tuple[int, int], draws: np.random.Generator
 ) -> KnowledgeBatch:
-    """Every mention of this span with one to five candidates of its graph from the same text."""
+    """Give every mention of this span one to five candidates of its graph from the same text."""
     mentions = _equal(batch, span)
     assert batch.candidate_ids is not None
     ids = torch.full_like(batch.candidate_ids, PAD_ROW)
@@ -127,7 +125,7 @@ def _equal(batch: KnowledgeBatch, span: tuple[int, int]) -> Bool[Tensor, "batch 
 
 
 def _shown(batch: KnowledgeBatch, mentions: Tensor, ids: Tensor, priors: Tensor) -> KnowledgeBatch:
-    """Other candidates at `mentions`, which are then not asked for."""
+    """Set other candidates at `mentions`, whose labels are then ignored."""
     assert batch.candidate_ids is not None
     assert batch.candidate_priors is not None
     labels = batch.mention_labels
@@ -140,7 +138,7 @@ def _shown(batch: KnowledgeBatch, mentions: Tensor, ids: Tensor, priors: Tensor)
 
 
 class EntityLinking(Objective):
-    """One loss a KAR, `el` where there is one and `el_NAME` where there are several.
+    """One loss per KAR, `el` where there is one and `el_NAME` where there are several.
 
     Margin: the mean over candidates of `max(0, m - s)` for the gold one and `max(0, m + s)` for
     every other. Softmax: cross entropy over a mention's candidates.
@@ -167,13 +165,13 @@ class EntityLinking(Objective):
         assert isinstance(encoder, KnowBERT)
         losses = {}
         for index, spec in enumerate(encoder.specs):
-            asked = labels != IGNORE
+            is_labelled = labels != IGNORE
             if batch.mention_graphs is not None:
-                asked = asked & (batch.mention_graphs == index)
-            real = ids[asked] != PAD_ROW
-            right = real & (ids[asked] == labels[asked][:, None])
+                is_labelled = is_labelled & (batch.mention_graphs == index)
+            real = ids[is_labelled] != PAD_ROW
+            right = real & (ids[is_labelled] == labels[is_labelled][:, None])
             name = "el" if len(encoder.specs) == 1 else f"el_{spec.name}"
-            losses[name] = self._loss(spec, scores[asked], real, right)
+            losses[name] = self._loss(spec, scores[is_labelled], real, right)
         return losses
 
     def _loss(
@@ -208,7 +206,7 @@ def softmax_loss(
     missing_gold: str = "ignore",
 ) -> Float[Tensor, ""]:
     """Cross entropy of the gold candidate (its first place); 0 where no mention has one."""
-    asked = right.any(1) if missing_gold == "ignore" else real.any(1)
-    targets = right[asked].to(torch.uint8).argmax(1)
-    total = F.cross_entropy(scores[asked], targets, reduction="sum")
+    counts = right.any(1) if missing_gold == "ignore" else real.any(1)
+    targets = right[counts].to(torch.uint8).argmax(1)
+    total = F.cross_entropy(scores[counts], targets, reduction="sum")
     return total / max(len(targets), 1)

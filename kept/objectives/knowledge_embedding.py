@@ -57,18 +57,17 @@ CHOICES = {
 
 @dataclass(frozen=True, kw_only=True)
 class KnowledgeEmbeddingOptions:
-    """How triples are drawn, read and scored; raises `ConfigError` naming every faulty field.
+    """How triples are sampled, read and scored; raises `ConfigError` naming every faulty field.
 
     `gamma` is added to distances (transe, rotate) and is the margin of the margin loss. `norm` is
     TransE's. `relations`: "table" (KEPLER), "conditioned" (KEPLER-Cond: the partner of what is
     ranked is read together with the relation's description), "described" (KEPLER-Rel).
-    `adversarial_temperature` > 0 weighs negatives by their score (Sun et al., ICLR 2019).
-    Each batch brings `n_triples` with `n_negatives` heads and as many tails each; `negatives` says
-    where they come from, `reject_known` that true triples of the graph are none. `read` says which
-    texts are read; `cut` and the sizes belong to `Sequences`. `relation_range` bounds the table's
-    first values; None is (gamma + 2) / width, as released.
-    `kg` is the folder of another graph than the run's own; its `n_relations` and `id_space_hash`
-    are read from it unless given.
+    `adversarial_temperature` > 0 weights negatives by their score (Sun et al., ICLR 2019). Each
+    batch has `n_triples` with `n_negatives` heads and as many tails each; `negatives` is their
+    source, with `reject_known` they are never true in the graph. `read` says which texts are read;
+    `cut` and the sizes belong to `Sequences`. `relation_range` bounds the table's first values;
+    None is (gamma + 2) / width, as released. `kg` is the folder of another graph than the run's
+    own; its `n_relations` and `id_space_hash` are read from it unless given.
     """
 
     score: str = "transe"
@@ -114,9 +113,9 @@ class KnowledgeEmbeddingOptions:
 class KnowledgeEmbedding(Objective):
     """The relation table and the loss. Abstract in its `task`: the first or the second of a run.
 
-    Where we differ from the released code: each text is encoded once, so that in training every
-    use of it shares one dropout mask; a second task has a gamma and a table size of its own (there
-    it silently gets the first one's). With "described" relations the table is not read.
+    Where we differ from the released code: each text is encoded once, so that all its uses share
+    one dropout mask; a second task has a gamma and a table size of its own (there it silently gets
+    the first one's). With "described" relations the table is not read.
     """
 
     task: ClassVar[str]

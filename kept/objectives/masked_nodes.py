@@ -67,7 +67,7 @@ class MaskedNodesOptions:
 
 
 class MaskedNodesPreparation(Preparation):
-    """Masks nodes of a sample; draws the entities that a batch's masked-entity loss ranks."""
+    """Masks nodes of a sample; samples the candidates of a batch's masked-entity loss."""
 
     def __init__(
         self, masking: MaskingConfig, sampler: EntitySampler, *, n_negatives: int = 10

@@ -1,4 +1,4 @@
-"""Masked language modelling on any encoder: hide words, ask for them (`mlm`).
+"""Masked language modelling on any encoder (`mlm`).
 
 Devlin et al. 2019 (BERT, NAACL), section 3.1: 15 % of the pieces are chosen, of which 80 % are
 masked, 10 % replaced and 10 % left. Liu et al. 2019 (RoBERTa), section 4.1: chosen anew in every
@@ -43,18 +43,18 @@ LONGEST_SPAN, SPAN_STOP = 10, 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedWordsOptions:
-    """Share of the pieces chosen, what becomes of them, and what is chosen together.
+    """Share of the pieces chosen, their corruption, and what is chosen together.
 
-    `strategy`: "piece" chooses single pieces; "whole_word" all pieces of a word, each with a fate
-    of its own; "span" runs of whole words that share one fate. With `spare_mentions` no piece of a
-    mention that the view shows is chosen (WKLM).
+    `strategy`: "piece" chooses single pieces; "whole_word" all pieces of a word, each corrupted on
+    its own; "span" runs of whole words that are corrupted alike. With `spare_mentions` no piece of
+    a mention that the view shows is chosen (WKLM).
     """
 
     probability: float = 0.15
     mask_share: float = 0.8
     random_share: float = 0.1
     strategy: str = "piece"
-    spare_mentions: bool = field(default=False, repr=False)  # fingerprints of before stay
+    spare_mentions: bool = field(default=False, repr=False)  # keeps older fingerprints
 
     def __post_init__(self) -> None:
         faults = []
@@ -71,10 +71,10 @@ class MaskedWordsOptions:
 
 
 class MaskedWordsPreparation(Preparation):
-    """Hides words of a sample anew in every epoch; at least one wherever there is any.
+    """Masks words of a sample anew in every epoch; at least one wherever there is any.
 
     Only WORD nodes that are no special tokens are chosen; other kinds and labels that another
-    objective has set (whose words it has hidden or labelled already) stay as they are.
+    objective has set stay as they are.
     """
 
     def __init__(
@@ -116,10 +116,10 @@ class MaskedWordsPreparation(Preparation):
     def hide(
         self, batch: KnowledgeBatch, draws: np.random.Generator, chooser: Chooser
     ) -> KnowledgeBatch:
-        """`mark` with another choice of what to ask for.
+        """`mark` with another choice of nodes.
 
-        `chooser` gets the unit and the place of every node that may be asked, and answers as
-        `choose`.
+        `chooser` gets the unit and the place of every eligible node, and returns what `choose`
+        does.
         """
         ids = batch.node_ids[0].cpu().numpy().copy()
         labels = np.full_like(ids, IGNORE)
@@ -160,7 +160,7 @@ class MaskedWordsPreparation(Preparation):
     def _hidden(
         self, ids: NDArray[np.int64], chosen: NDArray[np.int64], draws: np.random.Generator
     ) -> NDArray[np.int64]:
-        """What the chosen pieces show instead: the mask, a random ordinary piece, themselves."""
+        """Return what replaces the chosen pieces: the mask, a random ordinary piece, themselves."""
         action, replacement = draws.random((2, len(ids)))
         if self.options.strategy == "span":
             _, first, inverse = np.unique(chosen, return_index=True, return_inverse=True)
@@ -176,16 +176,17 @@ class MaskedWordsPreparation(Preparation):
 def choose(
     unit: NDArray[np.int64], options: MaskedWordsOptions, draws: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Which nodes to ask for: the number of the choice that each belongs to, -1 for none, `[node]`.
+    """Choose nodes to predict: the number of the choice that each belongs to, -1 for none,
+    `[node]`.
 
     `unit [node]` says which nodes go together (numbers rise). The quota is `probability` of the
-    nodes, rounded, and at least one; a unit that would exceed it is passed over, except the first.
+    nodes, rounded, and at least one; a unit that would exceed it is skipped, except the first.
     """
     if not len(unit):
         return unit
     _, sizes = np.unique(unit, return_counts=True)
     quota = max(1, round(len(unit) * options.probability))
-    taken = np.full(len(sizes), -1, np.int64)
+    order = np.full(len(sizes), -1, np.int64)
     n_chosen = 0
     for choice, candidate in enumerate(draws.permutation(len(sizes)).tolist()):
         length = 1
@@ -193,24 +194,24 @@ def choose(
             length = span_length(draws)
         for member in range(candidate, min(candidate + length, len(sizes))):
             size = int(sizes[member])
-            if taken[member] >= 0 or (n_chosen and n_chosen + size > quota):
+            if order[member] >= 0 or (n_chosen and n_chosen + size > quota):
                 break
-            taken[member] = choice
+            order[member] = choice
             n_chosen += size
         if n_chosen >= quota:
             break
-    found: NDArray[np.int64] = np.repeat(taken, sizes)
-    return found
+    word_of: NDArray[np.int64] = np.repeat(order, sizes)
+    return word_of
 
 
 def span_length(draws: np.random.Generator) -> int:
-    """A length in words from the geometric distribution, without what exceeds `LONGEST_SPAN`."""
+    """Sample a length in words from the geometric distribution, at most `LONGEST_SPAN`."""
     share = draws.random() * (1 - (1 - SPAN_STOP) ** LONGEST_SPAN)
     return max(1, math.ceil(math.log1p(-share) / math.log1p(-SPAN_STOP)))
 
 
 class MaskedWords(Objective):
-    """Cross entropy of the hidden words against the host's own word table, tied, with a bias.
+    """Cross entropy of the masked words against the host's own word table, tied, with a bias.
 
     The head of BERT (`cls.predictions`), RoBERTa and fairseq (`lm_head`); for a host whose word
     table is narrower than its layers (ELECTRA), `transform` leads from one to the other.
@@ -243,7 +244,7 @@ class MaskedWords(Objective):
         """`mlm`: the mean over labelled WORD nodes; 0 where labels exist but none at a word."""
         if batch.node_labels is None:
             return {}
-        asked = (batch.node_kinds == NodeKind.WORD) & (batch.node_labels != IGNORE)
-        logits = self.logits(output.node_states[asked], hosts.word_table(encoder.host).weight)
-        total = F.cross_entropy(logits, batch.node_labels[asked], reduction="sum")
+        is_masked = (batch.node_kinds == NodeKind.WORD) & (batch.node_labels != IGNORE)
+        logits = self.logits(output.node_states[is_masked], hosts.word_table(encoder.host).weight)
+        total = F.cross_entropy(logits, batch.node_labels[is_masked], reduction="sum")
         return {"mlm": total / max(len(logits), 1)}

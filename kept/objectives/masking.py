@@ -1,10 +1,10 @@
-"""Masked nodes: what CoLAKE hides and asks for, and the negatives it ranks against.
+"""Masked nodes: CoLAKE's masking of nodes, and the negatives of its entity loss.
 
 Sun et al., COLING 2020, section 3.3: 15 % of the words, entities and relations are chosen; 80 % of
-those are masked, 10 % replaced, 10 % left. Anchors outside the choice are asked for as well, mostly
-unchanged. Where `mask_nodes` differs from the released code: the draws come from one generator a
-sample, not from a seed that repeats the same places for ever; every node is chosen by its own draw
-instead of a quota of 15; nodes of one entity share their fate; random replacements are no special
+those are masked, 10 % replaced, 10 % left. Anchors outside the choice are predicted as well, mostly
+unchanged. Where `mask_nodes` differs from the released code: each sample has a generator of its
+own, where a fixed seed repeats the same places for ever; every node is chosen independently instead
+of a quota of 15; nodes of one entity are corrupted alike; random replacements are never special
 rows. `colake_masking` is the released behaviour.
 
 Axis legend: batch, node, candidate.
@@ -32,8 +32,8 @@ _ROBERTA_MASK_ID = 50264
 class MaskingConfig:
     """Sizes and shares; `n_words`, `n_entities`, `n_relations` count rows, special ones included.
 
-    `special_word_ids` are never chosen. With `anchors`, anchors outside the choice are asked for as
-    well; for them masked and unchanged trade shares (10 % masked, 10 % replaced, 80 % unchanged).
+    `special_word_ids` are never chosen. With `anchors`, anchors outside the choice are predicted as
+    well, with masked and unchanged shares swapped (10 % masked, 10 % replaced, 80 % unchanged).
     """
 
     word_mask_id: int
@@ -74,11 +74,12 @@ def anchor_mask(batch: KnowledgeBatch) -> Tensor:
 def mask_nodes(
     batch: KnowledgeBatch, *, generators: Sequence[np.random.Generator], config: MaskingConfig
 ) -> KnowledgeBatch:
-    """`batch` with hidden nodes and `node_labels` (rows or word-piece ids, IGNORE elsewhere).
+    """Return `batch` with masked nodes and `node_labels` (rows or word-piece ids, IGNORE
+    elsewhere).
 
-    One generator a sample (`kept.randomness.generator`); the draws of a sample do not
-    depend on its neighbours in the batch or on padding. Mask first, pack afterwards. Nodes that
-    another objective has labelled already keep their label and are left alone.
+    One generator per sample (`kept.randomness.generator`); its masks do not depend on its
+    neighbours in the batch or on padding. Mask first, pack afterwards. Nodes that another objective
+    has labelled already keep their label and are left alone.
     """
     if len(generators) != len(batch):
         raise BatchError(f"{len(batch)} samples need as many generators, not {len(generators)}")
@@ -89,7 +90,7 @@ def mask_nodes(
         labels = batch.node_labels.cpu().numpy().copy()
     for row, generator in enumerate(generators):
         nodes = np.flatnonzero(real[row])
-        new_ids[row, nodes], found = _mask_sample(
+        new_ids[row, nodes], row_labels = _mask_sample(
             ids[row, nodes],
             kinds[row, nodes],
             anchors[row, nodes],
@@ -97,7 +98,7 @@ def mask_nodes(
             config,
             free=labels[row, nodes] == IGNORE,
         )
-        labels[row, nodes] = np.where(found == IGNORE, labels[row, nodes], found)
+        labels[row, nodes] = np.where(row_labels == IGNORE, labels[row, nodes], row_labels)
     device = batch.node_ids.device
     return batch.replace(
         node_ids=torch.from_numpy(new_ids).to(device),
@@ -138,7 +139,7 @@ def _mask_sample(
 def _share_by_entity(
     ids: NDArray[np.int64], kinds: NDArray[np.int64], *draws: NDArray[np.float64]
 ) -> None:
-    """Give all nodes of one entity the draws of its first node, in place."""
+    """Give all nodes of one entity the random numbers of its first node, in place."""
     nodes = np.flatnonzero(kinds == NodeKind.ENTITY)
     _, first, inverse = np.unique(ids[nodes], return_index=True, return_inverse=True)
     for values in draws:
@@ -158,7 +159,7 @@ def colake_masking(
 
     A new random state of seed 2020 each call. At most `max_predictions` of `probability` of all
     tokens (rounded half to even, at least one) are chosen; with `anchors` (ids), every further
-    anchor is asked for, 80 % unchanged. Ids 0 and 1 are never chosen, nor 2 and 3 when `mask_id` is
+    anchor is predicted, 80 % unchanged. Ids 0 and 1 are never chosen, nor 2 and 3 when `mask_id` is
     RoBERTa's own.
     """
     draws = random.Random(2020)
@@ -185,7 +186,7 @@ def colake_masking(
 class EntitySampler:
     """Negatives for the masked-entity loss, from frequency^`power` (section 3.3).
 
-    `frequencies [entity row]`; a row of frequency 0 (special rows) is never drawn.
+    `frequencies [entity row]`; a row of frequency 0 (special rows) is never sampled.
     """
 
     def __init__(self, frequencies: Sequence[float] | NDArray[np.float64], *, power: float = 0.75):
@@ -204,7 +205,8 @@ class EntitySampler:
         return np.minimum(rows, self._last)
 
     def sample(self, gold_rows: Tensor, k: int, generator: np.random.Generator) -> Tensor:
-        """Distinct golds in order of appearance, then the distinct new rows among k draws a gold.
+        """Return distinct golds in order of appearance, then the distinct new rows of k samples per
+        gold.
 
         IGNORE entries of `gold_rows` are left out; without any gold the result is [PAD_ROW].
         """
@@ -213,6 +215,6 @@ class EntitySampler:
 
 
 def merge_draws(golds: Sequence[int], draws: Sequence[int]) -> Tensor:
-    """Golds, then draws, each once and in order, int64 `[candidate]`; [PAD_ROW] if all is empty."""
+    """Return golds, then samples, each once, in order, int64 `[candidate]`; [PAD_ROW] if empty."""
     rows = list(dict.fromkeys([*golds, *draws])) or [PAD_ROW]
     return torch.tensor(rows, dtype=torch.int64)

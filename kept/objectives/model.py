@@ -81,7 +81,7 @@ from kept.suggestions import no_such
 
 @dataclass(frozen=True)
 class ObjectiveKind:
-    """The three parts of an objective, and what it asks for, in words for pages."""
+    """The three parts of an objective, and what it predicts, in words for pages."""
 
     options: type[Any]
     module: type[Objective]
@@ -175,7 +175,7 @@ class KnowledgeForPreTraining(KnowledgeModel):
     """An encoder and its objectives, as `config.objectives` names them.
 
     `forward` returns the encoder's output with the losses of every objective whose labels the batch
-    carries; weights between losses belong to training.
+    has; weights between losses belong to training.
     """
 
     def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
@@ -185,9 +185,11 @@ class KnowledgeForPreTraining(KnowledgeModel):
         for name, values in config.objectives.items():
             kind = objective_kind(name)
             self.objectives[name] = kind.module.for_encoder(encoder, kind.read(name, values))
-        made = {name: part for name, part in self.objectives.items() if isinstance(part, Objective)}
-        for part in made.values():
-            part.join(made)
+        joint = {
+            name: part for name, part in self.objectives.items() if isinstance(part, Objective)
+        }
+        for part in joint.values():
+            part.join(joint)
         self.post_init()
         self.freeze()
 
@@ -220,9 +222,9 @@ class KnowledgeForPreTraining(KnowledgeModel):
         output: KnowledgeOutput = self.encoder(batch)
         losses: dict[str, Tensor] = dict(output.losses)
         for name, objective in self.objectives.items():
-            found = objective(output, batch, self.encoder)
-            repeated = sorted(losses.keys() & found.keys())
+            named = objective(output, batch, self.encoder)
+            repeated = sorted(losses.keys() & named.keys())
             if repeated:
                 raise ConfigError(f"objective {name} repeats the losses {repeated}")
-            losses |= found
+            losses |= named
         return dataclasses.replace(output, losses=losses)

@@ -1,7 +1,7 @@
 """Which relation joins two mentions: the factual adapter's task (Wang et al. 2020, section 3.2).
 
-There, T-REx sentences with one marked pair each; here any linked text and any graph: a pair of
-mentions whose entities a triple of the graph joins, by distant supervision.
+There on T-REx sentences with one marked pair each; here on any linked text and graph: a pair of
+mentions whose entities a triple joins, by distant supervision.
 
 Axis legend: batch, chosen (samples that have a pair), relation, width.
 """
@@ -46,7 +46,7 @@ class RelationPairsOptions:
 
 
 class RelationPairsPreparation(Preparation):
-    """Draws one pair of mentions and one triple that joins them; reads a `LinkedWordsView`.
+    """Samples one pair of mentions and one triple that joins them; reads a `LinkedWordsView`.
 
     A text without any such pair is kept with the label IGNORE.
     """
@@ -91,7 +91,7 @@ def joined_pairs(entities: NDArray[np.int64], graph: KnowledgeGraph) -> NDArray[
 
     `entities [mention]` are graph ids; negative ones are in no triple. Facts are sorted.
     """
-    found = []
+    pairs = []
     for head, entity in enumerate(entities.tolist()):
         if entity < 0:
             continue
@@ -99,8 +99,8 @@ def joined_pairs(entities: NDArray[np.int64], graph: KnowledgeGraph) -> NDArray[
         fact, tail = np.nonzero(triples[:, 2, None] == entities[None])
         relations = triples[fact, 1].astype(np.int64)
         rows = np.stack([np.full(len(tail), head), relations, tail], axis=1)
-        found.append(rows[tail != head])
-    facts = np.concatenate([np.zeros((0, 3), np.int64), *found])
+        pairs.append(rows[tail != head])
+    facts = np.concatenate([np.zeros((0, 3), np.int64), *pairs])
     return np.unique(facts, axis=0)
 
 
@@ -147,7 +147,7 @@ class RelationPairs(Objective):
     ) -> dict[str, Tensor]:
         """Mean cross entropy over samples that have a pair, under the name relation_pairs.
 
-        With `mention_weights` each counts as much as both of its links together are sure.
+        With `mention_weights` samples are weighted by the product of both links' confidence.
         """
         if batch.target_spans is None or batch.labels is None:
             return {}
@@ -165,5 +165,5 @@ def _pair_weights(batch: KnowledgeBatch) -> Float[Tensor, " batch"]:
     assert batch.mention_weights is not None
     assert batch.target_spans is not None
     same = (batch.target_spans[:, :, None] == batch.mention_spans[:, None]).all(dim=3)
-    found = torch.where(same, batch.mention_weights[:, None], 0).amax(dim=2)
-    return found.prod(dim=1)
+    weights = torch.where(same, batch.mention_weights[:, None], 0).amax(dim=2)
+    return weights.prod(dim=1)

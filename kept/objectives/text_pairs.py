@@ -1,8 +1,8 @@
-"""How two texts belong together: next-sentence prediction and sentence order (`nsp`, `sop`).
+"""Text pairs: next-sentence prediction and sentence order (`nsp`, `sop`).
 
 Devlin et al. 2019 (BERT), section 3.1: class 0 is the real next text, 1 a random one. Lan et al.
-2020 (ALBERT), section 3.1: class 0 is the texts in order, 1 swapped. The pairs and their classes
-are the data's work (`kept.pretraining.pairs`), for graphs are built around pairs.
+2020 (ALBERT), section 3.1: class 0 is the texts in order, 1 swapped. Pairs and classes are made
+with the data (`kept.pretraining.pairs`), since graphs are built around pairs.
 
 Axis legend: batch, width, class.
 """
@@ -27,7 +27,7 @@ N_CLASSES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TextPairOptions:
-    """Nothing to choose: classes are even, as in both papers."""
+    """No options: classes are balanced, as in both papers."""
 
 
 class TextPairObjective(Objective):
@@ -64,19 +64,19 @@ class TextPairObjective(Objective):
 
 
 class NextSentence(TextPairObjective):
-    """BERT's: is the second text the one that follows?"""
+    """BERT's: whether the second text follows the first."""
 
     loss_name = "nsp"
 
 
 class SentenceOrder(TextPairObjective):
-    """ALBERT's: are the two texts in their order?"""
+    """ALBERT's: whether the two texts are in order."""
 
     loss_name = "sop"
 
 
 class TextPairPreparation(Preparation):
-    """Abstract: asks the data for pairs, and marks nothing itself."""
+    """Abstract: requires pairs of the data, and labels nothing itself."""
 
     @classmethod
     def of(cls, options: TextPairOptions, world: World) -> Self:
@@ -88,12 +88,12 @@ class TextPairPreparation(Preparation):
 
 
 class NextSentencePreparation(TextPairPreparation):
-    """Asks for the next text or a random one."""
+    """Pairs with the next text or a random one."""
 
     pairing: ClassVar[Pairing | None] = "next_sentence"
 
 
 class SentenceOrderPreparation(TextPairPreparation):
-    """Asks for two texts in order or swapped."""
+    """Pairs of two texts in order or swapped."""
 
     pairing: ClassVar[Pairing | None] = "sentence_order"

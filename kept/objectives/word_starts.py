@@ -45,9 +45,9 @@ def word_starts(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.bool_]:
                 " or SentencePiece mark of a space); mask with strategy='piece'"
             )
         starts = [piece.startswith(marks) for piece in pieces]
-    found = np.array(starts, np.bool_)
-    found[sorted(tokenizer.all_special_ids)] = True
-    return found
+    is_start = np.array(starts, np.bool_)
+    is_start[sorted(tokenizer.all_special_ids)] = True
+    return is_start
 
 
 def _space_marks(pre_tokenizer: Any) -> tuple[str, ...]:

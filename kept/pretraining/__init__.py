@@ -1,1 +1,1 @@
-"""What is read while pre-training."""
+"""Data and configuration of pre-training."""

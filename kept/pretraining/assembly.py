@@ -74,10 +74,10 @@ def _texts(
 
 
 def made_beforehand(options: Mapping[str, Any]) -> list[str]:
-    """Options of an encoder that bring vectors, or a graph of their own."""
-    found = ["vectors"] if options.get("vectors") is not None else []
+    """Options of an encoder that name precomputed vectors, or a graph of their own."""
+    names = ["vectors"] if options.get("vectors") is not None else []
     kars = [kar for kar in options.get("kars", ()) if isinstance(kar, Mapping)]
-    return found + sorted(
+    return names + sorted(
         {f"kars.{n}" for kar in kars for n in ("kg", "vectors_from") if kar.get(n)}
     )
 
@@ -99,10 +99,10 @@ def builder_for(
     *,
     in_pretraining: bool = False,
 ) -> BuilderConfig:
-    """`config` with the fields that the method's view needs, and no `drop_probability` left open.
+    """Return `config` with the fields that the method's view needs and a `drop_probability`.
 
-    `view` holds the options of the view, which may need fields of their own. An open (None)
-    `drop_probability` is the method's own in pre-training, and 0 in a task.
+    `view` holds the options of the view, which may need fields of their own. A `drop_probability`
+    of None is the method's own in pre-training, and 0 in a task.
     """
     require_options(chosen, view)
     needed = {**chosen.view.builder_fields(config, view), **chosen.builder}
@@ -114,7 +114,7 @@ def builder_for(
 
 
 def drawn_in_pretraining(chosen: Method, config: BuilderConfig) -> dict[str, Any]:
-    """The fields that the method's line sets in pre-training, as `config` leaves them open."""
+    """The fields that the method sets in pre-training where `config` does not."""
     return dict(chosen.in_pretraining) if config.drop_probability is None else {}
 
 
@@ -141,9 +141,9 @@ def require_options(chosen: Method, options: Mapping[str, Any]) -> None:
 
 
 def read_texts(paths: Iterable[Path]) -> tuple[list[LinkedText], list[int]]:
-    """Every linked text of JSONL files as `kept link -o` writes them, and how many each file has.
+    """Return every linked text of JSONL files of `kept link -o`, and the number in each file.
 
-    Stops at a faulty line. A file is a document to objectives that ask for pairs of texts.
+    Stops at a faulty line. A file is a document to objectives over pairs of texts.
     """
     files = [list(read_jsonl(path, DamageReport())) for path in paths]
     return [text for file in files for text in file], [len(file) for file in files]

@@ -26,16 +26,15 @@ TREES = "dependency_heads"
 
 
 class PretrainConfig(RunConfig):
-    """One pre-training run: host, method, data, how to build graphs, what to ask, how to train.
+    """One pre-training run: host, method, data, graphs, objectives and training.
 
     `text` are files of linked texts, `treebank` CoNLL-U files: one or the other. Trees are read by
     the objective dependency_heads alone, and need no `kg` where the method reads none either; nor
-    do texts where the method is "none".
-    `objectives` maps names to options that differ from their defaults; without it the method's own
-    are trained (`kept.methods`). `options` are those of the encoder's configuration, `view` those
-    of the method's view. `start_from` is the folder of an earlier run, whose weights are the first
-    ones here; `train_only` names the encoder's parts that move (all, if empty), so that schedules
-    of several stages are several runs.
+    do texts where the method is "none". `objectives` maps names to options that differ from their
+    defaults; without it the method's own are trained (`kept.methods`). `options` are those of the
+    encoder's configuration, `view` those of the method's view. `start_from` is the folder of an
+    earlier run, for the initial weights; `train_only` names the encoder's parts to train (all, if
+    empty), so that schedules of several stages are several runs.
     """
 
     host: str = "minilm"

@@ -1,7 +1,7 @@
 """Linked texts and a graph as `PretrainingData`: word-knowledge graphs in a method's view.
 
-Every epoch draws a text's neighbours and marks anew, by (seed, epoch, text).
-Axis legend: word (word pieces), link, node, entity row.
+A text's neighbours and labels are sampled anew in every epoch, by (seed, epoch, text). Axis legend:
+word (word pieces), link, node, entity row.
 """
 
 from __future__ import annotations
@@ -38,14 +38,13 @@ class WordGraphData:
     """Word-knowledge graphs of `texts` as a method's `view` shows them, marked by `objectives`.
 
     Word pieces are computed once, here. `objectives` maps a name to its options; their preparations
-    mark each sample and complete each batch, in this order. Where one of them asks for pairs
-    (`Preparation.pairing`), sample i is a pair around text i, drawn anew in every epoch;
+    label each sample and complete each batch, in this order. Where one of them needs pairs
+    (`Preparation.pairing`), sample i is a pair around text i, sampled anew in every epoch;
     `documents` are the numbers of texts that belong together, in order (all, if absent). Where one
-    of them rewrites texts, they are tokenised anew in every sample.
-    Raises `ConfigError` when no link leads into `graph` and view or objectives read it, unless
-    `require_links` is false (a control without knowledge); `NoKnowledgeError` where view or
-    objective read nothing of it, unless `require_read` is false (a control that may leave nothing);
-    `HostError` for a slow tokenizer.
+    of them rewrites texts, they are tokenised for every sample. Raises `ConfigError` when no link
+    leads into `graph` and view or objectives read it, unless `require_links` is false (a control
+    without knowledge); `NoKnowledgeError` where view or objective read nothing of it, unless
+    `require_read` is false (a control that may leave nothing); `HostError` for a slow tokenizer.
     """
 
     def __init__(
@@ -119,20 +118,20 @@ class WordGraphData:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """In how many texts the method has anything of the graph to read in its input."""
+        """The share of texts in which the method's input has anything of the graph."""
         is_read = self._is_read if self.view.reads_graph else None
         return coverage_of(self._texts, self._entities, self.graph, is_read=is_read)
 
     @cached_property
     def shares_read(self) -> dict[str, float]:
-        """By objective that reads the graph itself: the share of what it is given to learn from."""
+        """By objective that reads the graph itself: the share of its data that it learns from."""
         texts = np.split(self._entities, self._link_offsets[1:-1])
-        found = {name: p.share_read(texts) for name, p in self.preparations.items()}
-        return {name: share for name, share in found.items() if share is not None}
+        shares = {name: p.share_read(texts) for name, p in self.preparations.items()}
+        return {name: share for name, share in shares.items() if share is not None}
 
     @property
     def cautions(self) -> list[str]:
-        """A line for the view, and for every objective, that reads the graph in a low share."""
+        """A warning for the view, and for every objective, with low coverage."""
         of_view = caution(self.coverage.as_json(), "texts")
         return [*([of_view] if of_view else [])] + [
             f"objective {name} learns from {share:.1%} of what it is given; below {LOW_SHARE:.0%} "
@@ -144,7 +143,7 @@ class WordGraphData:
     def require_read(self, *, needs_facts: bool) -> None:
         """Raise `NoKnowledgeError` where the view, or an objective, reads nothing of the graph.
 
-        `needs_facts` False: what an entity brings does not come from the graph's triples.
+        `needs_facts` False: knowledge about entities does not come from the graph's triples.
         """
         require_read(
             self.coverage, self._texts, self.graph, self.view, of="the texts",
@@ -165,22 +164,22 @@ class WordGraphData:
             )
 
     def _is_read(self, index: int) -> bool:
-        drawn = join_words(
+        graph = join_words(
             self._texts[index],
             self._words_of(index),
             self.graph,
             generator=generator(0, "coverage", index),
             config=dataclasses.replace(self.builder, drop_probability=0.0),
         )
-        return self.view.brings_knowledge(drawn, self.view(drawn))
+        return self.view.brings_knowledge(graph, self.view(graph))
 
     @property
     def period(self) -> int:
-        """After how many batches the kinds of batches come again: all losses have been met then."""
+        """The period, in batches, of the kinds of batches: it has every loss."""
         return math.lcm(*(preparation.period for preparation in self.preparations.values()))
 
     def frequencies(self) -> NDArray[np.float64]:
-        """How often each entity is linked, `[entity row]`; special rows 0."""
+        """The frequency of each entity in links, `[entity row]`; special rows 0."""
         rows = self._entities[self._entities >= 0] + N_SPECIAL_ROWS
         counts = np.bincount(rows, minlength=self.graph.n_entities + N_SPECIAL_ROWS)
         return counts.astype(np.float64)
@@ -190,16 +189,16 @@ class WordGraphData:
         return int(self._bounds[index])
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
-        """The graph of text `index` as drawn and marked in `epoch`."""
+        """Return the graph of text `index` as sampled and labelled in `epoch`."""
         linked, words, label, link_labels = self._text(index, epoch, seed)
-        drawn = join_words(
+        graph = join_words(
             linked,
             words,
             self.graph,
             generator=generator(seed, "graph", epoch, index),
             config=self.builder,
         )
-        batch = self.view(dataclasses.replace(drawn, link_labels=link_labels))
+        batch = self.view(dataclasses.replace(graph, link_labels=link_labels))
         if label is not None:
             batch = batch.replace(pair_labels=torch.tensor([label]))
         for name, preparation in self.preparations.items():
@@ -209,7 +208,7 @@ class WordGraphData:
     def collate(
         self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int
     ) -> KnowledgeBatch:
-        """Stacked samples, completed by every objective's preparation, or one's own batch."""
+        """Return stacked samples completed by every preparation, or an objective's own batch."""
         for name, preparation in self.preparations.items():
             own = preparation.own_batch(step, generator(seed, name, "own batch", step))
             if own is not None:
@@ -222,8 +221,7 @@ class WordGraphData:
     def _text(
         self, index: int, epoch: int, seed: int
     ) -> tuple[LinkedText, Words, int | None, NDArray[np.int64] | None]:
-        """The text of a sample, its pieces, the class of the pair where pairs are asked for, and
-        labels of the links where texts are rewritten."""
+        """Return a sample's text, its pieces, the class of a pair, labels of rewritten links."""
         if self._pairs is None or self._template is None:
             text, words, labels = self._shown(index, epoch, seed)
             return text, words, None, labels
@@ -244,21 +242,23 @@ class WordGraphData:
     def _shown(
         self, index: int, epoch: int, seed: int
     ) -> tuple[LinkedText, Words, NDArray[np.int64] | None]:
-        """A text with its pieces, as it is or rewritten, then with labels of its links."""
+        """Return a text, as it is or rewritten, with its pieces and labels of its links."""
         text = self._texts[index]
         if self._rewriter is None:
             return text, self._words_of(index), None
-        made: Rewritten = self._rewriter.rewrite(text, generator(seed, "rewrite", epoch, index))
+        rewritten: Rewritten = self._rewriter.rewrite(
+            text, generator(seed, "rewrite", epoch, index)
+        )
         (words,) = encode_words(
-            [made.linked.text],
+            [rewritten.linked.text],
             self._tokenizer,
             max_words=self.builder.max_words,
-            pair_starts=[made.linked.pair_start],
+            pair_starts=[rewritten.linked.pair_start],
         )
-        return made.linked, words, made.link_labels
+        return rewritten.linked, words, rewritten.link_labels
 
     def _longest(self) -> NDArray[np.int64]:
-        """At most so many word pieces, by text; names that are put in may be of any length."""
+        """An upper bound of word pieces by text; inserted names may be of any length."""
         n_words: NDArray[np.int64] = np.diff(self._word_offsets)
         if self._rewriter is None:
             return n_words
@@ -284,8 +284,8 @@ class WordGraphData:
         options = [dataclasses.asdict(self.builder), self.view.fingerprint, marks]
         if self._pairs is not None:
             options.append(self._pairs.fingerprint)
-        written = json.dumps([*options, self._word_pad_id], default=_name)
-        digest.update(written.encode())
+        fields = json.dumps([*options, self._word_pad_id], default=_name)
+        digest.update(fields.encode())
         return digest.hexdigest()
 
 
@@ -303,16 +303,16 @@ def node_bounds(
     *,
     of_pairs: bool = False,
 ) -> NDArray[np.int64]:
-    """`View.n_nodes` of every text, or of every pair of them, from what `linked_entities` found."""
-    known = entities >= 0
-    ids = np.where(known, entities, 0)
+    """`View.n_nodes` of every text or pair, from the result of `linked_entities`."""
+    in_graph = entities >= 0
+    ids = np.where(in_graph, entities, 0)
     degrees = np.diff(graph.out_offsets)[ids]
     if builder.directions == "both":
         degrees = degrees + np.diff(graph.in_offsets)[ids]
     facts = np.minimum(degrees, builder.max_neighbours)
     n_links, n_facts = (
         summed[link_offsets[1:]] - summed[link_offsets[:-1]]
-        for counts in (known.astype(np.int64), np.where(known, facts, 0))
+        for counts in (in_graph.astype(np.int64), np.where(in_graph, facts, 0))
         for summed in (np.concatenate([[0], np.cumsum(counts)]),)
     )
     if of_pairs:
@@ -323,17 +323,17 @@ def node_bounds(
 
 
 def without_candidates(text: LinkedText) -> LinkedText:
-    """Candidates would travel to every worker; drop them where the view reads none."""
+    """Drop candidates where the view reads none: they would be sent to every worker."""
     links = tuple(dataclasses.replace(link, candidates=()) for link in text.links)
     return dataclasses.replace(text, links=links)
 
 
 def _rewriter(preparations: Mapping[str, Preparation]) -> Preparation | None:
     """The one preparation that rewrites texts; raises `ConfigError` for more than one."""
-    found = [name for name, preparation in preparations.items() if preparation.rewrites]
-    if len(found) > 1:
-        raise ConfigError(f"{' and '.join(found)} both rewrite texts; take one")
-    return preparations[found[0]] if found else None
+    rewriting = [name for name, preparation in preparations.items() if preparation.rewrites]
+    if len(rewriting) > 1:
+        raise ConfigError(f"{' and '.join(rewriting)} both rewrite texts; take one")
+    return preparations[rewriting[0]] if rewriting else None
 
 
 def _pairs(
@@ -341,15 +341,17 @@ def _pairs(
     texts: Sequence[LinkedText],
     documents: Sequence[int] | None,
 ) -> TextPairs | None:
-    """The pairs that the objectives ask for; raises `ConfigError` when they cannot be had."""
-    asked = {name: p.pairing for name, p in preparations.items() if p.pairing is not None}
-    if not asked:
+    """Return the pairs that the objectives need; raises `ConfigError` where they cannot be made."""
+    pairings = {name: p.pairing for name, p in preparations.items() if p.pairing is not None}
+    if not pairings:
         return None
-    kinds = list(dict.fromkeys(asked.values()))
+    kinds = list(dict.fromkeys(pairings.values()))
     if len(kinds) > 1:
-        raise ConfigError(f"{' and '.join(asked)} ask for different pairs of texts; take one")
+        raise ConfigError(f"{' and '.join(pairings)} ask for different pairs of texts; take one")
     if any(text.pair_start is not None for text in texts):
-        raise ConfigError(f"{', '.join(asked)}: pairs are made from single texts; some are pairs")
+        raise ConfigError(
+            f"{', '.join(pairings)}: pairs are made from single texts; some are pairs"
+        )
     documents = [len(texts)] if documents is None else documents
     if sum(documents) != len(texts):
         raise ConfigError(f"documents hold {sum(documents)} texts, not {len(texts)}")
@@ -363,8 +365,8 @@ def linked_entities(
     names = [link.entity for text in texts for link in text.links]
     ids: dict[str | None, int] = {None: -1}
     for name in dict.fromkeys(names):
-        found = None if name is None else graph.entities.find(name)
-        ids[name] = -1 if found is None else found
+        entity = None if name is None else graph.entities.find(name)
+        ids[name] = -1 if entity is None else entity
     counts = [len(text.links) for text in texts]
     return np.array([ids[name] for name in names], np.int64), _offsets(counts)
 

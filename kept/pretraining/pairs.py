@@ -1,8 +1,8 @@
-"""Pairs of texts for objectives that ask how two texts belong together.
+"""Pairs of texts for objectives over the relation of two texts.
 
 Devlin et al. 2019 (BERT), section 3.1: half of the second texts are the real next ones, half are
 random. Lan et al. 2020 (ALBERT), section 3.1: the next one or the same two swapped. Where we
-differ: a segment is one text, as the file has it, not as many sentences as fit.
+differ: a segment is one text of the file, not as many sentences as fit.
 
 Axis legend: text.
 """
@@ -24,7 +24,7 @@ class TextPairs:
 
     `documents` are the numbers of texts of each document, in order. Sample i is about text i and
     its successor (the last text of a document: its predecessor and itself). "next_sentence": class
-    0, or by even chance class 1 with a text of another document in the place of the successor (of
+    0, or with probability .5 class 1 with a text of another document instead of the successor (of
     the same one, neither of the two, where there is one document). "sentence_order": class 0, or
     class 1 with the two swapped. A text that is alone in its document stays alone, without a class.
     Raises `ConfigError` where no pair can be made.
@@ -64,7 +64,7 @@ class TextPairs:
 
 
 def pair_bounds(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """At most so many in the two texts of each sample, from how many each text has, `[text]`."""
+    """An upper bound of counts in the two texts of each sample, from each text's, `[text]`."""
     before = np.concatenate([counts[:1], counts[:-1]])  # it stands first at a document's end
     bounds: NDArray[np.int64] = np.maximum(counts, before) + counts.max(initial=0)
     return bounds

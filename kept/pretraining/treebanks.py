@@ -24,7 +24,7 @@ Placement = Literal["first_pieces", "released"]
 
 
 class DependencyData:
-    """Sentences as word pieces whose `node_labels` say where the head of their word stands.
+    """Sentences as word pieces whose `node_labels` are the positions of their words' heads.
 
     A label is 1 + the place of the head's first piece, for a root 1 + 0. With the placement
     "first_pieces" a word's label stands at its first piece, and no other piece has one; a word that
@@ -122,9 +122,9 @@ def first_pieces(sentence: Sentence, spans: NDArray[np.int32]) -> NDArray[np.int
     pieces = pieces_of_all(spans, words)
     first = np.where(pieces[:, 0] < pieces[:, 1], pieces[:, 0], -1)
     _, owner = np.unique(first, return_index=True)
-    found = np.full(len(first), -1, np.int64)
-    found[owner] = first[owner]
-    return found
+    places = np.full(len(first), -1, np.int64)
+    places[owner] = first[owner]
+    return places
 
 
 def head_labels(sentence: Sentence, first: NDArray[np.int64], n_pieces: int) -> NDArray[np.int64]:

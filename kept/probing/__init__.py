@@ -1,1 +1,1 @@
-"""Cloze probing: what facts does a model recall, from its weights or from a graph it reads?"""
+"""Cloze probing: the facts that a model recalls from its weights, or reads from a graph."""

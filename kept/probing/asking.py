@@ -1,4 +1,4 @@
-"""The passes of a probe: which masks are asked, and what is read at them.
+"""The forward passes of a probe, and the rankings read off them.
 
 A pass reads the states at the masks alone; all candidates of a length, and the words of the
 restricted ranking, are read off the same pass. Texts of one number of masks are batched by length.
@@ -34,7 +34,7 @@ MOST_LOGITS = 1 << 24
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Contest:
-    """One item in one ranking: where the answer and the other right ones stand."""
+    """One item in one ranking: the places of the answer and of other right ones."""
 
     candidates: Candidates
     gold: int
@@ -43,7 +43,7 @@ class Contest:
 
 @dataclass(eq=False, slots=True)
 class Asked:
-    """An item under way: its contests, the scores of its objects, what has been found."""
+    """The state of an item: its contests, the scores of its objects, its rankings."""
 
     item: ClozeItem
     contests: dict[RankingName, Contest] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Asked:
         self.skipped[ranking] = reason
 
     def lengths(self) -> list[int]:
-        """Numbers of masks that the item is asked with."""
+        """Numbers of masks that the item needs."""
         one = {1} if "restricted" in self.contests else set()
         objects = self.contests.get("objects")
         return sorted(one | set(objects.candidates.by_length if objects else ()))
@@ -71,7 +71,7 @@ class Asked:
         self.scores[torch.from_numpy(candidates.by_length[n_masks][0])] = scores.cpu()
 
     def answer(self) -> ProbeAnswer:
-        """What was found."""
+        """Return the item's result."""
         item = self.item
         return ProbeAnswer(
             id=item.id,
@@ -87,12 +87,12 @@ class Asked:
 
 
 def group_of(item: ClozeItem) -> str:
-    """What items that are not independent share: the group, else the fact, else the id."""
+    """Return the key of items that are not independent: the group, else the fact, else the id."""
     return item.group or ("\t".join(item.fact) if item.fact else item.id)
 
 
 class Asker:
-    """Asks chunks of items; holds the model's matrix of words and its rows that are asked."""
+    """Runs chunks of items; holds the model's output embedding and the rows of the candidates."""
 
     def __init__(
         self,
@@ -115,15 +115,15 @@ class Asker:
         """Fill in the rankings of a chunk."""
         plan = [(asked, n) for asked in chunk for n in asked.lengths()]
         samples = self.model.samples([self._question(asked.item, n) for asked, n in plan])
-        found: list[tuple[int, Asked, Sample]] = []
+        chunk_samples: list[tuple[int, Asked, Sample]] = []
         for (asked, n), sample in zip(plan, samples, strict=True):
             asked.asked_shown |= sample.asked_shown
-            found.append((n, asked, sample))
+            chunk_samples.append((n, asked, sample))
             if len(sample.masks) != n:
                 for ranking in [name for name in asked.contests if n == 1 or name == "objects"]:
                     asked.skip(ranking, CUT if len(sample.masks) < n else MASKED)
-        found.sort(key=lambda row: (row[0], len(row[2].ids)))
-        for n, rows in groupby(found, key=lambda row: row[0]):
+        chunk_samples.sort(key=lambda row: (row[0], len(row[2].ids)))
+        for n, rows in groupby(chunk_samples, key=lambda row: row[0]):
             pairs = [(asked, sample) for _, asked, sample in rows if n in asked.lengths()]
             for start in range(0, len(pairs), self.batch_size):
                 self._read(pairs[start : start + self.batch_size], n)
@@ -134,7 +134,7 @@ class Asker:
         return Question(filled(item, masks), item.draw_key or item.id, item.fact)
 
     def _read(self, pairs: Sequence[tuple[Asked, Sample]], n_masks: int) -> None:
-        """Everything that is asked of one batch with `n_masks` masks."""
+        """Run one batch with `n_masks` masks."""
         if n_masks > 1 and self.likelihood == "one_by_one":
             for asked, sample in pairs:
                 asked.keep(n_masks, self._one_by_one(asked, sample, n_masks))
@@ -148,19 +148,19 @@ class Asker:
     def _rank_words(
         self, asked: Sequence[Asked], states: Float[Tensor, "sample embedding"]
     ) -> None:
-        """The restricted ranking of those that are in it."""
+        """The restricted ranking of the items in it."""
         rows = [row for row, one in enumerate(asked) if "restricted" in one.contests]
         if not rows or self.words is None:
             return
         contests = [asked[row].contests["restricted"] for row in rows]
-        found = rank_answers(
+        rankings = rank_answers(
             _wide(F.linear(states[rows], *self.listed)),
             [contest.gold for contest in contests],
             [contest.others for contest in contests],
             self.words.names,
             n_top=self.n_top,
         )
-        for row, ranking in zip(rows, found, strict=True):
+        for row, ranking in zip(rows, rankings, strict=True):
             asked[row].rankings["restricted"] = ranking
 
     def _read_objects(
@@ -183,20 +183,20 @@ class Asker:
     def _one_by_one(
         self, asked: Asked, sample: Sample, n_masks: int
     ) -> Float[Tensor, " candidate"]:
-        """Each candidate put in, each of its pieces masked in turn."""
+        """Score each candidate in the text, each of its pieces masked in turn."""
         pieces = asked.contests["objects"].candidates.by_length[n_masks][1]
         variants = [
             (sample.filled(candidate, mask), piece)
             for candidate in pieces.tolist()
             for mask, piece in zip(sample.masks, candidate, strict=True)
         ]
-        found = []
+        rankings = []
         for start in range(0, len(variants), self.batch_size):
             part = variants[start : start + self.batch_size]
             chances = self._chances(self.model.states([variant for variant, _ in part]))[:, 0]
             right = torch.tensor([piece for _, piece in part], device=chances.device)
-            found.append(chances.gather(1, right[:, None])[:, 0])
-        return torch.cat(found).reshape(len(pieces), n_masks).mean(1)
+            rankings.append(chances.gather(1, right[:, None])[:, 0])
+        return torch.cat(rankings).reshape(len(pieces), n_masks).mean(1)
 
     def _chances(
         self, states: Float[Tensor, "sample mask embedding"]
@@ -205,21 +205,21 @@ class Asker:
         return _wide(F.linear(states, *self.whole)).log_softmax(-1)
 
     def _rank_objects(self, chunk: Sequence[Asked]) -> None:
-        """The ranking of those whose objects all have a score, relation by relation."""
+        """Rank the items whose objects all have a score, relation by relation."""
         relations: dict[int, list[Asked]] = {}
         for asked in chunk:
             if contest := asked.contests.get("objects"):
                 relations.setdefault(id(contest.candidates), []).append(asked)
         for group in relations.values():
             contests = [asked.contests["objects"] for asked in group]
-            found = rank_answers(
+            rankings = rank_answers(
                 torch.stack([asked.scores for asked in group if asked.scores is not None]),
                 [contest.gold for contest in contests],
                 [contest.others for contest in contests],
                 contests[0].candidates.names,
                 n_top=self.n_top,
             )
-            for asked, ranking in zip(group, found, strict=True):
+            for asked, ranking in zip(group, rankings, strict=True):
                 asked.rankings["objects"] = ranking
 
 
@@ -228,10 +228,10 @@ def _means(
 ) -> Float[Tensor, " candidate"]:
     """Mean log-probability of each candidate's pieces `[candidate piece]`, a mask each."""
     masks = torch.arange(pieces.shape[1], device=chances.device)
-    found: Tensor = chances[masks, torch.from_numpy(pieces).to(chances.device)].mean(1)
-    return found
+    means: Tensor = chances[masks, torch.from_numpy(pieces).to(chances.device)].mean(1)
+    return means
 
 
 def _wide(scores: Tensor) -> Tensor:
-    """Half precision would make ties."""
+    """Half precision would produce ties."""
     return scores.float() if scores.dtype.itemsize < 4 else scores

@@ -1,4 +1,4 @@
-"""What answers compete, as word pieces of a model's tokenizer.
+"""Candidate answers as word pieces of a model's tokenizer.
 
 Axis legend: candidate, piece.
 """
@@ -24,7 +24,7 @@ LONG = "more than one piece"
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Answers in their order, each with its pieces; no two have the same pieces.
+    """Answers in order, each with its pieces; no two have the same pieces.
 
     `left_out`: names that are no candidates, by reason.
     """
@@ -35,25 +35,25 @@ class Candidates:
 
     @classmethod
     def of(cls, names: Iterable[str], tokenizer: Any, *, single: bool = False) -> Candidates:
-        """Those of `names` that the tokenizer can spell; with `single`, by one piece."""
-        given = list(names)
-        kept: dict[Pieces, str] = {}
+        """Those `names` that the tokenizer has pieces for; with `single`, one piece."""
+        ordered = list(names)
+        names_of: dict[Pieces, str] = {}
         left_out: dict[str, int] = {}
-        for name, pieces in zip(given, spelled(given, tokenizer), strict=True):
+        for name, pieces in zip(ordered, spelled(ordered, tokenizer), strict=True):
             reason = UNSPELLED if not pieces else LONG if single and len(pieces) > 1 else None
-            reason = REPEATED if reason is None and pieces in kept else reason
+            reason = REPEATED if reason is None and pieces in names_of else reason
             if reason is None:
-                kept[pieces] = name
+                names_of[pieces] = name
             else:
                 left_out[reason] = left_out.get(reason, 0) + 1
-        return cls(tuple(kept.values()), tuple(kept), left_out)
+        return cls(tuple(names_of.values()), tuple(names_of), left_out)
 
     def __len__(self) -> int:
         return len(self.names)
 
     @cached_property
     def places(self) -> dict[Pieces, int]:
-        """Where the candidate of these pieces stands."""
+        """The place of the candidate with these pieces."""
         return {pieces: place for place, pieces in enumerate(self.pieces)}
 
     @cached_property

@@ -1,13 +1,13 @@
-"""The fact-edit probe: change a triple in the graph, ask again, and see what else moved.
+"""The fact-edit probe: change a triple in the graph, probe again, and compare all answers.
 
-A model that reads its graph should follow an edit at once, in any wording, and leave the rest
-alone. The terms are those of Meng et al. 2022, "Locating and Editing Factual Associations in GPT"
-(NeurIPS), section 3.4, where weights are edited: *efficacy* (the new answer above the old one where
-the edited fact is asked), *paraphrase* (the same in other words), *specificity* (the old answer
-above the new one for other subjects that have the old answer, too). Where we differ: the graph is
-edited and never the weights; scores are those of the probe's ranking (mean log-probabilities, or
-logits), not probabilities; other facts of the subject, other answers of the relation and unrelated
-facts are asked as well, with how often their first answer changed.
+A model that reads its graph should follow an edit at once, in any wording, and change nothing else.
+The terms are those of Meng et al. 2022, "Locating and Editing Factual Associations in GPT"
+(NeurIPS), section 3.4, where weights are edited: *efficacy* (the new answer above the old one for
+the edited fact), *paraphrase* (the same in other words), *specificity* (the old answer above the
+new one for other subjects that have the old answer, too). Where we differ: the graph is edited and
+never the weights; scores are those of the probe's ranking (mean log-probabilities, or logits), not
+probabilities; other facts of the subject, other answers of the relation and unrelated facts are
+probed as well, for how often their first answer changes.
 
 Axis legend: edit, item, scope.
 """
@@ -39,13 +39,13 @@ SCOPES: tuple[Scope, ...] = (
 WITH_NEW: frozenset[Scope] = frozenset({"edited", "paraphrase", "same answer"})
 """Where the new answer is scored beside the old one."""
 Ask = Callable[[KnowledgeGraph, Sequence[ClozeItem]], ProbeResult]
-"""Opens or feeds the model with that graph, shows asked facts, and probes the items in order."""
+"""Probes the items in order with that graph, the facts asked about included."""
 NEW = "#new"
 
 
 @dataclass(frozen=True, slots=True)
 class FactEdit:
-    """`fact` gets `tail` for its own; answers are how the two read in a sentence."""
+    """The edit of `fact` to the new `tail`; answers are how the two read in a sentence."""
 
     fact: Fact
     tail: str
@@ -58,8 +58,8 @@ class Moved:
     """One item before and after one edit; `None` where there is no rank, or no new answer.
 
     `before` and `after` rank the item's answer, `new_before` and `new_after` the edit's new one.
-    `is_shown`: whether after the edit the model was shown a fact that joins the subject and what
-    is then true: the new answer where the edited fact is asked, elsewhere the item's own.
+    `is_shown`: whether after the edit the model's input has a fact that joins the subject with the
+    true answer: the new one for the edited fact, elsewhere the item's own.
     """
 
     edit: int
@@ -73,7 +73,7 @@ class Moved:
 
 
 def edited(graph: KnowledgeGraph, edit: FactEdit) -> KnowledgeGraph:
-    """`graph` with the fact's tail replaced; facts that say the same otherwise stay.
+    """Return `graph` with the fact's tail replaced; equivalent facts of other relations stay.
 
     Raises `EvaluationError` for a fact that the graph does not hold, or a new one that it does.
     """
@@ -84,7 +84,7 @@ def edited(graph: KnowledgeGraph, edit: FactEdit) -> KnowledgeGraph:
 
 
 def _place(graph: KnowledgeGraph, edit: FactEdit) -> tuple[int, list[int]]:
-    """The row of the edited fact, and what is to stand there."""
+    """Return the row of the edited fact, and its new triple."""
     head, relation, tail = edit.fact
     ids = [graph.entities.find(name) for name in (head, tail, edit.tail)]
     of_relation = graph.relations.find(relation)
@@ -99,7 +99,7 @@ def _place(graph: KnowledgeGraph, edit: FactEdit) -> tuple[int, list[int]]:
 
 
 def scope_of(item: ClozeItem, edit: FactEdit) -> Scope:
-    """Where an item stands to an edit; "edited" is any wording of its fact."""
+    """Return the scope of an item for an edit; "edited" is any wording of its fact."""
     if item.fact is None:
         return "unrelated"
     (head, relation, tail), (h, r, t) = item.fact, edit.fact
@@ -117,8 +117,8 @@ def draw_edits(
 ) -> list[FactEdit]:
     """Up to `n` facts of `items` that the graph holds, each with another answer of its relation.
 
-    New answers are drawn evenly from those of the relation's items that the graph knows, that read
-    otherwise and are not true of the head.
+    New answers are sampled uniformly from those of the relation's items that the graph has, that
+    read differently and are not true of the head.
     """
     facts: dict[Fact, str] = {}
     answers: dict[str, dict[str, str]] = {}
@@ -127,9 +127,9 @@ def draw_edits(
             facts.setdefault(item.fact, item.answer)
             answers.setdefault(item.fact[1], {}).setdefault(item.fact[2], item.answer)
     names = list(facts)
-    found: list[FactEdit] = []
+    edits: list[FactEdit] = []
     for place in generator(seed, "edited facts").permutation(len(names)).tolist():
-        if len(found) == n:
+        if len(edits) == n:
             break
         fact = names[place]
         others = [
@@ -140,8 +140,8 @@ def draw_edits(
         ]  # fmt: skip
         if others and _holds(graph, fact):
             tail, answer = others[int(generator(seed, "new answer", *fact).integers(len(others)))]
-            found.append(FactEdit(fact, tail, facts[fact], answer))
-    return found
+            edits.append(FactEdit(fact, tail, facts[fact], answer))
+    return edits
 
 
 def _holds(graph: KnowledgeGraph, fact: Sequence[str]) -> bool:
@@ -162,12 +162,11 @@ def probe_edits(
     per_scope: int = 20,
     seed: int = 0,
 ) -> list[Moved]:
-    """Ask `items` with the graph as it is and, edit by edit, with the edited one.
+    """Probe `items` with the graph as it is and, edit by edit, with the edited one.
 
-    Each edit is made on the whole graph, alone. Of each scope at most `per_scope` items are asked,
-    drawn by `seed`; every wording of the edited fact is, the first as "edited", the others as
-    "paraphrase". Raises `EvaluationError` as `edited`, and for a
-    fact that no item asks for.
+    Each edit is made on the whole graph, alone. Of each scope at most `per_scope` items are probed,
+    sampled by `seed`; every wording of the edited fact is, the first as "edited", the others as
+    "paraphrase". Raises `EvaluationError` as `edited`, and for a fact that no item asks for.
     """
     for edit in edits:
         _place(graph, edit)  # all faults before the model is asked
@@ -194,15 +193,15 @@ def probe_edits(
 def _chosen(
     items: Sequence[ClozeItem], edit: FactEdit, n: int, per_scope: int, seed: int
 ) -> list[tuple[Scope, ClozeItem]]:
-    found: dict[Scope, list[ClozeItem]] = {scope: [] for scope in SCOPES}
+    chosen: dict[Scope, list[ClozeItem]] = {scope: [] for scope in SCOPES}
     for item in items:
-        found[scope_of(item, edit)].append(item)
-    if not found["edited"]:
+        chosen[scope_of(item, edit)].append(item)
+    if not chosen["edited"]:
         raise EvaluationError(f"no item asks for the fact {edit.fact}; give one, or another edit")
-    found["paraphrase"] = found["edited"][1:]
-    found["edited"] = found["edited"][:1]
+    chosen["paraphrase"] = chosen["edited"][1:]
+    chosen["edited"] = chosen["edited"][:1]
     rows: list[tuple[Scope, ClozeItem]] = []
-    for scope, those in found.items():
+    for scope, those in chosen.items():
         order = generator(seed, "items of an edit", n, scope).permutation(len(those))
         kept = sorted(order[:per_scope].tolist()) if scope != "paraphrase" else range(len(those))
         rows += [(scope, those[i]) for i in kept]
@@ -210,9 +209,9 @@ def _chosen(
 
 
 def _questions(scope: Scope, item: ClozeItem, edit: FactEdit) -> list[ClozeItem]:
-    """The item and, where the new answer matters, the same sentence with that for its answer.
+    """The item and, where the new answer matters, the same sentence with it as answer.
 
-    Both are shown the same facts, so that their scores are those of one input.
+    Both get the same facts, so that their scores are of one input.
     """
     if scope not in WITH_NEW:
         return [item]
@@ -237,7 +236,7 @@ def _answers(result: ProbeResult, items: Sequence[ClozeItem]) -> dict[Key, Probe
 # ---- what it comes to ---------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class EditRow:
-    """All edits together, one scope. Counts of items; intervals are bootstraps over edits.
+    """All edits of one scope. Counts of items; intervals are bootstraps over edits.
 
     `new_first_before`, `new_first_after`: share of items where the new answer scores above the old
     one (after: efficacy, paraphrase). For "same answer" the old one is right, and 1 minus it is the
@@ -260,7 +259,7 @@ class EditRow:
 
 
 def summarise(moved: Sequence[Moved], *, seed: int = 0) -> list[EditRow]:
-    """A row for each scope that was asked."""
+    """A row for each scope that was probed."""
     rows = []
     for scope in SCOPES:
         those = [each for each in moved if each.scope == scope]

@@ -1,17 +1,17 @@
-"""`probe`: ask a model every item, and rank its answers.
+"""`probe`: rank a model's answers to every item.
 
 Two rankings, each item in both where it can be:
 
 - *restricted* (Petroni et al. 2019, "Language Models as Knowledge Bases?", EMNLP, section 4.4): the
-  logits at one mask, among the words of a list that are one piece each; an answer of more pieces is
-  not asked. Equal to `rank_cloze` of tests/reference/original_cloze.py without a window.
+  logits at one mask, among the words of a list that are one piece each; longer answers
+  are not ranked. Equal to `rank_cloze` of tests/reference/original_cloze.py without a window.
 - *objects*: every object of the item's relation, of any number of pieces, by the mean
   log-probability of its pieces. "at_once" reads all candidates of k pieces from one pass with k
   masks (Kassner et al. 2021, "Multilingual LAMA", EACL, section 3): pieces of one answer are taken
   as independent, and the cost is one pass for each length. "one_by_one" puts the candidate in and
   masks one piece at a time (pseudo-log-likelihood; Salazar et al. 2020, "Masked Language Model
   Scoring", ACL, section 2): k passes for each candidate. There the sum is over the whole
-  sentence; here the mean over the answer's pieces, so that long answers are not punished.
+  sentence; here the mean over the answer's pieces, so that long answers are not penalised.
 
 `kept.probing.asking` does the passes.
 """
@@ -38,10 +38,10 @@ LONG = "the answer has more than one piece"
 
 def objects_of(items: Iterable[ClozeItem]) -> dict[str, list[str]]:
     """The right answers of each relation's items, sorted."""
-    found: dict[str, dict[str, None]] = {}
+    objects: dict[str, dict[str, None]] = {}
     for item in items:
-        found.setdefault(item.relation, {}).update(dict.fromkeys((item.answer, *item.also_right)))
-    return {relation: sorted(names) for relation, names in found.items()}
+        objects.setdefault(item.relation, {}).update(dict.fromkeys((item.answer, *item.also_right)))
+    return {relation: sorted(names) for relation, names in objects.items()}
 
 
 def probe(
@@ -59,7 +59,7 @@ def probe(
 
     `vocabulary`: the words of the restricted ranking, in the order that ties follow; `objects`: the
     candidates of each relation (`objects_of` makes them). None leaves that ranking out. `n_top`
-    answers are kept. The sizes bound memory alone.
+    answers are kept. The sizes affect memory only.
     """
     words = None
     if vocabulary is not None:

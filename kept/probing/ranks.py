@@ -1,6 +1,6 @@
 """From scores of candidates to rankings, with the tie rule of cloze probes.
 
-That of triples stands in `kept.evaluation.ranking`.
+That of triples is in `kept.evaluation.ranking`.
 
 Axis legend: item, candidate.
 """
@@ -25,7 +25,7 @@ def rank_answers(
     *,
     n_top: int,
 ) -> list[Ranking]:
-    """Where each item's answer came; `names` are the candidates', in order.
+    """Return each item's ranking; `names` are the candidates', in order.
 
     `golds` are places of the answers, `others` those of further right ones, which do not compete.
     Of equal scores the earlier candidate comes first (`results.TIES`), as `rank_cloze` has it.
@@ -41,10 +41,10 @@ def rank_answers(
         n_before += (equal & (order < places)).sum(1)
     counts, own = n_before.tolist(), gold[:, 0].tolist()
     chance = scores.softmax(1).amax(1).tolist()  # one pass; logsumexp takes ten times as long
-    found = []
+    rankings = []
     for row, top in enumerate(_top(scores, n_top)):
         right = [place for place in others[row] if place != golds[row]]
-        found.append(
+        rankings.append(
             Ranking(
                 rank=1 + counts[row] - _n_ahead(scores[row], golds[row], right),
                 n_candidates=scores.shape[1] - len(right),
@@ -54,7 +54,7 @@ def rank_answers(
                 correct=top[0] == golds[row] or top[0] in right,
             )
         )
-    return found
+    return rankings
 
 
 def _n_ahead(scores: Float[Tensor, " candidate"], gold: int, right: Sequence[int]) -> int:
@@ -66,8 +66,8 @@ def _n_ahead(scores: Float[Tensor, " candidate"], gold: int, right: Sequence[int
 def _top(scores: Float[Tensor, "item candidate"], n_top: int) -> list[list[int]]:
     """Places of the best candidates, best first, by the tie rule, which `topk` does not keep."""
     values, places = scores.topk(min(n_top + 1, scores.shape[1]), dim=1)
-    found: list[list[int]] = places[:, :n_top].tolist()
+    best: list[list[int]] = places[:, :n_top].tolist()
     tied = (values[:, 1:] == values[:, :-1]).any(1).nonzero()[:, 0].tolist()
     for row in tied:
-        found[row] = scores[row].argsort(descending=True, stable=True)[:n_top].tolist()
-    return found
+        best[row] = scores[row].argsort(descending=True, stable=True)[:n_top].tolist()
+    return best

@@ -1,4 +1,4 @@
-"""What a probe returns: for every item its rank in both rankings, or why it has none.
+"""Results of a probe: for every item its rank in both rankings, or why it has none.
 
 Axis legend: item, candidate.
 """
@@ -15,7 +15,7 @@ from kept.errors import EvaluationError
 from kg_loaders.disk.writing import write_text
 
 Mode = Literal["weights", "graph"]
-"""A model answers from its weights alone, or from a graph that it reads, too: never mixed."""
+"""A model answers from its weights alone, or also from a graph that it reads: never mixed."""
 RankingName = Literal["restricted", "objects"]
 RANKINGS: tuple[RankingName, ...] = ("restricted", "objects")
 Likelihood = Literal["at_once", "one_by_one"]
@@ -24,7 +24,7 @@ TIES = "of equal scores the candidate that stands earlier in the list comes firs
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Where the answer came. `rank` counts from 1 among `n_candidates`, other right ones left out.
+    """The rank of an answer. `rank` counts from 1 among `n_candidates`, other right ones left out.
 
     `score` is the answer's, `top` the best candidates (all of them, right ones too), best first.
     `probability` is that of `top[0]`, by the softmax over the candidates' scores, and `correct`
@@ -52,8 +52,8 @@ class Ranking:
 class ProbeAnswer:
     """One item's answer. `skipped` says for each ranking that is None why it is.
 
-    `group` is the item's own, else its fact, else its id: what a bootstrap draws together.
-    `asked_shown`: whether a fact that joins the ends of the item's own was among those shown.
+    `group` is the item's own, else its fact, else its id: the cluster of the bootstrap.
+    `asked_shown`: whether the input had a fact that joins the ends of the item's own.
     """
 
     id: str
@@ -93,7 +93,7 @@ class ProbeResult:
     def scored(self, ranking: RankingName) -> list[tuple[ProbeAnswer, Ranking]]:
         """Answers that have a rank in `ranking`, with it."""
         pairs = ((answer, answer.ranking(ranking)) for answer in self.answers)
-        return [(answer, found) for answer, found in pairs if found is not None]
+        return [(answer, ranked) for answer, ranked in pairs if ranked is not None]
 
     def skipped(self, ranking: RankingName) -> dict[str, int]:
         """How many items have no rank, by reason, most frequent first."""
@@ -111,7 +111,7 @@ class ProbeResult:
 
 
 def write_answers(result: ProbeResult, path: Path, *, force: bool = False) -> None:
-    """JSONL: the settings in the first line, then an answer a line; it appears when it is whole.
+    """Write JSONL: the settings in the first line, then one answer per line; atomic.
 
     `force` replaces a file that is there. Raises `WriteError`.
     """

@@ -1,4 +1,4 @@
-"""Does a model mean its answer? Consistency over paraphrases, negations and misleading words.
+"""Robustness of answers: consistency over paraphrases, negations and misleading words.
 
 Elazar et al., "Measuring and Improving Consistency in Pretrained Language Models" (TACL 2021),
 section 3; Kassner and Schütze, "Negated and Misprimed Probes" (ACL 2020), sections 3 and 4.
@@ -39,7 +39,7 @@ class Consistency:
 
 @dataclass(frozen=True)
 class ConsistencyReport:
-    """Every relation, and the means over relations with intervals (facts are drawn together).
+    """Every relation, and the means over relations with intervals (facts are resampled together).
 
     `n_single`: facts left out because fewer than two of their paraphrases were ranked.
     """
@@ -53,20 +53,20 @@ class ConsistencyReport:
 def consistency(result: ProbeResult, ranking: RankingName, *, seed: int) -> ConsistencyReport:
     """Paraphrases are the answers of one group; raises `EvaluationError` where none has two."""
     groups: dict[tuple[str, str], list[Ranking]] = {}
-    for answer, found in result.scored(ranking):
-        groups.setdefault((answer.relation, answer.group), []).append(found)
-    facts = {key: found for key, found in groups.items() if len(found) > 1}
+    for answer, ranked in result.scored(ranking):
+        groups.setdefault((answer.relation, answer.group), []).append(ranked)
+    facts = {key: ranked for key, ranked in groups.items() if len(ranked) > 1}
     if len(facts) < 2:
         raise EvaluationError("consistency needs two facts with two ranked paraphrases each")
     by_relation: dict[str, list[list[Ranking]]] = {}
     for (relation, _), paraphrases in facts.items():
         by_relation.setdefault(relation, []).append(paraphrases)
-    same = [_agreement(found) for found in facts.values()]
-    right = [float(all(one.rank == 1 for one in found)) for found in facts.values()]
+    same = [_agreement(ranked) for ranked in facts.values()]
+    right = [float(all(one.rank == 1 for one in ranked)) for ranked in facts.values()]
     relations = [relation for relation, _ in facts]
     draws = generator(seed, "consistency")
     return ConsistencyReport(
-        tuple(_of_relation(name, found) for name, found in by_relation.items()),
+        tuple(_of_relation(name, ranked) for name, ranked in by_relation.items()),
         len(groups) - len(facts),
         macro_interval(same, relations, generator=draws),
         macro_interval(right, relations, generator=draws),
@@ -84,24 +84,24 @@ def _of_relation(relation: str, facts: list[list[Ranking]]) -> Consistency:
     )
 
 
-def _agreement(found: Sequence[Ranking]) -> float:
+def _agreement(rankings: Sequence[Ranking]) -> float:
     """Share of pairs with the same first answer."""
-    _, counts = np.unique([one.top[0] for one in found], return_counts=True)
-    n = len(found)
+    _, counts = np.unique([one.top[0] for one in rankings], return_counts=True)
+    n = len(rankings)
     return float((counts * (counts - 1)).sum() / (n * (n - 1)))
 
 
 # ---- negated and misprimed -------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """How answers change. Intervals are over the questions that both forms rank.
+    """Changes of answers. Intervals are over the questions that both forms rank.
 
-    `same_when_negated`: share of questions whose negation has the same first answer; a model that
-    understood would seldom give it. `rank_correlation`: mean Spearman's rho between the whole
-    orders of candidates of a question and its negation; None where the probe kept only the best.
-    `right_when_negated`: share whose negation is answered with the true object. `right` and
-    `right_when_misprimed`: P@1 of the question and behind the prime.
-    `prime_answered`: share of misprimed questions whose first answer is the prime itself.
+    `same_when_negated`: share of questions whose negation has the same first answer, which is
+    seldom right. `rank_correlation`: mean Spearman's rho between the whole orders of candidates of
+    a question and its negation; None where the probe kept only the best. `right_when_negated`:
+    share whose negation is answered with the true object. `right` and `right_when_misprimed`: P@1
+    of the question and behind the prime. `prime_answered`: share of misprimed questions whose first
+    answer is the prime itself.
     """
 
     n_negated: int

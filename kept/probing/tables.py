@@ -1,4 +1,4 @@
-"""Tables of a probe, as functions that return rows: no score without n, interval and baseline.
+"""Tables of a probe: every score with n, interval and baseline.
 
 Axis legend: item, bin.
 """
@@ -43,12 +43,12 @@ class ProbeRow:
 
 @dataclass(frozen=True)
 class Majority:
-    """Who knows no subject, and names the objects of each relation by how often they are right.
+    """The baseline that ignores the subject: objects of each relation by frequency.
 
     `ranked`: relation to objects, most frequent first, of equal counts the first by name. Counted
     in the items themselves (`source`) it has seen the answers. `also_right`: relation and id of
-    each item to its other right answers, which are out of this ranking as they are of a model's.
-    Objects of several pieces count in the restricted ranking, too.
+    each item to its other right answers, which do not compete, as in a model's ranking. Objects of
+    several pieces count in the restricted ranking, too.
     """
 
     source: Literal["items", "training"]
@@ -112,7 +112,7 @@ def macro_row(
 ) -> ProbeRow:
     """The mean over relations of what each scores: LAMA's number (Petroni et al. 2019, table 2).
 
-    The interval draws facts, and averages each resample in the same way (`macro_interval`).
+    The interval resamples facts, and averages each resample in the same way (`macro_interval`).
     """
     groups = _by_relation(result)
     rows = [_row(name, part, ranking, None, baseline) for name, part in groups.items()]
@@ -144,7 +144,7 @@ def relation_rows(
     generator: np.random.Generator,
     baseline: Majority | None = None,
 ) -> list[ProbeRow]:
-    """A row for each relation, in the order in which they were asked."""
+    """A row for each relation, in the order of the items."""
     groups = _by_relation(result)
     return [_row(name, part, ranking, generator, baseline) for name, part in groups.items()]
 
@@ -177,26 +177,26 @@ def popularity_rows(
 
 
 def subject_degrees(items: Iterable[ClozeItem], graph: KnowledgeGraph) -> list[int | None]:
-    """In how many triples each item's subject stands, asked ones too; None where it is unknown."""
-    found: list[int | None] = []
+    """The number of triples with each item's subject, the item's own included; None if unknown."""
+    degrees: list[int | None] = []
     for item in items:
         row = graph.entities.find(item.fact[0]) if item.fact else None
-        found.append(None if row is None else len(graph.outgoing(row)) + len(graph.incoming(row)))
-    return found
+        degrees.append(None if row is None else len(graph.outgoing(row)) + len(graph.incoming(row)))
+    return degrees
 
 
 def calibration_error(rankings: Sequence[Ranking], *, n_bins: int = 10) -> float | None:
     """Expected calibration error of the best answers (Guo et al. 2017, ICML, section 2).
 
     The probability is that among the candidates (Jiang et al. 2021, TACL, section 3); bins have
-    equal width. Above 0 where the model is surer, or less sure, than it is right. None without any.
+    equal width. None without any.
     """
     if not rankings:
         return None
-    sure = np.array([found.probability for found in rankings])
+    probabilities = np.array([found.probability for found in rankings])
     right = np.array([found.correct for found in rankings], np.float64)
-    bins = np.minimum((sure * n_bins).astype(np.int64), n_bins - 1)
-    gaps = np.bincount(bins, right - sure, minlength=n_bins)
+    bins = np.minimum((probabilities * n_bins).astype(np.int64), n_bins - 1)
+    gaps = np.bincount(bins, right - probabilities, minlength=n_bins)
     return float(np.abs(gaps).sum() / len(rankings))
 
 
@@ -241,10 +241,10 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _by_relation(result: ProbeResult) -> dict[str, list[ProbeAnswer]]:
-    found: dict[str, list[ProbeAnswer]] = {}
+    answers: dict[str, list[ProbeAnswer]] = {}
     for answer in result.answers:
-        found.setdefault(answer.relation, []).append(answer)
-    return found
+        answers.setdefault(answer.relation, []).append(answer)
+    return answers
 
 
 def _bin_name(bins: Sequence[int], place: int) -> str:

@@ -1,1 +1,1 @@
-"""Reading controls: tasks whose answer stands in the graph alone, and whether a method reads it."""
+"""Reading controls: tasks whose answer is in the graph alone, to test whether a method reads it."""

@@ -1,6 +1,6 @@
-"""The ways a method is run on a reading control: as published, and what lets it read.
+"""Arms: the variants of a method on a reading control, as published or changed to let it read.
 
-An arm is what `kept finetune` would be told: method, options of encoder, view, graph and head.
+An arm is a configuration of `kept finetune`: method, options of encoder, view, graph and head.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ TASK_NAMES = (*BESIDE_TEXT, "description", "pairs")
 class Arm:
     """One way to run `method`; what is left out is the default of `kept finetune`.
 
-    `changes` says in words how it differs from the published method; "" where it does not.
-    `rates` are fields of `TrainConfig` (learning rates). `tasks` are the controls that it can be
-    put to, its own first. `stage`: where knowledge is learned before the task, the `objectives` of
-    that stage and, unless it has all of the budget, its `steps`.
+    `changes` says in words how it differs from the published method; "" where it does not. `rates`
+    are fields of `TrainConfig` (learning rates). `tasks` are the controls that it can run, its own
+    first. `stage`: pre-training before the task, its `objectives` and, unless it has all of the
+    budget, its `steps`.
     """
 
     method: str
@@ -132,7 +132,7 @@ ARMS: dict[str, Arm] = {
         **AT_MENTION,
     ),
 }
-"""By name; `arms_of` takes the name of a method for all of its arms."""
+"""Arms by name; `arms_of` takes the name of a method for all of its arms."""
 
 WITHOUT_CONTROL: Mapping[str, str] = {
     "none": "it reads no graph",
@@ -152,13 +152,13 @@ def arms_of(names: Sequence[str]) -> list[str]:
     >>> arms_of(["ernie"])
     ['ernie-published', 'ernie-scaled']
     """
-    found: dict[str, None] = {}
+    arms: dict[str, None] = {}
     for name in names:
         of_method = [key for key, value in ARMS.items() if name in ("all", value.method)]
         if not of_method:
             arm(name)
-        found |= dict.fromkeys(of_method or [name])
-    return list(found)
+        arms |= dict.fromkeys(of_method or [name])
+    return list(arms)
 
 
 def arm(name: str) -> Arm:

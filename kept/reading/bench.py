@@ -110,7 +110,7 @@ class Bench:
         is_training: bool = False,
         condition: str | None = None,
     ) -> TaskData:
-        """Examples as the model is given them; no fact is dropped unless `is_training`."""
+        """Examples as the model's input; facts are dropped only if `is_training`."""
         line, condition = method(self.arm.method), condition or self.cell.condition
         graph = graph or self.graph
         builder = builder_for(line, BuilderConfig(**self.arm.graph), self.arm.view)
@@ -133,8 +133,8 @@ class Bench:
         )
 
     def hidden(self) -> TaskData | None:
-        """The test set without facts: links without triples where a method reads triples beside
-        the text, else no links; None where there are none to hide."""
+        """The test set without facts: links without triples where a method reads triples beside the
+        text, else no links; None where there are none to remove."""
         if self.cell.condition in (OFF, "anchors-only"):
             return None
         if not method(self.arm.method).shows_facts:
@@ -144,7 +144,7 @@ class Bench:
 
 
 def accuracy(model: KnowledgeForTask, data: TaskData, n: int | None = None) -> float:
-    """The share of the first `n` items (all) whose class is the right one."""
+    """The accuracy on the first `n` items (all)."""
     gold = [example.labels for example in data.examples[:n]]
     return _share(_answers(model, data, n), gold)
 
@@ -172,7 +172,7 @@ def _share(answers: Sequence[tuple[str, ...]], gold: Sequence[tuple[str, ...]]) 
 
 
 def run_beside_text(cell: Cell, opened: Opened | None = None) -> Outcome:
-    """Train and measure a cell whose facts stand beside each text; the model is thrown away.
+    """Train and measure a cell whose facts are input with each text; the model is discarded.
 
     `opened`: a host and its tokenizer instead of the budget's.
     """
@@ -184,7 +184,7 @@ def run_beside_text(cell: Cell, opened: Opened | None = None) -> Outcome:
 def train_bench(bench: Bench, began: float, *, steps: int | None = None) -> Outcome:
     """Train a bench for `steps` (the budget's), and measure it before and after.
 
-    `began` is when its cell was begun, of `time.monotonic`.
+    `began` is the start of its cell, of `time.monotonic`.
     """
     cell, model, world = bench.cell, bench.model, bench.world
     budget, steps = cell.budget, steps or cell.budget.steps
@@ -232,9 +232,9 @@ def train_bench(bench: Bench, began: float, *, steps: int | None = None) -> Outc
 
 
 def training_of(cell: Cell, steps: int, **fields: Any) -> TrainConfig:
-    """How a cell is trained for so many steps; `fields` go before all."""
+    """The training settings of a cell for so many steps; `fields` override all."""
     budget = cell.budget
-    given = {
+    settings = {
         "seed": cell.seed,
         "steps": steps,
         "batch_size": budget.batch_size,
@@ -246,12 +246,12 @@ def training_of(cell: Cell, steps: int, **fields: Any) -> TrainConfig:
         "evaluate_every": budget.every,
         "learning_rate": budget.learning_rate,
     }
-    return TrainConfig(**{**given, **arm(cell.arm).rates, **fields})
+    return TrainConfig(**{**settings, **arm(cell.arm).rates, **fields})
 
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Keeps the loss of every so many steps."""
+    """Records the loss of every so many steps."""
 
     found: list[tuple[int, float]]
     every: int
@@ -261,11 +261,11 @@ class Losses:
             self.found.append((record.step, record.total_loss))
 
     def notice(self, message: str) -> None:
-        """Nothing that a cell's outcome tells."""
+        """Not part of a cell's outcome."""
 
 
 class _Measures(NamedTuple):
-    """Linear probe, share that moves (None where nothing can be hidden), gradient norms."""
+    """Probe accuracy, shift of states without facts (None: no facts), gradient norms."""
 
     probe: float
     moved: float | None
@@ -282,34 +282,36 @@ def _measured(bench: Bench, training: TaskData, test: TaskData) -> _Measures:
 
 
 def _both(before: _Measures | None, after: _Measures | None) -> tuple[float, float] | None:
-    found = [each.moved for each in (before, after) if each is not None and each.moved is not None]
-    return (found[0], found[1]) if len(found) == 2 else None
+    norms = [each.moved for each in (before, after) if each is not None and each.moved is not None]
+    return (norms[0], norms[1]) if len(norms) == 2 else None
 
 
 def edited(bench: Bench) -> dict[str, float]:
-    """Change the telling fact of training heads, and ask again without training.
+    """Change the class fact of training heads, and predict again without training.
 
     Views read the new graph; frozen tables that were computed from the graph (vectors of entities)
     are computed anew from it, from the same seed. Returns the shares "new" and "old", and "n".
     """
     world, n = bench.world, bench.cell.size.n_test
-    asked = list({e.linked.links[0].entity: e for e in world.train[:n] if e.linked.links}.values())
+    examples = list(
+        {e.linked.links[0].entity: e for e in world.train[:n] if e.linked.links}.values()
+    )
     draws = generator(bench.cell.seed, "edited facts")
     numbers = {name: i for i, name in enumerate(world.classes)}
-    wanted: dict[str, int] = {}
-    for example in asked:
-        moved = int(draws.integers(1, len(world.classes)))
+    new_class: dict[str, int] = {}
+    for example in examples:
+        shift = int(draws.integers(1, len(world.classes)))
         entity = example.linked.links[0].entity or ""
-        wanted[entity] = (numbers[example.labels[0]] + moved) % len(world.classes)
-    graph = with_facts(world.graph, world.telling, wanted)
+        new_class[entity] = (numbers[example.labels[0]] + shift) % len(world.classes)
+    graph = with_facts(world.graph, world.telling, new_class)
     _take_tables(bench, graph)
-    answers = _answers(bench.model, bench.data(asked, graph=graph), None)
-    new = [(world.classes[wanted[e.linked.links[0].entity or ""]],) for e in asked]
+    answers = _answers(bench.model, bench.data(examples, graph=graph), None)
+    new = [(world.classes[new_class[e.linked.links[0].entity or ""]],) for e in examples]
     _take_tables(bench, bench.graph)
     return {
         "new": _share(answers, new),
-        "old": _share(answers, [e.labels for e in asked]),
-        "n": len(asked),
+        "old": _share(answers, [e.labels for e in examples]),
+        "n": len(examples),
     }
 
 
@@ -333,8 +335,8 @@ def _take_tables(bench: Bench, graph: KnowledgeGraph) -> None:
     if not names:
         return
     host = bench.model.encoder.host
-    made = method(bench.arm.method).encoder.for_graph(
+    encoder = method(bench.arm.method).encoder.for_graph(
         host, graph, bench.tokenizer, seed=bench.cell.seed, **bench.arm.options
     )
     for name in names:
-        own[name].copy_(made.get_parameter(name))
+        own[name].copy_(encoder.get_parameter(name))

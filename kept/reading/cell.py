@@ -1,4 +1,4 @@
-"""One cell of the reading controls, an arm on a task under a condition with a seed; its outcome."""
+"""One cell of the reading controls: an arm on a task under a condition with a seed; its outcome."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from kept.reading.worlds import SIZE, Size
 from kept.suggestions import no_such
 
 VERSION = 1
-"""Part of every hash; raised when a control's outcome would change."""
+"""Part of every hash; incremented when a control's outcome would change."""
 N_CURVE = 96
-"""Test items of which a learning curve is drawn."""
+"""Test items of a learning curve."""
 SOLVED = 0.99
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How long and how fast a cell is trained: the same for every arm, but for its own `rates`.
+    """Steps and rates of training a cell: the same for every arm, but for its own `rates`.
 
     The rate is constant after `warmup_steps`, so that a longer run begins as a shorter one. A run
     ends early when two evaluations in turn are at `SOLVED` or above. `n_layers`: the host's first
-    ones alone (None: all); three are as many as the longest way from a fact to what is read, over
-    CoLAKE's relation and anchor to a mark. Unless `train_words`, the host's table of word pieces
-    stands still: made-up names have nothing to teach it, and it is half of what a step costs.
+    ones alone (None: all); three are the longest path from a fact to what the head reads, over
+    CoLAKE's relation and anchor to a mark. Unless `train_words`, the host's word table is frozen:
+    it learns nothing from made-up names, and is half of a step's cost.
     """
 
     steps: int = 400
@@ -51,7 +51,7 @@ BUDGET = Budget()
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What is run; two cells of one `key` have the same outcome."""
+    """The settings of one run; cells of one `key` have the same outcome."""
 
     task: str
     arm: str
@@ -71,10 +71,10 @@ class Cell:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that the outcome depends on."""
-        told = {"version": VERSION, **dataclasses.asdict(self), "arm": described(self.arm)}
-        found: dict[str, Any] = json.loads(json.dumps(told))
-        return found
+        """Everything that the outcome depends on."""
+        fields = {"version": VERSION, **dataclasses.asdict(self), "arm": described(self.arm)}
+        settings: dict[str, Any] = json.loads(json.dumps(fields))
+        return settings
 
     @property
     def key(self) -> str:
@@ -84,21 +84,21 @@ class Cell:
 
 
 def described(name: str) -> dict[str, Any]:
-    """An arm as JSON values: all of it that decides an outcome."""
+    """An arm as JSON values, without what does not affect an outcome."""
     values = dataclasses.asdict(arm(name))
     del values["changes"]
-    found: dict[str, Any] = json.loads(json.dumps(values))
-    return found
+    plain: dict[str, Any] = json.loads(json.dumps(values))
+    return plain
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cell came to; accuracies are shares of `n` test items.
+    """The result of a cell; accuracies are over `n` test items.
 
-    `curve` holds (step, accuracy on the first `N_CURVE` of them), `losses` (step, loss).
-    `probe`, `moved`, `gradients`: untrained and trained, under true facts; None elsewhere, and
-    `moved` where nothing can be hidden.
-    `edited`: after training the facts of training heads were changed; the share of answers that
-    follow the new fact, and that keep the old one. `stopped_at` is the last step.
+    `curve` holds (step, accuracy on the first `N_CURVE` of them), `losses` (step, loss). `probe`,
+    `moved`, `gradients`: untrained and trained, under true facts; None elsewhere, and `moved` where
+    there are no facts to remove. `edited`: after training the facts of training heads were changed;
+    the share of answers that follow the new fact, and that keep the old one. `stopped_at` is the
+    last step.
     """
 
     task: str
@@ -123,8 +123,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_host(budget: Budget) -> tuple[Any, PreTrainedTokenizerBase]:
-    """The budget's host, its first `n_layers` layers only where there are so many, and its
-    tokenizer."""
+    """The budget's host with at most its first `n_layers` layers, and its tokenizer."""
     host = hosts.load_host(budget.host)
     if budget.n_layers is not None and budget.n_layers < host.config.num_hidden_layers:
         host.encoder.layer = host.encoder.layer[: budget.n_layers]

@@ -1,4 +1,4 @@
-"""What a reading control is run under: true facts, none, or one of four kinds of false ones.
+"""Conditions of a reading control: true facts, none, or one of four kinds of false ones.
 
 Axis legend: triple.
 """
@@ -24,8 +24,8 @@ CONDITIONS = (
     TRUE, "anchors-only", OFF, "shuffled", "shuffled-in-type", REDRAWN, "random-tokens",
 )  # fmt: skip
 """true; the links without a fact; neither; objects shuffled within each relation; within their
-type, whatever the relation; the facts of another entity of the type, redrawn at each mention and
-epoch; random relations, objects and words."""
+type, whatever the relation; the facts of another entity of the type, sampled anew at each mention
+and epoch; random relations, objects and words."""
 Relink = Callable[[LinkedText, np.random.Generator], LinkedText]
 
 
@@ -37,7 +37,7 @@ def require_condition(name: str) -> str:
 
 
 def graph_under(graph: KnowledgeGraph, condition: str, seed: int) -> KnowledgeGraph:
-    """`graph` as the condition shows it; ids mean the same in all of them."""
+    """Return `graph` under the condition; ids mean the same in all conditions."""
     require_condition(condition)
     if condition == "anchors-only":
         return without_triples(graph)
@@ -51,7 +51,7 @@ def graph_under(graph: KnowledgeGraph, condition: str, seed: int) -> KnowledgeGr
 
 
 def examples_under(examples: list[TaskExample], condition: str) -> list[TaskExample]:
-    """The examples, without their links where knowledge is off."""
+    """Return the examples, without their links where knowledge is off."""
     if condition != OFF:
         return examples
     return [
@@ -60,7 +60,7 @@ def examples_under(examples: list[TaskExample], condition: str) -> list[TaskExam
 
 
 def shuffle_within_types(graph: KnowledgeGraph, draws: np.random.Generator) -> KnowledgeGraph:
-    """Tails trade places with others of the same types, whatever relations they stand in.
+    """Permute tails among triples whose tails have the same types, whatever the relation.
 
     Types are those of `KnowledgeGraph.types`; entities without any are of one kind.
     """
@@ -76,10 +76,10 @@ def shuffle_within_types(graph: KnowledgeGraph, draws: np.random.Generator) -> K
 
 @dataclasses.dataclass(frozen=True)
 class AnotherEntity:
-    """Each link leads to another entity of the first one's type, drawn anew whenever it is read.
+    """Each link leads to another entity of the first one's type, sampled anew at each reading.
 
-    The words stay. What a method reads at the mention (a vector, a row, facts) is another's, and no
-    two times the same, so that neither reading nor remembering it is of any use.
+    The words stay; what a method reads at the mention (a vector, a row, facts) is another entity's
+    each time, so that neither reading nor memorising it helps.
     """
 
     entities: tuple[str, ...]
@@ -96,5 +96,5 @@ class AnotherEntity:
         )
 
     def _moved(self, link: Link, draws: np.random.Generator) -> Link:
-        drawn = self.entities[int(draws.integers(len(self.entities)))]
-        return dataclasses.replace(link, entity=drawn, candidates=())
+        replacement = self.entities[int(draws.integers(len(self.entities)))]
+        return dataclasses.replace(link, entity=replacement, candidates=())

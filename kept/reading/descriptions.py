@@ -1,8 +1,8 @@
-"""The control of KEPLER: does a fact of an entity come out of its description alone?
+"""The control of KEPLER: can a fact of an entity be predicted from its description alone?
 
 The encoder learns knowledge embedding (`ke`) from triples of described entities. Then the triple
-(head, occupation, ?) is completed for heads that no triple of training names, by what the encoder
-reads of their descriptions, which say what a person does and never what that is called.
+(head, occupation, ?) is completed for heads that no triple of training names, from their
+descriptions, which say what a person does without naming the occupation.
 
 Axis legend: head, class, entity.
 """
@@ -49,10 +49,10 @@ AT_ONCE = 64
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """A world of described people: H0 and on, the first `n_known` of which stand in triples.
+    """A world of described people: H0 and on, the first `n_known` of which have triples.
 
-    `classes [head]` is what the description of each says; `texts` are descriptions in which the
-    words of the task are, for objectives that read texts.
+    `classes [head]` are those of the descriptions; `texts` are descriptions in which the words of
+    the task are, for objectives that read texts.
     """
 
     graph: KnowledgeGraph
@@ -85,11 +85,11 @@ def described_people(
         records.append(Text(f"D{i}", TextKind.LABEL, name, "en"))
     texts = []
     for i in range(n_known if known_only else n):
-        said = f"{names[i]} {WORKS[int(classes[i] if told is None else told[i])]}."
+        description = f"{names[i]} {WORKS[int(classes[i] if told is None else told[i])]}."
         records.append(Text(f"H{i}", TextKind.LABEL, names[i], "en"))
         if is_described:
-            records.append(Text(f"H{i}", TextKind.DESCRIPTION, said, "en"))
-        texts.append(LinkedText(said, ()))
+            records.append(Text(f"H{i}", TextKind.DESCRIPTION, description, "en"))
+        texts.append(LinkedText(description, ()))
         if i < n_known:
             records.append(Triple(f"H{i}", OCCUPATION, f"C{classes[i]}"))
             records.append(Triple(f"H{i}", "citizen of", f"D{countries[i]}"))
@@ -99,10 +99,9 @@ def described_people(
 def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
     """Train and measure a cell of this control.
 
-    "redrawn" gives every person the description of another, drawn once a run, for a text is read
-    as often as its entity. "off" and "anchors-only" leave no triple, so that nothing is trained.
-    `probe` is of the state that descriptions are read by; `edited` gives heads of the training
-    triples another description.
+    "redrawn" gives every person the description of another, sampled once per run. "off" and
+    "anchors-only" leave no triples, so that nothing is trained. `probe` is of the state that
+    descriptions are read by; `edited` gives heads of the training triples another description.
     """
     began, size, chosen = time.monotonic(), cell.size, arm(cell.arm)
     host, tokenizer = opened or open_host(cell.budget)
@@ -124,10 +123,10 @@ def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
         model = KnowledgeForPreTraining.of(encoder, objectives).eval()
     if not cell.budget.train_words:
         model.encoder.host.get_input_embeddings().requires_grad_(False)
-    read = _Reader(model, tokenizer, graph)
+    reader = _Reader(model, tokenizer, graph)
     unseen = np.arange(world.n_known, len(world.classes))
-    before = _measured(read, world, bare)
-    curve = [(0, read.accuracy(world, unseen))]
+    before = _measured(reader, world, bare)
+    curve = [(0, reader.accuracy(world, unseen))]
     losses: list[tuple[int, float]] = []
     gradients: tuple[dict[str, float], dict[str, float]] = ({}, {})
     stopped = 0
@@ -143,7 +142,7 @@ def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
         )
 
         def evaluate(trained: torch.nn.Module, step: int) -> dict[str, float]:
-            curve.append((step, read.accuracy(world, unseen[:96])))
+            curve.append((step, reader.accuracy(world, unseen[:96])))
             return {"accuracy": curve[-1][1]}
 
         first = _gradients(model, data)
@@ -158,13 +157,13 @@ def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
                 should_stop=lambda: len(curve) > 2 and min(c for _, c in curve[-2:]) >= SOLVED,
             )
         gradients, stopped = (first, _gradients(model, data)), result.step
-    after = _measured(read, world, bare)
+    after = _measured(reader, world, bare)
     return Outcome(
         task=cell.task,
         arm=cell.arm,
         condition=cell.condition,
         seed=cell.seed,
-        accuracy=read.accuracy(world, unseen),
+        accuracy=reader.accuracy(world, unseen),
         n=len(unseen),
         chance=1 / len(OCCUPATIONS),
         n_classes=len(OCCUPATIONS),
@@ -174,7 +173,7 @@ def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
         probe=(before[0], after[0]),
         moved=(before[1], after[1]),
         gradients=gradients,
-        edited=_edited(read, world, size, cell.seed) if cell.condition == TRUE else None,
+        edited=_edited(reader, world, size, cell.seed) if cell.condition == TRUE else None,
         stopped_at=stopped,
         steps=cell.budget.steps,
         seconds=time.monotonic() - began,
@@ -184,7 +183,7 @@ def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
 
 @dataclass(frozen=True, eq=False)
 class _Reader:
-    """Reads entities by their descriptions and completes their triples."""
+    """Encodes entities by their descriptions and completes their triples."""
 
     model: KnowledgeForPreTraining
     tokenizer: PreTrainedTokenizerBase
@@ -195,16 +194,16 @@ class _Reader:
         objective, relation = self._objective, self.learned.relations.find(OCCUPATION)
         tails = torch.tensor([graph.entities.find(f"C{i}") for i in range(len(OCCUPATIONS))])
         row = objective.relations.detach()[0 if relation is None else relation].float()
-        found: Tensor = objective.score(
+        scores: Tensor = objective.score(
             self.vectors(graph, heads)[:, None], row, self.vectors(graph, tails)
         )
-        return found
+        return scores
 
     @property
     def _objective(self) -> KnowledgeEmbedding:
-        found = self.model.objectives["ke"]
-        assert isinstance(found, KnowledgeEmbedding)
-        return found
+        objective = self.model.objectives["ke"]
+        assert isinstance(objective, KnowledgeEmbedding)
+        return objective
 
     @torch.no_grad()
     def vectors(self, graph: KnowledgeGraph, entities: Tensor) -> Tensor:
@@ -216,12 +215,12 @@ class _Reader:
         rows, pad_id = [rules.entity(each) for each in pieces], int(self.tokenizer.pad_token_id)
         was_training = encoder.training
         encoder.eval()
-        found = [
+        vectors = [
             encoder(text_batch(rows[start : start + AT_ONCE], pad_id=pad_id)).node_states[:, 0]
             for start in range(0, len(rows), AT_ONCE)
         ]
         encoder.train(was_training)
-        return torch.cat(found).float()
+        return torch.cat(vectors).float()
 
     def accuracy(self, world: Described, heads: NDArray[np.int64]) -> float:
         """The share of `heads` whose best occupation is their class."""
@@ -229,23 +228,22 @@ class _Reader:
 
     def best(self, graph: KnowledgeGraph, heads: NDArray[np.int64]) -> NDArray[np.int64]:
         """The best occupation of each head."""
-        found: NDArray[np.int64] = self.scores(graph, _rows(graph, heads)).argmax(1).numpy()
-        return found
+        best: NDArray[np.int64] = self.scores(graph, _rows(graph, heads)).argmax(1).numpy()
+        return best
 
 
 def _rows(graph: KnowledgeGraph, heads: NDArray[np.int64]) -> Tensor:
     return torch.tensor([graph.entities.find(f"H{i}") for i in heads.tolist()])
 
 
-def _measured(read: _Reader, world: Described, bare: KnowledgeGraph) -> tuple[float, float]:
-    """Linear probe of the heads' vectors, and how far they move without their descriptions, as
-    in the graph `bare`."""
+def _measured(reader: _Reader, world: Described, bare: KnowledgeGraph) -> tuple[float, float]:
+    """Linear probe of the heads' vectors, and their shift in `bare`, without descriptions."""
     known = np.arange(min(world.n_known, N_PROBE))
     unseen = np.arange(world.n_known, len(world.classes))
-    states = [read.vectors(world.graph, _rows(world.graph, heads)) for heads in (known, unseen)]
+    states = [reader.vectors(world.graph, _rows(world.graph, heads)) for heads in (known, unseen)]
     classes = torch.from_numpy(world.classes)
     probe = probe_accuracy((states[0], classes[known]), (states[1], classes[unseen]))
-    return probe, share_moved(states[1], read.vectors(bare, _rows(bare, unseen)))
+    return probe, share_moved(states[1], reader.vectors(bare, _rows(bare, unseen)))
 
 
 def _gradients(model: KnowledgeForPreTraining, data: WordGraphData) -> dict[str, float]:
@@ -264,15 +262,17 @@ def _gradients(model: KnowledgeForPreTraining, data: WordGraphData) -> dict[str,
     return {name: value**0.5 for name, value in groups.items()}
 
 
-def _edited(read: _Reader, world: Described, size: Size, seed: int) -> dict[str, float]:
+def _edited(reader: _Reader, world: Described, size: Size, seed: int) -> dict[str, float]:
     """Give heads of the training triples another description, and complete their triples again."""
     draws = generator(seed, "edited facts")
-    asked = np.arange(min(size.n_test, world.n_known))
-    told = world.classes.copy()
-    told[asked] = (told[asked] + draws.integers(1, len(OCCUPATIONS), len(asked))) % len(OCCUPATIONS)
-    answers = read.best(described_people(size, seed, told=told.tolist()).graph, asked)
+    items = np.arange(min(size.n_test, world.n_known))
+    stated = world.classes.copy()
+    stated[items] = (stated[items] + draws.integers(1, len(OCCUPATIONS), len(items))) % len(
+        OCCUPATIONS
+    )
+    answers = reader.best(described_people(size, seed, told=stated.tolist()).graph, items)
     return {
-        "new": float((answers == told[asked]).mean()),
-        "old": float((answers == world.classes[asked]).mean()),
-        "n": len(asked),
+        "new": float((answers == stated[items]).mean()),
+        "old": float((answers == world.classes[items]).mean()),
+        "n": len(items),
     }

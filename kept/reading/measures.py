@@ -1,4 +1,4 @@
-"""What says whether a method reads: probes, what moves, gradients, steps, and the verdict.
+"""Measures of reading: linear probe, shift of states, gradient norms, steps, and the verdict.
 
 Axis legend: item, width (of the state that the head reads), class.
 """
@@ -22,7 +22,7 @@ from kept.graphs.graph import NodeKind
 from kept.heads.model import KnowledgeForTask
 
 GOOD = 0.9
-"""Share of the ceiling from which on a method reads."""
+"""The share of the ceiling from which on a method counts as reading."""
 READS, NOT_TESTED = "reads facts", "not tested: does not read facts at this budget"
 OTHERWISE = "not tested: right without the fact, so something else tells the answer"
 
@@ -31,15 +31,16 @@ OTHERWISE = "not tested: right without the fact, so something else tells the ans
 def read_states(
     model: KnowledgeForTask, data: TaskData, n: int, *, batch_size: int = 32
 ) -> tuple[Float[Tensor, "item width"], Int[Tensor, " item"]]:
-    """What the head's first layer reads in the first `n` items, and their classes; no dropout.
+    """Return the input of the head's first layer for the first `n` items, and their classes; no
+    dropout.
 
     Raises `EvaluationError` for a head without a linear layer.
     """
     first = next((part for part in model.head.modules() if isinstance(part, nn.Linear)), None)
     if first is None:
         raise EvaluationError(f"{type(model.head).__name__} has no linear layer to read before")
-    found: list[Tensor] = []
-    hook = first.register_forward_pre_hook(lambda _, given: found.append(given[0].detach()))
+    states: list[Tensor] = []
+    hook = first.register_forward_pre_hook(lambda _, given: states.append(given[0].detach()))
     was_training = model.training
     model.eval()
     try:
@@ -50,7 +51,7 @@ def read_states(
         model.train(was_training)
     labels = model.config.label2id
     classes = [labels[data.examples[i].labels[0]] for i in range(min(n, len(data)))]
-    return torch.cat(found).float(), torch.tensor(classes)
+    return torch.cat(states).float(), torch.tensor(classes)
 
 
 def _batch(data: TaskData, items: Sequence[int]) -> KnowledgeBatch:
@@ -64,7 +65,7 @@ def probe_accuracy(
     *,
     penalty: float = 0.1,
 ) -> float:
-    """Accuracy on `test` of a linear probe on `train`: what one linear layer could read.
+    """Return the accuracy on `test` of a linear probe fitted on `train`.
 
     Ridge regression of the classes' indicators on standardised states; `penalty` times the number
     of items is added to the diagonal. States that do not differ are left out.
@@ -87,9 +88,9 @@ def probe_accuracy(
 
 
 def share_moved(shown: Float[Tensor, "item width"], hidden: Float[Tensor, "item width"]) -> float:
-    """How far the read state moves when facts are hidden, as a share of its length; a mean.
+    """Return the mean shift of the read state without facts, as a share of its norm.
 
-    0: the facts do not reach it. sqrt 2 is what two unrelated states of one length are apart.
+    0: the facts do not reach it. sqrt 2 is the distance of two orthogonal states of one norm.
 
     >>> round(share_moved(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 0.0]])), 3)
     0.8
@@ -99,7 +100,7 @@ def share_moved(shown: Float[Tensor, "item width"], hidden: Float[Tensor, "item 
 
 
 def gradient_norms(model: KnowledgeForTask, data: TaskData, n: int) -> dict[str, float]:
-    """Gradient norms of the task's loss on the first `n` items, by where they arrive; no dropout.
+    """Return gradient norms of the task's loss on the first `n` items, by part; no dropout.
 
     "host", "knowledge": the encoder's parameters inside and outside the host; "injected": the
     embedded pieces of nodes that are no words of the text (branches), where there are no such
@@ -118,8 +119,10 @@ def gradient_norms(model: KnowledgeForTask, data: TaskData, n: int) -> dict[str,
             continue
         part = "host" if name.startswith("encoder.host.") else "knowledge"
         part = part if name.startswith("encoder.") else "head"
-        found = parameter.grad
-        groups.setdefault(part, []).append(found.coalesce().values() if found.is_sparse else found)
+        gradient = parameter.grad
+        groups.setdefault(part, []).append(
+            gradient.coalesce().values() if gradient.is_sparse else gradient
+        )
     injected = (batch.node_kinds != NodeKind.WORD) & batch.node_mask
     if "knowledge" not in groups and bool(injected.any()):
         groups["injected"] = [
@@ -127,29 +130,31 @@ def gradient_norms(model: KnowledgeForTask, data: TaskData, n: int) -> dict[str,
         ]
     model.zero_grad(set_to_none=True)
     model.train(was_training)
-    return {name: math.hypot(*(float(g.norm()) for g in found)) for name, found in groups.items()}
+    return {
+        name: math.hypot(*(float(g.norm()) for g in gradient)) for name, gradient in groups.items()
+    }
 
 
 @contextmanager
 def _embedded(model: KnowledgeForTask) -> Iterator[list[Tensor]]:
-    """Collects what the host's word table gives out, with gradients."""
-    found: list[Tensor] = []
+    """Collect the outputs of the host's word table, with gradients."""
+    inputs: list[Tensor] = []
 
     def keep(_: nn.Module, __: tuple[Tensor, ...], vectors: Tensor) -> None:
         if not vectors.requires_grad:
             vectors.requires_grad_()  # the table stands still
         vectors.retain_grad()
-        found.append(vectors)
+        inputs.append(vectors)
 
     hook = hosts.word_table(model.encoder.host).register_forward_hook(keep)
     try:
-        yield found
+        yield inputs
     finally:
         hook.remove()
 
 
 def steps_until(curve: Sequence[tuple[int, float]], level: float) -> int | None:
-    """The first step of a learning curve (step, accuracy) from which on none is below `level`.
+    """Return the first step of a learning curve from which on no accuracy is below `level`.
 
     >>> steps_until([(10, 0.2), (20, 0.95), (30, 0.7), (40, 0.9), (50, 1.0)], 0.9)
     40
@@ -166,7 +171,7 @@ def steps_until(curve: Sequence[tuple[int, float]], level: float) -> int | None:
 
 
 def at_chance(accuracy: float, n: int, chance: float, *, level: float = 2.576) -> bool:
-    """Whether an accuracy over `n` items is no higher than who knows nothing may have.
+    """Whether an accuracy over `n` items is within chance.
 
     Within `level` standard errors of a binomial share (2.576: 99 % of the time).
 
@@ -178,10 +183,10 @@ def at_chance(accuracy: float, n: int, chance: float, *, level: float = 2.576) -
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a method reads: its accuracy on the control, that of another entity's facts.
+    """Whether a method reads: its accuracy with true facts, and with another entity's facts.
 
-    `ceiling` is what a perfect reader scores, `n` the number of items a seed. `others` is None
-    where that condition was not run.
+    `ceiling` is the accuracy of a perfect reader, `n` the number of items per seed. `others` is
+    None where that condition was not run.
     """
 
     accuracy: float

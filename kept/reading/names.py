@@ -1,4 +1,4 @@
-"""Names of nobody: made of syllables, so that no pre-training has ever met who they belong to."""
+"""Made-up names of syllables, so that no pre-training has seen their bearers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CODAS = ("b", "d", "f", "g", "k", "l", "m", "n", "r", "s", "t", "v", "x", "z")
 
 
 def made_up_names(n: int, draws: np.random.Generator) -> list[str]:
-    """`n` different names of two syllables, capitalised; none is drawn twice.
+    """Return `n` different names of two syllables, capitalised.
 
     There are 24 · 5 · 24 · 5 · 14 = 201,600 of them. Raises `ValueError` for more than half.
 
@@ -25,12 +25,12 @@ def made_up_names(n: int, draws: np.random.Generator) -> list[str]:
     n_all = (len(ONSETS) * len(VOWELS)) ** 2 * len(CODAS)
     if n > n_all // 2:
         raise ValueError(f"{n} names are asked for, at most {n_all // 2} can be made")
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for name in _drawn(draws):
-        if len(found) == n:
+        if len(names) == n:
             break
-        found.setdefault(name)
-    return list(found)
+        names.setdefault(name)
+    return list(names)
 
 
 def _drawn(draws: np.random.Generator) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""The control of K-Adapter: does a task read what an adapter has learned of pairs?
+"""The control of K-Adapter: does a task use what an adapter has learned of pairs?
 
 The adapter learns the relation of every pair from the graph, by sentences that say nothing of it.
-The task is then learned on some of the pairs in other sentences, and asked about the rest, which
-the adapter alone has met.
+The task is then trained on some of the pairs in other sentences, and tested on the rest, which the
+adapter alone has seen.
 
 Axis legend: pair.
 """
@@ -41,8 +41,7 @@ LEARNED = ("{a} spoke to {b}.", "{a} and {b} went home.", "{a} called {b}.", "{a
 
 
 def trained_pairs(size: Size, seed: int) -> tuple[World, World]:
-    """What the adapter learns from, and the task: at most `N_PAIRS` pairs to learn it, `N_ASKED`
-    to ask."""
+    """The adapter's pairs, and the task: at most `N_PAIRS` training, `N_ASKED` test pairs."""
     n, n_asked = min(size.n_train, N_PAIRS), min(size.n_test, N_ASKED)
     draws = generator(seed, "reading control", "pairs")
     names = made_up_names(2 * (n + n_asked), draws)
@@ -76,8 +75,8 @@ def trained_pairs(size: Size, seed: int) -> tuple[World, World]:
 def run_pairs(cell: Cell, opened: Opened | None = None) -> Outcome:
     """Train and measure a cell of this control.
 
-    "off" and "anchors-only" leave the adapter as it was drawn: a random adapter. "redrawn" joins
-    the same pairs by other relations. The curve is that of the task, `TASK_STEPS` long.
+    "off" and "anchors-only" leave the adapter at its random initialisation. "redrawn" joins the
+    same pairs by other relations. The curve is that of the task, `TASK_STEPS` long.
     """
     began, chosen = time.monotonic(), arm(cell.arm)
     host, tokenizer = opened or open_host(cell.budget)

@@ -1,4 +1,4 @@
-"""From a cell to its outcome, whatever kind of control it is."""
+"""Running a cell of any kind of control."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Cells of the reading controls, run one after the other and kept under their hashes.
 
-A folder holds `cells/KEY.json`, one `Outcome` each; a study that was cut goes on where it stopped.
+A folder holds `cells/KEY.json`, one `Outcome` each; a study that was interrupted goes on where it
+stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kg_loaders.disk.writing import write_bytes
 
 CELLS = "cells"
 CEILING = 1.0
-"""What a perfect reader scores: every answer stands in the graph."""
+"""The accuracy of a perfect reader: every answer is in the graph."""
 Run = Callable[[Cell], Outcome]
 Tell = Callable[[Cell, Outcome | None], None]
 
@@ -33,8 +34,7 @@ Tell = Callable[[Cell, Outcome | None], None]
 class Study:
     """Arms by tasks by conditions by seeds; the first seed of everything comes first.
 
-    Other conditions than "true" are run where an arm reads, for what does not has nothing to lose,
-    and are trained for as many steps as "true" took.
+    Other conditions than "true" are run only where an arm reads, for as many steps as "true" took.
     """
 
     arms: Sequence[str]
@@ -45,7 +45,7 @@ class Study:
     budget: Budget = BUDGET
 
     def cells(self, true: Callable[[Cell], Outcome | None]) -> Iterator[Cell]:
-        """All cells; `true` gives the outcome of a cell that came before, None if it is not run."""
+        """All cells; `true` gives the outcome of an earlier cell, None if it was not run."""
         for seed in range(self.seeds):
             for name in self.arms:
                 for task in self._tasks(name):
@@ -79,8 +79,8 @@ def run_study(
 
     `tell` is called before a cell is run (with None), and with each outcome.
     """
-    found: dict[str, Outcome] = {}
-    for cell in study.cells(lambda cell: found.get(cell.key)):
+    outcomes: dict[str, Outcome] = {}
+    for cell in study.cells(lambda cell: outcomes.get(cell.key)):
         outcome = read_outcome(folder, cell.key)
         if outcome is None:
             tell(cell, None)
@@ -88,9 +88,9 @@ def run_study(
             path = folder / CELLS / f"{cell.key}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1))
-        found[cell.key] = outcome
+        outcomes[cell.key] = outcome
         tell(cell, outcome)
-    return list(found.values())
+    return list(outcomes.values())
 
 
 def read_outcome(folder: Path, key: str) -> Outcome | None:
@@ -100,12 +100,12 @@ def read_outcome(folder: Path, key: str) -> Outcome | None:
 
 
 def read_outcomes(folder: Path) -> list[Outcome]:
-    """All that is stored in a folder of arms as they are now, by task, arm, condition and seed."""
+    """Stored outcomes of a folder whose arms are unchanged, by task, arm, condition and seed."""
     every = [_read(path) for path in sorted((folder / CELLS).glob("*.json"))]
-    found = [o for o in every if o.arm in ARMS and o.settings["arm"] == described(o.arm)]
+    outcomes = [o for o in every if o.arm in ARMS and o.settings["arm"] == described(o.arm)]
     arms, kinds = list(ARMS), list(CONDITIONS)
     return sorted(
-        found,
+        outcomes,
         key=lambda o: (
             TASK_NAMES.index(o.task),
             arms.index(o.arm),

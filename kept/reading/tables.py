@@ -68,7 +68,7 @@ def path_cells(outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 
 def edit_cells(outcomes: Sequence[Outcome]) -> list[list[str]]:
-    """A row per arm and task: whose answers follow a fact that was changed after training."""
+    """A row per arm and task: answers after facts were changed, without training."""
     rows = []
     for (task, name), mine in _by_arm(outcomes):
         known = [(o, o.edited) for o in mine if o.edited is not None]
@@ -86,13 +86,13 @@ def edit_cells(outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 
 def way_cells(outcomes: Sequence[Outcome]) -> list[list[str]]:
-    """What each arm is."""
+    """A row per arm: what it changes."""
     names = dict.fromkeys(o.arm for o in outcomes)
     return [[name, arm(name).method, arm(name).changes or "as published"] for name in names]
 
 
 def conditions_line(outcomes: Sequence[Outcome]) -> str:
-    """What a number of the tables means, in one paragraph."""
+    """The conditions of the tables' numbers, in one paragraph."""
     first = outcomes[0]
     budget, size = first.settings["budget"], first.settings["size"]
     layers = "all layers" if budget["n_layers"] is None else f"first {budget['n_layers']} layers"
@@ -113,7 +113,7 @@ def conditions_line(outcomes: Sequence[Outcome]) -> str:
 
 
 def to_markdown(outcomes: Sequence[Outcome], command: str) -> str:
-    """The page; `command` is what made it."""
+    """The page; `command` is the one that produced it."""
     parts = [
         "# Reading controls",
         f"`{command}`",
@@ -144,7 +144,7 @@ def to_values(outcomes: Sequence[Outcome], command: str) -> dict[str, Any]:
 
 
 def verdict_values(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """What comparisons need to know, one mapping per arm and task."""
+    """The verdicts for comparisons, one mapping per arm and task."""
     values = []
     for (task, name), mine in _by_arm(outcomes):
         found, true = verdict(outcomes, name, task), [o for o in mine if o.condition == TRUE]
@@ -189,10 +189,10 @@ def draw_curves(outcomes: Sequence[Outcome], png: Path) -> None:
 
 
 def _by_arm(outcomes: Sequence[Outcome]) -> list[tuple[tuple[str, str], list[Outcome]]]:
-    found: dict[tuple[str, str], list[Outcome]] = {}
+    outcomes_of: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
-        found.setdefault((outcome.task, outcome.arm), []).append(outcome)
-    return list(found.items())
+        outcomes_of.setdefault((outcome.task, outcome.arm), []).append(outcome)
+    return list(outcomes_of.items())
 
 
 def _accuracies(outcomes: Sequence[Outcome]) -> str:
@@ -200,8 +200,8 @@ def _accuracies(outcomes: Sequence[Outcome]) -> str:
 
 
 def _mean(values: Iterable[float]) -> str:
-    found = list(values)
-    return f"{fmean(found):.3f}" if found else NOTHING
+    numbers = list(values)
+    return f"{fmean(numbers):.3f}" if numbers else NOTHING
 
 
 def _steps(true: Sequence[Outcome]) -> str:
@@ -211,10 +211,10 @@ def _steps(true: Sequence[Outcome]) -> str:
 
 
 def _norms(true: Sequence[Outcome], when: int) -> str:
-    found = [o.gradients[when] for o in true if o.gradients is not None]
-    known = set.intersection(*({*norms} for norms in found)) if found else set()
+    measured = [o.gradients[when] for o in true if o.gradients is not None]
+    known = set.intersection(*({*norms} for norms in measured)) if measured else set()
     parts = [name for name in ("host", "knowledge", "injected", "head") if name in known]
-    means = ((name, fmean(norms[name] for norms in found)) for name in parts)
+    means = ((name, fmean(norms[name] for norms in measured)) for name in parts)
     return ", ".join(f"{name} {value:.2g}" for name, value in means) or NOTHING
 
 

@@ -1,4 +1,4 @@
-"""What the committed reading controls say of a method, for comparisons to read."""
+"""Verdicts of the committed reading controls, for comparisons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kept.reading.arms import ARMS, Arm
 from kept.reading.measures import NOT_TESTED, READS
 
 FIELDS = ("options", "view", "graph", "head_options")
-"""What a run's configuration and an arm have in common, `markers` beside."""
+"""The fields that a run's configuration and an arm share, `markers` aside."""
 
 
 def stored_verdict(
@@ -21,20 +21,19 @@ def stored_verdict(
     """`READS` or `NOT_TESTED` for a run of `method` that takes so many steps; None where no
     control of this method was run that long, or none on this host.
 
-    `settings` are fields of the run's configuration (`FIELDS`, `markers`); those that are not
-    given are as published. The arm with the same settings is looked up, else the published one, for
-    a setting that no control knows has not been shown to read.
+    `settings` are fields of the run's configuration (`FIELDS`, `markers`); those that are not given
+    are as published. The arm with the same settings is looked up, else the published one.
     """
     arms = [name for name, arm in ARMS.items() if arm.method == method]
     same = [name for name in arms if _same(ARMS[name], settings)]
     chosen = same or [name for name in arms if ARMS[name].is_published]
-    found = [each for each in stored() if each["arm"] in chosen and each["host"] == host]
-    if not found:
+    matching = [each for each in stored() if each["arm"] in chosen and each["host"] == host]
+    if not matching:
         return None
-    until = [each["until_good"] for each in found if each["verdict"] == READS]
+    until = [each["until_good"] for each in matching if each["verdict"] == READS]
     if until and min(step or 0 for step in until) <= steps:
         return READS
-    return NOT_TESTED if max(each["steps"] for each in found) >= steps or until else None
+    return NOT_TESTED if max(each["steps"] for each in matching) >= steps or until else None
 
 
 @cache

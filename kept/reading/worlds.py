@@ -1,9 +1,9 @@
-"""Made-up worlds: a graph of nameless entities, and questions that the graph alone answers.
+"""Made-up worlds: a graph of made-up entities, and questions that only the graph answers.
 
-Every head is a name of `made_up_names`; which class it has is drawn evenly, so that neither text
-nor name says anything of it. Heads of the test set are in no training text.
+Every head is a name of `made_up_names`; its class is sampled uniformly, so that neither text nor
+name reveals it. Heads of the test set are in no training text.
 
-Axis legend: head (an entity that is asked about), class.
+Axis legend: head (the entity of a question), class.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ FORMS = (FRESH, RETURNING)
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How many heads there are, and in how many training texts one stands.
+    """The number of heads, and of training texts per head.
 
-    `form` "fresh": each training head stands in one text, so that remembering it is of no use;
+    `form` "fresh": each training head is in one text, so that memorising it is of no use;
     "returning": `n_train` texts share `n_returning` heads, as names of real tasks do.
-    `n_distractors` further facts of each head, at most two, say nothing of its class.
+    `n_distractors` further facts of each head, at most two, do not reveal its class.
     """
 
     form: str = FRESH
@@ -81,8 +81,8 @@ SIZE = Size()
 class World:
     """A graph, training and test examples, the classes; all that a control task needs.
 
-    `head_type` is the type of the entities that are asked about. `telling`: the relation whose
-    tail C0, C1 and so on is the class of its head, by number; "" where no single fact tells it.
+    `head_type` is the type of the questions' entities. `telling`: the relation whose tail C0, C1
+    and so on is the class of its head, by number; "" where no single fact determines it.
     """
 
     graph: KnowledgeGraph
@@ -94,7 +94,7 @@ class World:
 
     @property
     def chance(self) -> float:
-        """Accuracy of who knows nothing: classes are drawn evenly."""
+        """Chance accuracy: classes are uniform."""
         return 1 / len(self.classes)
 
 
@@ -141,7 +141,7 @@ def two_hops(size: Size, seed: int) -> World:
 def nameless_relation(size: Size, seed: int) -> World:
     """What the first person is to the second: (Zigal, teacher of, Hadrob) is in the graph.
 
-    A distractor says what the first is to somebody who is not in the text.
+    A distractor relates the first to somebody who is not in the text.
     """
     draws = generator(seed, "reading control", "relation")
     n_heads = size.n_train_heads + size.n_test
@@ -181,7 +181,7 @@ def _of_class(
     tails: int | None = None,
     more: Sequence[Record] = (),
 ) -> World:
-    """A world whose heads have one fact that tells their class, and distractors.
+    """A world whose heads have one fact that determines their class, and distractors.
 
     With `tails` the fact's objects are those of `more`, G0 and so on, whose class is their number
     modulo that of the classes.
@@ -191,11 +191,11 @@ def _of_class(
     names = made_up_names(2 * n_heads, draws)
     heads = {f"H{i}": name for i, name in enumerate(names[:n_heads])}
     others = names[n_heads:]
-    drawn = draws.permutation(np.arange(n_heads) % (tails or len(classes)))
+    order = draws.permutation(np.arange(n_heads) % (tails or len(classes)))
     objects = {f"C{i}": name for i, name in enumerate(classes)}
     records = [*named(heads, head_type), *named(objects, relation), *more]
     tail_of = "G" if tails else "C"
-    records += [Triple(f"H{i}", relation, f"{tail_of}{drawn[i]}") for i in range(n_heads)]
+    records += [Triple(f"H{i}", relation, f"{tail_of}{order[i]}") for i in range(n_heads)]
     distractors = (("citizen of", COUNTRIES, "D"), ("plays", SPORTS, "S"))
     for name, values, letter in distractors[: size.n_distractors]:
         records += named({f"{letter}{i}": value for i, value in enumerate(values)}, name)
@@ -204,7 +204,7 @@ def _of_class(
 
     def example(i: int, draws: Draw) -> TaskExample:
         said = classes[int(draws.integers(len(classes)))]
-        label = classes[int(drawn[i]) % len(classes)]
+        label = classes[int(order[i]) % len(classes)]
         return about((f"H{i}", heads[f"H{i}"]), ("", others[i]), texts, label, draws, said=said)
 
     train, test = _split(size, example, draws)
@@ -235,7 +235,7 @@ def about(
     *,
     said: str = "",
 ) -> TaskExample:
-    """A text about two (entity, name); one without an identifier is not linked, nor asked for."""
+    """A text about two (entity, name); one without an identifier is neither linked nor a target."""
     written = texts[int(draws.integers(len(texts)))]
     text = written.format(a=head[1], b=tail[1], c=said)
     ends = [(entity, text.index(name), len(name)) for entity, name in (head, tail) if entity]

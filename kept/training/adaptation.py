@@ -1,4 +1,4 @@
-"""Schedules over groups of layers: who moves when, and how fast.
+"""Schedules over groups of layers: which are trained when, and at which rate.
 
 The groups are the encoder's own (`KnowledgeEncoder.group_of`); what is not the encoder's is "head".
 """
@@ -20,23 +20,23 @@ PREFIX = "encoder."
 def layer_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     """Every parameter of a model in its group, lowest group first.
 
-    A parameter that is used twice (a tied table) is where it stands first. Raises `ConfigError` for
-    a model without a `KnowledgeEncoder`.
+    A tied parameter belongs to its first group. Raises `ConfigError` for a model without a
+    `KnowledgeEncoder`.
     """
     encoder = _encoder(model)
-    found: dict[str, list[nn.Parameter]] = {name: [] for name in encoder.groups}
+    groups: dict[str, list[nn.Parameter]] = {name: [] for name in encoder.groups}
     for name, parameter in model.named_parameters():
         inside = name.startswith(PREFIX)
         group = encoder.group_of(name.removeprefix(PREFIX)) if inside else HEAD
-        found[group].append(parameter)
-    return found
+        groups[group].append(parameter)
+    return groups
 
 
 def rate_scales(model: nn.Module, config: TrainConfig) -> dict[int, float]:
     """Share of the rate by `id` of a parameter, 1 where absent.
 
     `rate_decay`: 1 for the head, 1 / decay one group further down (Howard and Ruder 2018, section
-    3.1). `host_learning_rate`: its share of the rate for what is the host's own.
+    3.1). `host_learning_rate`: its share of the rate for the host's own parameters.
     """
     scales: dict[int, float] = {}
     if config.rate_decay is not None:
@@ -50,7 +50,7 @@ def rate_scales(model: nn.Module, config: TrainConfig) -> dict[int, float]:
 
 
 def stages(groups: tuple[str, ...], order: str) -> list[tuple[str, ...]]:
-    """The groups that move in each stage, `groups` lowest first; the last stage goes on.
+    """Return the groups trained in each stage, `groups` lowest first; the last stage goes on.
 
     >>> stages(("embeddings", "layer.0", "head"), "gradual")
     [('head',), ('layer.0', 'head'), ('embeddings', 'layer.0', 'head')]
@@ -69,10 +69,10 @@ def stages(groups: tuple[str, ...], order: str) -> list[tuple[str, ...]]:
 
 
 class Stages:
-    """`Unfreezing` of a model: a context in which groups stand still, and are set free at its end.
+    """`Unfreezing` of a model: a context in which groups are frozen, and released at its end.
 
-    Which groups move is a function of step and epoch alone. A group stands still by having no
-    gradients: its parameters neither decay nor advance their moments.
+    Which groups are trained is a function of step and epoch alone. A frozen group has no gradients:
+    its parameters neither decay nor advance their moments.
     """
 
     def __init__(self, model: nn.Module, unfreezing: Unfreezing | None) -> None:
@@ -100,20 +100,20 @@ class Stages:
         self._set(tuple(self._moving))
 
     def at(self, step: int, epoch: int) -> tuple[str, ...] | None:
-        """The groups that move at a step, lowest first; None where there is no such schedule."""
+        """Return the groups trained at a step, lowest first; None without such a schedule."""
         if not self._stages:
             return None
         stage = epoch if self._every is None else step // self._every
         return self._stages[min(stage, len(self._stages) - 1)]
 
     def enter(self, step: int, epoch: int) -> None:
-        """Let the step's groups move, and no others."""
+        """Unfreeze the step's groups, and freeze all others."""
         chosen = self.at(step, epoch)
         if chosen is not None:
             self._set(chosen)
 
     def never(self, last_step: int, last_epoch: int) -> tuple[str, ...]:
-        """The groups that no step up to the last one moves."""
+        """Return the groups that no step up to the last one trains."""
         last = self.at(last_step, last_epoch)
         if last is None:
             return ()
@@ -127,16 +127,16 @@ class Stages:
 
 
 def _encoder(model: nn.Module) -> KnowledgeEncoder:
-    found = getattr(model, "encoder", None)
-    if not isinstance(found, KnowledgeEncoder):
+    encoder = getattr(model, "encoder", None)
+    if not isinstance(encoder, KnowledgeEncoder):
         raise ConfigError(
             f"{type(model).__name__} has no encoder of ours: unfreezing, rate_decay and "
             "host_learning_rate go by its parts; leave them out"
         )
-    return found
+    return encoder
 
 
 def _unused(model: nn.Module) -> set[int]:
-    """Parameters that no output depends on, by `id`: alone they make no stage."""
+    """Parameters that no output depends on, by `id`: alone they are no stage."""
     encoder = _encoder(model)
     return {id(p) for name, p in encoder.named_parameters() if name.startswith(encoder.unused)}

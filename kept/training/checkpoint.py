@@ -1,4 +1,4 @@
-"""Checkpoints in safetensors and JSON, written beside and renamed, with a checksum a file.
+"""Checkpoints in safetensors and JSON, written beside and renamed, with a checksum per file.
 
     RUN/checkpoints/step-00000100/
         model.safetensors, config.json, ...   what `model.save_pretrained` wrote
@@ -37,7 +37,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class TrainState(BaseModel):
-    """What a checkpoint knows beside tensors; `state.json`."""
+    """The contents of `state.json`: all of a checkpoint but tensors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -118,7 +118,7 @@ def load_checkpoint(
 ) -> TrainState:
     """Verify `path`, then put its weights and optimiser states into `model` and `optimisers`.
 
-    `check` sees the state before anything is changed and may raise.
+    `check` gets the state before anything is changed and may raise.
     """
     files = verify_checkpoint(path)
     state = _read_json(files[STATE], TrainState)
@@ -190,15 +190,15 @@ def _read_json(path: Path, kind: type[_Model]) -> _Model:
 def _load_weights(path: Path, files: list[Path], model: nn.Module) -> None:
     """Copy in place; names tied to one tensor need only one of them in the files."""
     targets = model.state_dict(keep_vars=False)
-    found: set[str] = set()
+    loaded: set[str] = set()
     for file in files:
         with readable(file), safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118  # not a mapping
                 if name not in targets:
                     raise CheckpointError(f"{path}: the model has no tensor {name!r}")
                 _copy(path, name, tensors.get_tensor(name), targets[name])
-                found.add(name)
-    reached = {targets[name].data_ptr() for name in found}
+                loaded.add(name)
+    reached = {targets[name].data_ptr() for name in loaded}
     missing = [name for name, value in targets.items() if value.data_ptr() not in reached]
     if missing:
         raise CheckpointError(f"{path} lacks {len(missing)} tensors of the model: {missing[:5]}")

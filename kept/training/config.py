@@ -1,4 +1,4 @@
-"""Configuration of `kept pretrain`: YAML and flags in, one frozen value or every fault out."""
+"""Configuration of `kept pretrain` from YAML and flags, frozen; all faults are reported at once."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ OPERATIONAL = frozenset(
         "evaluate_every", "budget_minutes", "budget_cpu_minutes", "gradient_norms_every",
     }
 )  # fmt: skip
-"""Fields of `TrainConfig` that do not touch the weights: a resumed run may change them."""
+"""Fields of `TrainConfig` that do not affect the weights: a resumed run may change them."""
 
 
 class Unfreezing(BaseModel):
-    """Which groups of layers (`KnowledgeEncoder.group_of`) move when; a stage is `every` steps.
+    """Which groups of layers (`KnowledgeEncoder.group_of`) are trained when; a stage is `every`
+    steps.
 
-    "gradual": the head, then one group more a stage, from the last layer down (Howard and Ruder
+    "gradual": the head, then one more group per stage, from the last layer down (Howard and Ruder
     2018, section 3.3). "chain": chain-thaw, the head, then each group alone from the embeddings up,
     then all (Felbo et al. 2017, section 3.3). "sequential": the head, then the hidden layers too,
     then the embeddings too (Chronopoulou et al. 2019, section 3). Without `every` a stage is an
@@ -57,15 +58,14 @@ class TrainConfig(BaseModel):
     `steps` counts optimiser steps, each of `accumulate` batches. `epochs` is rounded up to whole
     steps. `schedule` "linear" falls to zero at the last step, after `warmup_steps`.
     `objective_weights` are by name of loss, 1 where absent. `gradient_norms_every`: at the first
-    step and at every so many, the gradient of each loss is measured by itself (`loss_norms`), which
-    costs one backward pass a loss: with 100, a few per cent. Both budgets end a run with a
+    step and at every so many, the gradient norm of each loss is measured by itself (`loss_norms`),
+    at one backward pass per loss: with 100, a few per cent. Both budgets end a run with a
     checkpoint; that of minutes counts from the start of the command, so that reading and graph
     vectors are part of it; `budget_cpu_minutes` is processor time of the training process and its
-    threads.
-    `rate_decay`: a group of layers (`KnowledgeEncoder.group_of`) learns so many times slower than
-    the one above it, the head at `learning_rate` (Howard and Ruder 2018, section 3.1, with 2.6);
-    tables with sparse gradients keep `entity_learning_rate`. `host_learning_rate` is that of the
-    host's own parameters, trained long before, where `learning_rate` suits what is new beside them.
+    threads. `rate_decay`: a group of layers (`KnowledgeEncoder.group_of`) has a rate so many times
+    lower than the one above it, the head at `learning_rate` (Howard and Ruder 2018, section 3.1,
+    with 2.6); tables with sparse gradients keep `entity_learning_rate`. `host_learning_rate` is
+    that of the host's own, pre-trained parameters, where `learning_rate` suits the new ones.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -146,13 +146,13 @@ class RunConfig(BaseModel):
 
 
 def merged(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`own` over `values`, mappings field by field."""
-    found = dict(values)
+    """Return `values` updated by `own`, mappings field by field."""
+    result = dict(values)
     for name, value in own.items():
-        inner = found.get(name)
+        inner = result.get(name)
         both = isinstance(inner, Mapping) and isinstance(value, Mapping)
-        found[name] = merged(inner, value) if both else value  # type: ignore[arg-type]
-    return found
+        result[name] = merged(inner, value) if both else value  # type: ignore[arg-type]
+    return result
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

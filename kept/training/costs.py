@@ -1,4 +1,4 @@
-"""What a run costs: time, processor time, memory, and how fast it goes."""
+"""The cost of a run: time, processor time, memory and throughput."""
 
 from __future__ import annotations
 

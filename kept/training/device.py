@@ -1,4 +1,4 @@
-"""Where a run computes, and what of the process it changes meanwhile."""
+"""The device of a run, and the process settings that it changes meanwhile."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ from kept.training.config import TrainConfig
 
 def make_accelerator(config: TrainConfig) -> Accelerator:
     """One process on the device asked for; raises `ConfigError` for another or for several."""
-    made = Accelerator(cpu=config.device == "cpu", mixed_precision="no")
-    if made.num_processes > 1:
+    accelerator = Accelerator(cpu=config.device == "cpu", mixed_precision="no")
+    if accelerator.num_processes > 1:
         raise ConfigError(
-            f"training runs in one process, not {made.num_processes}: start it without a launcher"
+            f"training runs in one process, not {accelerator.num_processes}: start it "
+            "without a launcher"
         )
-    if config.device not in ("auto", made.device.type):
-        raise ConfigError(f"device {config.device!r} is not there; accelerate found {made.device}")
-    return made
+    if config.device not in ("auto", accelerator.device.type):
+        raise ConfigError(
+            f"device {config.device!r} is not there; accelerate found {accelerator.device}"
+        )
+    return accelerator
 
 
 def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
-    """torch's own: accelerate holds one precision a process, and a run's stages may have two."""
+    """torch's own: accelerate has one precision per process, and a run's stages may have two."""
     return torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16")
 
 
 @contextmanager
 def process_settings(config: TrainConfig) -> Iterator[None]:
-    """Thread count and global RNG for the run; the caller's come back afterwards."""
+    """Thread count and global RNG for the run; the caller's are restored afterwards."""
     threads = torch.get_num_threads()
     with torch.random.fork_rng():
         try:

@@ -1,4 +1,4 @@
-"""How long gradients are: of the whole, of sparse rows, and of each loss by itself."""
+"""Gradient norms: of all parameters, of sparse rows, and of each loss by itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kept.training.optimisers import dense_parameters
 
 
 def shared_parameters(model: nn.Module) -> list[nn.Parameter]:
-    """The dense trainable parameters that losses meet in: the encoder's, where there is one."""
+    """The dense trainable parameters that losses share: the encoder's, where there is one."""
     encoder = getattr(model, "encoder", model)
     return dense_parameters(encoder if isinstance(encoder, nn.Module) else model)
 
@@ -22,14 +22,14 @@ def loss_norms(
 ) -> dict[str, float]:
     """The 2-norm of each unweighted loss's gradient on `parameters`, 0 where it depends on none.
 
-    Nothing is accumulated and no random number drawn, so the step that follows is bitwise the same;
-    it costs one backward pass a loss, and holds the graph meanwhile.
+    Nothing is accumulated and no random number used, so the step that follows is bitwise the same;
+    it costs one backward pass per loss, and holds the autograd graph meanwhile.
     """
     norms = dict.fromkeys(losses, 0.0)
     for name, loss in losses.items():
         if loss.requires_grad and parameters:
-            found = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
-            gradients = [gradient for gradient in found if gradient is not None]
+            of_loss = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+            gradients = [gradient for gradient in of_loss if gradient is not None]
             norms[name] = float(nn.utils.get_total_norm(gradients)) if gradients else 0.0
     return norms
 

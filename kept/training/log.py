@@ -19,9 +19,9 @@ class StepRecord:
     `gradient_norm` is that of the dense part before clipping, `row_gradient_norm` that of the
     sparse tables; None where the model has no such part. `loss_gradient_norms` are those of each
     unweighted loss on the encoder's dense part, of the step's first batch; None at steps where they
-    were not asked for. `nodes_per_second` and `texts_per_second` are this process's means over its
+    are not measured. `nodes_per_second` and `texts_per_second` are this process's means over its
     steps, waiting for batches included; `peak_memory_mib` is this process's; `seconds` adds up over
-    resumes. `groups`: those of the encoder that moved, lowest first, while they unfreeze in turn.
+    resumes. `groups`: the trained groups of the encoder, lowest first, under gradual unfreezing.
     """
 
     step: int
@@ -41,23 +41,23 @@ class StepRecord:
 
 
 class Reporter(Protocol):
-    """Who watches a run: a progress bar, a notebook, a test."""
+    """Receives a run's records: a progress bar, a notebook, a test."""
 
     def step(self, record: StepRecord) -> None:
         """After every optimiser step."""
         ...
 
     def notice(self, message: str) -> None:
-        """Something the user should know: resumed from where, what was set aside."""
+        """A message to the user: resumed from where, what was set aside."""
         ...
 
 
 class RunLog:
-    """`log.jsonl`, one JSON object a line; a resumed run first drops what it will do again."""
+    """`log.jsonl`, one JSON object per line; a resumed run first drops the steps it will repeat."""
 
     def __init__(self, path: Path, *, resume_step: int) -> None:
-        kept = [row for row in read_log(path) if row["step"] <= resume_step]
-        write_text(path, "".join(json.dumps(row) + "\n" for row in kept), force=True)
+        rows = [row for row in read_log(path) if row["step"] <= resume_step]
+        write_text(path, "".join(json.dumps(row) + "\n" for row in rows), force=True)
         self._path = path
 
     def step(self, record: StepRecord) -> None:

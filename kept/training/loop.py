@@ -53,8 +53,8 @@ Stop = Literal["finished", "budget", "request"]
 class TrainResult:
     """How a run ended.
 
-    `first` and `last` are the records of this process's first and last step, None when none was
-    left to do; `cpu_seconds` and `peak_memory_mib` are of this process too, `seconds` of all.
+    `first` and `last` are the records of this process's first and last step, None when there was
+    none left; `cpu_seconds` and `peak_memory_mib` are of this process too, `seconds` of all.
     """
 
     step: int
@@ -71,7 +71,7 @@ class TrainResult:
     notices: tuple[str, ...]
 
     def require_end(self) -> None:
-        """Raise `UnfinishedError` unless every step was done: such a model is not asked yet."""
+        """Raise `UnfinishedError` unless every step was done: such a model is not evaluated."""
         if self.stopped != "finished":
             how = "its budget" if self.stopped == "budget" else "a request"
             raise UnfinishedError(
@@ -96,10 +96,10 @@ def train(
 
     `run_dir` receives `checkpoints/`, `log.jsonl`, `curves.png` and, at the end, the model's own
     files; the model is left in eval mode. `evaluate(model, step)` runs in eval mode every
-    `evaluate_every` steps and at the end. `should_stop` is asked after each step. `budget_minutes`
-    count from `budget_since` (of `time.monotonic`), else from here. The process's own
-    torch RNG and thread count are left as found. Raises ConfigError, CheckpointError, TrainingError
-    and, when another process trains here, InUseError.
+    `evaluate_every` steps and at the end. `should_stop` is called after each step. `budget_minutes`
+    count from `budget_since` (of `time.monotonic`), else from here. The process's own torch RNG and
+    thread count are restored. Raises ConfigError, CheckpointError, TrainingError and, when another
+    process trains here, InUseError.
     """
     folder = Path(run_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +161,7 @@ class _Run:
             self._notice(f"the run is too short to unfreeze {', '.join(never)}")
 
     def _fits(self, path: Path) -> Callable[[TrainState], None]:
-        """What raises `CheckpointError` for the checkpoint of another run in `path`."""
+        """Return a check that raises `CheckpointError` for another run's checkpoint."""
 
         def check(state: TrainState) -> None:
             require_same_run(path, state, self.config, self.fingerprint, self.n_steps)

@@ -38,7 +38,7 @@ def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimize
     `scale` is its share of the rate (`rate_scales`).
     """
     dense, tables = dense_parameters(model), sparse_parameters(model)
-    made: dict[str, Optimizer] = {}
+    optimisers: dict[str, Optimizer] = {}
     if dense:
         scales = rate_scales(model, config)
         split: dict[tuple[bool, float], list[nn.Parameter]] = {}
@@ -48,10 +48,10 @@ def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimize
             {"params": some, "weight_decay": config.weight_decay * decayed, "scale": scale}
             for (decayed, scale), some in split.items()
         ]
-        made[DENSE] = AdamW(groups, lr=config.learning_rate, fused=True)
+        optimisers[DENSE] = AdamW(groups, lr=config.learning_rate, fused=True)
     if tables:
-        made[ROWS] = RowAdam(tables, lr=config.entity_learning_rate)
-    return made
+        optimisers[ROWS] = RowAdam(tables, lr=config.entity_learning_rate)
+    return optimisers
 
 
 def set_rates(optimisers: dict[str, Optimizer], config: TrainConfig, factor: float) -> None:

@@ -1,4 +1,4 @@
-"""Which checkpoint a run goes on from, and whether it is this run's."""
+"""Choosing the checkpoint to resume from, and checking that it is this run's."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Resume(StrEnum):
     """What to do with checkpoints in the run's folder.
 
     `NEVER`: refuse a folder that has some. `LATEST`: go on from the last one, which must be whole.
-    `IF_ANY`: the same, without a word when there is none yet.
-    `NEWEST_GOOD`: set damaged ones aside (renamed, reported) and go on from the last whole one.
+    `IF_ANY`: the same, silently from the start when there is none yet. `NEWEST_GOOD`: set damaged
+    ones aside (renamed, reported) and go on from the last whole one.
     """
 
     NEVER = "never"
@@ -29,34 +29,34 @@ class Resume(StrEnum):
 def checkpoint_to_resume(
     checkpoints: Path, resume: Resume, notice: Callable[[str], None]
 ) -> Path | None:
-    """The checkpoint in the folder `checkpoints` to go on from; None where there is none.
+    """Return the checkpoint in the folder `checkpoints` to resume from; None where there is none.
 
-    What was set aside is told to `notice`. Raises `CheckpointError` where there is one, and none
-    is to be resumed.
+    Checkpoints set aside are reported to `notice`. Raises `CheckpointError` where there is one and
+    `resume` forbids it.
     """
-    found = list_checkpoints(checkpoints)
-    if found and resume is Resume.NEVER:
+    saved = list_checkpoints(checkpoints)
+    if saved and resume is Resume.NEVER:
         raise CheckpointError(
-            f"{checkpoints.parent} already holds {found[-1].name}; resume it (--resume) or choose "
+            f"{checkpoints.parent} already holds {saved[-1].name}; resume it (--resume) or choose "
             "another folder"
         )
-    while found and resume is Resume.NEWEST_GOOD:
+    while saved and resume is Resume.NEWEST_GOOD:
         try:
-            verify_checkpoint(found[-1])
+            verify_checkpoint(saved[-1])
             break
         except CheckpointError as error:
-            bad = found.pop()
+            bad = saved.pop()
             aside = bad.rename(bad.with_name(f"{bad.name}.damaged-{time.time_ns()}"))
             notice(f"damaged: {error}; set aside as {aside.name}")
-    return found[-1] if found else None
+    return saved[-1] if saved else None
 
 
 def require_same_run(
     path: Path, state: TrainState, config: TrainConfig, fingerprint: str, n_steps: int
 ) -> None:
-    """Raise `CheckpointError` naming all in which the run of the checkpoint `path` is another.
+    """Raise `CheckpointError` naming all differences to the run of the checkpoint `path`.
 
-    `fingerprint` is that of the data, `n_steps` the length of the run as it is asked for now.
+    `fingerprint` is that of the data, `n_steps` the present length of the run.
     """
     faults = differences(state.binding, binding(config))
     if state.data_fingerprint != fingerprint:

@@ -15,12 +15,12 @@ Counter = Literal["row", "global"]
 
 
 class RowAdam(Optimizer):
-    """Adam (Kingma and Ba 2015) on the rows that have a gradient; all else stays as it is.
+    """Adam (Kingma and Ba 2015) on the rows that have a gradient; all others stay unchanged.
 
     A row is touched when it is in the sparse gradient, or when its dense gradient is not zero.
-    `counter` says which step number corrects a row's bias: "row" counts the row's own updates;
-    "global" counts all updates of the table, as CoLAKE's parameter server does, so that rows seen
-    late get small corrections. No weight decay. State (moments and counters) is in `state_dict`.
+    `counter`: the step number of bias correction: "row" counts the row's own updates; "global"
+    counts all updates of the table, as CoLAKE's parameter server does, so that rows seen late get
+    small corrections. No weight decay. State (moments and counters) is in `state_dict`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The batch stream: which samples form batch number n, whatever the process or worker count.
+"""The batch stream: the samples of batch number n, for any number of processes or workers.
 
 Batch n is a function of (data, seed, n), so a resumed run starts at any n and workers only
 compute batches ahead of time.
@@ -46,7 +46,7 @@ class PretrainingData(Protocol):
 
 @runtime_checkable
 class NodeCounted(Protocol):
-    """Data that can say beforehand how many nodes a sample has at most."""
+    """Data with an upper bound of each sample's nodes."""
 
     def n_nodes(self, index: int) -> int:
         """An upper bound that holds in every epoch."""
@@ -55,10 +55,10 @@ class NodeCounted(Protocol):
 
 @runtime_checkable
 class Stratified(Protocol):
-    """Data of several kinds that share no batch, and that say how often each comes."""
+    """Data of several kinds that share no batch, in given proportions."""
 
     def strata(self, *, epoch: int, seed: int) -> list[NDArray[np.int64]]:
-        """Samples of an epoch, kind by kind, each in its order; one may come twice, or not."""
+        """Samples of an epoch, kind by kind, each in its order; with or without repetition."""
         ...
 
 
@@ -68,7 +68,7 @@ class Alternating(Protocol):
 
     @property
     def period(self) -> int:
-        """After how many batches the tasks come again."""
+        """The period, in batches, of the tasks."""
         ...
 
 
@@ -78,7 +78,7 @@ class BatchStream(Dataset[KnowledgeBatch]):
     `Stratified` data have batches of one kind each, in an order by (seed, epoch).
 
     Give `batch_size` (samples; the last batch of an epoch may be smaller) or `node_budget` (padded
-    nodes a batch, needs `NodeCounted` data), not both.
+    nodes per batch, needs `NodeCounted` data), not both.
     """
 
     def __init__(
@@ -126,8 +126,10 @@ class BatchStream(Dataset[KnowledgeBatch]):
             draws = generator(self._seed, "order", epoch)
             if isinstance(self._data, Stratified):
                 strata = self._data.strata(epoch=epoch, seed=self._seed)
-                found = [batch for order in strata for batch in np.split(order, self._cuts(order))]
-                self._current = (epoch, [found[i] for i in draws.permutation(len(found))])
+                batches = [
+                    batch for order in strata for batch in np.split(order, self._cuts(order))
+                ]
+                self._current = (epoch, [batches[i] for i in draws.permutation(len(batches))])
             else:
                 order = draws.permutation(len(self._data))
                 self._current = (epoch, np.split(order, self._cuts(order)))

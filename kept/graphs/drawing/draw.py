@@ -64,12 +64,12 @@ def draw_svg(built: WordKnowledgeGraph, graph: KnowledgeGraph, tokenizer: Any) -
 def draw_html(built: WordKnowledgeGraph, graph: KnowledgeGraph, tokenizer: Any) -> str:
     """One offline page: the picture, why each node is there, the facts, who sees whom."""
     nodes = explain(built, graph, tokenizer)
-    seen = adjacency(built)
+    visible = adjacency(built)
     data = {
         "nodes": [
             {"role": n.role, "label": _clean(n.label), "position": n.position,
              "why": [_clean(line) for line in n.why], "sees": np.flatnonzero(row).tolist()}
-            for n, row in zip(nodes, seen, strict=True)
+            for n, row in zip(nodes, visible, strict=True)
         ]
     }  # fmt: skip
     page = _asset("page.html")
@@ -237,12 +237,12 @@ def _matrix(built: WordKnowledgeGraph, nodes: tuple[Explained, ...]) -> str:
     n, side = built.n_nodes, 150
     cell = max(7.0, min(16.0, 720 / max(n, 1)))
     size = side + n * cell + 2
-    seen = adjacency(built)
+    visible = adjacency(built)
     block = (built.kinds == NodeKind.WORD) | is_anchor(built)
     classes = np.where(np.eye(n, dtype=bool), 2, np.where(block[:, None] & block[None], 0, 1))
     layers = []
     for kind, name in enumerate(("block", "fact", "self")):
-        cells = np.argwhere(seen & (classes == kind))
+        cells = np.argwhere(visible & (classes == kind))
         start, w = side + 0.5, cell - 1
         path = "".join(
             f"M{start + j * cell:.1f} {start + i * cell:.1f}h{w:.1f}v{w:.1f}h-{w:.1f}z"

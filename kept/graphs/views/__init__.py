@@ -1,4 +1,4 @@
-"""Views: from a `WordKnowledgeGraph` to the `KnowledgeBatch` of one method; a file a method."""
+"""Views: from a `WordKnowledgeGraph` to the `KnowledgeBatch` of one method; one file per method."""
 
 from kept.graphs.views.base import View, words_of
 from kept.graphs.views.colake import CoLAKEView, adjacency, colake_batch, colake_view, is_anchor

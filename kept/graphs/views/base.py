@@ -62,11 +62,11 @@ class View(ABC):
         alone and for trees with branches that the trunk does not see (K-BERT), cut or whole. A view
         of which it does not hold says so here.
         """
-        found = np.full(graph.n_nodes, -1, np.int64)
+        places = np.full(graph.n_nodes, -1, np.int64)
         trunk = np.flatnonzero(batch.visibility.mask[0, 0].numpy())
         words = np.flatnonzero(graph.kinds == NodeKind.WORD)[: len(trunk)]
-        found[words] = trunk[: len(words)]
-        return found
+        places[words] = trunk[: len(words)]
+        return places
 
     def fact_nodes(
         self, graph: WordKnowledgeGraph, batch: KnowledgeBatch, relation: int
@@ -102,7 +102,7 @@ class View(ABC):
 
 
 class WeighingView(View):
-    """Abstract: a view of the graph's own ids, whose one option says whether links are weighed."""
+    """Abstract: a view of the graph's own ids; its option weights links by confidence."""
 
     def __init__(self, *, weigh_links: bool = False) -> None:
         self.weigh_links = weigh_links

@@ -19,8 +19,8 @@ from kept.graphs.views.base import WeighingView, row, weights_of
 class CoLAKEView(WeighingView):
     """`colake_view` as a method's view.
 
-    With `weigh_links` nodes weigh as much as the link that brought them is sure; an anchor that
-    took the place of its words keeps 1, for nothing else says what stood there.
+    With `weigh_links` nodes are weighted by the confidence of their link; an anchor that took the
+    place of its words keeps weight 1, since nothing else represents it.
     """
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:

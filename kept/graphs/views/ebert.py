@@ -34,9 +34,9 @@ class EBERTView(View):
     leaves its mention as it is. The "/" is a node of kind `PIECE`, so that no objective or task
     takes it for a word of the text.
 
-    With `weigh_links` what is put before a mention weighs as much as the link is sure; an entity in
-    the place of its words keeps 1, for nothing else says what stood there. Positions run on either
-    way, so a link of weight 0 still moves the words behind it.
+    With `weigh_links` inserted nodes are weighted by the link's confidence; an entity in the place
+    of its words keeps weight 1, since nothing else represents it. Positions run on either way, so a
+    link of weight 0 still moves the words behind it.
     """
 
     remedy = (
@@ -99,10 +99,10 @@ class EBERTView(View):
         """Words moved by what stands before them; a word that was replaced is its entity's node."""
         anchors, insertions = self._insertions(graph)
         inserted = insert(words_of(graph), insertions)
-        found = np.full(graph.n_nodes, -1, np.int64)
-        found[np.flatnonzero(graph.kinds == NodeKind.WORD)] = inserted.of_words
-        found[anchors] = inserted.of_insertions
-        return found
+        places = np.full(graph.n_nodes, -1, np.int64)
+        places[np.flatnonzero(graph.kinds == NodeKind.WORD)] = inserted.of_words
+        places[anchors] = inserted.of_insertions
+        return places
 
     def _insertions(self, graph: WordKnowledgeGraph) -> tuple[NDArray[np.int64], list[Insertion]]:
         """The anchors that are shown, in text order, and what is shown of each."""
@@ -118,14 +118,16 @@ class EBERTView(View):
         spans = [edges[edges[:, 1] == anchor, 0] for anchor in anchors]
         order = np.argsort([int(words.min()) for words in spans], kind="stable").astype(np.int64)
         weights = weights_of(graph)
-        found = []
+        insertions = []
         for i in order.tolist():
             start, stop = int(spans[i].min()), int(spans[i].max()) + 1
             entity = int(graph.ids[anchors[i]]) + N_SPECIAL_ROWS
             if self.form == REPLACE:
-                found.append(Insertion(start, stop, start, (entity,), (int(NodeKind.ENTITY),)))
+                insertions.append(Insertion(start, stop, start, (entity,), (int(NodeKind.ENTITY),)))
                 continue
             kinds = (int(NodeKind.ENTITY), *[PIECE] * len(self.separator))
-            sure = float(weights[anchors[i]])
-            found.append(Insertion(start, start, start, (entity, *self.separator), kinds, sure))
-        return anchors[order], found
+            confidence = float(weights[anchors[i]])
+            insertions.append(
+                Insertion(start, start, start, (entity, *self.separator), kinds, confidence)
+            )
+        return anchors[order], insertions

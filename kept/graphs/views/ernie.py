@@ -21,9 +21,9 @@ from kg_loaders import KnowledgeGraph
 class ERNIEView(View):
     """Words with `entity_ids`: a linked entity stands at the first word piece of its mention.
 
-    ERNIE takes a link or leaves it: those of confidence `min_confidence` or less are left (the
-    released code keeps scores strictly above 0.3). Links that are known to be right have 1. With
-    `weigh_links` those that are taken weigh as much as they are sure.
+    ERNIE keeps a link or drops it: those of confidence `min_confidence` or less are dropped (the
+    released code keeps scores strictly above 0.3). Gold links have confidence 1. With `weigh_links`
+    those that are kept are weighted by their confidence.
     """
 
     def __init__(self, *, min_confidence: float = 0.3, weigh_links: bool = False) -> None:

@@ -23,8 +23,7 @@ Ids = NDArray[np.int64]
 class Insertion:
     """Nodes that stand before word `start`; words from there to `stop` (exclusive) go.
 
-    They belong to the segment of the word `mention`. `weight` is how sure the link is that brings
-    them.
+    They belong to the segment of the word `mention`. `weight` is the confidence of their link.
     """
 
     start: int
@@ -109,6 +108,6 @@ def _ints(values: Any) -> Ids:
 
 def _ranks(keys: NDArray[np.float64]) -> Ids:
     """The place of each key among all, equal ones in their order."""
-    found = np.empty(len(keys), np.int64)
-    found[np.argsort(keys, kind="stable")] = np.arange(len(keys))
-    return found
+    ranks = np.empty(len(keys), np.int64)
+    ranks[np.argsort(keys, kind="stable")] = np.arange(len(keys))
+    return ranks

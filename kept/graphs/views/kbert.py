@@ -54,9 +54,9 @@ class KBERTView(View):
     """Sentence trees over one graph's labels in one tokenizer's word pieces.
 
     `predicate`: whether a branch says the relation as well as the object. At most `max_branches`
-    facts a mention (best-ranked first; every mention of an entity has its own copy), `max_pieces`
-    pieces a branch, and branches only while there are fewer than `max_nodes` nodes. A branch of an
-    incoming fact names its subject, then the relation. Graphs are built with as many facts a
+    facts per mention (best-ranked first; every mention of an entity has its own copy), `max_pieces`
+    pieces per branch, and branches only while there are fewer than `max_nodes` nodes. A branch of
+    an incoming fact names its subject, then the relation. Graphs are built with as many facts per
     mention as `max_branches` asks for, and with `incoming` in both directions.
 
     `soft_positions=False` counts on through the tree as it is written down, branches right after
@@ -64,7 +64,7 @@ class KBERTView(View):
     ablations). Without both, facts are plain words of the sentence.
 
     In the batch `node_ids` of branches are word pieces, and `node_kinds` say what they name:
-    RELATION or ENTITY. With `weigh_links` a branch weighs as much as the link it hangs at is sure.
+    RELATION or ENTITY. With `weigh_links` a branch is weighted by the confidence of its link.
     Objectives and tasks about words therefore touch the trunk alone.
     """
 
@@ -124,7 +124,7 @@ class KBERTView(View):
         weigh_links: bool = False,
         incoming: bool = False,
     ) -> Self:
-        """`incoming` is the builder's affair alone: branches are what a graph has."""
+        """`incoming` concerns the builder alone: branches are what a graph has."""
         return cls(
             graph,
             tokenizer,
@@ -181,16 +181,18 @@ class KBERTView(View):
         spans, entities = _mentions(graph)
         branches = self._branches(graph, entities)
         kept = self._fit(branches, words.node_ids.shape[1])
-        sure = weights_of(graph)[(graph.kinds == NodeKind.ENTITY) & (graph.spans[:, 0] >= 0)]
+        confidence = weights_of(graph)[(graph.kinds == NodeKind.ENTITY) & (graph.spans[:, 0] >= 0)]
         insertions = [
-            Insertion(end, end, start, b.pieces, tuple(map(int, b.kinds)), float(sure[b.anchor]))
+            Insertion(
+                end, end, start, b.pieces, tuple(map(int, b.kinds)), float(confidence[b.anchor])
+            )
             for b, (start, end) in ((b, spans[b.anchor].tolist()) for b in kept)
         ]
         inserted = insert(words, insertions, words_first=True, soft_positions=self.soft_positions)
         batch = inserted.batch.replace(mention_spans=row(spans))
         if self.visible_matrix:
-            seen = visible(inserted.owners, _owners(inserted.owners, spans, kept))
-            batch = batch.replace(visibility=Visibility(torch.from_numpy(seen)[None]))
+            visible_mask = visible(inserted.owners, _owners(inserted.owners, spans, kept))
+            batch = batch.replace(visibility=Visibility(torch.from_numpy(visible_mask)[None]))
         return batch if self.weigh_links else batch.replace(node_weights=None)
 
     def fact_nodes(
@@ -204,8 +206,8 @@ class KBERTView(View):
         stays = {(branch.anchor, branch.pieces) for branch in others}
         gone = [(branch.anchor, branch.pieces) not in stays for branch in kept]
         owned = np.repeat(gone, [len(branch.pieces) for branch in kept])
-        found: NDArray[np.int64] = n_words + np.flatnonzero(owned)
-        return found
+        nodes: NDArray[np.int64] = n_words + np.flatnonzero(owned)
+        return nodes
 
     def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether a branch names something in words; an identifier such as Q142 says nothing."""
@@ -219,8 +221,8 @@ class KBERTView(View):
 
     def pieces(self, kind: NodeKind, node: int) -> Pieces:
         """The word pieces of a relation's or an entity's label, read as within a sentence."""
-        found = self._labels.get((kind, node))
-        if found is None:
+        pieces = self._labels.get((kind, node))
+        if pieces is None:
             is_entity = kind is NodeKind.ENTITY
             label = self._graph.label(node) if is_entity else self._graph.relation_label(node)
             before = "x "
@@ -228,9 +230,9 @@ class KBERTView(View):
                 before + label, add_special_tokens=False, return_offsets_mapping=True
             )
             pairs = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
-            found = tuple(piece for piece, (_, end) in pairs if end > len(before))
-            self._labels[kind, node] = found
-        return found
+            pieces = tuple(piece for piece, (_, end) in pairs if end > len(before))
+            self._labels[kind, node] = pieces
+        return pieces
 
     def _branches(self, graph: WordKnowledgeGraph, entities: list[int]) -> list[Branch]:
         """Every anchor's branches, best first."""
@@ -248,20 +250,20 @@ class KBERTView(View):
     def _written(
         self, entity: int, facts: list[tuple[int, int, int]]
     ) -> list[tuple[Pieces, tuple[NodeKind, ...]]]:
-        """An entity's facts (head, relation, tail) as distinct pieces, with what each names."""
-        found: dict[Pieces, tuple[NodeKind, ...]] = {}
+        """An entity's facts as distinct branches of pieces, with the kind of each piece."""
+        kinds_of: dict[Pieces, tuple[NodeKind, ...]] = {}
         for head, relation, tail in facts:
             predicate = self.pieces(NodeKind.RELATION, relation) if self.predicate else ()
             other = self.pieces(NodeKind.ENTITY, tail if head == entity else head)
             parts = [(predicate, NodeKind.RELATION), (other, NodeKind.ENTITY)]
             ordered = parts if head == entity else parts[::-1]
             named = [(piece, kind) for pieces, kind in ordered for piece in pieces]
-            if other and len(found) < self.max_branches:
+            if other and len(kinds_of) < self.max_branches:
                 named = named[: self.max_pieces]
-                found.setdefault(
+                kinds_of.setdefault(
                     tuple(piece for piece, _ in named), tuple(kind for _, kind in named)
                 )
-        return list(found.items())
+        return list(kinds_of.items())
 
     def _fit(self, branches: list[Branch], n_words: int) -> list[Branch]:
         """The best-ranked branches that fit beside the words; anchors take turns."""
@@ -294,23 +296,23 @@ def _facts(graph: WordKnowledgeGraph, entities: list[int]) -> dict[int, list[tup
     out = graph.edges[graph.edge_kinds == EdgeKind.RELATION_ENTITY]
     heads, tails = dict(into[:, ::-1].tolist()), dict(out.tolist())
     relations = np.flatnonzero(graph.kinds == NodeKind.RELATION)
-    found: dict[int, list[tuple[int, int, int]]] = {}
+    facts: dict[int, list[tuple[int, int, int]]] = {}
     for node in relations[np.argsort(graph.origins[relations, 2], kind="stable")].tolist():
         fact = tuple(int(graph.ids[n]) for n in (heads[node], node, tails[node]))
-        found.setdefault(bringer[int(links[node])], []).append(fact)  # type: ignore[arg-type]
-    return found
+        facts.setdefault(bringer[int(links[node])], []).append(fact)  # type: ignore[arg-type]
+    return facts
 
 
 def _owners(
     branch: NDArray[np.int64], spans: NDArray[np.int64], branches: list[Branch]
 ) -> NDArray[np.int64]:
     """The mention that each node belongs to or hangs at, -1 for none, `[node]`."""
-    found = np.full(len(branch), -1, np.int64)
+    owners = np.full(len(branch), -1, np.int64)
     for anchor, (start, end) in enumerate(spans.tolist()):
-        found[start:end] = anchor
+        owners[start:end] = anchor
     hanging = branch >= 0
-    found[hanging] = np.array([b.anchor for b in branches], np.int64)[branch[hanging]]
-    return found
+    owners[hanging] = np.array([b.anchor for b in branches], np.int64)[branch[hanging]]
+    return owners
 
 
 def visible(branch: NDArray[np.int64], mention: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -331,13 +333,13 @@ def label_words(
 ) -> KnowledgeBatch:
     """One sample of this view with a class for every word piece, `labels [word]`.
 
-    Injected nodes get `injected`: nothing is asked of them by default; the released tagger asks
-    for a class [ENT] of its own there. Raises `BatchError` unless every word has a label.
+    Injected nodes get `injected`, by default no label; the released tagger has a class [ENT] for
+    them. Raises `BatchError` unless every word has a label.
     """
     kinds = batch.node_kinds[0]
     n_words = int((kinds == NodeKind.WORD).sum())
     if len(batch) != 1 or len(labels) != n_words:
         raise BatchError(f"{len(labels)} labels for {n_words} word pieces of {len(batch)} samples")
-    found = torch.full_like(kinds, injected)
-    found[kinds == NodeKind.WORD] = torch.from_numpy(labels)
-    return batch.replace(node_labels=found[None])
+    node_labels = torch.full_like(kinds, injected)
+    node_labels[kinds == NodeKind.WORD] = torch.from_numpy(labels)
+    return batch.replace(node_labels=node_labels[None])

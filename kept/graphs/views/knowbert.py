@@ -120,32 +120,34 @@ class KnowBERTView(View):
         return f"{type(self).__name__} {self.max_candidates} {self.weigh_links} {further}"
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
-        found = self.find(graph)
-        width = max([1, *(len(rows) for part in found for rows in part.rows)])
-        n_mentions = sum(len(part.spans) for part in found)
+        mentions = self.find(graph)
+        width = max([1, *(len(rows) for part in mentions for rows in part.rows)])
+        n_mentions = sum(len(part.spans) for part in mentions)
         ids = np.full((n_mentions, width), PAD_ROW, np.int64)
         priors = np.zeros((n_mentions, width), np.float32)
-        every = [pair for part in found for pair in zip(part.rows, part.priors, strict=True)]
+        every = [pair for part in mentions for pair in zip(part.rows, part.priors, strict=True)]
         for i, (rows, shares) in enumerate(every):
             ids[i, : len(rows)], priors[i, : len(rows)] = rows, shares
-        spans = [span for part in found for span in part.spans]
-        numbers = [number for number, part in enumerate(found) for _ in part.spans]
+        spans = [span for part in mentions for span in part.spans]
+        numbers = [number for number, part in enumerate(mentions) for _ in part.spans]
         return dataclasses.replace(
             words_of(graph),
             mention_spans=row(np.array(spans, np.int64).reshape(-1, 2)),
             mention_graphs=row(np.array(numbers, np.int64)) if self.further else None,
-            mention_labels=row(np.array([i for p in found for i in p.labels], np.int64)),
+            mention_labels=row(np.array([i for p in mentions for i in p.labels], np.int64)),
             candidate_ids=row(ids),
             candidate_priors=torch.from_numpy(priors)[None],
         )
 
     def find(self, graph: WordKnowledgeGraph) -> list[Found]:
         """The mentions of each graph, in the order of the batch."""
-        found = [self._find(graph, graph.links, self.graph, labelled=True)]
+        mentions = [self._find(graph, graph.links, self.graph, labelled=True)]
         for further in self.further:
             (linked,) = further.linker.link([graph.text])
-            found.append(self._find(graph, linked.links, further.graph, labelled=further.labelled))
-        return found
+            mentions.append(
+                self._find(graph, linked.links, further.graph, labelled=further.labelled)
+            )
+        return mentions
 
     def _find(
         self,
@@ -181,8 +183,8 @@ class KnowBERTView(View):
 
 
 def _row_of(entity: str | None, graph: KnowledgeGraph) -> int:
-    found = None if entity is None else graph.entities.find(entity)
-    return UNKNOWN_ROW if found is None else found + N_SPECIAL_ROWS
+    row_id = None if entity is None else graph.entities.find(entity)
+    return UNKNOWN_ROW if row_id is None else row_id + N_SPECIAL_ROWS
 
 
 def spans_of(graph: WordKnowledgeGraph, links: Sequence[Link]) -> Iterator[tuple[Link, list[int]]]:

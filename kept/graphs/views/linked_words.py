@@ -1,4 +1,4 @@
-"""Words alone, and beside them which mention means which entity: for objectives that ask about it.
+"""Words alone, with the entity of each mention beside them, for objectives that predict it.
 
 Axis legend: mention.
 """
@@ -17,8 +17,8 @@ from kept.graphs.views.colake import is_anchor
 class LinkedWordsView(WeighingView):
     """`linked_words` as a method's view; build graphs with `WORDS_ONLY`.
 
-    Without a graph no mention has an entity, and the words are the same. With `weigh_links` each
-    mention weighs as much as its link is sure: objectives that ask about it count it so.
+    Without a graph no mention has an entity, and the words are the same. With `weigh_links`
+    mentions are weighted by their link's confidence in the losses.
     """
 
     reads_graph = False

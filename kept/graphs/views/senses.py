@@ -1,4 +1,4 @@
-"""SenseBERT's view: words, and beside each the classes that its mention's candidates may have.
+"""SenseBERT's view: words, each with the supersenses that its mention's candidates may have.
 
 Levine et al. 2020, "SenseBERT: Driving Some Sense into BERT" (ACL), section 3: with WordNet as the
 graph and a link's candidates as the senses of a word, the classes are its supersenses. With any
@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.mentions import Link
 from kept.batches import NONE, KnowledgeBatch
-from kept.graphs.annotation import Stretch, stretch_ids
+from kept.graphs.annotation import Annotation, annotation_ids
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.views.base import View, words_of
 from kg_loaders import KnowledgeGraph, TextKind
@@ -34,8 +34,8 @@ def sense_names(graph: KnowledgeGraph) -> tuple[str, ...]:
     """The types in a graph, WordNet's 45 in the order of their files first, then by name."""
     texts = graph.entity_texts
     rows = np.flatnonzero(np.asarray(texts.kinds) == TextKind.TYPE)
-    found = set(pc.unique(texts.values.take(rows)).to_pylist()) - {NO_SENSE}
-    return (*(n for n in SUPERSENSES if n in found), *sorted(found - {*SUPERSENSES}))
+    types = set(pc.unique(texts.values.take(rows)).to_pylist()) - {NO_SENSE}
+    return (*(n for n in SUPERSENSES if n in types), *sorted(types - {*SUPERSENSES}))
 
 
 class SensesView(View):
@@ -68,26 +68,26 @@ class SensesView(View):
         return f"{type(self).__name__} {self.phrases}"
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
-        ids = stretch_ids(graph, list(self._stretches(graph)))
+        ids = annotation_ids(graph, list(self._annotations(graph)))
         return words_of(graph).replace(extra_ids={SENSES: ids})
 
     def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether any word may have a sense."""
         return bool(((batch.extra_ids or {})[SENSES] != NONE).any())
 
-    def _stretches(self, graph: WordKnowledgeGraph) -> Iterator[Stretch]:
+    def _annotations(self, graph: WordKnowledgeGraph) -> Iterator[Annotation]:
         for link in graph.links:
             start, end = link.mention.start, link.mention.end
             if self.phrases or len(graph.text[start:end].split()) == 1:
-                yield Stretch(start, end, self._senses(link))
+                yield Annotation(start, end, self._senses(link))
 
     def _senses(self, link: Link) -> tuple[int, ...]:
         names = [candidate.entity for candidate in link.candidates]
         names = names or ([] if link.entity is None else [link.entity])
-        found: set[int] = set()
+        senses: set[int] = set()
         for name in names:
             entity = self.graph.entities.find(name)
             if entity is not None:
                 types = self.graph.types(entity)
-                found.update(self._numbers[kind] for kind in types if kind in self._numbers)
-        return tuple(sorted(found))
+                senses.update(self._numbers[kind] for kind in types if kind in self._numbers)
+        return tuple(sorted(senses))

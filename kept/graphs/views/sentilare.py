@@ -1,8 +1,8 @@
-"""SentiLARE's view: words, and beside each its part of speech and its prior polarity.
+"""SentiLARE's view: words, each with its part of speech and its prior polarity.
 
-Ke et al. 2020, "SentiLARE" (EMNLP), section 3.1. There, a tagger says the part of speech; here the
-link does, by the synset that it leads to (an entity of any other graph is named by a noun). Glosses
-are not compared with the text: the order of a word's senses alone weighs them.
+Ke et al. 2020, "SentiLARE" (EMNLP), section 3.1. In the paper a tagger gives the part of speech;
+here the link does, by the synset that it leads to (an entity of any other graph is named by a
+noun). Glosses are not compared with the text: senses are weighted by their order alone.
 
 Axis legend: word.
 """
@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.mentions import Link
 from kept.batches import NONE, KnowledgeBatch
-from kept.graphs.annotation import Stretch, stretch_ids
+from kept.graphs.annotation import Annotation, annotation_ids
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.sentiment import (
     OTHER,
@@ -64,8 +64,8 @@ class SentiLAREView(View):
         *,
         lexicon: str | Path | None = None,
     ) -> Self:
-        found = SentimentLexicon({}) if lexicon is None else SentimentLexicon.read(lexicon)
-        return cls(graph, found, source="" if lexicon is None else digest(lexicon))
+        opened = SentimentLexicon({}) if lexicon is None else SentimentLexicon.read(lexicon)
+        return cls(graph, opened, source="" if lexicon is None else digest(lexicon))
 
     @property
     def fingerprint(self) -> str:
@@ -99,8 +99,8 @@ class SentiLAREView(View):
 def labelled(graph: WordKnowledgeGraph, labels: list[Label]) -> KnowledgeBatch:
     """`words_of` with the part of speech and polarity of `labels`, one id a word at most."""
     ids = {
-        PART: stretch_ids(graph, [Stretch(a, b, (part,)) for a, b, part, _ in labels]),
-        POLARITY: stretch_ids(graph, [Stretch(a, b, (sign,)) for a, b, _, sign in labels]),
+        PART: annotation_ids(graph, [Annotation(a, b, (part,)) for a, b, part, _ in labels]),
+        POLARITY: annotation_ids(graph, [Annotation(a, b, (sign,)) for a, b, _, sign in labels]),
     }
     return words_of(graph).replace(extra_ids={name: found[..., :1] for name, found in ids.items()})
 

@@ -1,9 +1,8 @@
 """Graph networks over triples, R-GCN and CompGCN, with a triple scorer as decoder.
 
-A triple (h, r, t) carries a message from h to t under type r, and one from t to h under type
-r + n_relations. What a node starts from is a part of its own: a table of known entities, the
-relations around it (nothing of which belongs to an entity, so graphs of unseen entities can be
-read), or given text vectors.
+A triple (h, r, t) carries a message from h to t under type r, and one from t to h under type r +
+n_relations. Initial states are a part of their own: a table of known entities, the relations around
+a node (which need no known entities), or given text vectors.
 
 Axis legend: entity, edge, type (relation or inverse), relation, basis, width, out, text.
 """
@@ -74,8 +73,8 @@ class RGCNLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric has no
     """One relational convolution (Schlichtkrull et al., ESWC 2018, equations 2 and 3).
 
     `h'_i = W_0 h_i + b + sum_r sum_{j in N_i^r} W_r h_j / |N_i^r|`, `W_r = sum_b a_rb V_b`.
-    torch-geometric's RGCNConv computes the same in a pass for each relation; here messages are
-    weighed and summed for each basis first, so that hundreds of relations cost one pass.
+    torch-geometric's RGCNConv computes the same in one pass per relation; here messages are
+    weighted and summed per basis first, so that hundreds of relations cost one pass.
     """
 
     def __init__(
@@ -132,8 +131,8 @@ class CompGCNLayer(MessagePassing):  # type: ignore[misc]
     sums over edges of triples and over inverse ones, and `z'_r = z_r W_rel`. The third and the
     normalisation by degrees are the released code's. Where we differ from it: a source's degree is
     counted over edges out of it and a target's over edges into it (there both over the first end,
-    so that a node without edges out hears nothing); no batch normalisation, whose running means
-    would belong to the graph of the training.
+    so that a node without outgoing edges gets no message); no batch normalisation, whose running
+    means would belong to the training graph.
     """
 
     def __init__(
@@ -172,7 +171,7 @@ class CompGCNLayer(MessagePassing):  # type: ignore[misc]
 
 
 class EntityTable(nn.Module):
-    """A learned vector an entity: known entities only."""
+    """One learned vector per entity: known entities only."""
 
     def __init__(self, *, n_entities: int, width: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -213,7 +212,7 @@ class TextFeatures(nn.Module):
     """A node starts as a linear map of its text vector (BLP: Daza et al., WWW 2021, section 3).
 
     BLP trains the encoder of the texts, too; here it is frozen, so vectors may come from anywhere.
-    Rows of length 1 are expected, and scaled so that their numbers vary by about 1.
+    Rows of length 1 are expected, and scaled to about unit variance.
     """
 
     def __init__(self, *, text_width: int, width: int, generator: torch.Generator) -> None:
@@ -229,7 +228,7 @@ class TextFeatures(nn.Module):
 
 
 class SumOfFeatures(nn.Module):
-    """Several starts, added up."""
+    """Several initial states, added up."""
 
     def __init__(self, *parts: nn.Module) -> None:
         super().__init__()
@@ -240,7 +239,7 @@ class SumOfFeatures(nn.Module):
 
 
 class NoGraph(nn.Module):
-    """No messages: a node is what it starts from."""
+    """No messages: a node keeps its initial state."""
 
     def forward(
         self, states: Tensor, relations: Tensor, graph: MessageGraph
@@ -277,7 +276,7 @@ class RGCN(nn.Module):
 
 
 class CompGCN(nn.Module):
-    """Layers with tanh and dropout between; relations are carried along."""
+    """Layers with tanh and dropout between; relations are updated, too."""
 
     def __init__(
         self,
@@ -305,7 +304,7 @@ class CompGCN(nn.Module):
 
 
 class NamedDropout(nn.Module):
-    """Dropout that draws from a given generator, not from a global state."""
+    """Dropout with a given generator instead of the global state."""
 
     def __init__(self, share: float, generator: torch.Generator) -> None:
         super().__init__()
@@ -321,7 +320,7 @@ class NamedDropout(nn.Module):
 
 
 class GraphModel(nn.Module):
-    """Features, layers and a decoder: reads a graph, gives a scorer of its entities."""
+    """Features, layers and a decoder: from a graph to a scorer of its entities."""
 
     def __init__(
         self,
@@ -351,10 +350,10 @@ class GraphModel(nn.Module):
         training = self.training
         self.eval()
         try:
-            made: Scorer = self(graph)
+            scorer: Scorer = self(graph)
         finally:
             self.train(training)
-        return table_scorer(self.decoder, made.entities.detach(), made.relations.detach())
+        return table_scorer(self.decoder, scorer.entities.detach(), scorer.relations.detach())
 
 
 def _symmetric(ends: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Training of graph models: sampled edges are asked, and leave the graph that carries messages."""
+"""Training of graph models: each batch's triples are removed from the message graph."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ def train_graph_model(
 ) -> TrainingHistory:
     """Train in place on `triples` int `[triple 3]`; on CPU equal seeds give equal bits.
 
-    In each step a batch of triples is asked, and the messages run over all other triples, so that
-    no answer can be read off the graph (the released R-GCN and CompGCN leave asked edges in). With
-    a model without messages this is plain training of a map. `generator` must be the one that the
-    model's dropout draws from; `state` of an earlier history resumes it. Validation, patience and
-    the objectives are those of `TrainingConfig`; the best weights are put back.
-    Raises `ConfigError` where one batch would leave no triple to carry messages, `TrainingError`
-    for a loss that is not finite.
+    In each step messages run over all triples but those of the batch, so that no answer is in the
+    graph (the released R-GCN and CompGCN leave them in). With a model without messages this is
+    plain training of a map. `generator` must be the one that the model's dropout draws from;
+    `state` of an earlier history resumes it. Validation, patience and the objectives are those of
+    `TrainingConfig`; the best weights are restored. Raises `ConfigError` where one batch would
+    leave no triple to carry messages, `TrainingError` for a loss that is not finite.
     """
     data = torch.as_tensor(triples, dtype=torch.int64).reshape(-1, 3)
     if not 0 < config.batch_size < len(data):
@@ -76,7 +75,7 @@ def train_graph_model(
 
 
 class _Run:
-    """The mutable side of a training; `state` is all of it."""
+    """The mutable state of a training run."""
 
     def __init__(
         self,
@@ -106,7 +105,7 @@ class _Run:
             )
 
     def validated(self, value: float, config: TrainingConfig) -> None:
-        if value > max((seen for _, seen in self.validations), default=-math.inf):
+        if value > max((earlier for _, earlier in self.validations), default=-math.inf):
             self.best_epoch = self.epoch
             self.best = _copy(self.model)
         self.validations.append((self.epoch, value))

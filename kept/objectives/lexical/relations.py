@@ -1,10 +1,10 @@
-"""Whether a lexicon joins two terms: LIBERT's second task (`lexical`).
+"""Lexical relations of two terms: LIBERT's second task (`lexical`).
 
 Lauscher et al. 2019, "Specializing Unsupervised Pretraining Models for Word-Level Semantic
 Similarity" (COLING 2020), section 3: synonyms and direct hypernyms of WordNet are one class, terms
-that are near in vectors and joined by neither the other. Steps of this task alternate with those of
-the texts. Where we differ: pairs are drawn anew for every step, instead of written down once; what
-is alternated is told by the step's number alone.
+with similar vectors that are not related the other. Steps of this task alternate with those on
+texts. Where we differ: pairs are sampled for every step, not once; the alternation depends on the
+step's number alone.
 
 Axis legend: batch, node, width, class.
 """
@@ -48,12 +48,12 @@ from kg_loaders import KnowledgeGraph
 RELATED, UNRELATED = 0, 1
 """Classes, in the released code's order."""
 VOCABULARY = "lexical"
-"""The class stands in `extra_labels` of this name, at a pair's first node."""
+"""The name in `extra_labels` of the class, at a pair's first node."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LexicalOptions:
-    """Where pairs come from, and how many a step has.
+    """Where pairs come from, and how many there are per step.
 
     `constraints` is a file of pairs (`read_pairs`); without it the names in the run's graph are
     joined (`graph_pairs`), by `relations`, or by what means "is a" there. `vectors_from` finds near
@@ -84,7 +84,7 @@ class LexicalOptions:
 
 
 class LexicalPreparation(Preparation):
-    """Gives every `every`-th step a batch of its own; the texts of that step are passed over."""
+    """Gives every `every`-th step a batch of its own; the texts of that step are skipped."""
 
     remedy = (
         "no two names of the graph are joined; build it with aliases (kept kg build … --labels "
@@ -174,7 +174,8 @@ class LexicalPreparation(Preparation):
 
 
 def cut(n_first: int, n_second: int, most: int) -> tuple[int, int]:
-    """How many pieces of two terms are kept: the longer loses one at a time, the second at a tie.
+    """Return how many pieces of two terms are kept: the longer loses one at a time, the second at a
+    tie.
 
     >>> cut(2, 2, 3)
     (2, 1)

@@ -1,8 +1,8 @@
-"""Which senses a hidden word may have had: SenseBERT's second loss, and how it chooses (`senses`).
+"""Allowed senses of masked words: SenseBERT's second loss, and its choice of words (`senses`).
 
 Levine et al. 2020, "SenseBERT: Driving Some Sense into BERT" (ACL), sections 3.3 and 3.5. The loss
-of a word is -log of what its allowed senses get together, plus the mean of -log of each one's
-share. Words of one sense are preferred, as they teach without doubt.
+of a word is -log of its allowed senses' total probability, plus the mean of their -log
+probabilities. Words of one sense are preferred, as unambiguous supervision.
 
 Axis legend: batch, node, slot, sense, width, embedding, unit (a word's pieces).
 """
@@ -33,13 +33,13 @@ from kept.outputs import KnowledgeOutput
 
 @dataclass(frozen=True, kw_only=True)
 class SensesOptions:
-    """What is hidden, of which words senses are asked, and how they are scored.
+    """Which words are masked, of which ones senses are predicted, and how they are scored.
 
-    `probability`, `mask_share`, `random_share` are those of `mlm`, whose words these are, whole
-    ones. Of the words with one sense, `single_share` are chosen first, up to `most_single` of all
-    that is chosen. Senses are asked of words above `short` characters that are no function words.
-    `transform` puts BERT's own layer between states and senses; a host whose word table is narrower
-    than its layers has it in any case.
+    `probability`, `mask_share`, `random_share` are those of `mlm`, over whole words. Of the words
+    with one sense, `single_share` are chosen first, up to `most_single` of all that are chosen.
+    Senses are predicted for words above `short` characters other than function words. `transform`
+    puts BERT's own layer between states and senses; a host whose word table is narrower than its
+    layers has it in any case.
     """
 
     probability: float = 0.15
@@ -57,7 +57,7 @@ class SensesOptions:
         self.words()
 
     def words(self) -> MaskedWordsOptions:
-        """How many words are hidden, and what they show; raises `ConfigError`."""
+        """The options of masking words; raises `ConfigError`."""
         return MaskedWordsOptions(
             probability=self.probability, mask_share=self.mask_share,
             random_share=self.random_share, strategy="whole_word",
@@ -65,7 +65,7 @@ class SensesOptions:
 
 
 class SensesPreparation(Preparation):
-    """Hides words in the stead of `mlm`, and their senses with them."""
+    """Masks words instead of `mlm`, and their senses with them."""
 
     replaces: ClassVar[tuple[str, ...]] = ("mlm",)
 
@@ -94,15 +94,15 @@ class SensesPreparation(Preparation):
             raise BatchError("senses reads words with senses: use SenseBERT's view (SensesView)")
         ids = batch.extra_ids[SENSES]
         n_senses = (ids[0] != NONE).sum(1).numpy()
-        asked = np.zeros(ids.shape[1], np.bool_)
+        is_masked = np.zeros(ids.shape[1], np.bool_)
 
         def chooser(unit: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-            asked[nodes] = self._is_asked(unit, batch.node_ids[0, nodes].numpy())
+            is_masked[nodes] = self._is_asked(unit, batch.node_ids[0, nodes].numpy())
             return prefer_single(unit, n_senses[nodes], self.options, draws)
 
         hidden = self.words.hide(batch, draws, chooser)
         assert hidden.node_labels is not None
-        chosen = (hidden.node_labels != IGNORE) & torch.from_numpy(asked)
+        chosen = (hidden.node_labels != IGNORE) & torch.from_numpy(is_masked)
         labels = ids.masked_fill(~chosen[..., None] | (ids == NONE), IGNORE)
         changed = hidden.node_ids != batch.node_ids
         return hidden.replace(
@@ -116,9 +116,9 @@ class SensesPreparation(Preparation):
         lengths = np.zeros(len(sizes), np.int64)
         np.add.at(lengths, inverse, self.lengths[pieces])
         is_whole = (sizes == 1)[inverse]
-        found: NDArray[np.bool_] = (lengths > self.options.short)[inverse]
-        found &= ~(is_whole & self.is_function[pieces])
-        return found
+        is_long: NDArray[np.bool_] = (lengths > self.options.short)[inverse]
+        is_long &= ~(is_whole & self.is_function[pieces])
+        return is_long
 
 
 def letters(tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -138,7 +138,7 @@ def prefer_single(
     options: SensesOptions,
     draws: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """`choose`, but words of one sense first; `unit`, `n_senses` and the answer are `[node]`."""
+    """As `choose`, but words of one sense first; `unit`, `n_senses` and the result are `[node]`."""
     if not len(unit):
         return unit
     _, first, inverse, sizes = np.unique(
@@ -158,8 +158,8 @@ def prefer_single(
             taken[word] = True
             n_chosen += int(sizes[word])
     numbers = np.where(taken, np.arange(len(sizes)), -1)
-    found: NDArray[np.int64] = numbers[inverse]
-    return found
+    chosen: NDArray[np.int64] = numbers[inverse]
+    return chosen
 
 
 class Senses(Objective):
@@ -193,7 +193,7 @@ class Senses(Objective):
         if labels is None:
             return {}
         assert isinstance(encoder, SenseBERT)
-        asked = (labels != IGNORE).any(-1)
-        logits = self.head(output.node_states[asked], encoder.senses.vectors.weight)
-        together, each = allowed_losses(logits, labels[asked])
+        is_labelled = (labels != IGNORE).any(-1)
+        logits = self.head(output.node_states[is_labelled], encoder.senses.vectors.weight)
+        together, each = allowed_losses(logits, labels[is_labelled])
         return {SENSES: (together + each).sum() / max(len(logits), 1)}

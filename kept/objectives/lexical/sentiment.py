@@ -1,9 +1,9 @@
-"""What a hidden word's part of speech and polarity were, and a text's rating (`sentiment`).
+"""Part of speech and polarity of masked words, and a text's rating (`sentiment`).
 
 Ke et al. 2020, "SentiLARE" (EMNLP), section 3.2, label-aware masked language modelling: words with
-a polarity are hidden twice as often; a hidden word's labels are hidden with it, and asked for
-beside it. The rating of a text is shown with its words (early fusion), or hidden and asked for at
-the first node (late supervision).
+a polarity are masked twice as often; a masked word's labels are masked with it, and predicted, too.
+The rating of a text is input with its words (early fusion), or predicted at the first node (late
+supervision).
 
 Axis legend: batch, node, slot, unit (a word's pieces).
 """
@@ -37,17 +37,17 @@ from kg_loaders.errors import SourceError
 from kg_loaders.reading.lines import read_lines
 
 KEY = 24
-"""Word pieces from the start of a text by which its rating is found."""
+"""Word pieces from the start of a text by which its rating is looked up."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentimentOptions:
-    """How often words are hidden, and ratings.
+    """How often words and ratings are masked.
 
-    `neutral`, `polar`: the chance of a neutral word, and of one with a polarity; `mask_share` and
-    `random_share` as of `mlm`, a word's pieces with one fate. `ratings` is a file of lines rating,
-    TAB, text (1 to the encoder's `n_ratings`) about the texts that are trained on; `late` is the
-    share of texts whose rating is asked for instead of shown.
+    `neutral`, `polar`: probability of masking a neutral word, and one with a polarity; `mask_share`
+    and `random_share` as of `mlm`, the same for all pieces of a word. `ratings` is a file of lines
+    rating, TAB, text (1 to the encoder's `n_ratings`) about the texts that are trained on; `late`
+    is the share of texts whose rating is predicted, not given.
     """
 
     neutral: float = 0.15
@@ -64,14 +64,14 @@ class SentimentOptions:
         self.words()
 
     def words(self) -> MaskedWordsOptions:
-        """What hidden words show: all pieces of a word share a fate; raises `ConfigError`."""
+        """The options of masking words, all pieces of a word alike; raises `ConfigError`."""
         return MaskedWordsOptions(
             mask_share=self.mask_share, random_share=self.random_share, strategy="span"
         )
 
 
 class SentimentPreparation(Preparation):
-    """Hides words in the stead of `mlm`, with their labels, and the rating of some texts."""
+    """Masks words instead of `mlm`, with their labels, and the rating of some texts."""
 
     replaces: ClassVar[tuple[str, ...]] = ("mlm",)
 
@@ -94,8 +94,8 @@ class SentimentPreparation(Preparation):
 
     @property
     def fingerprint(self) -> str:
-        told = hashlib.sha256(repr(sorted(self.ratings.items())).encode()).hexdigest()
-        return f"{self.options} {self.words.fingerprint} {told}"
+        ratings = hashlib.sha256(repr(sorted(self.ratings.items())).encode()).hexdigest()
+        return f"{self.options} {self.words.fingerprint} {ratings}"
 
     def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         if batch.extra_ids is None or POLARITY not in batch.extra_ids:
@@ -124,13 +124,13 @@ class SentimentPreparation(Preparation):
 def hides(
     draws: NDArray[np.float64], is_polar: NDArray[np.bool_], options: SentimentOptions
 ) -> NDArray[np.bool_]:
-    """Which words are chosen: by one draw each, below the chance of its kind, `[unit]`."""
-    found: NDArray[np.bool_] = draws < np.where(is_polar, options.polar, options.neutral)
-    return found
+    """Return which words are chosen, one random number each, `[unit]`."""
+    is_masked: NDArray[np.bool_] = draws < np.where(is_polar, options.polar, options.neutral)
+    return is_masked
 
 
 def with_labels(hidden: KnowledgeBatch, changed: Tensor) -> KnowledgeBatch:
-    """Labels of the words in `node_labels` are asked for; `changed` words no longer show them."""
+    """Make the labels of words in `node_labels` targets; `changed` words lose them as input."""
     assert hidden.node_labels is not None
     assert hidden.extra_ids is not None
     chosen = (hidden.node_labels != IGNORE)[..., None]
@@ -148,7 +148,7 @@ def with_labels(hidden: KnowledgeBatch, changed: Tensor) -> KnowledgeBatch:
 def with_rating(
     batch: KnowledgeBatch, is_word: Tensor, rating: int | None, is_late: bool
 ) -> KnowledgeBatch:
-    """A `rating` (from 1; None: unknown) at a text's words, or if `is_late` asked at its start."""
+    """Add a `rating` (from 1; None: unknown) to a text's words, or if `is_late` as a target."""
     ids = torch.full_like(batch.node_ids, NONE)
     labels = torch.full_like(batch.node_ids, IGNORE)
     if rating is not None and is_late:
@@ -168,16 +168,16 @@ def read_ratings(path: str | Path | None) -> list[tuple[str, int]]:
     """
     if path is None:
         return []
-    file, report, found = Path(path), DamageReport(), []
+    file, report, ratings = Path(path), DamageReport(), []
     if not file.is_file():
         raise SourceError(f"{file} is no file; give one of lines rating, TAB, text")
     for number, offset, line in read_lines(file, report):
         rating, tab, text = line.decode().partition("\t")
         if tab and rating.isdecimal() and int(rating) > 0:
-            found.append((text, int(rating)))
+            ratings.append((text, int(rating)))
         elif line.strip():
             report.reject(str(file), number, offset, "not a rating from 1, a TAB and a text", line)
-    return found
+    return ratings
 
 
 class Sentiment(Objective):
@@ -213,12 +213,12 @@ class Sentiment(Objective):
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> dict[str, Tensor]:
         """`part`, `polarity`, `rating`: each the mean over its labels, 0 without any."""
-        found = {}
+        by_name = {}
         for name in (PART, POLARITY, RATING):
             labels = (batch.extra_labels or {}).get(name)
             if labels is not None:
-                asked = labels[..., 0] != IGNORE
-                logits = self.logits(name, output.node_states[asked], encoder)
-                losses, _ = allowed_losses(logits, labels[asked])
-                found[name] = losses.sum() / max(len(losses), 1)
-        return found
+                is_labelled = labels[..., 0] != IGNORE
+                logits = self.logits(name, output.node_states[is_labelled], encoder)
+                losses, _ = allowed_losses(logits, labels[is_labelled])
+                by_name[name] = losses.sum() / max(len(losses), 1)
+        return by_name

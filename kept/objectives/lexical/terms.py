@@ -1,4 +1,4 @@
-"""Pairs of terms that a lexicon joins, and pairs close to them that it does not join.
+"""Pairs of terms that a lexicon relates, and similar pairs that it does not.
 
 Lauscher et al. 2019, "Specializing Unsupervised Pretraining Models for Word-Level Semantic
 Similarity" (LIBERT; COLING 2020), section 3. Pairs come from a graph (two names of one entity are
@@ -49,16 +49,16 @@ def read_pairs(path: str | Path) -> list[Pair]:
 
     Raises `SourceError` for a file that is not there, `DamageError` at a line of other fields.
     """
-    file, report, found = Path(path), DamageReport(), []
+    file, report, pairs = Path(path), DamageReport(), []
     if not file.is_file():
         raise SourceError(f"{file} is no file; give one of constraints, two terms a line")
     for number, offset, line in read_lines(file, report):
         fields = [clean(field) for field in line.decode().split()]
         if len(fields) == 2 and all(fields):
-            found.append((fields[0], fields[1]))
+            pairs.append((fields[0], fields[1]))
         elif fields:
             report.reject(str(file), number, offset, "not two terms and a blank between", line)
-    return found
+    return pairs
 
 
 def graph_pairs(graph: KnowledgeGraph, relations: Sequence[str] | None = None) -> list[Pair]:
@@ -67,19 +67,19 @@ def graph_pairs(graph: KnowledgeGraph, relations: Sequence[str] | None = None) -
     `relations` None are those of `IS_A` that the graph has. Raises `ConfigError` for a relation
     that it does not have.
     """
-    wanted = IS_A if relations is None else relations
-    known = {name: graph.relations.find(name) for name in wanted}
-    missing = [name for name, found in known.items() if found is None]
+    joining = IS_A if relations is None else relations
+    known = {name: graph.relations.find(name) for name in joining}
+    missing = [name for name, number in known.items() if number is None]
     if missing and relations is not None:
         raise ConfigError(
             f"the graph has no relation {missing[0]!r}; it has {', '.join(graph.relations)}"
         )
     names = [entity_names(graph, entity) for entity in range(graph.n_entities)]
-    found = [(one, other) for same in names for one in same for other in same]
+    pairs = [(one, other) for same in names for one in same for other in same]
     rows = np.isin(graph.triples[:, 1], [i for i in known.values() if i is not None])
     for head, _, tail in graph.triples[rows].tolist():
-        found += [(one, other) for one in names[head] for other in names[tail]]
-    return [pair for pair in found if pair[0] != pair[1]]
+        pairs += [(one, other) for one in names[head] for other in names[tail]]
+    return [pair for pair in pairs if pair[0] != pair[1]]
 
 
 def entity_names(graph: KnowledgeGraph, entity: int) -> list[str]:
@@ -96,10 +96,10 @@ class Lexicon:
     """Distinct pairs of terms, sorted; the order of the two terms matters. `pairs [pair 2]`."""
 
     def __init__(self, pairs: Iterable[Pair]) -> None:
-        found = sorted(set(pairs))
-        self.terms = sorted({term for pair in found for term in pair})
+        ordered = sorted(set(pairs))
+        self.terms = sorted({term for pair in ordered for term in pair})
         self._numbers = {term: i for i, term in enumerate(self.terms)}
-        rows = [[self._numbers[one], self._numbers[other]] for one, other in found]
+        rows = [[self._numbers[one], self._numbers[other]] for one, other in ordered]
         self.pairs = np.array(rows, np.int64).reshape(-1, 2)
         both = np.concatenate([self.pairs, self.pairs[:, ::-1]])
         self._keys = np.unique(both @ np.array([len(self.terms), 1]))
@@ -133,27 +133,28 @@ def of_terms(
     a row of NaN.
     """
     width = len(next(iter(words.values()), ()))
-    found = np.full((len(terms), width), np.nan)
+    vectors = np.full((len(terms), width), np.nan)
     for row, term in enumerate(terms):
         parts = [words.get(part, words.get(part.capitalize())) for part in term.split(" ")]
         if known := [part for part in parts if part is not None]:
-            found[row] = np.mean(known, axis=0)
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    return found / np.where(lengths > 0, lengths, np.nan)
+            vectors[row] = np.mean(known, axis=0)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, np.nan)
 
 
 def with_neighbours(
     pairs: Sequence[Pair], lexicon: Lexicon, alike: NDArray[np.float64]
 ) -> list[Example]:
-    """Each pair, then up to two of terms that are near: one of its first term, one of its second.
+    """Return each pair and up to two hard negatives: one of its first term, one of its second.
 
-    `alike [term term]` says how near the terms of `pairs` are, in `terms_of`'s order; NaN: unknown.
-    The partner is the nearest term of the batch that is in neither place and not joined with it.
+    `alike [term term]` is the similarity of the terms of `pairs`, in `terms_of`'s order; NaN:
+    unknown. The partner is the most similar term of the batch that is not in the pair nor related
+    to it.
     """
-    terms, found = terms_of(pairs), []
+    terms, neighbours = terms_of(pairs), []
     numbers = {term: i for i, term in enumerate(terms)}
     for one, other in pairs:
-        found.append((one, other, True))
+        neighbours.append((one, other, True))
         for term in (one, other):
             near = alike[numbers[term]]
             order = np.argsort(-near, kind="stable")[: np.isfinite(near).sum()]  # NaN comes last
@@ -162,8 +163,8 @@ def with_neighbours(
                 (p for p in partners if p not in (one, other) and not lexicon.joins(term, p)), None
             )
             if partner is not None:
-                found.append((term, partner, False))
-    return found
+                neighbours.append((term, partner, False))
+    return neighbours
 
 
 def terms_of(pairs: Sequence[Pair]) -> list[str]:
@@ -172,10 +173,10 @@ def terms_of(pairs: Sequence[Pair]) -> list[str]:
 
 
 class WordVectors:
-    """Vectors of the words of `terms`, read when they are first asked for.
+    """Vectors of the words of `terms`, read when first needed.
 
-    `source` is a text file in word2vec's form (`kept.vectors.Wikipedia2VecFile`), or a host, whose
-    word pieces' mean they are then. A copy that is sent to a worker reads them again.
+    `source` is a text file in word2vec's form (`kept.vectors.Wikipedia2VecFile`), or a host, for
+    the mean of its word pieces. A copy that is sent to a worker reads them again.
     """
 
     def __init__(self, source: str, terms: Iterable[str]) -> None:
@@ -187,10 +188,10 @@ class WordVectors:
 
     @cached_property
     def found(self) -> Mapping[str, NDArray[np.floating[Any]]]:
-        """By word, of those that the source knows."""
+        """Vectors by word, of the words that the source has."""
         if Path(self.source).is_file():
-            asked = {*self._words, *(word.capitalize() for word in self._words)}
-            return Wikipedia2VecFile(Path(self.source)).words(asked)
+            forms = {*self._words, *(word.capitalize() for word in self._words)}
+            return Wikipedia2VecFile(Path(self.source)).words(forms)
         host, tokenizer = hosts.load_host(self.source), hosts.load_tokenizer(self.source)
         vectors, known = mean_pieces(self._words, hosts.word_table(host).weight.detach(), tokenizer)
         rows = zip(self._words, vectors.numpy(), known.tolist(), strict=True)

@@ -1,1 +1,1 @@
-"""Whether mentions are the true ones: texts in which some are replaced, and who tells."""
+"""True and replaced mentions: texts in which some are replaced, and the objective."""

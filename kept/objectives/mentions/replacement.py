@@ -1,10 +1,10 @@
 """Mentions replaced by names of other entities of the same type, at text level.
 
 Xiong et al. 2020, "Pretrained Encyclopedia" (WKLM, ICLR), section 2.1. The code that made the
-released data is not published. As the paper has it: another entity of the same type, drawn evenly,
-under one of its names; of two mentions in a row never both. Where we differ: the draws are new in
-every epoch (there ten copies of each article), and a name that is written like the true one, but
-for case, is no replacement.
+released data is not published. As in the paper: another entity of the same type, sampled uniformly,
+under one of its names; of two mentions in a row never both. Where we differ: replacements are
+sampled anew in every epoch (there ten copies of each article), and a name that equals the true one
+up to case is no replacement.
 
 Axis legend: link, member (entities of one type).
 """
@@ -31,12 +31,12 @@ Ids = NDArray[np.int64]
 
 
 class Types:
-    """Which entities may stand for one another: `of` an entity its types, `members` of a type.
+    """Which entities may replace one another: `of` an entity its types, `members` of a type.
 
-    `source` "records" are the graph's type records; "roles" say that entities are alike which are
-    heads, or tails, of the same relation; any other name is a relation whose tails are types
-    ("P31"). None takes records where the graph has any, else roles. Raises `ConfigError` for a
-    relation that the graph lacks, or records where it has none.
+    `source` "records" are the graph's type records; with "roles" heads of the same relation have
+    one type, and its tails; any other name is a relation whose tails are types ("P31"). None takes
+    records where the graph has any, else roles. Raises `ConfigError` for a relation that the graph
+    lacks, or records where it has none.
     """
 
     def __init__(self, graph: KnowledgeGraph, source: str | None = None) -> None:
@@ -57,10 +57,10 @@ class Types:
             for relation, side, entity in dict.fromkeys(ends):
                 named.setdefault((relation, side), []).append(entity)
         elif source != RECORDS:
-            found = graph.relations.find(source)
-            if found is None:
+            relation_id = graph.relations.find(source)
+            if relation_id is None:
                 raise no_such("relation", source, sorted(graph.relations))
-            for head, _, tail in triples[triples[:, 1] == found].tolist():
+            for head, _, tail in triples[triples[:, 1] == relation_id].tolist():
                 named.setdefault(tail, []).append(head)
         self.source = source
         self._members: list[Ids] = [np.unique(ids) for ids in named.values()]
@@ -75,7 +75,7 @@ class Types:
         return self._of.get(entity, ())
 
     def draw(self, entity: int, draws: np.random.Generator) -> int:
-        """Another entity: of one of its types, drawn evenly, one of the other members."""
+        """Sample another entity: one of its types, then one of its other members, uniformly."""
         own = self.of(entity)
         members = self._members[own[int(draws.integers(len(own)))]]
         chosen = int(draws.integers(len(members) - 1))
@@ -91,7 +91,7 @@ def replace_mentions(
     share: float,
     draws: np.random.Generator,
 ) -> Rewritten:
-    """The text with mentions replaced by chance `share`, none right after another that was.
+    """Return the text with mentions replaced with probability `share`, never two in a row.
 
     Labels are REPLACED, TRUE, or IGNORE for a link that could not have been replaced: into no
     entity of the graph, to one without types, or across another link. A replaced link leads to the
@@ -138,23 +138,23 @@ def _written(
     text: LinkedText, graph: KnowledgeGraph, names: Mapping[int, tuple[int, str]]
 ) -> LinkedText:
     """The text with other names at some links; what stands behind them moves."""
-    pieces, links, last, moved = [], [], 0, 0
+    pieces, links, last, shift = [], [], 0, 0
     second = text.pair_start
     for i, link in enumerate(text.links):
         start, end = link.mention.start, link.mention.end
         if i not in names:
-            links.append(dataclasses.replace(link, mention=Mention(start + moved, end + moved)))
+            links.append(dataclasses.replace(link, mention=Mention(start + shift, end + shift)))
             continue
         entity, name = names[i]
         pieces += [text.text[last:start], name]
-        mention = Mention(start + moved, start + moved + len(name))
+        mention = Mention(start + shift, start + shift + len(name))
         links.append(
             dataclasses.replace(
                 link, mention=mention, candidates=(), entity=graph.entities.name(entity)
             )
         )
-        last, moved = end, moved + len(name) - (end - start)
+        last, shift = end, shift + len(name) - (end - start)
         if text.pair_start is not None and second is not None and end <= text.pair_start:
-            second = text.pair_start + moved
+            second = text.pair_start + shift
     whole = "".join([*pieces, text.text[last:]])
     return dataclasses.replace(text, text=whole, links=tuple(links), pair_start=second)

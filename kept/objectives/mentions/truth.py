@@ -1,10 +1,10 @@
-"""Which mentions are true: some are replaced by others of their type, and the model tells.
+"""Mention truth: some mentions are replaced by others of their type, which the model detects.
 
 Xiong et al. 2020, "Pretrained Encyclopedia: Weakly Supervised Knowledge-Pretrained Language Model"
 (WKLM, ICLR), section 2; released code xwhan/fairseq-wklm (`knowledge_pretrain`). The paper reads
 the words on both sides of a mention; the released code has three ways to read it.
 
-Axis legend: batch, node, mention, chosen (mentions that are asked), width, class.
+Axis legend: batch, node, mention, chosen (mentions that are scored), width, class.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ N_CLASSES = 2
 class MentionTruthOptions:
     """How mentions are replaced, and how they are read.
 
-    `share`: the chance of a mention to be replaced; `types`: what makes entities alike (see
+    `share`: the probability of replacing a mention; `types`: the types of entities (see
     `replacement.Types`). `read`: "boundary" the nodes before and after a mention; "first" its first
     node; "ends" its first and last, each with a loss of its own. `n_layers` layers of the host's
     kind, new, stand between the last state and what is read. `zero_single`: as released, the first
@@ -88,7 +88,7 @@ class MentionTruthPreparation(Preparation):
         return f"mention_truth {self.options.share} {self.types.source} {self.graph.content_hash}"
 
     def share_read(self, texts: Sequence[NDArray[np.int64]]) -> float | None:
-        """The share of texts with an entity that another one can stand for."""
+        """Return the share of texts with an entity that another one can replace."""
         n_read = sum(
             any(map(self.types.of, entities[entities >= 0].tolist())) for entities in texts
         )
@@ -101,9 +101,8 @@ class MentionTruthPreparation(Preparation):
 class MentionTruth(Objective):
     """Two classes for a mention: replaced (0) or true (1).
 
-    What is read are the last states under the transform of `mlm`, where that objective is trained
-    too, as in the released code; without it, or behind layers of its own, under a transform of its
-    own.
+    It reads the last states under the transform of `mlm`, where that objective is trained too, as
+    in the released code; without it, or behind layers of its own, under a transform of its own.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ class MentionTruth(Objective):
             nn.Linear(2 * width if read == BOUNDARY else width, N_CLASSES)
             for _ in range(2 if read == ENDS else 1)
         )
-        self._words: tuple[Transform, ...] = ()  # of `mlm`; in a tuple it is no module of ours
+        self._words: tuple[Transform, ...] = ()  # of `mlm`; in a tuple, so that it is no submodule
 
     @classmethod
     def for_encoder(cls, encoder: KnowledgeEncoder, options: MentionTruthOptions) -> Self:
@@ -178,22 +177,22 @@ class MentionTruth(Objective):
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> dict[str, Tensor]:
-        """The mean over asked mentions, 0 where there is none; with "ends" two losses.
+        """Return the mean over labelled mentions, 0 where there is none; with "ends" two losses.
 
-        With `mention_weights` each counts as much as its link is sure.
+        With `mention_weights` mentions are weighted by their link's confidence.
         """
         if batch.mention_classes is None or batch.mention_spans is None:
             return {}
         labels = batch.mention_classes
-        asked = labels != IGNORE
-        found = self.logits(self.features(output, batch, encoder), batch.mention_spans)
+        is_labelled = labels != IGNORE
+        scores = self.logits(self.features(output, batch, encoder), batch.mention_spans)
         names = ("mention_first", "mention_last") if self.read == ENDS else ("mention_truth",)
         losses = {}
-        for name, logits in zip(names, found, strict=True):
-            each = F.cross_entropy(logits[asked], labels[asked], reduction="none")
+        for name, logits in zip(names, scores, strict=True):
+            each = F.cross_entropy(logits[is_labelled], labels[is_labelled], reduction="none")
             if batch.mention_weights is not None:
-                each = each * batch.mention_weights[asked]
-            losses[name] = each.sum() / asked.sum().clamp(min=1)
+                each = each * batch.mention_weights[is_labelled]
+            losses[name] = each.sum() / is_labelled.sum().clamp(min=1)
         return losses
 
     def chance_true(
@@ -201,8 +200,8 @@ class MentionTruth(Objective):
     ) -> Float[Tensor, "batch mention"]:
         """p(true) of every mention; with "ends" the mean over both."""
         assert batch.mention_spans is not None
-        found = self.logits(self.features(output, batch, encoder), batch.mention_spans)
-        return torch.stack([logits.softmax(-1)[..., TRUE] for logits in found]).mean(0)
+        scores = self.logits(self.features(output, batch, encoder), batch.mention_spans)
+        return torch.stack([logits.softmax(-1)[..., TRUE] for logits in scores]).mean(0)
 
 
 def _at(

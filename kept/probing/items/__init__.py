@@ -1,1 +1,1 @@
-"""What is asked: items, where they come from and how their sentences are made."""
+"""Items of probes: their sources and templates."""

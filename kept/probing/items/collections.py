@@ -30,7 +30,7 @@ from kg_loaders.damage import DamageReport
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """At most `per_relation` facts of a relation, drawn by `seed`; None takes all."""
+    """At most `per_relation` facts per relation, sampled by `seed`; None takes all."""
 
     per_relation: int | None = None
     seed: int = 0
@@ -43,7 +43,7 @@ def trex_facts(folder: Path) -> list[ClozeFact]:
 
 
 def nameless_facts(folder: Path) -> list[ClozeFact]:
-    """The 13 relations of T-REx that only ParaRel hands on, without identifiers."""
+    """The 13 relations of T-REx that only ParaRel has, without identifiers."""
     known = {fact.relation for fact in trex_facts(folder)}
     facts = read_facts(folder / "pararel_trex_lms_vocab.tar.gz", DamageReport())
     return [fact for fact in facts if fact.relation not in known]
@@ -75,10 +75,10 @@ def _in_templates(facts: Facts, prompts: Prompts) -> Reader:
     def read(folder: Path, report: DamageReport, draw: Draw) -> list[ClozeItem]:
         everything = facts(folder)
         _require_relations(draw.relations, everything)
-        wanted = [f for f in everything if not draw.relations or f.relation in draw.relations]
-        drawn = draw_facts(wanted, draw.per_relation, seed=draw.seed)
+        eligible = [f for f in everything if not draw.relations or f.relation in draw.relations]
+        sampled = draw_facts(eligible, draw.per_relation, seed=draw.seed)
         known = answers_by_subject(everything)
-        return questions(drawn, prompts(folder), report, known=known)
+        return questions(sampled, prompts(folder), report, known=known)
 
     return read
 
@@ -98,8 +98,8 @@ def _squad(folder: Path, report: DamageReport, draw: Draw) -> list[ClozeItem]:
 
 def _prompts(file: str, inside: str = "", *, best: bool = False) -> Prompts:
     def read(folder: Path) -> Templates:
-        found = read_templates(folder / file, DamageReport(), inside=inside)
-        return first_of_each(found) if best else found
+        templates = read_templates(folder / file, DamageReport(), inside=inside)
+        return first_of_each(templates) if best else templates
 
     return read
 
@@ -128,7 +128,7 @@ def read_collection(
 
 
 def collection_questions(name: str, folder: str | Path, draw: Draw) -> QuestionSet:
-    """A collection's questions with the objects of their relations, also of facts not drawn."""
+    """A collection's questions with all objects of their relations, also of facts not sampled."""
     report = DamageReport()
     everything = read_collection(name, folder, report, dataclasses.replace(draw, per_relation=None))
     items = everything

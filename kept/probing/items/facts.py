@@ -1,7 +1,7 @@
 """Facts of LAMA, ParaRel and LPAQA, and the questions that templates make of them.
 
 `ClozeFact` knows strings and, where the source gives them, identifiers; `questions` puts facts into
-templates. Counts go through a `DamageReport`: every fact is asked, or skipped with its reason.
+templates. Counts go through a `DamageReport`: every fact is used, or skipped with its reason.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ClozeFact:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What is asked about: the relation, and the subject by identifier or else by name."""
+        """The relation, and the subject by identifier or else by name."""
         return self.relation, self.head or self.subject
 
 
@@ -47,8 +47,8 @@ class ClozeFact:
 class QuestionSet:
     """Items with every object of their relations, and what was left out, by reason.
 
-    `n_drawn_from`: facts that could have been asked. `templates`: those used, where they are the
-    user's or the graph's own; `by_default`: relations whose template is their label.
+    `n_drawn_from`: facts before sampling. `templates`: those used, where they are the user's or the
+    graph's own; `by_default`: relations whose template is their label.
     """
 
     items: list[ClozeItem]
@@ -76,9 +76,9 @@ class _Row(msgspec.Struct):
 def read_facts(path: str | Path, report: DamageReport) -> Iterator[ClozeFact]:
     """Facts of LAMA's T-REx part (Petroni et al. 2019), of ParaRel or of LPAQA.
 
-    All three write an object a line. ParaRel's have no identifiers, LPAQA's no `uuid` (the id is
-    then the line); both have no relation, which is the file's name. `path` is a file, a folder
-    or an archive.
+    All three have one object per line. ParaRel's have no identifiers, LPAQA's no `uuid` (the id is
+    then the line); both have no relation, which is the file's name. `path` is a file, a folder or
+    an archive.
     """
     report.units = "facts"
     for name, number, offset, raw, row in rows(path, report, _Row):
@@ -94,25 +94,25 @@ def read_facts(path: str | Path, report: DamageReport) -> Iterator[ClozeFact]:
 def draw_facts(
     facts: Sequence[ClozeFact], per_relation: int | None, *, seed: int
 ) -> list[ClozeFact]:
-    """At most so many facts of each relation, drawn at random, in their order; None takes all."""
+    """Sample at most so many facts per relation, keeping their order; None takes all."""
     if per_relation is None:
         return list(facts)
     by_relation: dict[str, list[int]] = {}
     for place, fact in enumerate(facts):
         by_relation.setdefault(fact.relation, []).append(place)
-    drawn: list[int] = []
+    sampled: list[int] = []
     for relation, places in by_relation.items():
         order = generator(seed, "probed facts", relation).permutation(len(places))
-        drawn.extend(places[i] for i in order[:per_relation].tolist())
-    return [facts[place] for place in sorted(drawn)]
+        sampled.extend(places[i] for i in order[:per_relation].tolist())
+    return [facts[place] for place in sorted(sampled)]
 
 
 def answers_by_subject(facts: Iterable[ClozeFact]) -> dict[tuple[str, str], tuple[str, ...]]:
     """Every right answer to a subject and relation that the facts hold, in their order."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
+    by_subject: dict[tuple[str, str], dict[str, None]] = {}
     for fact in facts:
-        found.setdefault(fact.key, {})[fact.answer] = None
-    return {key: tuple(answers) for key, answers in found.items()}
+        by_subject.setdefault(fact.key, {})[fact.answer] = None
+    return {key: tuple(answers) for key, answers in by_subject.items()}
 
 
 def questions(
@@ -161,13 +161,13 @@ def _asked(fact: ClozeFact, templates: Templates, others: tuple[str, ...]) -> It
 
 
 def with_answers_of(items: Iterable[ClozeItem], graph: KnowledgeGraph) -> list[ClozeItem]:
-    """`also_right` also names what `graph` says of the same subject and relation (1:N answers)."""
-    found = []
+    """Add to `also_right` the graph's answers to the same subject and relation (1:N answers)."""
+    completed = []
     for item in items:
         names = [*item.also_right, *_tails(item, graph)]
         others = tuple(name for name in dict.fromkeys(names) if name != item.answer)
-        found.append(dataclasses.replace(item, also_right=others))
-    return found
+        completed.append(dataclasses.replace(item, also_right=others))
+    return completed
 
 
 def _tails(item: ClozeItem, graph: KnowledgeGraph) -> list[str]:

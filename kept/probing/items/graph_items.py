@@ -33,9 +33,9 @@ def graph_questions(
     """The triples of `relations` as questions for their tails; None: of all that have any.
 
     A relation without a template gets "[X] LABEL [Y] .". Other tails of the same head and relation
-    are right, too. At most `max_items` triples a relation, drawn by the seed. Raises `ConfigError`
-    for a relation that the graph does not have, one without a triple that has labels, or a
-    graph without any.
+    are right, too. At most `max_items` triples per relation, sampled by the seed. Raises
+    `ConfigError` for a relation that the graph does not have, one without a triple that has labels,
+    or a graph without any.
     """
     asks_all = relations is None
     relations = list(graph.relations) if relations is None else relations
@@ -57,8 +57,8 @@ def graph_questions(
             "or leave the relation out"
         )
     report = DamageReport()
-    asked = draw_facts(facts, max_items, seed=seed)
-    items = questions(asked, used, report, known=answers_by_subject(facts))
+    sampled = draw_facts(facts, max_items, seed=seed)
+    items = questions(sampled, used, report, known=answers_by_subject(facts))
     left_out = {UNLABELLED: n_unlabelled} if n_unlabelled else {}
     objects = {name: sorted({f.answer for f in facts if f.relation == name}) for name in relations}
     left_out |= report.skipped
@@ -77,7 +77,7 @@ def _labelled(facts: Sequence[ClozeFact], graph: KnowledgeGraph) -> list[str]:
 
 def graph_facts(graph: KnowledgeGraph, relations: Sequence[str]) -> tuple[list[ClozeFact], int]:
     """The triples of `relations` whose ends have labels, and how many others there are."""
-    found: list[ClozeFact] = []
+    facts: list[ClozeFact] = []
     n_unlabelled = 0
     for relation in dict.fromkeys(relations):
         triples = graph.triples[graph.triples[:, 1] == graph.relations.find(relation)]
@@ -87,16 +87,16 @@ def graph_facts(graph: KnowledgeGraph, relations: Sequence[str]) -> tuple[list[C
             if subject and answer:
                 names = graph.entities.name(head), graph.entities.name(tail)
                 id = f"{names[0]} {relation} {names[1]}"
-                found.append(ClozeFact(id, relation, subject, answer, *names))
+                facts.append(ClozeFact(id, relation, subject, answer, *names))
             else:
                 n_unlabelled += 1
-    return found, n_unlabelled
+    return facts, n_unlabelled
 
 
 def _label(graph: KnowledgeGraph, entity: int) -> str:
     """The entity's own label, "" where it has none."""
-    found = graph.entity_texts.of(entity, TextKind.LABEL)
-    return found[0][0].strip() if found else ""
+    labels = graph.entity_texts.of(entity, TextKind.LABEL)
+    return labels[0][0].strip() if labels else ""
 
 
 def _default(graph: KnowledgeGraph, relation: str) -> Template:

@@ -1,4 +1,4 @@
-"""The hole of an item, filled: with masks for a model, with an answer for people."""
+"""Filling the hole of an item, with masks for a model, with an answer for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ClozeItem`: one question of a cloze probe, whatever collection it comes from."""
+"""`ClozeItem`: one question of a cloze probe, from any collection."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ClozeItem:
     `linked` holds the text with `HOLE` once, and the links of its other mentions (that of the
     subject, where its entity is known). `answer` is the gold string, `also_right` further strings
     that are right and never compete against it. `fact` is head, relation and tail as identifiers of
-    a graph where all are known: what an audit looks up and a graph may be made without. `group`:
-    items of one group ask for the same fact (paraphrases), and are not independent. `draw_key`
-    names the item's draws, by default its `id`: items that share it are shown the same facts.
+    a graph where all are known, for audits and held-out facts. `group`: items of one group have the
+    same fact (paraphrases), and are not independent. `draw_key` seeds the item's sampled facts, by
+    default its `id`: items that share it get the same facts.
     """
 
     id: str

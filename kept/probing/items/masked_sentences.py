@@ -75,10 +75,10 @@ def read_squad(path: str | Path, report: DamageReport) -> Iterator[ClozeItem]:
 
 def facts_by_name(facts: Sequence[ClozeFact]) -> dict[tuple[str, str, str], ClozeFact]:
     """Facts by relation, subject and answer as strings; the first where several share them."""
-    found: dict[tuple[str, str, str], ClozeFact] = {}
+    by_name: dict[tuple[str, str, str], ClozeFact] = {}
     for fact in facts:
-        found.setdefault((fact.relation, fact.subject, fact.answer), fact)
-    return found
+        by_name.setdefault((fact.relation, fact.subject, fact.answer), fact)
+    return by_name
 
 
 def read_altered(
@@ -86,21 +86,21 @@ def read_altered(
 ) -> Iterator[AlteredItem]:
     """Negated and misprimed questions: of "TREx", "SQUAD" or "ConceptNet" in the archive `path`.
 
-    `inside` names the part and the choice of primes, such as "TREx/high_ranked": the words that
-    a model ranked high ("high_ranked"), low ("low_ranked"), or any ("random"). `known` brings the
-    identifiers of facts, which the source has none of, and with them links.
+    `inside` names the part and the choice of primes, such as "TREx/high_ranked": the words that a
+    model ranked high ("high_ranked"), low ("low_ranked"), or any ("random"). `known` gives the
+    identifiers of facts, which the source lacks, and with them links.
     """
     report.units = "questions"
     for name, number, offset, raw, row in rows(path, report, _Altered, inside):
         relation = row.pred or stem(name)
         fact = (known or {}).get((relation, row.sub_label, row.obj_label))
         try:
-            made = _altered(row, relation, fact)
+            item = _altered(row, relation, fact)
         except EvaluationError as error:
             report.reject(name, number, offset, str(error), raw)
             continue
         report.n_texts += 1
-        yield made
+        yield item
 
 
 def _altered(row: _Altered, relation: str, fact: ClozeFact | None) -> AlteredItem:

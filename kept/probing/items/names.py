@@ -20,7 +20,7 @@ from kept.probing.items.templates import Template
 PERSON_RELATIONS: Mapping[str, str] = {
     "P19": "city", "P20": "city", "P27": "country", "P103": "language", "P1412": "language",
 }  # fmt: skip
-"""Relations whose subjects are persons, and what a name may betray of each."""
+"""Relations whose subjects are persons, and what a name may reveal of each."""
 TOP = 3
 
 Ranks = Callable[[Sequence[ClozeItem]], Sequence[int | None]]
@@ -29,10 +29,10 @@ Ranks = Callable[[Sequence[ClozeItem]], Sequence[int | None]]
 
 @dataclass(frozen=True)
 class WithoutHelpfulNames:
-    """The facts that are left, and how many each filter took.
+    """The remaining facts, and how many each filter removed.
 
-    `model` guessed the names, among `candidates`, and counted as right within the first `top`.
-    `n_unranked`: facts on persons of which it could rank no question; they stay.
+    `model` guessed from names among `candidates`; the first `top` count. `n_unranked`: facts on
+    persons of which it could rank no question; they stay.
     """
 
     items: tuple[ClozeItem, ...]
@@ -53,7 +53,7 @@ class WithoutHelpfulNames:
 
 
 def name_questions(item: ClozeItem) -> list[ClozeItem]:
-    """What each blank-separated part of a person's name betrays; none for other relations.
+    """Questions on each blank-separated part of a person's name; none for other relations.
 
     >>> text = "Ada King was born in [Y] ."
     >>> from entity_linking.mentions import Mention
@@ -79,17 +79,17 @@ def name_questions(item: ClozeItem) -> list[ClozeItem]:
 def without_helpful_names(
     items: Sequence[ClozeItem], ranks: Ranks, *, model: str, candidates: str, top: int = TOP
 ) -> WithoutHelpfulNames:
-    """Both filters; `ranks` asks the model once, with the questions of all names."""
-    left = [item for item in items if not answer_in_subject(item.subject, item.answer)]
-    asked = [name_questions(item) for item in left]
-    found = iter(ranks([question for questions in asked for question in questions]))
+    """Apply both filters; `ranks` is called once, with the questions of all names."""
+    remaining = [item for item in items if not answer_in_subject(item.subject, item.answer)]
+    asked = [name_questions(item) for item in remaining]
+    ranked = iter(ranks([question for questions in asked for question in questions]))
     kept, n_unranked = [], 0
-    for item, questions in zip(left, asked, strict=True):
-        places = [next(found) for _ in questions]
+    for item, questions in zip(remaining, asked, strict=True):
+        places = [next(ranked) for _ in questions]
         n_unranked += bool(questions) and all(place is None for place in places)
         if not any(place is not None and place <= top for place in places):
             kept.append(item)
     return WithoutHelpfulNames(
-        tuple(kept), len(items), len(items) - len(left), len(left) - len(kept), n_unranked,
-        model, candidates, top,
+        tuple(kept), len(items), len(items) - len(remaining), len(remaining) - len(kept),
+        n_unranked, model, candidates, top,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rows of JSON out of a file, a folder of files or a tar archive, each with the file's name."""
+"""Rows of JSON from a file, a folder of files or a tar archive, each with the file's name."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def lines(
     """
     source = Path(path)
     if ".tar" in source.suffixes or source.suffix == ".tgz":
-        found = _archived(source, inside, report)
+        files = _archived(source, inside, report)
     else:
-        found = _files(source, report)
+        files = _files(source, report)
     empty = True
-    for name, number, offset, raw in found:
+    for name, number, offset, raw in files:
         empty = False
         if raw.strip():
             yield name, number, offset, raw
@@ -79,7 +79,7 @@ def _files(path: Path, report: DamageReport) -> Iterator[tuple[str, int, int, by
 def _archived(
     path: Path, inside: str, report: DamageReport
 ) -> Iterator[tuple[str, int, int, bytes]]:
-    found: list[tuple[str, bytes]] = []
+    files: list[tuple[str, bytes]] = []
     n_bytes, n_packed = 0, path.stat().st_size if path.is_file() else 0
     try:
         with tarfile.open(path, "r:*") as archive:
@@ -90,12 +90,12 @@ def _archived(
                 report.budget.check(str(path), {"document_bytes": n_bytes})
                 check_expansion(str(path), n_bytes, n_packed, report.budget)
                 if stream is not None and (not inside or _below(folders, inside)):
-                    found.append((f"{path}:{member.name}", stream.read()))
+                    files.append((f"{path}:{member.name}", stream.read()))
     except BudgetError:
         raise
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise SourceError(f"{path} cannot be read as an archive: {error}; fetch it again") from None
-    for name, data in sorted(found):
+    for name, data in sorted(files):
         offset = 0
         for number, raw in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
             report.n_lines += 1
@@ -104,5 +104,5 @@ def _archived(
 
 
 def _below(folders: tuple[str, ...], inside: str) -> bool:
-    wanted = PurePosixPath(inside).parts
-    return any(folders[i : i + len(wanted)] == wanted for i in range(len(folders)))
+    parts = PurePosixPath(inside).parts
+    return any(folders[i : i + len(parts)] == parts for i in range(len(folders)))

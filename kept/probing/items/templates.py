@@ -76,28 +76,28 @@ def read_templates(
     """Templates by relation, in the order of their files, each text once a relation.
 
     A row is an object with `template` (LAMA, LPAQA, OptiPrompt) or `pattern` (ParaRel), in a `.tsv`
-    file `relation<TAB>template`, in a `.txt` file the bare text; without `relation` the file's
-    name is the relation. Several of a relation ask for the same facts in other words. Of an archive
-    only files below a folder named `inside` count. A text without `[X]` or `[Y]`, or with more
-    than one, is rejected.
+    file `relation<TAB>template`, in a `.txt` file the bare text; without `relation` the file's name
+    is the relation. Several templates of a relation are paraphrases. Of an archive only files below
+    a folder named `inside` count. A text without `[X]` or `[Y]`, or with more than one, is
+    rejected.
     """
     report.units = "templates"
-    found: dict[str, list[Template]] = {}
+    templates: dict[str, list[Template]] = {}
     for name, number, offset, raw in lines(path, report, inside):
         try:
             row = _row(name, raw)
             text, relation = row.template or row.pattern or "", row.relation or stem(name)
-            made = Template(relation, text, row.weight, row.label, row.type)
+            template = Template(relation, text, row.weight, row.label, row.type)
         except (EvaluationError, LinkingError, *JSON_FAULTS) as error:
             report.reject(name, number, offset, str(error), raw)
             continue
-        of_relation = found.setdefault(relation, [])
+        of_relation = templates.setdefault(relation, [])
         if any(text == other.text for other in of_relation):
             report.n_duplicates += 1
             continue
         report.n_texts += 1
-        of_relation.append(made)
-    return found
+        of_relation.append(template)
+    return templates
 
 
 def _row(name: str, raw: bytes) -> _Row:

@@ -1,1 +1,1 @@
-"""Who is asked: enriched and plain models behind one protocol."""
+"""Models to probe: enriched and plain ones behind one protocol."""

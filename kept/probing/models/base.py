@@ -1,4 +1,4 @@
-"""`ClozeModel`: what a probe asks, whether a plain masked LM or a model with knowledge in it.
+"""`ClozeModel`: the interface of probed models, plain masked LMs and enriched ones.
 
 Axis legend: sample, node, mask, word (rows of the word table), embedding.
 """
@@ -28,7 +28,7 @@ AskedFacts = Literal["hidden", "shown", "none"]
 
 @dataclass(frozen=True)
 class Question:
-    """A text with masks in the place of the answer. `key` names its draws, `fact` what it asks."""
+    """A text with masks in the place of the answer, about `fact`. `key` seeds its sampled facts."""
 
     linked: LinkedText
     key: str
@@ -37,9 +37,9 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A question in a model's own form: `ids [node]`, where its masks are, the rest in `body`.
+    """A question as a model's input: `ids [node]`, the nodes of its masks, the rest in `body`.
 
-    `asked_shown`: whether a fact that joins the ends of the asked one is among the shown.
+    `asked_shown`: whether the input has a fact that joins the ends of the question's fact.
     """
 
     ids: Int[Tensor, " node"]
@@ -48,7 +48,7 @@ class Sample:
     asked_shown: bool = False
 
     def filled(self, pieces: Sequence[int], mask: int) -> Sample:
-        """The sample with `pieces` in its masks, save at the node `mask`, which stays one."""
+        """The sample with `pieces` in its masks, except at the node `mask`, which stays one."""
         ids = self.ids.clone()
         ids[list(self.masks)] = torch.tensor(list(pieces)).to(ids)
         ids[mask] = self.ids[mask]
@@ -56,9 +56,9 @@ class Sample:
 
 
 class ClozeModel(ABC):
-    """Abstract: questions to samples, samples to states, and the matrix that turns them to words.
+    """Abstract: questions to samples, samples to states, and the output embedding.
 
-    `mode`: "weights" answers without any graph or link, "graph" reads both.
+    `mode`: "weights" without any graph or link, "graph" with both.
     """
 
     name: str
@@ -69,18 +69,18 @@ class ClozeModel(ABC):
 
     @abstractmethod
     def samples(self, questions: Sequence[Question]) -> list[Sample]:
-        """One sample a question, in order."""
+        """One sample per question, in order."""
 
     @abstractmethod
     def states(self, samples: Sequence[Sample]) -> Float[Tensor, "sample mask embedding"]:
-        """What stands before the matrix of words, at the masks alone; all have as many masks."""
+        """The inputs of the output embedding at the masks alone; all have as many masks."""
 
     @abstractmethod
     def words(self) -> tuple[Float[Tensor, "word embedding"], Float[Tensor, " word"] | None]:
-        """The matrix of words, and its bias."""
+        """The output embedding over words, and its bias."""
 
 
 def mask_places(ids: Int[Tensor, " node"], tokenizer: Any) -> tuple[int, ...]:
     """The nodes of `ids` that are masks, in order."""
-    found: list[int] = (ids == tokenizer.mask_token_id).nonzero()[:, 0].tolist()
-    return tuple(found)
+    places: list[int] = (ids == tokenizer.mask_token_id).nonzero()[:, 0].tolist()
+    return tuple(places)

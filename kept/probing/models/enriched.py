@@ -41,8 +41,8 @@ class KeptMaskedLM(ClozeModel):
     """A pre-trained run: its encoder, view and builder, under the head over words of `mlm`, or of
     CoLAKE's `masked_nodes`.
 
-    In mode "weights" links and facts go, as with knowledge off; in mode "graph" a text's facts
-    depend on its key alone, and none of them is dropped at random.
+    In mode "weights" links and facts are removed, as with knowledge off; in mode "graph" a text's
+    facts depend on its key alone, and none is dropped at random.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class KeptMaskedLM(ClozeModel):
             max_words=self._builder.max_words,
             pair_starts=[text.pair_start for text in linked],
         )
-        found = []
+        samples = []
         for question, text, words in zip(questions, linked, encoded, strict=True):
             ends = self._ends(question.fact)
-            drawn = join_words(
+            graph = join_words(
                 text,
                 words,
                 self._graph,
@@ -115,8 +115,8 @@ class KeptMaskedLM(ClozeModel):
                 config=self._builder,
                 exclude=Exclusion(pairs=ends) if len(ends) and not self._show_asked else None,
             )
-            found.append(self._sample(drawn, ends))
-        return found
+            samples.append(self._sample(graph, ends))
+        return samples
 
     @torch.inference_mode()
     def states(self, samples: Sequence[Sample]) -> Float[Tensor, "sample mask embedding"]:
@@ -131,7 +131,7 @@ class KeptMaskedLM(ClozeModel):
         return hosts.word_table(self._encoder.host).weight.detach(), self._bias.detach()
 
     def _world(self, reads_graph: bool, graph: KnowledgeGraph | None) -> KnowledgeGraph:
-        """The graph that is read in this mode: one without triples where only weights answer."""
+        """The graph that is read in this mode: without triples in mode "weights"."""
         if self.mode == "weights":
             if graph is None or not reads_graph:
                 return graph_from_records([])
@@ -157,22 +157,22 @@ class KeptMaskedLM(ClozeModel):
         ids = [self._graph.entities.find(name) for name in names]
         return np.array([] if None in ids else ids, np.int32).reshape(-1, 2)
 
-    def _sample(self, drawn: WordKnowledgeGraph, ends: NDArray[np.int32]) -> Sample:
-        batch = self._view(drawn)
+    def _sample(self, graph: WordKnowledgeGraph, ends: NDArray[np.int32]) -> Sample:
+        batch = self._view(graph)
         is_word = (batch.node_kinds[0] == NodeKind.WORD) & batch.node_mask[0]
         ids = batch.node_ids[0]
         masks = mask_places(ids.where(is_word, -1), self.tokenizer)
-        return Sample(ids, masks, batch, self._is_shown(drawn, ends))
+        return Sample(ids, masks, batch, self._is_shown(graph, ends))
 
-    def _is_shown(self, drawn: WordKnowledgeGraph, ends: NDArray[np.int32]) -> bool:
+    def _is_shown(self, graph: WordKnowledgeGraph, ends: NDArray[np.int32]) -> bool:
         """Whether a fact of the word-knowledge graph joins `ends`, in either direction."""
-        rows = drawn.origins[drawn.kinds == NodeKind.RELATION, 1]
+        rows = graph.origins[graph.kinds == NodeKind.RELATION, 1]
         pairs = np.sort(self._graph.triples[rows][:, [0, 2]], axis=1)
         return bool(len(ends)) and bool((pairs == np.sort(ends, axis=1)).all(axis=1).any())
 
 
 def _word_head(model: KnowledgeForPreTraining) -> tuple[Callable[[Tensor], Tensor], Tensor]:
-    """What stands between states and the word table, and the bias; raises `HostError`."""
+    """Return the transform between states and the word table, and the bias; raises `HostError`."""
     for head in model.objectives.values():
         if isinstance(head, MaskedWords):
             return head.transform, head.bias

@@ -22,8 +22,8 @@ def open_model(
 ) -> ClozeModel:
     """The masked LM in a folder or of a hub name, or the run in a folder, ready to be probed.
 
-    Mode "graph" needs a method that reads a graph when it answers, and its graph. There, facts
-    between the two ends of an asked one are hidden unless `show_asked`. Raises `ConfigError` for a
+    Mode "graph" needs a method that reads a graph at inference, and its graph. There, facts between
+    the two ends of a question's fact are held out unless `show_asked`. Raises `ConfigError` for a
     mode that the model does not have, `HostError` for a model without a trained head over words.
     """
     if show_asked and mode == "weights":

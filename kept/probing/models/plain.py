@@ -1,8 +1,8 @@
 """Any masked LM of Hugging Face as a `ClozeModel`.
 
-Behind the last attention only the states at the masks are computed: a hook keeps them. The matrix
-of words is taken out of the model, to be multiplied for the words that are asked. No family is
-named here; a trial at the start compares the answer with the model's own.
+After the last attention only the states at the masks are computed: a hook keeps them. The output
+embedding is taken out of the model, to be multiplied for the candidates alone. This holds for any
+family; a trial at the start compares the result with the model's own.
 
 Axis legend: sample, node, mask, word, embedding.
 """
@@ -76,30 +76,30 @@ class PlainMaskedLM(ClozeModel):
             max_words=self._max_words,
             pair_starts=[linked.pair_start for linked in texts],
         )
-        found = []
+        samples = []
         for words in encoded:
             ids = torch.from_numpy(words.ids).long()
             segments = torch.from_numpy(words.segment_ids).long()
-            found.append(Sample(ids, mask_places(ids, self.tokenizer), segments))
-        return found
+            samples.append(Sample(ids, mask_places(ids, self.tokenizer), segments))
+        return samples
 
     @torch.inference_mode()
     def states(self, samples: Sequence[Sample]) -> Float[Tensor, "sample mask embedding"]:
         pad = nn.utils.rnn.pad_sequence
         ids = [sample.ids for sample in samples]
-        given = {
+        inputs = {
             "input_ids": pad(ids, batch_first=True, padding_value=self.tokenizer.pad_token_id),
             "attention_mask": pad([torch.ones_like(row) for row in ids], batch_first=True),
         }
         if any(bool(sample.body.any()) for sample in samples):
-            given["token_type_ids"] = pad([sample.body for sample in samples], batch_first=True)
+            inputs["token_type_ids"] = pad([sample.body for sample in samples], batch_first=True)
         self._masks = torch.tensor([sample.masks for sample in samples])
         try:
-            moved = {name: value.to(self._model.device) for name, value in given.items()}
-            found: Tensor = self._model(**moved).logits
+            on_device = {name: value.to(self._model.device) for name, value in inputs.items()}
+            logits: Tensor = self._model(**on_device).logits
         finally:
             self._masks = None
-        return found
+        return logits
 
     def words(self) -> tuple[Float[Tensor, "word embedding"], Float[Tensor, " word"] | None]:
         return self._decoder.weight.detach(), (
@@ -107,7 +107,7 @@ class PlainMaskedLM(ClozeModel):
         )
 
     def _keep_masks(self, module: nn.Module, args: Any, output: Any) -> Any:
-        """What the module gives, with the states at the masks alone."""
+        """The module's output, with the states at the masks alone."""
         assert self._masks is not None
         rows = torch.arange(len(self._masks))[:, None]
         if isinstance(output, Tensor):
@@ -130,13 +130,13 @@ class PlainMaskedLM(ClozeModel):
 
     @torch.inference_mode()
     def _own_logits(self) -> Tensor:
-        """The model's own answer to one mask, before anything is taken out of it."""
+        """The model's own logits at one mask, before anything is taken out of it."""
         (sample,) = self.samples([_trial(self.tokenizer)])
         logits: Tensor = self._model(input_ids=sample.ids[None].to(self._model.device)).logits
         return logits[0, list(sample.masks)]
 
     def _check(self, expected: Tensor) -> None:
-        """Ours must be the model's own answer: some heads do more after their matrix."""
+        """Ours must equal the model's own logits: some heads do more after their matrix."""
         states = self.states(self.samples([_trial(self.tokenizer)]))[0]
         weight, bias = self.words()
         fits = states.shape[-1] == weight.shape[1]
@@ -148,13 +148,13 @@ class PlainMaskedLM(ClozeModel):
 
 
 def _last_place(base: nn.Module) -> nn.Module:
-    """Where nodes meet for the last time: the last layer's attention, else the whole base model.
+    """Return the last module that mixes nodes: the last layer's attention, else the base model.
 
-    What follows takes each node by itself, so that masks are enough.
+    After it nodes are independent, so that the masks alone suffice.
     """
     layers = getattr(getattr(base, "encoder", None), "layer", None)
-    found: nn.Module = getattr(layers[-1], "attention", base) if layers else base
-    return found
+    module: nn.Module = getattr(layers[-1], "attention", base) if layers else base
+    return module
 
 
 def _trial(tokenizer: Any) -> Question:

@@ -99,7 +99,7 @@ def test_tables_answer_about_seen_entities_alone(split: InductiveSplit):
     asked = run_method(method, split, text=text, sampled=SampledConfig(), seed=0)
     assert asked.skipped == {"test": "an entity has no trained vector"}
     assert set(asked.scores) == {"transductive"}
-    n = 2 * len(split.parts["transductive"].asked)
+    n = 2 * len(split.parts["transductive"].queries)
     assert asked.scores["transductive"]["filtered"]["conditions"]["n_scored"] == n
     assert len(asked.questions["transductive/rr"]) == n
 
@@ -140,7 +140,7 @@ def test_a_kepler_run_answers_about_unseen_entities(split: InductiveSplit, keple
     found = kepler_scores(kepler, split.graph, kg=kepler / "kg")
     entities = split.parts["test"].entities
     part = found.of(entities)
-    triples = torch.from_numpy(split.parts["test"].asked[:3])
+    triples = torch.from_numpy(split.parts["test"].queries[:3])
     model = KnowledgeForPreTraining.from_pretrained(kepler)
     slow = description_scores(
         model, split.graph, load_tokenizer(kepler), trained_on=graph, batch_size=1

@@ -75,7 +75,7 @@ def test_degree_bins_equal_a_loop():
     training, asked = drawn(0), drawn(1, 20)
     result = ranked(asked)
     found = degree_of_questions(result, training, n_entities=N_ENTITIES, edges=(1, 11, 12))
-    for place, (triple, slot) in enumerate(zip(result.triples, result.asked, strict=True)):
+    for place, (triple, slot) in enumerate(zip(result.triples, result.slots, strict=True)):
         answer = triple[slot]
         degree = sum(int(h == answer) + int(t == answer) for h, _, t in training)
         expected = "0" if degree < 1 else "1-10" if degree < 11 else "11" if degree < 12 else "12+"
@@ -96,7 +96,7 @@ def test_group_metrics_equal_a_loop_and_lose_no_question():
             ranks = [
                 float(rank_)
                 for rank_, asked, triple in zip(
-                    result.ranks, result.asked, result.triples, strict=True
+                    result.ranks, result.slots, result.triples, strict=True
                 )
                 if asked in wanted and categories[triple[1]] == group
             ]

@@ -11,7 +11,7 @@ import pytest
 
 from entity_linking.mentions import LinkedText
 from kept.batches import NONE, KnowledgeBatch
-from kept.graphs.annotation import Annotator, Stretch, extra_ids
+from kept.graphs.annotation import Annotation, Annotator, extra_ids
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.views.base import words_of
 from kept.randomness import generator
@@ -23,9 +23,9 @@ class Lengths(Annotator):
 
     fingerprint = "lengths"
 
-    def __call__(self, text: str) -> Sequence[Stretch]:
+    def __call__(self, text: str) -> Sequence[Annotation]:
         return [
-            Stretch(*found.span(), (len(found[0]), ord(found[0][0]) - 97, len(found[0])))
+            Annotation(*found.span(), (len(found[0]), ord(found[0][0]) - 97, len(found[0])))
             for found in re.finditer(r"[a-z]{3,}", text)
         ]
 
@@ -35,14 +35,14 @@ class Second(Annotator):
 
     fingerprint = "second"
 
-    def __call__(self, text: str) -> Sequence[Stretch]:
-        return [Stretch(3, len(text), (7,)), Stretch(3, 6, (9, 7))]
+    def __call__(self, text: str) -> Sequence[Annotation]:
+        return [Annotation(3, len(text), (7,)), Annotation(3, 6, (9, 7))]
 
 
 class Nothing(Annotator):
     fingerprint = "nothing"
 
-    def __call__(self, text: str) -> Sequence[Stretch]:
+    def __call__(self, text: str) -> Sequence[Annotation]:
         return []
 
 

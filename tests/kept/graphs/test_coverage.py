@@ -17,7 +17,7 @@ from kept.graphs.coverage import (
     coverage_of,
     look,
     require_read,
-    told,
+    summary,
 )
 from kept.graphs.naming import is_named, n_with_names
 from kept.graphs.views import CoLAKEView, WordsView
@@ -95,7 +95,7 @@ def test_a_low_share_is_told_and_an_old_run_has_none(read: int | None, is_low: b
     shown = "–" if read is None else f"{read / 10:.1f}"
     assert cell(values) == f"50.0 / 40.0 / – / {shown}"
     assert caution(None, "train") is None
-    assert cell(None) == told(None) == "not recorded"
+    assert cell(None) == summary(None) == "not recorded"
 
 
 @pytest.mark.parametrize(

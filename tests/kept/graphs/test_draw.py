@@ -239,7 +239,7 @@ def test_a_relation_that_is_asked_for_is_drawn(small_graph: KnowledgeGraph, toke
     origins = built.origins.copy()
     origins[asked, 1:] = -1
     built = dataclasses.replace(built, origins=origins)
-    assert "to be asked for" in explain(built, small_graph, tokenizer)[asked].why[0]
+    assert "prediction target" in explain(built, small_graph, tokenizer)[asked].why[0]
     assert draw_html(built, small_graph, tokenizer).count("<tr data-node") == 2
 
 

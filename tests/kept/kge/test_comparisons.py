@@ -10,13 +10,13 @@ from torch import Tensor
 
 from kept.kge import comparisons
 from kept.kge.comparisons import (
-    drawn_products,
     looked_up,
     moduli_sum,
     negative_distances,
-    negative_drawn_distances,
     negative_moduli,
+    negative_sampled_distances,
     products,
+    sampled_products,
 )
 
 DRAWN = torch.tensor([[0, 3, 3], [4, 0, 1]])  # a row twice for one query, one twice for two
@@ -79,8 +79,8 @@ def test_bits_do_not_depend_on_the_batch(kind: str, n_candidates: int):
 @pytest.mark.parametrize(
     ("compare", "naive"),
     [
-        (drawn_products, lambda q, table: (q[:, None] * table[DRAWN]).sum(-1)),
-        (negative_drawn_distances, lambda q, table: -euclidean(q[:, None] - table[DRAWN])),
+        (sampled_products, lambda q, table: (q[:, None] * table[DRAWN]).sum(-1)),
+        (negative_sampled_distances, lambda q, table: -euclidean(q[:, None] - table[DRAWN])),
     ],
     ids=["products", "l2"],
 )
@@ -101,7 +101,7 @@ def test_a_look_up_completes_the_gradient_of_what_was_compared():
 
     def compare(table: Tensor) -> Tensor:
         rows, again = looked_up(table, ids)
-        return drawn_products(rows[:, 0], again, DRAWN) + (rows[:, 1] @ again.T)[:, :3]
+        return sampled_products(rows[:, 0], again, DRAWN) + (rows[:, 1] @ again.T)[:, :3]
 
     expected = (table[ids[:, 0], None] * table[DRAWN]).sum(-1) + (table[ids[:, 1]] @ table.T)[:, :3]
     torch.testing.assert_close(compare(table), expected)
@@ -111,7 +111,7 @@ def test_a_look_up_completes_the_gradient_of_what_was_compared():
 def test_a_distance_of_zero_has_no_gradient():
     table = numbers(3, 4)
     queries = table.detach()[:1].clone().requires_grad_()
-    negative_drawn_distances(queries, table, torch.tensor([[0]])).sum().backward()
+    negative_sampled_distances(queries, table, torch.tensor([[0]])).sum().backward()
     assert queries.grad is not None
     assert not queries.grad.any()
     assert table.grad is not None

@@ -50,7 +50,7 @@ def test_no_unseen_entity_reaches_training(context_share: float):
     for name in ("valid", "test"):
         part = split.parts[name]
         held = set(part.entities.tolist()) - seen
-        asked = names(part, part.asked, split)
+        asked = names(part, part.queries, split)
         context = names(part, part.context, split)
         assert asked
         assert not asked & context
@@ -63,17 +63,17 @@ def test_no_unseen_entity_reaches_training(context_share: float):
     valid, test = (set(split.parts[name].entities.tolist()) - seen for name in ("valid", "test"))
     assert not valid & test
     own = split.parts["transductive"]
-    assert names(own, own.asked, split) <= {tuple(map(int, row)) for row in whole.test}
+    assert names(own, own.queries, split) <= {tuple(map(int, row)) for row in whole.test}
     assert np.array_equal(own.entities, split.train.entities)
     again = split_unseen(
         whole, valid_share=0.1, test_share=0.2, context_share=context_share, seed=3
     )
-    assert np.array_equal(again.parts["test"].asked, split.parts["test"].asked)
+    assert np.array_equal(again.parts["test"].queries, split.parts["test"].queries)
     # every triple is used or counted
     used = train | {
         row
         for name in ("valid", "test")
-        for rows in (split.parts[name].asked, split.parts[name].context)
+        for rows in (split.parts[name].queries, split.parts[name].context)
         for row in names(split.parts[name], rows, split)
     }
     left = [row for row in everything - used if not {row[0], row[2]} <= seen]
@@ -111,7 +111,7 @@ def test_two_graphs_count_what_does_not_fit():
     assert split.counts["entities of the second graph that training saw"] == 1
     test = split.parts["test"]
     assert [graph.entities.name(int(i)) for i in test.entities] == ["a", "x", "y"]
-    assert names(test, test.asked, split) == {(ids["y"], relations["r0"], ids["x"])}
+    assert names(test, test.queries, split) == {(ids["y"], relations["r0"], ids["x"])}
     assert len(test.context) == 2
 
 
@@ -187,5 +187,5 @@ def test_grail_as_released(data_root: Path):
     for name, (n_train, n_test, n_shared) in sizes.items():
         split = read_grail(data_root, name)
         assert len(split.train.context) == n_train
-        assert len(split.parts["test"].asked) == n_test, split.counts
+        assert len(split.parts["test"].queries) == n_test, split.counts
         assert split.counts["entities of the second graph that training saw"] == n_shared
