@@ -27,7 +27,6 @@ class KnowledgeOutput:
     hidden_states: tuple[Float[Tensor, "batch node width"], ...] = ()
     pooled_state: Float[Tensor, "batch width"] | None = None
     entity_states: Float[Tensor, "batch node entity_width"] | None = None
-    mention_states: Float[Tensor, "batch mention width"] | None = None
     adapter_states: dict[str, Float[Tensor, "batch node width"]] = field(default_factory=dict)
     linking_scores: Float[Tensor, "batch mention candidate"] | None = None
     class_logits: Float[Tensor, "batch class"] | Float[Tensor, "batch node class"] | None = None

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -36,13 +35,6 @@ class EntityVectors:
 
     vectors: Float[Tensor, "entity width"]
     known: Bool[Tensor, " entity"]
-
-
-class VectorProvider(Protocol):
-    """A source of vectors for a graph's entities."""
-
-    def __call__(self, graph: KnowledgeGraph) -> EntityVectors:
-        """The vectors in the order of the graph's ids."""
 
 
 @dataclass(frozen=True, eq=False)

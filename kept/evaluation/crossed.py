@@ -18,8 +18,8 @@ from scipy.optimize import brentq
 from scipy.special import chdtri, nctdtr, ndtr
 
 from kept.errors import EvaluationError
-from kept.evaluation.paired import Counts, Value
-from kept.evaluation.statistics import Interval
+from kept.evaluation.paired import Counts, Value, paired
+from kept.evaluation.statistics import Interval, require_confidence, require_items
 
 CROSSED, ITEMS_ALONE = "seeds x items", "items alone, of one seed"
 _FEW = 30
@@ -54,7 +54,7 @@ class Effect:
 
         With one seed it holds for that seed alone, as `method` says.
         """
-        _check(confidence)
+        require_confidence(confidence)
         half = self.standard_error * self._multiple(confidence)
         method = ITEMS_ALONE if self.of_seeds is None else CROSSED
         low, high = self.estimate - half, self.estimate + half
@@ -133,10 +133,7 @@ def effect(counts: Counts, value: Value) -> Effect:
     """
     counts = counts[:, counts.any(axis=(0, 2))]
     n_seeds, n_items = counts.shape[:2]
-    if n_items < 2:
-        raise EvaluationError(
-            f"an interval needs at least two independent items, there are {n_items}"
-        )
+    require_items(n_items)
     sums = counts.sum(axis=1)
     scores = value(sums)
     without = np.stack([value(total - own) for total, own in zip(sums, counts, strict=True)])
@@ -157,20 +154,7 @@ def effect(counts: Counts, value: Value) -> Effect:
 
 def difference(ours: Sequence[Counts], theirs: Sequence[Counts], value: Value) -> Effect:
     """The effect of ours minus theirs, by seed `[cluster count]`, paired in order."""
-    return effect(*paired(ours, theirs, value))
-
-
-def paired(ours: Sequence[Counts], theirs: Sequence[Counts], value: Value) -> tuple[Counts, Value]:
-    """Both sides' counts in one array, and ours minus theirs as a value of it."""
-    left, right = np.stack(ours), np.stack(theirs)
-    if left.shape != right.shape:
-        raise EvaluationError(f"pairs need equal shapes, not {left.shape} and {right.shape}")
-    return np.concatenate([left, right], axis=-1), minus(value, left.shape[-1])
-
-
-def minus(value: Value, n_counts: int) -> Value:
-    """`value` of the first `n_counts` counts minus that of the rest."""
-    return lambda sums: value(sums[:, :n_counts]) - value(sums[:, n_counts:])
+    return effect(*paired(np.stack(ours), np.stack(theirs), value))
 
 
 def _inside(multiple: float, share: float, n_seeds: int, n_items: int) -> float:
@@ -205,8 +189,3 @@ def _inverse_chi_squares(df: int, n_nodes: int) -> tuple[Counts, Counts]:
     nodes, weights = np.polynomial.legendre.leggauss(n_nodes)
     place = (nodes + 1) / 2
     return 1 / chdtri(df, 1 - place**4), 2 * weights * place**3
-
-
-def _check(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise EvaluationError(f"confidence {confidence} is outside (0, 1)")

@@ -5,12 +5,12 @@ Axis legend: item (a question, a sentence, a seed), resample.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
 
 from entity_linking.scoring.intervals import (
     Interval,
@@ -28,7 +28,6 @@ __all__ = [
     "paired_bootstrap_interval",
     "seed_interval",
     "sign_flip_test",
-    "t_quantile",
     "verdict",
 ]
 
@@ -49,7 +48,8 @@ def bootstrap_interval(
     a fact) are resampled together, as they are not independent. EvaluationError: fewer than two.
     """
     sums, sizes = _by_cluster(values, clusters)
-    _check(len(sums), confidence)
+    require_items(len(sums))
+    require_confidence(confidence)
     interval = ratio_interval(
         sums, sizes, generator=generator, n_resamples=n_resamples, confidence=confidence
     )
@@ -81,7 +81,8 @@ def macro_interval(
         )
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     columns = {name: number for number, name in enumerate(dict.fromkeys(strata))}
-    _check(len(numbers), confidence)
+    require_items(len(numbers))
+    require_confidence(confidence)
     parts = np.zeros((len(numbers), 2, len(columns)))  # sums, sizes
     rows, places = [numbers[key] for key in keys], [columns[name] for name in strata]
     np.add.at(parts, (rows, 0, places), np.asarray(values, np.float64).ravel())
@@ -174,42 +175,13 @@ def holm(ps: Sequence[float]) -> list[float]:
 def seed_interval(values: ArrayLike, *, confidence: float = 0.95) -> Interval:
     """Student's t interval of the mean over runs `[item]` with different seeds."""
     runs = np.asarray(values, np.float64)
-    _check(len(runs), confidence)
-    spread = t_quantile((1 + confidence) / 2, len(runs) - 1) * runs.std(ddof=1) / len(runs) ** 0.5
+    require_items(len(runs))
+    require_confidence(confidence)
+    t = stdtrit(len(runs) - 1, (1 + confidence) / 2)
+    spread = t * runs.std(ddof=1) / len(runs) ** 0.5
     mean = float(runs.mean())
     low, high = mean - float(spread), mean + float(spread)
     return Interval(mean, low, high, confidence, len(runs), "t over seeds")
-
-
-def t_quantile(p: float, df: int) -> float:
-    """Quantile of Student's t for p > 1/2, by bisection.
-
-    >>> round(t_quantile(0.975, 4), 3)
-    2.776
-    """
-    if not 0.5 < p < 1 or df < 1:
-        raise EvaluationError(f"t quantile needs 0.5 < p < 1 and df >= 1, not {p=}, {df=}")
-    low, high = 0.0, 1.0
-    while _t_distribution(high, df) < p:
-        high *= 2
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _t_distribution(middle, df) < p else (low, middle)
-    return (low + high) / 2
-
-
-def _t_distribution(t: float, df: int) -> float:
-    """P(T <= t), t >= 0: the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
-    angle = math.atan2(t, math.sqrt(df))
-    cosine, sine = math.cos(angle), math.sin(angle)
-    odd = df % 2
-    term = cosine if odd else 1.0
-    total = term if df > 1 else 0.0
-    for k in range(3 if odd else 2, df, 2):
-        term *= cosine**2 * (k - 1) / k
-        total += term
-    inside = 2 / math.pi * (angle + sine * total) if odd else sine * total
-    return (1 + inside) / 2
 
 
 def _by_cluster(
@@ -235,13 +207,23 @@ def _key(key: object) -> object:
 
 def _differences(ours: ArrayLike, theirs: ArrayLike) -> NDArray[np.float64]:
     left, right = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
-    if left.shape != right.shape:
-        raise EvaluationError(f"pairs need equal shapes, not {left.shape} and {right.shape}")
+    require_pairs(left, right)
     return left - right
 
 
-def _check(n: int, confidence: float) -> None:
+def require_items(n: int) -> None:
+    """Raise `EvaluationError` below two items, of which no interval can be given."""
     if n < 2:
         raise EvaluationError(f"an interval needs at least two independent items, there are {n}")
+
+
+def require_confidence(confidence: float) -> None:
+    """Raise `EvaluationError` for a confidence outside (0, 1)."""
     if not 0 < confidence < 1:
         raise EvaluationError(f"confidence {confidence} is outside (0, 1)")
+
+
+def require_pairs(ours: NDArray[np.generic], theirs: NDArray[np.generic]) -> None:
+    """Raise `EvaluationError` for two sides of different shapes."""
+    if ours.shape != theirs.shape:
+        raise EvaluationError(f"pairs need equal shapes, not {ours.shape} and {theirs.shape}")

@@ -32,15 +32,6 @@ from kept.kge.training import (
 )
 from kept.kge.training_config import TrainingConfig
 
-ORIGINAL_KEYS = {
-    "word_vec": "encoder.words",
-    "conv_w1": "encoder.filters",
-    "conv_w2": "encoder.output",
-    "entity_vec": "entities",
-    "relation_vec": "relations",
-}
-"""Array names of the released C++ program -> ours, same shapes."""
-
 DKRL_RECIPE = TrainingConfig(
     n_epochs=30, batch_size=256, learning_rate=0.003, optimiser="adam",
     objective="negative_sampling", loss="cross_entropy", n_negatives=256, share_negatives=True,

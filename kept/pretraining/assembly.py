@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +130,7 @@ def view_for(
 
 def require_options(chosen: Method, options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` naming an option that the method's view does not have."""
-    known = [*signature(chosen.view.of).parameters][2:]
+    known = chosen.view.option_names()
     unknown = [name for name in options if name not in known]
     if unknown:
         raise ConfigError(

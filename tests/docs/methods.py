@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -164,7 +163,7 @@ def place(part: Any) -> str:
 
 def view_options(name: str) -> list[str]:
     """The options of a method's view."""
-    return [*inspect.signature(METHODS[name].view.of).parameters][2:]
+    return METHODS[name].view.option_names()
 
 
 def n_quirks(paper: str) -> int:

@@ -14,11 +14,19 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from kept.evaluation.ranking import Filter, rank
-from kept.kge.dkrl import DKRL, ORIGINAL_KEYS, CnnEncoder
+from kept.kge.dkrl import DKRL, CnnEncoder
 from kept.kge.training import tail_chances
 
 METHOD = "dkrl"
 ATOL = 1e-12
+ORIGINAL_KEYS = {
+    "word_vec": "encoder.words",
+    "conv_w1": "encoder.filters",
+    "conv_w2": "encoder.output",
+    "entity_vec": "entities",
+    "relation_vec": "relations",
+}
+"""Array names of the released C++ program -> ours, same shapes."""
 
 
 @dataclass

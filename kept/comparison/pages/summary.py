@@ -25,7 +25,8 @@ from kept.comparison.judging import Floats, Judge
 from kept.comparison.stored import Arm, RunKey, StoredRuns
 from kept.comparison.strata import FACT, KNOWLEDGE, NO_FACT, Mask, no_fact
 from kept.controls.conditions import Knowledge
-from kept.evaluation.crossed import Effect, difference, effect, minus, paired
+from kept.evaluation.crossed import Effect, difference, effect
+from kept.evaluation.paired import minus, paired
 from kept.evaluation.statistics import holm
 from kept.methods import BASELINE
 
@@ -163,7 +164,7 @@ def _primary(sheets: _Sheets, experiment: Plan) -> Iterator[PrimaryResult]:
             continue
         sides = []
         for mask in (masks[FACT], no_fact(masks)):
-            left, right = (sheets.counts(arm, seeds, mask) for arm in (ours, theirs))
+            left, right = (np.stack(sheets.counts(arm, seeds, mask)) for arm in (ours, theirs))
             sides.append(paired(left, right, sheets.judge.value))
         (with_fact, value), (without, _) = sides
         whole = np.concatenate([with_fact, without], axis=-1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -39,9 +40,16 @@ class View(ABC):
     )
 
     @classmethod
-    @abstractmethod
     def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Self:
-        """The view over this graph and tokenizer; each view names its own options."""
+        """The view over this graph and tokenizer; by default neither is needed."""
+        return cls(**options)
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """Names of the options of `of`; those of the constructor where `of` hands all on."""
+        own, new = (signature(make).parameters.values() for make in (cls.of, cls.__init__))
+        named = [*(new if any(each.kind is each.VAR_KEYWORD for each in own) else ()), *own]
+        return [each.name for each in named if each.kind is each.KEYWORD_ONLY]
 
     @classmethod
     def builder_fields(cls, config: BuilderConfig, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,17 +114,6 @@ class WeighingView(View):
 
     def __init__(self, *, weigh_links: bool = False) -> None:
         self.weigh_links = weigh_links
-
-    @classmethod
-    def of(  # type: ignore[override]
-        cls,
-        graph: KnowledgeGraph,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        weigh_links: bool = False,
-    ) -> Self:
-        """Nothing else is needed: ids are the graph's own."""
-        return cls(weigh_links=weigh_links)
 
     @property
     def fingerprint(self) -> str:

@@ -5,17 +5,13 @@ Axis legend: node.
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
 import torch
-from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views.base import View, row, weights_of, words_of
-from kg_loaders import KnowledgeGraph
 
 
 class ERNIEView(View):
@@ -30,18 +26,6 @@ class ERNIEView(View):
         if not 0 <= min_confidence < 1:
             raise ConfigError(f"min_confidence {min_confidence}: from 0 to below 1")
         self.min_confidence, self.weigh_links = min_confidence, weigh_links
-
-    @classmethod
-    def of(  # type: ignore[override]
-        cls,
-        graph: KnowledgeGraph,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        min_confidence: float = 0.3,
-        weigh_links: bool = False,
-    ) -> Self:
-        """Nothing else is needed: ids are the graph's own."""
-        return cls(min_confidence=min_confidence, weigh_links=weigh_links)
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """Raises `BatchError` when anchors took the place of words."""

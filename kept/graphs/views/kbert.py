@@ -110,32 +110,16 @@ class KBERTView(View):
         self._labels: dict[tuple[NodeKind, int], Pieces] = {}
 
     @classmethod
-    def of(  # type: ignore[override]
+    def of(
         cls,
         graph: KnowledgeGraph,
         tokenizer: PreTrainedTokenizerBase,
         *,
-        predicate: bool = True,
-        max_branches: int = 2,
-        max_pieces: int = 12,
-        max_nodes: int = 256,
-        soft_positions: bool = True,
-        visible_matrix: bool = True,
-        weigh_links: bool = False,
         incoming: bool = False,
+        **options: Any,
     ) -> Self:
-        """`incoming` concerns the builder alone: branches are what a graph has."""
-        return cls(
-            graph,
-            tokenizer,
-            predicate=predicate,
-            max_branches=max_branches,
-            max_pieces=max_pieces,
-            max_nodes=max_nodes,
-            soft_positions=soft_positions,
-            visible_matrix=visible_matrix,
-            weigh_links=weigh_links,
-        )
+        """`incoming` is read by the builder alone; other options are the constructor's."""
+        return cls(graph, tokenizer, **options)
 
     @classmethod
     def builder_fields(cls, config: BuilderConfig, options: Mapping[str, Any]) -> dict[str, Any]:

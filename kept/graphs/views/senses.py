@@ -10,7 +10,7 @@ Axis legend: entity, sense.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow.compute as pc
@@ -58,10 +58,8 @@ class SensesView(View):
         self._numbers = {name: i for i, name in enumerate(self.names)}
 
     @classmethod
-    def of(  # type: ignore[override]
-        cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, *, phrases: bool = True
-    ) -> Self:
-        return cls(graph, phrases=phrases)
+    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Self:
+        return cls(graph, **options)
 
     @property
     def fingerprint(self) -> str:

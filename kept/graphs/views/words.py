@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from transformers import PreTrainedTokenizerBase
-
 from kept.batches import KnowledgeBatch
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.views.base import View, words_of
-from kg_loaders import KnowledgeGraph
 
 
 class WordsView(View):
     """`words_of` as a method's view; build graphs with `WORDS_ONLY`."""
 
     reads_graph = False
-
-    @classmethod
-    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase) -> WordsView:  # type: ignore[override]
-        """Nothing is needed: no entity is shown."""
-        return cls()
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         return words_of(graph)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ from kg_loaders import KnowledgeGraph
 INJECTING = [name for name, line in METHODS.items() if line.injects == "beside"]
 MOVING = {name for name, line in METHODS.items() if line.injects == "between"}
 """Where a link moves the words behind it, one without confidence is not as if it were none."""
-OPTIONS = {name: signature(line.view.of).parameters for name, line in METHODS.items()}
+OPTIONS = {name: line.view.option_names() for name, line in METHODS.items()}
 WEIGHING = {name for name in METHODS if "weigh_links" in OPTIONS[name]}
 """The others see words alone, or classes of a mention as ids, which have no weight."""
 UNSURE = 1e-30
