@@ -29,6 +29,7 @@ from kept.cli.options import KeptCommand
 from kept.cli.probe import probe
 from kept.cli.show import show
 from kept.cli.terminal import echo
+from kept.cli.training import vectors
 from kept.cli.training.finetune import finetune
 from kept.cli.training.predict import predict
 from kept.cli.training.pretrain import pretrain
@@ -99,6 +100,7 @@ app.add_typer(check.app, name="check")
 app.add_typer(link.app, name="link")
 app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")
+app.add_typer(vectors.app, name="vectors")
 
 
 def _called(words: list[str]) -> typer.Typer:

@@ -90,6 +90,7 @@ def read_corpus(
     texts: Sequence[LinkedText],
     graph: KnowledgeGraph,
     *,
+    triples: NDArray[np.integer] | None = None,
     pages: Sequence[int] | None = None,
     min_word_count: int = 1,
     min_entity_count: int = 1,
@@ -98,8 +99,9 @@ def read_corpus(
     """The vocabulary of `texts` and `graph`, and the texts in it.
 
     Words are lower-cased, and counted where a text has `min_tokens`; links are counted in every
-    text. An entity is in the vocabulary with `min_entity_count` links or a triple. Without `pages`
-    each text is one of its own. Raises `ConfigError` where no word or no entity is left.
+    text. An entity is in the vocabulary with `min_entity_count` links or a triple. `triples` are
+    those of the graph, or the part of them that may be read. Without `pages` each text is one of
+    its own. Raises `ConfigError` where no word or no entity is left.
     """
     cut = [tokenise(text.text) for text in texts]
     counts = Counter(
@@ -107,7 +109,8 @@ def read_corpus(
     )
     words = tuple(sorted(word for word, n in counts.items() if n >= min_word_count))
     linked, n_outside = _link_counts(texts, graph)
-    entities = _entities(linked, graph, min_entity_count)
+    read = np.asarray(graph.triples if triples is None else triples)
+    entities = _entities(linked, read, min_entity_count)
     if not words or not len(entities):
         raise ConfigError(
             f"{len(texts)} texts leave {len(words)} words and {len(entities)} entities with a link "
@@ -134,7 +137,7 @@ def read_corpus(
         links=np.array(links, np.int64).reshape(-1, 3),
         link_offsets=np.array(link_offsets, np.int64),
         pages=np.arange(len(texts)) if pages is None else np.asarray(pages, np.int64),
-        edges=_edges(graph, items),
+        edges=_edges(read, entities, len(words)),
         n_links_outside=n_outside,
     )
 
@@ -146,8 +149,7 @@ def _link_counts(texts: Sequence[LinkedText], graph: KnowledgeGraph) -> tuple[Co
     return inside, named.total() - inside.total()
 
 
-def _entities(linked: Counter[int], graph: KnowledgeGraph, least: int) -> Ints:
-    triples = np.asarray(graph.triples)
+def _entities(linked: Counter[int], triples: NDArray[np.integer], least: int) -> Ints:
     often = np.array([i for i, n in linked.items() if n >= least], np.int64)
     return np.union1d(often, triples[:, [0, 2]].ravel()).astype(np.int64)
 
@@ -172,9 +174,6 @@ def _places(
     return found
 
 
-def _edges(graph: KnowledgeGraph, items: dict[int, int]) -> Ints:
-    table = np.zeros(graph.n_entities, np.int64)
-    for entity, item in items.items():
-        table[entity] = item
-    ends = table[np.asarray(graph.triples)[:, [0, 2]]].reshape(-1, 2)
+def _edges(triples: NDArray[np.integer], entities: Ints, n_words: int) -> Ints:
+    ends = n_words + np.searchsorted(entities, triples[:, [0, 2]])
     return np.unique(np.concatenate([ends, ends[:, ::-1]]), axis=0).astype(np.int64)

@@ -10,14 +10,17 @@ Axis legend: text, token, link, place (of a window), pair, negative.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from kept.joint.corpus import Corpus, Ints
 from kept.joint.skip_gram import Tables, keep_table, noise_table, sigmoids, update
+from kept.joint.training import chunks
 from kept.randomness import generator
 
 MAX_NOISE = 10_000_000
@@ -114,8 +117,9 @@ def edge_pairs(corpus: Corpus, entities: Ints, places: Ints) -> Pairs:
 class Wikipedia2VecSettings:
     """Hyper-parameters; those of the toolkit, but for `entities_per_page` (there 10).
 
-    A page here is mostly a sentence. `batch_pairs` pairs read the same vectors; with 1 a step is
-    the released code's. 0 `entities_per_page` leaves the graph out.
+    A page here is mostly a sentence; a step takes `pages_per_step`. `batch_pairs` pairs read the
+    same vectors; one by one they are the released code's. 0 `entities_per_page` leaves the graph
+    out.
     """
 
     window: int = 5
@@ -128,12 +132,13 @@ class Wikipedia2VecSettings:
     entity_power: float = 0.0
     entities_per_page: int = 1
     batch_pairs: int = 512
+    pages_per_step: int = 256
 
 
 class Wikipedia2Vec:
-    """The model over a corpus: its tables, and passes over pages.
+    """The model over a corpus: its tables, and steps over pages.
 
-    Draws are named by `seed` and the pass, so that a pass is the same in any process.
+    Draws are named by `seed` and the step, so that a step is the same in any process.
     """
 
     def __init__(
@@ -151,6 +156,41 @@ class Wikipedia2Vec:
         )
         self._noise = words, n_words + entities
         self._sigmoids = sigmoids()
+        self.n_pages = int(corpus.pages.max()) + 1
+        self._parts = chunks(self.n_pages, settings.pages_per_step)
+        self.n_steps = len(self._parts)
+
+    def step(self, epoch: int, number: int, done: float) -> tuple[float, int]:
+        """See `kept.joint.training.Space`."""
+        settings, begin, end = self.settings, *self._parts[number]
+        pages = generator(self.seed, "joint", "pages", epoch).permutation(self.n_pages)[begin:end]
+        numbers = epoch * self.n_pages + np.arange(begin, end)
+        n_all = settings.epochs * self.n_pages
+        rates = page_rates(numbers, n_all, settings.learning_rate, settings.min_learning_rate)
+        return self.train(pages, rates, self.schedule(numbers), epoch, number)
+
+    def schedule(self, numbers: Ints) -> Ints:
+        """The entities (items) that go before the pages of these `numbers`, of all passes.
+
+        All entities in a permutation, then in another: `[page entities_per_page]`.
+        """
+        n, n_entities = self.settings.entities_per_page, len(self.corpus.entities)
+        places = numbers[:, None] * n + np.arange(n)
+        turns = {
+            int(turn): generator(self.seed, "joint", "entities", int(turn)).permutation(n_entities)
+            for turn in np.unique(places // n_entities)
+        }
+        found = [turns[at // n_entities][at % n_entities] for at in places.ravel().tolist()]
+        return len(self.corpus.words) + np.array(found, np.int64).reshape(places.shape)
+
+    def state(self) -> dict[str, Tensor]:
+        """See `kept.joint.training.Space`."""
+        return vars(self.tables)
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """See `kept.joint.training.Space`."""
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
 
     def train(
         self, pages: Ints, rates: NDArray[np.float64], entities: Ints, *key: int

@@ -42,6 +42,7 @@ WITHOUT_FORCE = {
     "reading": "goes on with its folder",
     "pretrain": "goes on with --resume",
     "finetune": "goes on with --resume",
+    "train": "kept vectors: goes on with --resume",
 }
 
 

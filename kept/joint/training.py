@@ -1,0 +1,129 @@
+"""Training of a joint space: steps, and a checkpoint that resumes to the same bits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from safetensors.torch import load, save
+from torch import Tensor
+
+from kept.errors import CheckpointError, TrainingError
+from kept.model_files import readable
+from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
+from kg_loaders.disk.writing import whole_folder
+
+STATE = "state.safetensors"
+CHECKPOINT = FolderFormat(
+    kind="kept joint space checkpoint",
+    version=1,
+    what="a checkpoint of a joint space",
+    remedy="train again in a new folder",
+    make="kept vectors train writes one",
+    mark=STATE,
+    error=CheckpointError,
+    manifest="checkpoint.json",
+)
+
+
+class Space(Protocol):
+    """A joint space under training. All draws of a step are named by its pass and number."""
+
+    n_steps: int
+
+    def step(self, epoch: int, number: int, done: float) -> tuple[float, int]:
+        """Train a step; `done` is the share of the training so far. Sum of losses, their number."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """All that a step changes."""
+        ...
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a `state`."""
+        ...
+
+
+@dataclass
+class Progress:
+    """Steps done, the mean loss of each finished pass, and the sums of the one at hand."""
+
+    step: int = 0
+    losses: list[float] = field(default_factory=list)
+    total: float = 0.0
+    n: int = 0
+
+
+def train(
+    space: Space,
+    folder: Path,
+    *,
+    epochs: int,
+    fingerprint: str,
+    resume: bool,
+    checkpoint_seconds: float,
+    should_stop: Callable[[], bool] = lambda: False,
+    on_step: Callable[[int, float], None] = lambda step, loss: None,
+) -> Progress:
+    """Train to the end, or until `should_stop`, leaving a checkpoint in `folder` either way.
+
+    Killed and resumed, a space ends with the same bits on a CPU. `fingerprint` is of all that
+    decides what a step does. Raises `CheckpointError` for the checkpoint of another training,
+    `TrainingError` for a loss that is not finite.
+    """
+    progress, n_all = Progress(), epochs * space.n_steps
+    place = folder / "checkpoint"
+    if resume and is_of(place, CHECKPOINT):
+        progress = _resumed(space, place, fingerprint)
+    saved = time.monotonic()
+    while progress.step < n_all and not should_stop():
+        epoch, number = divmod(progress.step, space.n_steps)
+        total, n = space.step(epoch, number, progress.step / n_all)
+        progress.step, progress.total, progress.n = (
+            progress.step + 1, progress.total + total, progress.n + n
+        )  # fmt: skip
+        if not abs(progress.total) < float("inf"):
+            raise TrainingError(f"loss is {total} in step {progress.step}; lower learning_rate")
+        on_step(progress.step, progress.total / max(progress.n, 1))
+        if number + 1 == space.n_steps:
+            progress.losses.append(progress.total / max(progress.n, 1))
+            progress.total, progress.n = 0.0, 0
+        if time.monotonic() - saved >= checkpoint_seconds:
+            _save(space, place, fingerprint, progress)
+            saved = time.monotonic()
+    _save(space, place, fingerprint, progress)
+    return progress
+
+
+def _save(space: Space, place: Path, fingerprint: str, progress: Progress) -> None:
+    state = {name: tensor.detach().contiguous() for name, tensor in space.state().items()}
+    told = {"fingerprint": fingerprint, "progress": vars(progress)}
+
+    def is_checkpoint(folder: Path) -> bool:
+        return is_of(folder, CHECKPOINT)
+
+    with whole_folder(place, kind="checkpoint", is_kind=is_checkpoint, force=True) as part:
+        (part / STATE).write_bytes(save(state))
+        seal(part, CHECKPOINT, told, [STATE])
+
+
+def _resumed(space: Space, place: Path, fingerprint: str) -> Progress:
+    sealed = open_sealed(place, CHECKPOINT)
+    sealed.require_files([STATE])
+    told: Mapping[str, Any] = sealed.values
+    if told["fingerprint"] != fingerprint:
+        raise CheckpointError(
+            f"{place} is of another training: text, graph or settings differ; give those of that "
+            "training, or a new folder"
+        )
+    with readable(place / STATE):
+        space.load(load((place / STATE).read_bytes()))
+    return Progress(**told["progress"])
+
+
+def chunks(n: int, size: int) -> Sequence[tuple[int, int]]:
+    """Where each of the parts of at most `size` of `n` things begins and ends; one, if n is 0."""
+    return [(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
