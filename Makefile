@@ -34,9 +34,9 @@ demo: venv
 demo-methods: venv
 	$(BIN)/kept demo --methods all
 
-# On two cores; a file's tests stay together, as they share what is built.
+# On two cores; a file's tests stay together, as they share what is built; long files come first.
 test: venv
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 # The property tests alone, with examples of their own each time, and twenty times as many.
 test-long: venv

@@ -40,6 +40,15 @@ from kg_loaders.errors import SourceError  # noqa: E402
 from kg_loaders.formats.wordnet import find_wordnet  # noqa: E402
 
 LONGER = 20
+LONGEST = (
+    "kills/test_kills.py", "kept/demo/test_demo.py", "kept/encoders/test_encoder_contract.py",
+    "parity/test_other_sizes.py", "kept/comparison/test_experiment_runs.py",
+    "kg_loaders/rdf/test_rdf.py", "kept/heads/test_head_contract.py", "fuzz/test_fuzz.py",
+    "kept/training/test_stream.py", "kept/training/test_finetune_command.py",
+    "kept/training/test_loop.py", "kg_loaders/reading/test_budget.py", "kept/test_model_files.py",
+    "kept/objectives/lexical/test_lexical_relations.py", "mutation/test_mutation.py",
+)  # fmt: skip
+"""Files that come first: begun last, a long one would leave all workers but one without work."""
 settings.register_profile("same", derandomize=True)
 settings.register_profile("long", deadline=None, print_blob=True)
 settings.load_profile("same")
@@ -76,7 +85,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In the profile `long`, more examples also where a test says how many it tries."""
+    """Long files first; in the profile `long`, more examples than a test says that it tries."""
+    place = {Path(__file__).parent / name: number for number, name in enumerate(LONGEST)}
+    if gone := [str(path) for path in place if not path.is_file()]:
+        raise pytest.UsageError(f"LONGEST of tests/conftest.py names {gone}")
+    items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
     if config.getoption("--hypothesis-profile") != "long":
         return
     tests = {item.obj for item in items if isinstance(item, pytest.Function)}

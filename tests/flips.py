@@ -13,6 +13,7 @@ What is asked stands in `ASKED`; it must tell everything that the folder holds.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import logging
@@ -25,7 +26,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,10 +122,13 @@ class Outcome(NamedTuple):
     told: str
 
 
-def outcomes(folder: Path, asked: str, found: list[Damage]) -> list[Outcome]:
-    """The outcome of each damage to `folder`; raises when the whole folder does not answer."""
+def outcomes(asked: Mapping[str, tuple[Path, list[Damage]]]) -> dict[str, list[Outcome]]:
+    """Of each damage to the folder of what is `ASKED`; raises where a whole one does not answer.
+
+    One process asks them all: to load what opens a model takes longer than to open a hundred.
+    """
     with tempfile.TemporaryDirectory() as place:
-        given = {"folder": str(folder), "asked": asked, "damages": found, "place": place}
+        given = {"place": place, "asked": [(k, str(path), d) for k, (path, d) in asked.items()]}
         environment = {**os.environ, "XDG_CACHE_HOME": f"{place}/cache"}
         run = subprocess.run(
             [sys.executable, "-m", "tests.flips"],  # its folder has a `kg_loaders`, too
@@ -133,8 +136,11 @@ def outcomes(folder: Path, asked: str, found: list[Damage]) -> list[Outcome]:
         )  # fmt: skip
     if run.returncode:
         raise AssertionError(run.stderr[-3000:])
-    rows = json.loads(run.stdout.splitlines()[-1])
-    return [Outcome(damage, *row) for damage, row in zip(found, rows, strict=True)]
+    told = json.loads(run.stdout.splitlines()[-1])
+    return {
+        name: [Outcome(damage, *row) for damage, row in zip(damages, told[name], strict=True)]
+        for name, (_, damages) in asked.items()
+    }
 
 
 def table(found: list[Outcome]) -> str:
@@ -247,15 +253,6 @@ ASKED: dict[str, Callable[[Path], Iterator[Any]]] = {
     "scorer": _scorer,
 }
 
-MODULES = {
-    "graph": ["kg_loaders"],
-    "index": ["kept.linking.index", "entity_linking.dense.index"],
-    "model": ["kept.auto", "kept.objectives.model", "transformers.models.bert.modeling_bert"],
-    "host": ["kept.hosts", "transformers.models.bert.modeling_bert"],
-    "adapter": ["kept.adapters.files", "transformers"],
-    "scorer": ["kept.kge.trained", "kg_loaders.atlas"],
-}
-
 
 def _digest(asked: str, folder: Path) -> str:
     digest = hashlib.sha256()
@@ -281,6 +278,7 @@ def _forked(work: Callable[[], str]) -> tuple[str, str]:
     reads, writes = os.pipe()
     child = os.fork()
     if not child:
+        gc.freeze()  # memory that is shared until somebody searches it
         signal.alarm(SECONDS)
         warned = _Warned()
         logging.getLogger("kept").addHandler(warned)
@@ -304,16 +302,11 @@ def _forked(work: Callable[[], str]) -> tuple[str, str]:
     return verdict, words
 
 
-def _main() -> None:
-    given = json.load(sys.stdin)
-    for module in MODULES[given["asked"]]:
-        import_module(module)  # once, not in every fork
-    whole, asked, place = Path(given["folder"]), given["asked"], Path(given["place"])
-    verdict, right = _forked(lambda: _digest(asked, whole))
-    if verdict not in ("said", "told"):
-        raise SystemExit(f"the whole folder is {verdict}: {right}")
+def _rows(asked: str, whole: Path, damages: list[Any], place: Path) -> list[tuple[str, str]]:
+    """The verdict and the words of each damage."""
+    right = _digest(asked, whole)  # here: what this loads, no fork has to load
     rows = []
-    for number, values in enumerate(given["damages"]):
+    for number, values in enumerate(damages):
         copy = place / str(number)
         shutil.copytree(whole, copy)
         Damage(*values).do(copy)
@@ -326,6 +319,15 @@ def _main() -> None:
             verdict, told = "crashed", f"names no file: {told}"
         rows.append((verdict, told))
         shutil.rmtree(copy)
+    return rows
+
+
+def _main() -> None:
+    given = json.load(sys.stdin)
+    rows = {
+        name: _rows(name, Path(whole), damages, Path(given["place"]))
+        for name, whole, damages in given["asked"]
+    }
     sys.stdout.write(json.dumps(rows))
 
 

@@ -26,18 +26,21 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph, atlas
 
 
-@pytest.fixture
-def saved(tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: Any) -> Path:
+def save_model(folder: Path, small_graph: KnowledgeGraph, tokenizer: Any) -> Path:
     """A pre-trained CoLAKE with its tokenizer and the settings of its run."""
     model = KnowledgeForPreTraining.of(
         method_encoder("colake", small_graph, tokenizer), {"masked_nodes": {}}
     )
     model.tokenizer = tokenizer
-    folder = tmp_path / "model"
     folder.mkdir()
     (folder / "pretrain.json").write_text(json.dumps({"graph": {"max_words": 24}}))
     model.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def saved(tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: Any) -> Path:
+    return save_model(tmp_path / "model", small_graph, tokenizer)
 
 
 @pytest.fixture
@@ -58,10 +61,34 @@ def _weights(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 # ---- every byte ----------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def damaged(
+    tmp_path_factory: pytest.TempPathFactory,
+    host: Path,
+    small_graph: KnowledgeGraph,
+    tokenizer: Any,
+) -> dict[str, list[flips.Outcome]]:
+    """What came of damage to a model, a host of others, an adapter and a scorer."""
+    place = tmp_path_factory.mktemp("damaged")
+    save_model(place / "model", small_graph, tokenizer)
+    shutil.copytree(host, place / "host")
+    encoder = method_encoder("kadapter", small_graph, tokenizer)
+    encoder.save_adapter(place / "adapter", encoder.names[0])
+    graph = atlas.graph()
+    sizes = {"n_entities": graph.n_entities, "n_relations": graph.n_relations, "width": 4}
+    scorer = make_scorer("transe", **sizes, generator=torch.Generator(), norm=1)
+    save_scorer(place / "scorer", scorer, graph, {"seed": 0})
+    n_flips = {"model": 4, "host": 4, "adapter": 8, "scorer": 8}
+    folders = {name: place / name for name in n_flips}
+    return flips.outcomes(
+        {k: (path, flips.damages(path, n_flips=n_flips[k])) for k, path in folders.items()}
+    )
+
+
 def test_no_damage_to_a_model_is_silent_or_a_crash(
-    saved: Path, record_property: Callable[[str, object], None]
+    damaged: dict[str, list[flips.Outcome]], record_property: Callable[[str, object], None]
 ) -> None:
-    found = flips.outcomes(saved, "model", flips.damages(saved, n_flips=4))
+    found = damaged["model"]
     bad = [e for e in found if e.verdict not in ("refused", "same", "told")]
     assert not bad, bad
     assert len(found) >= 31
@@ -70,30 +97,23 @@ def test_no_damage_to_a_model_is_silent_or_a_crash(
 
 
 def test_no_damage_to_a_host_is_a_crash_and_what_cannot_be_seen_is_told(
-    own_host: Path, record_property: Callable[[str, object], None]
+    damaged: dict[str, list[flips.Outcome]], record_property: Callable[[str, object], None]
 ) -> None:
     """A host of others has no checksums: a number that became another number cannot be seen."""
-    found = flips.outcomes(own_host, "host", flips.damages(own_host, n_flips=4))
+    found = damaged["host"]
     bad = [e for e in found if e.verdict not in ("refused", "same", "told")]
     assert not bad, bad
     n_told = sum(each.verdict == "told" for each in found)
     record_property("damage to a host", f"{len(found)}, none a crash, {n_told} behind a warning")
 
 
+@pytest.mark.parametrize("name", ["adapter", "scorer"])
 def test_no_damage_to_an_adapter_or_a_scorer_is_silent_or_a_crash(
-    tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: Any
+    name: str, damaged: dict[str, list[flips.Outcome]]
 ) -> None:
-    encoder = method_encoder("kadapter", small_graph, tokenizer)
-    encoder.save_adapter(tmp_path / "adapter", encoder.names[0])
-    graph = atlas.graph()
-    sizes = {"n_entities": graph.n_entities, "n_relations": graph.n_relations, "width": 4}
-    scorer = make_scorer("transe", **sizes, generator=torch.Generator(), norm=1)
-    save_scorer(tmp_path / "scorer", scorer, graph, {"seed": 0})
-    for name in ("adapter", "scorer"):
-        folder = tmp_path / name
-        found = flips.outcomes(folder, name, flips.damages(folder, n_flips=8))
-        assert all(each.verdict in ("refused", "same") for each in found), found
-        assert all(each.verdict == "refused" for each in found if each.damage.how == "flip")
+    found = damaged[name]
+    assert all(each.verdict in ("refused", "same") for each in found), found
+    assert all(each.verdict == "refused" for each in found if each.damage.how == "flip")
 
 
 # ---- models of kept ------------------------------------------------------------------------------

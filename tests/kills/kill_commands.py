@@ -9,6 +9,7 @@ import resource
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +98,13 @@ def _timeless(value: Any) -> Any:
 # ---- one trial -----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Trials:
-    """A command with its world; `whole` is what a run that nobody kills leaves."""
+    """A command with its world, and a folder in which every trial takes place anew."""
 
     command: Command
     world: Path
     folder: Path
 
+    @cached_property
     def reference(self) -> tuple[Ended, dict[str, str], dict[str, str]]:
         """The unkilled run, what was there before it and what it leaves."""
         out = self.fresh()

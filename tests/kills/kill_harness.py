@@ -10,6 +10,7 @@ the command does (`preload`).
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -131,6 +132,7 @@ def run_child(work: Callable[[], int], root: Path, death: Death | None = None) -
 def _child(
     work: Callable[[], int], root: Path, death: Death | None, told: Connection, shown: Connection
 ) -> None:
+    gc.freeze()  # memory that is shared with the other children until somebody searches it
     os.dup2(shown.fileno(), 1)
     os.dup2(shown.fileno(), 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")

@@ -1,41 +1,71 @@
-"""Killed at any file-system event: old or whole, gone on with to the same bytes, and no litter.
+"""A command that is killed, or whose disk fills up: no litter, and gone on with to the same bytes.
 
-A sample of the events here; `make kill` takes every one and prints the table.
+Killed at any file-system event: what is there is old or whole. A sample of the events here; `make
+kill` takes every one and prints the table.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
-from kill_commands import COMMANDS, Trials
-from kill_harness import deaths
+from kill_commands import COMMANDS, Invocation, Trials, content
+from kill_harness import deaths, run_child
 
 STRIDE = int(os.environ.get("KEPT_KILL_STRIDE", "0"))
-"""1: every event. 0: about six deaths a command."""
-N_SAMPLED = 6
+"""1: every event. 0: a few, `N_SAMPLED` and those that are torn."""
+N_SAMPLED = 3
+ROOM = {
+    "build": (0, 100, 1000), "build --force": (0, 1000), "link": (0, 30, 2000),
+    "link --resume": (2200, 4000), "pretrain": (0, 400, 3000, 20_000),
+    "finetune": (0, 400, 3000, 20_000),
+}  # fmt: skip
+"""Bytes that one file may have: the first ones fit, then the system refuses to write on."""
+
+
+@pytest.fixture(scope="module")
+def trials_of(killing: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trials]:
+    """The trials of a command, whose unkilled run all tests share."""
+    return cache(lambda name: Trials(COMMANDS[name], killing, tmp_path_factory.mktemp("trials")))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_kill_anywhere(name: str, killing: Path, tmp_path: Path) -> None:
-    trials = Trials(COMMANDS[name], killing, tmp_path)
-    ended, before, whole = trials.reference()
+def test_a_kill_anywhere(name: str, trials_of: Callable[[str], Trials]) -> None:
+    trials = trials_of(name)
+    ended, before, whole = trials.reference
     assert len(ended.events) > 5
     assert not any(Path(left).name.startswith(".") for left in whole), sorted(whole)
     stride = STRIDE or max(1, len(ended.events) // N_SAMPLED)
     chosen = deaths(ended.events, stride)
-    found, wrong = Counter[str](), list[str]()
-    for death in chosen:
-        try:
-            found[trials.trial(death, before, whole)] += 1
-        except AssertionError as error:  # the others are tried all the same
-            wrong.append(str(error))
-            print(f"\n{wrong[-1]}", flush=True)  # noqa: T201
-    assert not wrong, "\n".join([f"{len(wrong)} of {len(chosen)} deaths", *wrong])
+    found = Counter(trials.trial(death, before, whole) for death in chosen)
     states = ", ".join(f"{n} {state}" for state, n in sorted(found.items()))
     print(  # noqa: T201  # the table of `make kill`
         f"\n| {name} | {len(ended.events)} | {len(chosen)} | {states} | all equal, no litter |"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROOM)
+def test_a_full_disk(name: str, killing: Path, trials_of: Callable[[str], Trials]) -> None:
+    """One message, nothing replaced."""
+    command, trials = COMMANDS[name], trials_of(name)
+    _, before, whole = trials.reference
+    for n_bytes in ROOM[name]:
+        out = trials.fresh()
+        places = {"OUT": out, "WORLD": killing}
+        stopped = run_child(Invocation(command.arguments, places, n_bytes), out)
+        assert stopped.code == 1, f"{name}, {n_bytes} bytes: {stopped.output}"
+        assert "error: " in stopped.output
+        assert "Traceback" not in stopped.output
+        left = content(out)
+        if name.startswith("build"):
+            assert left == before
+        assert not [n for n in left if Path(n).name.startswith(".")], sorted(left)
+        resumed = run_child(Invocation(command.again, places), out)
+        assert resumed.code == 0, f"{name}, {n_bytes} bytes: {resumed.output}"
+        assert content(out) == whole, f"{name}, {n_bytes} bytes"

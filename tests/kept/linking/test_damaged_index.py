@@ -26,7 +26,8 @@ def index(small_graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.Monke
 def test_no_damage_to_an_index_is_silent_or_a_crash(
     index: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    found = flips.outcomes(index, "index", flips.damages(index, n_flips=4))
+    damages = flips.damages(index, n_flips=4)
+    found = flips.outcomes({"index": (index, damages)})["index"]
     bad = [each for each in found if each.verdict not in ("refused", "same")]
     assert not bad, bad
     all_flips = [each for each in found if each.damage.how == "flip"]

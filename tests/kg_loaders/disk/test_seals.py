@@ -59,7 +59,7 @@ def _settle() -> None:
 def test_no_damage_to_a_graph_is_silent_or_a_crash(
     kg: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    found = flips.outcomes(kg, "graph", flips.damages(kg))
+    found = flips.outcomes({"graph": (kg, flips.damages(kg))})["graph"]
     bad = [each for each in found if each.verdict not in ("refused", "same")]
     assert not bad, bad
     n_flips = sum(each.damage.how == "flip" for each in found)
