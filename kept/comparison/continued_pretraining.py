@@ -22,15 +22,18 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.finetuning.config import FinetuneConfig
 from kept.graphs.builder import BuilderConfig
 from kept.methods import method
-from kept.model_files import seal_model
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for, view_for
 from kept.pretraining.data import WordGraphData
 from kept.randomness import torch_draws
+from kept.training.checkpoint import list_checkpoints
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
-from kg_loaders.disk.writing import claim, whole_files, write_json
+from kg_loaders.disk.writing import claim, tidy, whole_files, write_json
+
+STAGE = "stage.json"
+"""All that a stage depends on, and what it read; written last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +68,10 @@ class FirstStage:
         place = folder / run_hash(described)
         place.parent.mkdir(parents=True, exist_ok=True)
         with claim(place):
-            if (place / "tokenizer_config.json").exists() or self._train(
+            if (place / STAGE).exists() or self._train(
                 plan, texts, described, place, reporter, should_stop
             ):
+                tidy(place / STAGE)
                 if (place / "checkpoints").exists():  # a kill in between costs room, not the stage
                     shutil.rmtree(place / "checkpoints")
                 return place
@@ -87,6 +91,10 @@ class FirstStage:
             objectives = objectives_of(self.name, self.knowledge)
             model = KnowledgeForPreTraining.of(encoder, objectives)
         data = self.data(texts())
+        if not list_checkpoints(place / "checkpoints"):
+            place.mkdir(exist_ok=True)
+            with whole_files(place) as part:
+                hosts.load_tokenizer(self.config.host).save_pretrained(part)
         ended = train(
             model,
             data,
@@ -99,10 +107,7 @@ class FirstStage:
         if ended.stopped != "finished":
             return False
         read = {"coverage": data.coverage.as_json(), "objectives_read": data.shares_read}
-        write_json(place / "stage.json", described | read, force=True)
-        with whole_files(place) as part:  # now the stage is whole
-            hosts.load_tokenizer(self.config.host).save_pretrained(part)
-        seal_model(place)
+        write_json(place / STAGE, described | read, force=True)  # last: now the stage is whole
         return True
 
     def encoder(self) -> KnowledgeEncoder:

@@ -25,7 +25,7 @@ from kept.randomness import generator
 from kept.suggestions import require_there
 from kept.training.config import OPERATIONAL, TrainConfig
 from kg_loaders import KnowledgeGraph
-from kg_loaders.disk.writing import WAIT_SECONDS, claim
+from kg_loaders.disk.writing import WAIT_SECONDS, claim, tidy
 from kg_loaders.reading.lines import read_whole
 
 DATA = "set KEPT_DATA, or give --data, to the folder that docs/data.md describes"
@@ -147,8 +147,7 @@ class ExperimentData:
         with claim(place.with_suffix(".made"), wait=WAIT_SECONDS):
             if not place.exists():
                 without_pairs(self.whole, pair_ids(self.asked, self.whole)).save(place)
-            with claim(place):
-                pass  # takes away what a process left that died after it had saved the graph
+            tidy(place)
         return place
 
     @cached_property

@@ -26,7 +26,7 @@ from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
 from kept.finetuning.scoring.answers import ANSWERS, Answer
 from kept.methods import BASELINE
-from kg_loaders.disk.writing import WAIT_SECONDS, claim, sync, write_errors
+from kg_loaders.disk.writing import WAIT_SECONDS, claim, sync, tidy, write_errors
 from kg_loaders.errors import InUseError
 
 RECORDS = "runs.jsonl"
@@ -119,11 +119,10 @@ class StoredRuns(ABC):
 
     def tidy(self, key: RunKey) -> None:
         """Take away what a process left that died after it had recorded the run."""
-        with suppress(InUseError):  # then there is one that is at it
-            with claim(self.folder / self.of(key).name) as place:
-                _leave(place)
-            with claim(self.folder / RECORDS):
-                pass
+        place = self.folder / self.of(key).name
+        with suppress(InUseError), claim(place):  # who holds it is at it
+            _leave(place)
+        tidy(self.folder / RECORDS)
 
     def keep(self, record: RunRecord) -> RunRecord:
         """Append a finished run to the records."""

@@ -226,6 +226,16 @@ def _sweep(target: Path) -> None:
             remove(left)
 
 
+def tidy(*paths: StrPath) -> None:
+    """Remove what dead writers of `paths` left; what is being written is let be.
+
+    For outputs that stand: who writes one anew tidies anyway.
+    """
+    for path in paths:
+        with suppress(InUseError), claim(path):
+            pass
+
+
 def remove(path: Path) -> None:
     """Remove a file or a folder with all that is in it."""
     if path.is_dir() and not path.is_symlink():
