@@ -30,8 +30,8 @@ def train_command(
     scorer: Annotated[
         str,
         typer.Option(
-            help="transe, rescal, distmult, complex or rotate; rgcn or compgcn: a graph network, "
-            "whose states are kept."
+            help="transe, rescal, distmult, complex or rotate; rgcn, compgcn or bertmk: a "
+            "network over the graph, whose states are kept."
         ),
     ] = "complex",
     reciprocal: Annotated[

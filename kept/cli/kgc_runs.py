@@ -36,7 +36,7 @@ from kept.kge.trained import (
     unseen_ids,
 )
 from kept.kge.training import TrainingHistory, train
-from kept.kge.training_config import NETWORK_RECIPES, RECIPES
+from kept.kge.training_config import NETWORK_RECIPES, RECIPES, BERTMKRecipe
 from kept.randomness import generator
 from kg_loaders.disk.writing import refuse_folder
 
@@ -120,6 +120,7 @@ def _trained_network(
     norm: int | None,
 ) -> tuple[Scorer, TrainingHistory, dict[str, Any]]:
     """The decoder over a trained network's states, and the configuration."""
+    from kept.kge.gnn.bertmk import train_bertmk
     from kept.kge.gnn.recipes import train_network  # torch-geometric takes seconds to import
 
     if reciprocal or norm is not None:
@@ -128,9 +129,13 @@ def _trained_network(
     config = replace(recipe.config, n_epochs=epochs or recipe.config.n_epochs)
     recipe = replace(recipe, config=config, width=width or recipe.width)
     with _progress(config.n_epochs) as on_epoch:
-        scorer, history = train_network(
-            splits, recipe, generator=draws, validate=_validation(splits), on_epoch=on_epoch
-        )
+        given: dict[str, Any] = {
+            "generator": draws, "validate": _validation(splits), "on_epoch": on_epoch
+        }  # fmt: skip
+        if isinstance(recipe, BERTMKRecipe):
+            scorer, history = train_bertmk(splits, recipe, **given)
+        else:
+            scorer, history = train_network(splits, recipe, **given)
     return scorer, history, {"config": asdict(config), "network": recipe.as_json()}
 
 

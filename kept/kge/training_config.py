@@ -104,8 +104,42 @@ class NetworkRecipe:
 _OF_NETWORKS = TrainingConfig(
     n_epochs=40, batch_size=1024, learning_rate=0.01, optimiser="adam", validate_every=5, patience=2
 )
-NETWORK_RECIPES: dict[str, NetworkRecipe] = {
+
+
+@dataclass(frozen=True, kw_only=True)
+class BERTMKRecipe:
+    """A KG-Transformer over subgraphs of `n_each` triples into an entity and as many out of it.
+
+    `transe` trains the first vectors; a batch of `config` is of subgraphs.
+    """
+
+    config: TrainingConfig
+    transe: TrainingConfig
+    width: int = 100
+    n_each: int = 4
+    n_layers: int = 2
+    n_heads: int = 4
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings of the network, and of its first vectors."""
+        return {name: value for name, value in asdict(self).items() if name != "config"}
+
+
+_BERTMK = BERTMKRecipe(
+    transe=replace(_SAMPLED, n_epochs=20, learning_rate=0.1, optimiser="adagrad", validate_every=0,
+                   patience=0),
+    config=TrainingConfig(
+        n_epochs=20, batch_size=256, learning_rate=0.001, optimiser="adam",
+        objective="negative_sampling", loss="margin", margin=1.0, n_negatives=1, validate_every=5,
+        patience=2,
+    ),
+)  # fmt: skip
+NETWORK_RECIPES: dict[str, NetworkRecipe | BERTMKRecipe] = {
     "rgcn": NetworkRecipe(layers="rgcn", config=_OF_NETWORKS),
     "compgcn": NetworkRecipe(layers="compgcn", config=_OF_NETWORKS),
+    "bertmk": _BERTMK,
 }
-"""By name of `--scorer`. Both papers decode with DistMult (CompGCN also with TransE and ConvE)."""
+"""By name of `--scorer`. Both papers decode with DistMult (CompGCN also with TransE and ConvE).
+
+BERT-MK's paper gives no sizes that we could read.
+"""
