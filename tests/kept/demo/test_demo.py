@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tiny_hosts import tiny_host
 from typer.testing import CliRunner
 
 from kept.cli import app
 from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.demo.methods import compare_methods
 from kept.errors import CheckpointError
+from kept.hosts import load_tokenizer
 
 TINY = {
     "private": {
@@ -31,7 +33,7 @@ TINY = {
         "n_explained": 1,
     },
     "atlas": {
-        "host": "minilm",
+        "host": "NARROW",
         "n_transductive": 20,
         "n_inductive": 15,
         "max_sentences_per_fact": 1,
@@ -45,17 +47,26 @@ TINY = {
 STAGE = {"steps": 2, "batch_size": 4, "threads": 1, "log_every": 1}
 METHODS = {
     "extends": "atlas",
-    "task": {"training": STAGE | {"warmup_steps": 0}, "max_train": 40},
+    "task": {"host": "NARROW", "training": STAGE | {"warmup_steps": 0}, "max_train": 40},
     "pretraining": {"n_texts": 8, "training": STAGE | {"warmup_steps": 0}},
     "methods": {"none": {}, "kbert": {}},
 }
 
 
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A host of random numbers that reads MiniLM's words: the first chapter runs MiniLM itself."""
+    folder, tokenizer = tmp_path_factory.mktemp("host") / "narrow", load_tokenizer("minilm")
+    tiny_host(n_words=len(tokenizer), n_positions=512).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.minilm
-def test_demo_leaves_an_offline_report_and_resumes(tmp_path: Path) -> None:
+def test_demo_leaves_an_offline_report_and_resumes(tmp_path: Path, narrow: Path) -> None:
     config, run = tmp_path / "tiny.yaml", tmp_path / "run"
-    config.write_text(yaml.safe_dump(TINY))
+    config.write_text(yaml.safe_dump(TINY).replace("NARROW", str(narrow)))
     command = ["demo", "--config", str(config), "--output", str(run)]
     first = CliRunner().invoke(app, command)
     assert first.exit_code == 0, first.output
@@ -87,7 +98,7 @@ def test_demo_leaves_an_offline_report_and_resumes(tmp_path: Path) -> None:
     assert json.loads((run / "results.json").read_text()) == results
     assert results["methods"] == {}
     methods = tmp_path / "methods.yaml"
-    methods.write_text(yaml.safe_dump(METHODS))
+    methods.write_text(yaml.safe_dump(METHODS).replace("NARROW", str(narrow)))
     options = ["--methods", "none", "--methods-config", str(methods)]
     compared = CliRunner().invoke(app, [*command, *options])
     assert compared.exit_code == 0, compared.output
