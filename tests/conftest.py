@@ -132,6 +132,17 @@ def _pictures_undrawn(_own_memory: None) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _unsynced() -> Iterator[None]:
+    """Nothing written in this process is waited for until it is on the disk: no power fails here.
+
+    Commands in processes of their own do wait; so do those that the kill tests stop at each wait.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture
 def drawn_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings draw their curves, as they do for a user."""
