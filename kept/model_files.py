@@ -163,10 +163,10 @@ def require_whole(host: Any, info: Mapping[str, Any], place: str | Path) -> None
         for name in info["unexpected_keys"]
         if name.removeprefix(prefix).startswith(own) and not name.endswith(COMPUTED)
     )
-    for names, told in ((missing, "lacks"), (unexpected, "has no place for")):
+    for names, fault in ((missing, "lacks"), (unexpected, "has no place for")):
         if names:
             more = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
             raise CheckpointError(
-                f"{place} {told} weights of a {type(host).__name__} as its config.json describes "
+                f"{place} {fault} weights of a {type(host).__name__} as its config.json describes "
                 f"it: {', '.join(names[:N_NAMED])}{more}; fetch or save the host again"
             )

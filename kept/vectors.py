@@ -125,18 +125,18 @@ class Wikipedia2VecFile:
                 vectors[entity], known[entity] = torch.from_numpy(vectors_of[key]), True
         return EntityVectors(vectors, known)
 
-    def words(self, wanted: Collection[str]) -> Mapping[str, NDArray[np.float32]]:
-        """The vectors of those of `wanted` that are words of the file."""
-        return self.read({word for word in wanted if not word.startswith(ENTITY_PREFIX)})
+    def words(self, keys: Collection[str]) -> Mapping[str, NDArray[np.float32]]:
+        """The vectors of those `keys` that are words of the file."""
+        return self.read({word for word in keys if not word.startswith(ENTITY_PREFIX)})
 
-    def read(self, wanted: Collection[str]) -> dict[str, NDArray[np.float32]]:
-        """Key to vector, of those of `wanted` that the file has; the first line of a key counts."""
+    def read(self, keys: Collection[str]) -> dict[str, NDArray[np.float32]]:
+        """Key to vector, of those `keys` that the file has; the first line of a key counts."""
         vectors: dict[str, NDArray[np.float32]] = {}
         with self._open() as lines:
             width = self._header(next(lines, ""))
             for number, line in enumerate(lines, start=2):
                 key, _, numbers = line.rstrip().partition(" ")
-                if key in wanted and key not in vectors:
+                if key in keys and key not in vectors:
                     vectors[key] = self._vector(numbers, width, number)
         return vectors
 

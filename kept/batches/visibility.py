@@ -23,9 +23,9 @@ def derived(kind: type[Value], fields: Mapping[str, Any]) -> Value:
 
     Checks read values, and each value that is read makes a GPU and the program wait for each other.
     """
-    made = object.__new__(kind)
-    vars(made).update(fields)
-    return made
+    instance = object.__new__(kind)
+    vars(instance).update(fields)
+    return instance
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -104,9 +104,9 @@ class Visibility:
             )
         if bool(node_mask.all()):
             return
-        seen = (self.mask & node_mask[:, :, None] & ~node_mask[:, None, :]).nonzero()
-        if len(seen):
-            sample, query, key = seen[0].tolist()
+        faulty = (self.mask & node_mask[:, :, None] & ~node_mask[:, None, :]).nonzero()
+        if len(faulty):
+            sample, query, key = faulty[0].tolist()
             raise BatchError(f"sample {sample}: node {query} sees node {key}, which is padding")
 
     def to(self, device: torch.device | str) -> Visibility:

@@ -34,7 +34,7 @@ from kept.finetuning.scoring.answers import ANSWERS, Answer, answers_of, write_a
 from kept.finetuning.task_files import SETS
 from kept.graphs.builder import BuilderConfig
 from kept.methods import BASELINE, method
-from kept.pretraining.assembly import builder_for, drawn_in_pretraining, view_for
+from kept.pretraining.assembly import builder_for, pretraining_fields, view_for
 from kept.pretraining.data import linked_entities
 from kept.training.device import process_settings
 from kept.training.log import Reporter
@@ -104,7 +104,7 @@ class ExperimentRuns(StoredRuns):
         if folders := folder_digests(config):
             fixed["folders"] = folders
         if self.experiment.pretraining is not None and (
-            drawn := drawn_in_pretraining(method(name), config.graph or BuilderConfig())
+            drawn := pretraining_fields(method(name), config.graph or BuilderConfig())
         ):  # what the method's line says of graphs in the first stage, where the task does not
             fixed["in_pretraining"] = drawn
         if config.link:

@@ -345,8 +345,10 @@ class KAdapter(KnowledgeEncoder):
         return Adapter.beside(self.host, options)
 
     def _fuse(self) -> None:
-        made = make_fusion(self.config.fusion, names=self.names, width=self.host.config.hidden_size)
-        self.fusion = made.to(device=self.host.device, dtype=self.host.dtype)
+        fusion = make_fusion(
+            self.config.fusion, names=self.names, width=self.host.config.hidden_size
+        )
+        self.fusion = fusion.to(device=self.host.device, dtype=self.host.dtype)
 
     def _restart(self) -> None:
         self.requires_grad_(True)

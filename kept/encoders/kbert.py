@@ -115,8 +115,8 @@ class KBERT(KnowledgeEncoder):
         """`hosts.run` with -10000 added where a node is masked; padded nodes see everything."""
         if batch.node_weights is not None:
             raise BatchError("the released mask cannot weigh links; use mask='host'")
-        seen = batch.visibility.mask & batch.node_mask[:, :, None]
-        added = (~seen).unsqueeze(1).to(self.host.dtype) * UER_HIDDEN
+        visible = batch.visibility.mask & batch.node_mask[:, :, None]
+        added = (~visible).unsqueeze(1).to(self.host.dtype) * UER_HIDDEN
         states = [hidden]
         for layer in hosts.layers(self.host):
             states.append(layer(states[-1], added))

@@ -331,15 +331,15 @@ class KnowBERT(KnowledgeEncoder):
         linked = self.linker(name)(
             hidden, own.spans, own.candidate_ids, own.priors, own.mentions_see
         )
-        found = linked.scores[:, :-1].to(hidden.dtype)
+        linked_scores = linked.scores[:, :-1].to(hidden.dtype)
         if scores is not None and own.places is None:
-            scores = found
+            scores = linked_scores
         elif scores is not None and own.places is not None:
-            places = own.places[..., None].expand_as(found)
+            places = own.places[..., None].expand_as(linked_scores)
             assert batch.mention_graphs is not None
             mine = batch.mention_graphs.gather(1, own.places) == graph
-            kept = torch.where(mine[..., None], found, scores.gather(1, places))
-            scores = scores.scatter(1, places, kept)
+            merged = torch.where(mine[..., None], linked_scores, scores.gather(1, places))
+            scores = scores.scatter(1, places, merged)
         return self.recontextualisation(name)(hidden, linked, own.nodes_see), scores
 
 

@@ -91,11 +91,16 @@ def micro_scores(
     0.5
     """
     p, g = _pair(predicted, gold)
-    found = np.ones_like(p, bool) if no_relation is None else p != no_relation
-    wanted = np.ones_like(g, bool) if no_relation is None else g != no_relation
-    if not found.any():
+    is_predicted = np.ones_like(p, bool) if no_relation is None else p != no_relation
+    is_gold = np.ones_like(g, bool) if no_relation is None else g != no_relation
+    if not is_predicted.any():
         return Scores(empty_precision, 0.0, 0.0, len(g))
-    return _scores(float((found & (p == g)).sum()), float(found.sum()), float(wanted.sum()), len(g))
+    return _scores(
+        float((is_predicted & (p == g)).sum()),
+        float(is_predicted.sum()),
+        float(is_gold.sum()),
+        len(g),
+    )
 
 
 def typing_scores(
@@ -137,16 +142,16 @@ def loose_scores(
     code does (it lowers both). `logits`, `gold` (0/1): `[sample class]`.
     """
     typing = typing_scores(logits, gold, threshold=threshold)
-    predicted, wanted = _pair(np.asarray(logits) > threshold, gold)
-    both = (predicted & wanted).sum(axis=1)
+    predicted, correct = _pair(np.asarray(logits) > threshold, gold)
+    both = (predicted & correct).sum(axis=1)
     means = []
-    for counts in (predicted.sum(axis=1), wanted.sum(axis=1)):
+    for counts in (predicted.sum(axis=1), correct.sum(axis=1)):
         has_labels = counts > 0
         n = len(counts) if macro_over == "all" else int(has_labels.sum())
         means.append(float((both[has_labels] / counts[has_labels]).sum()) / n if n else 0.0)
     total = sum(means)
     f1 = 2 * means[0] * means[1] / total if total else 0.0
-    return LooseScores(typing.micro, Scores(means[0], means[1], f1, len(wanted)), typing.exact)
+    return LooseScores(typing.micro, Scores(means[0], means[1], f1, len(correct)), typing.exact)
 
 
 def masked_accuracy(logits: ArrayLike, labels: ArrayLike, *, ignore: int = IGNORE) -> float:

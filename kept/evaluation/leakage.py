@@ -102,8 +102,8 @@ def pairs_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> LeakCh
     Whether the graph also holds the tested triple itself makes no difference.
     """
     rows = _rows(tested)
-    found = are_otherwise_joined(rows, graph)
-    return _triples_check("tested pair under another relation", rows, found, graph)
+    hits = are_otherwise_joined(rows, graph)
+    return _triples_check("tested pair under another relation", rows, hits, graph)
 
 
 def are_stated(rows: NDArray[np.int32], graph: KnowledgeGraph) -> NDArray[np.bool_]:
@@ -147,20 +147,22 @@ def facts_in_graph(
     undecided = np.zeros(looked.n_facts, np.bool_)
     note = _note_of(looked)
     for code, leaks in IN_GRAPH.items():
-        decided, found = looked.decide(leaks(looked.rows, graph))
+        decided, hits = looked.decide(leaks(looked.rows, graph))
         undecided |= ~decided
         if code == "triple-in-graph":
-            decided, found = decided & ~unsure, found & ~unsure
-        shown = tuple(_show(row, graph) for row in looked.first_rows(found)[:N_EXAMPLES])
-        counts = int(decided.sum()), int(found.sum())
-        yield LeakCheck(CODES[code], *counts, shown, note=note)
+            decided, hits = decided & ~unsure, hits & ~unsure
+        examples = tuple(_show(row, graph) for row in looked.first_rows(hits)[:N_EXAMPLES])
+        counts = int(decided.sum()), int(hits.sum())
+        yield LeakCheck(CODES[code], *counts, examples, note=note)
     ambiguous = int(undecided.sum()) - len(looked.faults)
     why = Counter(looked.faults.values()) + Counter({AMBIGUOUS: ambiguous})
     why += Counter({OTHER_RELATION: int((unsure & ~undecided).sum())})
     if left := np.flatnonzero(undecided | unsure).tolist():
         first = left[:N_EXAMPLES]
-        shown = tuple(_in_words(facts[i], names[i] if names else ("", "")) for i in first)
-        yield LeakCheck(CODES["fact-not-checked"], len(facts), len(left), shown, note=reasons(why))
+        examples = tuple(_in_words(facts[i], names[i] if names else ("", "")) for i in first)
+        yield LeakCheck(
+            CODES["fact-not-checked"], len(facts), len(left), examples, note=reasons(why)
+        )
 
 
 def _in_words(fact: Fact, names: tuple[str, str]) -> str:
@@ -220,8 +222,8 @@ def answers_in_subjects(questions: Iterable[tuple[str, str]]) -> LeakCheck:
 
 def answer_in_subject(subject: str, answer: str) -> bool:
     """Whether the answer is part of the subject string, whatever the case."""
-    wanted = answer.strip().casefold()
-    return bool(wanted) and wanted in subject.casefold()
+    folded = answer.strip().casefold()
+    return bool(folded) and folded in subject.casefold()
 
 
 def repeated_texts(sets: Mapping[str, Sequence[str]]) -> LeakCheck:
@@ -307,10 +309,10 @@ def _pairs(ends: NDArray[np.int32], graph: KnowledgeGraph) -> NDArray[np.int64]:
 
 
 def _triples_check(
-    name: str, rows: NDArray[np.int32], found: NDArray[np.bool_], graph: KnowledgeGraph
+    name: str, rows: NDArray[np.int32], hits: NDArray[np.bool_], graph: KnowledgeGraph
 ) -> LeakCheck:
-    shown = tuple(_show(row, graph) for row in rows[found][:N_EXAMPLES])
-    return LeakCheck(name, len(rows), int(found.sum()), shown)
+    examples = tuple(_show(row, graph) for row in rows[hits][:N_EXAMPLES])
+    return LeakCheck(name, len(rows), int(hits.sum()), examples)
 
 
 def _show(row: NDArray[np.int32], graph: KnowledgeGraph) -> str:
@@ -319,8 +321,8 @@ def _show(row: NDArray[np.int32], graph: KnowledgeGraph) -> str:
     return f"{graph.label(head)} / {between} / {graph.label(tail)}"
 
 
-def _check(name: str, n_checked: int, found: Sequence[str]) -> LeakCheck:
-    return LeakCheck(name, n_checked, len(found), tuple(found[:N_EXAMPLES]))
+def _check(name: str, n_checked: int, hits: Sequence[str]) -> LeakCheck:
+    return LeakCheck(name, n_checked, len(hits), tuple(hits[:N_EXAMPLES]))
 
 
 def _normal(text: str) -> str:

@@ -319,10 +319,10 @@ def _rank_block(
     """Count over all columns, then subtract the known answers: O(answers), no mask."""
     with torch.no_grad():
         scores = function(direction, torch.from_numpy(block))
-    wanted = (len(block), filter.n_candidates(direction))
-    if tuple(scores.shape) != wanted:
+    expected = (len(block), filter.n_candidates(direction))
+    if tuple(scores.shape) != expected:
         raise EvaluationError(
-            f"scores for {direction}s have shape {tuple(scores.shape)}, {wanted=}"
+            f"scores for {direction}s have shape {tuple(scores.shape)}, {expected=}"
         )
     gold, (known_rows, known) = block[:, SLOTS[direction]], filter.known(direction, block)
     others = known != gold[known_rows]

@@ -48,7 +48,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import View
 from kept.heads.model import KnowledgeForTask
 from kept.methods import Method, method, method_of, title
-from kept.pretraining.assembly import builder_for, made_beforehand, view_for
+from kept.pretraining.assembly import builder_for, precomputed_options, view_for
 from kept.randomness import torch_draws
 from kg_loaders import KnowledgeGraph
 
@@ -214,7 +214,7 @@ class _Maker:
         if config.knowledge == "off":
             return
         data = self.data(clean, None) if config.link_errors.share else made
-        brought = config.model or made_beforehand(config.options)
+        brought = config.model or precomputed_options(config.options)
         data.require_read(
             name, is_linked=config.link, needs_facts=self.method.reads_facts and not brought
         )

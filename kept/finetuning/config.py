@@ -27,7 +27,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
 from kept.heads.model import head_kind
 from kept.methods import method, method_key
-from kept.pretraining.assembly import made_beforehand
+from kept.pretraining.assembly import precomputed_options
 from kept.pretraining.config import absolute
 from kept.training.config import RunConfig, TrainConfig
 
@@ -103,7 +103,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
                 f"adapters know what they were trained on, whatever knowledge={self.knowledge!r} "
                 "takes away; give adapters trained on such a graph as kg"
             )
-        if self.knowledge != "true" and (given := made_beforehand(self.options)):
+        if self.knowledge != "true" and (given := precomputed_options(self.options)):
             faults.append(
                 f"options {given} bring what was made beforehand, whatever "
                 f"knowledge={self.knowledge!r} takes away; leave them out"

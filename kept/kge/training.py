@@ -346,6 +346,6 @@ def _restore(
     scorer.load_state_dict(state["weights"])
     optimiser.load_state_dict(deepcopy(state["optimiser"]))  # it would share the tensors
     generator.set_state(state["generator"])
-    kept = dict(state["progress"])
-    kept["losses"], kept["validations"] = list(kept["losses"]), list(kept["validations"])
-    return _Progress(**kept)
+    fields = dict(state["progress"])
+    fields["losses"], fields["validations"] = list(fields["losses"]), list(fields["validations"])
+    return _Progress(**fields)

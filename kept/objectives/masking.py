@@ -125,15 +125,15 @@ def _mask_sample(
     extra = allowed & ~chosen & is_anchor & config.anchors
     unchanged = 1 - config.mask_share - config.random_share
     mask_share = np.where(extra, unchanged, config.mask_share)
-    wanted = chosen | extra
-    masked = wanted & (action < mask_share)
-    replaced = wanted & ~masked & (action < mask_share + config.random_share)
+    is_target = chosen | extra
+    masked = is_target & (action < mask_share)
+    replaced = is_target & ~masked & (action < mask_share + config.random_share)
     low = np.where(is_word, 0, N_SPECIAL_ROWS)
     high = np.array([config.n_words, config.n_entities, config.n_relations])[kinds]
     other = low + (replacement * (high - low)).astype(np.int64)
     mask_id = np.where(is_word, config.word_mask_id, MASK_ROW)
     new_ids = np.where(masked, mask_id, np.where(replaced, other, ids))
-    return new_ids, np.where(wanted, ids, IGNORE)
+    return new_ids, np.where(is_target, ids, IGNORE)
 
 
 def _share_by_entity(

@@ -94,7 +94,7 @@ class ObjectiveKind:
 
 
 OBJECTIVES: dict[str, ObjectiveKind] = {
-    "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation, "hidden words"),
+    "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation, "masked words"),
     "nsp": ObjectiveKind(
         TextPairOptions,
         NextSentence,
@@ -108,7 +108,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
         MaskedNodesOptions,
         MaskedNodes,
         MaskedNodesPreparation,
-        "hidden words, entities and relations",
+        "masked words, entities and relations",
     ),
     "dea": ObjectiveKind(
         EntityDenoisingOptions,
@@ -123,7 +123,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
         KnowledgeEmbeddingOptions,
         FirstKnowledgeEmbedding,
         FirstPreparation,
-        "true triples above false ones, by descriptions",
+        "true triples ranked above corrupted ones, by descriptions",
     ),
     "ke2": ObjectiveKind(
         KnowledgeEmbeddingOptions,
@@ -144,13 +144,13 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
         SensesOptions,
         Senses,
         SensesPreparation,
-        "which senses a hidden word may have had; it chooses the words itself",
+        "allowed senses of masked words, which it chooses itself",
     ),
     "sentiment": ObjectiveKind(
         SentimentOptions,
         Sentiment,
         SentimentPreparation,
-        "a hidden word's labels and a text's rating; it chooses the words itself",
+        "labels of masked words, which it chooses itself, and a text's rating",
     ),
     "mention_truth": ObjectiveKind(
         MentionTruthOptions, MentionTruth, MentionTruthPreparation, "which mentions are true"
@@ -159,7 +159,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
         DependencyHeadsOptions,
         DependencyHeads,
         DependencyHeadsPreparation,
-        "where each word's head stands",
+        "the head of each word",
     ),
 }
 

@@ -68,11 +68,13 @@ def _texts(
         objectives=objectives,
         documents=documents,
     )
-    data.require_read(needs_facts=config.start_from is None and not made_beforehand(config.options))
+    data.require_read(
+        needs_facts=config.start_from is None and not precomputed_options(config.options)
+    )
     return data
 
 
-def made_beforehand(options: Mapping[str, Any]) -> list[str]:
+def precomputed_options(options: Mapping[str, Any]) -> list[str]:
     """Options of an encoder that name precomputed vectors, or a graph of their own."""
     names = ["vectors"] if options.get("vectors") is not None else []
     kars = [kar for kar in options.get("kars", ()) if isinstance(kar, Mapping)]
@@ -108,11 +110,11 @@ def builder_for(
     if config.drop_probability is None:
         needed["drop_probability"] = 0.0
     if in_pretraining:
-        needed |= drawn_in_pretraining(chosen, config)
+        needed |= pretraining_fields(chosen, config)
     return dataclasses.replace(config, **needed)
 
 
-def drawn_in_pretraining(chosen: Method, config: BuilderConfig) -> dict[str, Any]:
+def pretraining_fields(chosen: Method, config: BuilderConfig) -> dict[str, Any]:
     """The fields that the method sets in pre-training where `config` does not."""
     return dict(chosen.in_pretraining) if config.drop_probability is None else {}
 
@@ -130,12 +132,12 @@ def view_for(
 
 def require_options(chosen: Method, options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` naming an option that the method's view does not have."""
-    known = chosen.view.option_names()
-    unknown = [name for name in options if name not in known]
+    names = chosen.view.option_names()
+    unknown = [name for name in options if name not in names]
     if unknown:
         raise ConfigError(
             f"{chosen.view.__name__} has no option {unknown[0]!r}; "
-            f"it has {', '.join(known) or 'none'}"
+            f"it has {', '.join(names) or 'none'}"
         )
 
 

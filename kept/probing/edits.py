@@ -171,11 +171,11 @@ def probe_edits(
     for edit in edits:
         _place(graph, edit)  # all faults before the model is asked
     chosen = [_chosen(items, edit, n, per_scope, seed) for n, edit in enumerate(edits)]
-    asked: dict[Key, ClozeItem] = {}
+    items_by_key: dict[Key, ClozeItem] = {}
     for edit, rows in zip(edits, chosen, strict=True):
         for scope, item in rows:
-            asked |= {_key(each): each for each in _questions(scope, item, edit)}
-    before = _answers(ask(graph, list(asked.values())), list(asked.values()))
+            items_by_key |= {_key(each): each for each in _questions(scope, item, edit)}
+    before = _answers(ask(graph, list(items_by_key.values())), list(items_by_key.values()))
     moved: list[Moved] = []
     for n, (edit, rows) in enumerate(zip(edits, chosen, strict=True)):
         questions = {_key(q): q for scope, item in rows for q in _questions(scope, item, edit)}
@@ -185,8 +185,8 @@ def probe_edits(
             pairs = [(before[key].ranking(ranking), after[key].ranking(ranking)) for key in keys]
             new = pairs[1] if len(pairs) == 2 else (None, None)
             true = keys[-1] if scope in ("edited", "paraphrase") else keys[0]
-            shown = after[true].asked_shown
-            moved.append(Moved(n, scope, item.id, *pairs[0], *new, is_shown=shown))
+            is_shown = after[true].asked_shown
+            moved.append(Moved(n, scope, item.id, *pairs[0], *new, is_shown=is_shown))
     return moved
 
 

@@ -13,20 +13,20 @@ Two rankings, each item in both where it can be:
   Scoring", ACL, section 2): k passes for each candidate. There the sum is over the whole
   sentence; here the mean over the answer's pieces, so that long answers are not penalised.
 
-`kept.probing.asking` does the passes.
+`kept.probing.passes` does the passes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kept.probing.asking import Asked, Asker, Contest
 from kept.probing.candidates import Candidates, Pieces, spelled
 from kept.probing.items.item import ClozeItem
 from kept.probing.models.base import ClozeModel
+from kept.probing.passes import Attempt, Contest, Runner
 from kept.probing.results import Likelihood, ProbeAnswer, ProbeResult, RankingName
 
-NOT_ASKED = "this ranking was not asked for"
+NOT_REQUESTED = "this ranking was not asked for"
 NO_OBJECTS = "no objects are given for its relation"
 UNKNOWN = "the tokenizer has no pieces for the answer"
 OUTSIDE = {
@@ -68,17 +68,17 @@ def probe(
         relation: Candidates.of(names, model.tokenizer)
         for relation, names in (objects or {}).items()
     }
-    asker = Asker(model, words, likelihood=likelihood, n_top=n_top, batch_size=batch_size)
+    asker = Runner(model, words, likelihood=likelihood, n_top=n_top, batch_size=batch_size)
     pieces = _pieces(items, model)
     answers: list[ProbeAnswer] = []
     for start in range(0, len(items), chunk_size):
-        chunk = [Asked(item) for item in items[start : start + chunk_size]]
-        for asked in chunk:
-            named = None if objects is None else by_relation.get(asked.item.relation, NO_OBJECTS)
-            _enter(asked, "restricted", words, pieces)
-            _enter(asked, "objects", named, pieces)
-        asker.ask(chunk)
-        answers.extend(asked.answer() for asked in chunk)
+        chunk = [Attempt(item) for item in items[start : start + chunk_size]]
+        for attempt in chunk:
+            named = None if objects is None else by_relation.get(attempt.item.relation, NO_OBJECTS)
+            _enter(attempt, "restricted", words, pieces)
+            _enter(attempt, "objects", named, pieces)
+        asker.run(chunk)
+        answers.extend(attempt.answer() for attempt in chunk)
     left_out = {} if words is None else {f"words: {r}": n for r, n in words.left_out.items()}
     for candidates in by_relation.values():
         for reason, n in candidates.left_out.items():
@@ -101,23 +101,23 @@ def _pieces(items: Sequence[ClozeItem], model: ClozeModel) -> dict[str, Pieces]:
 
 
 def _enter(
-    asked: Asked,
+    attempt: Attempt,
     ranking: RankingName,
     candidates: Candidates | str | None,
     pieces: Mapping[str, Pieces],
 ) -> None:
     """The item's contest, or the reason why there is none."""
-    own = pieces[asked.item.answer]
+    own = pieces[attempt.item.answer]
     if candidates is None or isinstance(candidates, str):
-        asked.skip(ranking, candidates or NOT_ASKED)
+        attempt.skip(ranking, candidates or NOT_REQUESTED)
     elif not own:
-        asked.skip(ranking, UNKNOWN)
+        attempt.skip(ranking, UNKNOWN)
     elif ranking == "restricted" and len(own) > 1:
-        asked.skip(ranking, LONG)
+        attempt.skip(ranking, LONG)
     elif own not in candidates.places:
-        asked.skip(ranking, OUTSIDE[ranking])
+        attempt.skip(ranking, OUTSIDE[ranking])
     else:
         gold = candidates.places[own]
-        right = (candidates.places.get(pieces[name], gold) for name in asked.item.also_right)
+        right = (candidates.places.get(pieces[name], gold) for name in attempt.item.also_right)
         others = tuple(sorted(frozenset(right) - {gold}))
-        asked.contests[ranking] = Contest(candidates, gold, others)
+        attempt.contests[ranking] = Contest(candidates, gold, others)

@@ -147,12 +147,12 @@ def altered(
         for table in (negated, misprimed)
         for column in np.transpose(table)
     ]
-    same, right_negated, right, right_misprimed, said = intervals
+    same, right_negated, right, right_misprimed, prime_first = intervals
     whole = len(correlations) == len(negated)
     rho = bootstrap_interval(correlations, generator=draws) if whole else None
     return Altered(
-        len(negated), len(misprimed), n_missing, same, right_negated, right, right_misprimed, said,
-        rho,
+        len(negated), len(misprimed), n_missing, same, right_negated, right, right_misprimed,
+        prime_first, rho,
     )  # fmt: skip
 
 

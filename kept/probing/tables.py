@@ -76,10 +76,10 @@ def majority(
     items: Iterable[ClozeItem], training: Iterable[tuple[str, str]] | None = None
 ) -> Majority:
     """The baseline for `items`, from `training`, pairs (relation, object), or from themselves."""
-    asked = list(items)
+    all_items = list(items)
     pairs = training
     if pairs is None:
-        pairs = [(item.relation, item.answer) for item in asked]
+        pairs = [(item.relation, item.answer) for item in all_items]
     counts: dict[str, dict[str, int]] = {}
     for relation, name in pairs:
         of_relation = counts.setdefault(relation, {})
@@ -88,7 +88,7 @@ def majority(
         relation: sorted(found, key=lambda name: (-found[name], name))
         for relation, found in counts.items()
     }
-    others = {(item.relation, item.id): item.also_right for item in asked}
+    others = {(item.relation, item.id): item.also_right for item in all_items}
     return Majority("items" if training is None else "training", ranked, others)
 
 

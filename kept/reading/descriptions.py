@@ -65,11 +65,11 @@ def described_people(
     size: Size,
     seed: int,
     *,
-    told: Sequence[int] | None = None,
+    stated: Sequence[int] | None = None,
     known_only: bool = False,
     is_described: bool = True,
 ) -> Described:
-    """The world of a seed; `told [head]` are descriptions' classes other than those of the triples.
+    """The world of a seed; `stated [head]`: classes of the descriptions, if not the triples'.
 
     `known_only` leaves out the heads without triples.
     """
@@ -85,7 +85,7 @@ def described_people(
         records.append(Text(f"D{i}", TextKind.LABEL, name, "en"))
     texts = []
     for i in range(n_known if known_only else n):
-        description = f"{names[i]} {WORKS[int(classes[i] if told is None else told[i])]}."
+        description = f"{names[i]} {WORKS[int(classes[i] if stated is None else stated[i])]}."
         records.append(Text(f"H{i}", TextKind.LABEL, names[i], "en"))
         if is_described:
             records.append(Text(f"H{i}", TextKind.DESCRIPTION, description, "en"))
@@ -110,8 +110,8 @@ def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
         draws = generator(cell.seed, "descriptions of others")
         plain = described_people(size, cell.seed).classes
         others = plain[draws.permutation(len(plain))].tolist()
-    world = described_people(size, cell.seed, told=others)
-    learned = described_people(size, cell.seed, told=others, known_only=True)
+    world = described_people(size, cell.seed, stated=others)
+    learned = described_people(size, cell.seed, stated=others, known_only=True)
     bare = described_people(size, cell.seed, is_described=False).graph
     graph = graph_under(learned.graph, cell.condition, cell.seed)
     objectives: Mapping[str, Any] = chosen.stage["objectives"]
@@ -270,7 +270,7 @@ def _edited(reader: _Reader, world: Described, size: Size, seed: int) -> dict[st
     stated[items] = (stated[items] + draws.integers(1, len(OCCUPATIONS), len(items))) % len(
         OCCUPATIONS
     )
-    answers = reader.best(described_people(size, seed, told=stated.tolist()).graph, items)
+    answers = reader.best(described_people(size, seed, stated=stated.tolist()).graph, items)
     return {
         "new": float((answers == stated[items]).mean()),
         "old": float((answers == world.classes[items]).mean()),

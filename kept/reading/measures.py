@@ -74,16 +74,16 @@ def probe_accuracy(
     >>> probe_accuracy((states, torch.arange(16) % 4), (states, torch.arange(16) % 4))
     1.0
     """
-    (states, classes), (asked, gold) = train, test
+    (states, classes), (test_states, gold) = train, test
     mean, spread = states.mean(0), states.std(0)
-    kept = spread > 1e-6 * states.abs().max().clamp_min(1e-12)
-    if not bool(kept.any()):
+    varies = spread > 1e-6 * states.abs().max().clamp_min(1e-12)
+    if not bool(varies.any()):
         return float((gold == classes.mode().values).double().mean())
-    design = ((states - mean) / spread)[:, kept].double()
-    wanted = nn.functional.one_hot(classes, int(classes.max()) + 1).double()
+    design = ((states - mean) / spread)[:, varies].double()
+    indicators = nn.functional.one_hot(classes, int(classes.max()) + 1).double()
     inner = design @ design.T + penalty * len(design) * torch.eye(len(design), dtype=design.dtype)
-    weights = design.T @ torch.linalg.solve(inner, wanted - wanted.mean(0))
-    scores = ((asked - mean) / spread)[:, kept].double() @ weights + wanted.mean(0)
+    weights = design.T @ torch.linalg.solve(inner, indicators - indicators.mean(0))
+    scores = ((test_states - mean) / spread)[:, varies].double() @ weights + indicators.mean(0)
     return float((scores.argmax(1) == gold).double().mean())
 
 
@@ -95,8 +95,8 @@ def share_moved(shown: Float[Tensor, "item width"], hidden: Float[Tensor, "item 
     >>> round(share_moved(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 0.0]])), 3)
     0.8
     """
-    moved = (shown - hidden).norm(dim=1) / shown.norm(dim=1).clamp_min(1e-12)
-    return float(moved.double().mean())
+    shifts = (shown - hidden).norm(dim=1) / shown.norm(dim=1).clamp_min(1e-12)
+    return float(shifts.double().mean())
 
 
 def gradient_norms(model: KnowledgeForTask, data: TaskData, n: int) -> dict[str, float]:
@@ -199,10 +199,10 @@ class Verdict:
     @property
     def reads(self) -> bool:
         """At least `GOOD` of the ceiling, and at chance where the facts are another's."""
-        return self.accuracy >= GOOD * self.ceiling and not self.is_told_otherwise
+        return self.accuracy >= GOOD * self.ceiling and not self.is_confounded
 
     @property
-    def is_told_otherwise(self) -> bool:
+    def is_confounded(self) -> bool:
         """Whether it is above chance with another entity's facts."""
         return self.others is not None and not at_chance(self.others, self.n, self.chance)
 
@@ -212,4 +212,4 @@ class Verdict:
         if self.reads:
             return READS
         is_right = self.accuracy >= GOOD * self.ceiling
-        return OTHERWISE if is_right and self.is_told_otherwise else NOT_TESTED
+        return OTHERWISE if is_right and self.is_confounded else NOT_TESTED

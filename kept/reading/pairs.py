@@ -34,15 +34,15 @@ from kept.training.loop import train
 from kg_loaders import graph_from_records
 from kg_loaders.records import Record, Text, TextKind, Triple
 
-N_PAIRS, N_ASKED = 96, 64
+N_PAIRS, N_TEST = 96, 64
 TASK_STEPS = 200
 LEARNED = ("{a} spoke to {b}.", "{a} and {b} went home.", "{a} called {b}.", "{a} looked at {b}.")
 """Sentences that the adapter learns from; the task has those of `SENTENCES`."""
 
 
 def trained_pairs(size: Size, seed: int) -> tuple[World, World]:
-    """The adapter's pairs, and the task: at most `N_PAIRS` training, `N_ASKED` test pairs."""
-    n, n_asked = min(size.n_train, N_PAIRS), min(size.n_test, N_ASKED)
+    """The adapter's pairs, and the task: at most `N_PAIRS` training, `N_TEST` test pairs."""
+    n, n_asked = min(size.n_train, N_PAIRS), min(size.n_test, N_TEST)
     draws = generator(seed, "reading control", "pairs")
     names = made_up_names(2 * (n + n_asked), draws)
     people = {f"P{i}": name for i, name in enumerate(names)}

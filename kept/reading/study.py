@@ -73,7 +73,7 @@ def run_study(
     folder: Path,
     *,
     run: Run | None = None,
-    tell: Tell = lambda cell, outcome: None,
+    report: Tell = lambda cell, outcome: None,
 ) -> list[Outcome]:
     """The outcome of every cell; those that are stored in `folder` are not run again.
 
@@ -83,13 +83,13 @@ def run_study(
     for cell in study.cells(lambda cell: outcomes.get(cell.key)):
         outcome = read_outcome(folder, cell.key)
         if outcome is None:
-            tell(cell, None)
+            report(cell, None)
             outcome = (run or run_cell)(cell)
             path = folder / CELLS / f"{cell.key}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1))
         outcomes[cell.key] = outcome
-        tell(cell, outcome)
+        report(cell, outcome)
     return list(outcomes.values())
 
 

@@ -203,9 +203,9 @@ def _of_class(
         records += [Triple(f"H{i}", name, f"{letter}{k}") for i, k in enumerate(picked)]
 
     def example(i: int, draws: Draw) -> TaskExample:
-        said = classes[int(draws.integers(len(classes)))]
+        stated = classes[int(draws.integers(len(classes)))]
         label = classes[int(order[i]) % len(classes)]
-        return about((f"H{i}", heads[f"H{i}"]), ("", others[i]), texts, label, draws, said=said)
+        return about((f"H{i}", heads[f"H{i}"]), ("", others[i]), texts, label, draws, stated=stated)
 
     train, test = _split(size, example, draws)
     return World(
@@ -233,11 +233,11 @@ def about(
     label: str,
     draws: Draw,
     *,
-    said: str = "",
+    stated: str = "",
 ) -> TaskExample:
     """A text about two (entity, name); one without an identifier is neither linked nor a target."""
     written = texts[int(draws.integers(len(texts)))]
-    text = written.format(a=head[1], b=tail[1], c=said)
+    text = written.format(a=head[1], b=tail[1], c=stated)
     ends = [(entity, text.index(name), len(name)) for entity, name in (head, tail) if entity]
     mentions = [Mention(start, start + length) for _, start, length in ends]
     links = tuple(

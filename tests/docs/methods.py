@@ -57,7 +57,7 @@ def page() -> str:
     parts = [
         INTRO.format(n_own=size(host)),
         table(
-            ("method", "what enters, and where", "reads", "files", "asks for", "parameters added"),
+            ("method", "what enters, and where", "reads", "files", "predicts", "parameters added"),
             (_how_it_works(name, host) for name in METHODS),
         ),
         "## As published, and here",
@@ -80,7 +80,7 @@ def readme(text: str) -> str:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     assert end, f"README.md lacks {BEGIN} … {END}"
-    rows = table(("`--method`", "where knowledge enters", "asks for"), map(_short, METHODS))
+    rows = table(("`--method`", "where knowledge enters", "predicts"), map(_short, METHODS))
     return f"{before}{begin}\n{rows}{end}{after}"
 
 
@@ -132,7 +132,7 @@ def _losses(name: str) -> list[tuple[str, str]]:
 
 
 def own_losses(name: str) -> str:
-    """What only this method asks for; of the baseline, all that it does."""
+    """What only this method predicts; of the baseline, all that it does."""
     losses = _losses(name)
     own = [(loss, asks) for loss, asks in losses if loss != "mlm"]
     if name != BASELINE and not METHODS[name].needs_training:

@@ -77,7 +77,7 @@ def reading(
         size=Size(form=form, n_distractors=distractors),
         budget=Budget(steps=steps, host=host, n_layers=layers or None),
     )
-    run_study(study, output, tell=_tell)
+    run_study(study, output, report=_tell)
     outcomes = read_outcomes(output)
     command = (
         f"kept check reading --methods {methods} --tasks {tasks} --conditions {conditions} --seeds "

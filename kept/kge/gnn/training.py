@@ -90,11 +90,11 @@ class _Run:
         self.validations: list[tuple[int, float]] = []
         self.best: dict[str, Tensor] | None = None
         if state is not None:
-            kept = deepcopy(state)
-            model.load_state_dict(kept.pop("weights"))
-            optimiser.load_state_dict(kept.pop("optimiser"))
-            generator.set_state(kept.pop("generator"))
-            vars(self).update(kept)
+            restored = deepcopy(state)
+            model.load_state_dict(restored.pop("weights"))
+            optimiser.load_state_dict(restored.pop("optimiser"))
+            generator.set_state(restored.pop("generator"))
+            vars(self).update(restored)
 
     def finish_epoch(self, loss: float, learning_rate: float) -> None:
         self.epoch += 1

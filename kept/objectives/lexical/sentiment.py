@@ -138,9 +138,9 @@ def with_labels(hidden: KnowledgeBatch, changed: Tensor) -> KnowledgeBatch:
     labels = {
         name: found.masked_fill(~chosen | (found == NONE), IGNORE) for name, found in ids.items()
     }
-    shown = {name: found.masked_fill(changed[..., None], NONE) for name, found in ids.items()}
+    inputs = {name: found.masked_fill(changed[..., None], NONE) for name, found in ids.items()}
     return hidden.replace(
-        extra_ids={**hidden.extra_ids, **shown},
+        extra_ids={**hidden.extra_ids, **inputs},
         extra_labels={**(hidden.extra_labels or {}), **labels},
     )
 

@@ -109,8 +109,8 @@ def replace_mentions(
         if not was_replaced and draws.random() < share:
             other = types.draw(entity, draws)
             name = _name(graph, other, draws)
-            shown = text.text[link.mention.start : link.mention.end]
-            if name.casefold() != shown.casefold():
+            surface = text.text[link.mention.start : link.mention.end]
+            if name.casefold() != surface.casefold():
                 names[i], labels[i], was_replaced = (other, name), REPLACED, True
                 continue
         was_replaced = False

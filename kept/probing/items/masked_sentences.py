@@ -107,18 +107,18 @@ def _altered(row: _Altered, relation: str, fact: ClozeFact | None) -> AlteredIte
     texts = (row.masked_sentences, row.masked_negations, row.masked_misprimed)
     if any(len(found) != 1 or found[0].count(MASK) != 1 for found in texts):
         raise EvaluationError(f"not one sentence of each kind with exactly one {MASK}")
-    asked, negation, misprimed = (found[0] for found in texts)
-    prime = misprimed.removesuffix(asked).rstrip("? ")
-    if not prime or not misprimed.endswith(f"? {asked}"):
-        raise EvaluationError(f"{misprimed!r} is not a word, a question mark and {asked!r}")
+    question, negation, misprimed = (found[0] for found in texts)
+    prime = misprimed.removesuffix(question).rstrip("? ")
+    if not prime or not misprimed.endswith(f"? {question}"):
+        raise EvaluationError(f"{misprimed!r} is not a word, a question mark and {question!r}")
     id = f"{relation}-{row.uuid}"
     subject = "" if relation == SQUAD else row.sub_label
 
     def item(kind: str, text: str) -> ClozeItem:
         return _item(f"{id}{kind}", relation, text, subject, row.obj_label, fact, group=id)
 
-    negated = None if negation == asked else item("/negated", negation)
-    return AlteredItem(item("", asked), negated, item("/misprimed", misprimed), prime)
+    negated = None if negation == question else item("/negated", negation)
+    return AlteredItem(item("", question), negated, item("/misprimed", misprimed), prime)
 
 
 def _item(

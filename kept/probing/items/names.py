@@ -81,15 +81,15 @@ def without_helpful_names(
 ) -> WithoutHelpfulNames:
     """Apply both filters; `ranks` is called once, with the questions of all names."""
     remaining = [item for item in items if not answer_in_subject(item.subject, item.answer)]
-    asked = [name_questions(item) for item in remaining]
-    ranked = iter(ranks([question for questions in asked for question in questions]))
-    kept, n_unranked = [], 0
-    for item, questions in zip(remaining, asked, strict=True):
+    by_item = [name_questions(item) for item in remaining]
+    ranked = iter(ranks([question for questions in by_item for question in questions]))
+    unguessed, n_unranked = [], 0
+    for item, questions in zip(remaining, by_item, strict=True):
         places = [next(ranked) for _ in questions]
         n_unranked += bool(questions) and all(place is None for place in places)
         if not any(place is not None and place <= top for place in places):
-            kept.append(item)
+            unguessed.append(item)
     return WithoutHelpfulNames(
-        tuple(kept), len(items), len(items) - len(remaining), len(remaining) - len(kept),
+        tuple(unguessed), len(items), len(items) - len(remaining), len(remaining) - len(unguessed),
         n_unranked, model, candidates, top,
     )  # fmt: skip

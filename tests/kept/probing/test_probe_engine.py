@@ -17,11 +17,11 @@ from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel
 
 from entity_linking.mentions import LinkedText, Mention
 from kept.errors import EvaluationError
-from kept.probing.asking import CUT, MASKED
 from kept.probing.candidates import Candidates, spelled, whole_words
-from kept.probing.engine import LONG, NO_OBJECTS, NOT_ASKED, OUTSIDE, UNKNOWN, objects_of, probe
+from kept.probing.engine import LONG, NO_OBJECTS, NOT_REQUESTED, OUTSIDE, UNKNOWN, objects_of, probe
 from kept.probing.items.item import HOLE, ClozeItem
 from kept.probing.models.plain import PlainMaskedLM
+from kept.probing.passes import CUT, MASKED
 from kept.probing.ranks import rank_answers
 from kept.probing.results import Likelihood, ProbeResult, read_answers, write_answers
 from kg_loaders.errors import ExistsError
@@ -206,7 +206,7 @@ def test_every_item_is_ranked_or_skipped_with_its_reason(model: PlainMaskedLM) -
         "words: more than one piece": 1, "words: the same pieces as an earlier one": 1,
     }  # fmt: skip
     neither = ask(model, items[:1], vocabulary=None, objects=None)
-    assert neither.answers[0].skipped == {"restricted": NOT_ASKED, "objects": NOT_ASKED}
+    assert neither.answers[0].skipped == {"restricted": NOT_REQUESTED, "objects": NOT_REQUESTED}
     assert ask(model, []).answers == ()
 
 

@@ -10,15 +10,15 @@ from tiny_hosts import tiny_host
 from kept.encoders.kadapter import KAdapter
 from kept.objectives.adapter_features import AdapterFeatures, features_for
 from kept.outputs import KnowledgeOutput
-from kept.reading.pairs import LEARNED, N_ASKED, N_PAIRS, trained_pairs
+from kept.reading.pairs import LEARNED, N_PAIRS, N_TEST, trained_pairs
 from kept.reading.worlds import SENTENCES, Size
 from kg_loaders import KnowledgeGraph
 
 
 def test_the_adapter_meets_all_pairs_and_the_task_is_taught_some() -> None:
     stage, task = trained_pairs(Size(), 0)
-    assert (len(task.train), len(task.test)) == (N_PAIRS, N_ASKED)
-    assert len(stage.train) == len(LEARNED) * (N_PAIRS + N_ASKED)
+    assert (len(task.train), len(task.test)) == (N_PAIRS, N_TEST)
+    assert len(stage.train) == len(LEARNED) * (N_PAIRS + N_TEST)
 
     def pairs(examples: list[Any]) -> set[tuple[str, ...]]:
         return {tuple(link.entity for link in e.linked.links) for e in examples}

@@ -42,7 +42,7 @@ class Contest:
 
 
 @dataclass(eq=False, slots=True)
-class Asked:
+class Attempt:
     """The state of an item: its contests, the scores of its objects, its rankings."""
 
     item: ClozeItem
@@ -91,7 +91,7 @@ def group_of(item: ClozeItem) -> str:
     return item.group or ("\t".join(item.fact) if item.fact else item.id)
 
 
-class Asker:
+class Runner:
     """Runs chunks of items; holds the model's output embedding and the rows of the candidates."""
 
     def __init__(
@@ -111,20 +111,20 @@ class Asker:
         self.listed = tuple(part[ids.to(part.device)] for part in self.whole)
 
     @torch.inference_mode()
-    def ask(self, chunk: Sequence[Asked]) -> None:
+    def run(self, chunk: Sequence[Attempt]) -> None:
         """Fill in the rankings of a chunk."""
-        plan = [(asked, n) for asked in chunk for n in asked.lengths()]
-        samples = self.model.samples([self._question(asked.item, n) for asked, n in plan])
-        chunk_samples: list[tuple[int, Asked, Sample]] = []
-        for (asked, n), sample in zip(plan, samples, strict=True):
-            asked.asked_shown |= sample.asked_shown
-            chunk_samples.append((n, asked, sample))
+        plan = [(attempt, n) for attempt in chunk for n in attempt.lengths()]
+        samples = self.model.samples([self._question(attempt.item, n) for attempt, n in plan])
+        chunk_samples: list[tuple[int, Attempt, Sample]] = []
+        for (attempt, n), sample in zip(plan, samples, strict=True):
+            attempt.asked_shown |= sample.asked_shown
+            chunk_samples.append((n, attempt, sample))
             if len(sample.masks) != n:
-                for ranking in [name for name in asked.contests if n == 1 or name == "objects"]:
-                    asked.skip(ranking, CUT if len(sample.masks) < n else MASKED)
+                for ranking in [name for name in attempt.contests if n == 1 or name == "objects"]:
+                    attempt.skip(ranking, CUT if len(sample.masks) < n else MASKED)
         chunk_samples.sort(key=lambda row: (row[0], len(row[2].ids)))
         for n, rows in groupby(chunk_samples, key=lambda row: row[0]):
-            pairs = [(asked, sample) for _, asked, sample in rows if n in asked.lengths()]
+            pairs = [(attempt, sample) for _, attempt, sample in rows if n in attempt.lengths()]
             for start in range(0, len(pairs), self.batch_size):
                 self._read(pairs[start : start + self.batch_size], n)
         self._rank_objects(chunk)
@@ -133,26 +133,26 @@ class Asker:
         masks = " ".join([self.model.tokenizer.mask_token] * n_masks)
         return Question(filled(item, masks), item.draw_key or item.id, item.fact)
 
-    def _read(self, pairs: Sequence[tuple[Asked, Sample]], n_masks: int) -> None:
+    def _read(self, pairs: Sequence[tuple[Attempt, Sample]], n_masks: int) -> None:
         """Run one batch with `n_masks` masks."""
         if n_masks > 1 and self.likelihood == "one_by_one":
-            for asked, sample in pairs:
-                asked.keep(n_masks, self._one_by_one(asked, sample, n_masks))
+            for attempt, sample in pairs:
+                attempt.keep(n_masks, self._one_by_one(attempt, sample, n_masks))
             return
         states = self.model.states([sample for _, sample in pairs])
-        asked_items = [asked for asked, _ in pairs]
+        attempts = [attempt for attempt, _ in pairs]
         if n_masks == 1:
-            self._rank_words(asked_items, states[:, 0])
-        self._read_objects(asked_items, states, n_masks)
+            self._rank_words(attempts, states[:, 0])
+        self._read_objects(attempts, states, n_masks)
 
     def _rank_words(
-        self, asked: Sequence[Asked], states: Float[Tensor, "sample embedding"]
+        self, attempts: Sequence[Attempt], states: Float[Tensor, "sample embedding"]
     ) -> None:
         """The restricted ranking of the items in it."""
-        rows = [row for row, one in enumerate(asked) if "restricted" in one.contests]
+        rows = [row for row, one in enumerate(attempts) if "restricted" in one.contests]
         if not rows or self.words is None:
             return
-        contests = [asked[row].contests["restricted"] for row in rows]
+        contests = [attempts[row].contests["restricted"] for row in rows]
         rankings = rank_answers(
             _wide(F.linear(states[rows], *self.listed)),
             [contest.gold for contest in contests],
@@ -161,15 +161,18 @@ class Asker:
             n_top=self.n_top,
         )
         for row, ranking in zip(rows, rankings, strict=True):
-            asked[row].rankings["restricted"] = ranking
+            attempts[row].rankings["restricted"] = ranking
 
     def _read_objects(
-        self, asked: Sequence[Asked], states: Float[Tensor, "sample mask embedding"], n_masks: int
+        self,
+        attempts: Sequence[Attempt],
+        states: Float[Tensor, "sample mask embedding"],
+        n_masks: int,
     ) -> None:
         """Scores of the objects of `n_masks` pieces, all read off one pass."""
         rows = [
             row
-            for row, one in enumerate(asked)
+            for row, one in enumerate(attempts)
             if "objects" in one.contests and n_masks in one.contests["objects"].candidates.by_length
         ]
         step = max(1, MOST_LOGITS // (n_masks * len(self.whole[0])))
@@ -177,14 +180,14 @@ class Asker:
             part = rows[start : start + step]
             chances = self._chances(states[part])
             for place, row in enumerate(part):
-                pieces = asked[row].contests["objects"].candidates.by_length[n_masks][1]
-                asked[row].keep(n_masks, _means(chances[place], pieces))
+                pieces = attempts[row].contests["objects"].candidates.by_length[n_masks][1]
+                attempts[row].keep(n_masks, _means(chances[place], pieces))
 
     def _one_by_one(
-        self, asked: Asked, sample: Sample, n_masks: int
+        self, attempt: Attempt, sample: Sample, n_masks: int
     ) -> Float[Tensor, " candidate"]:
         """Score each candidate in the text, each of its pieces masked in turn."""
-        pieces = asked.contests["objects"].candidates.by_length[n_masks][1]
+        pieces = attempt.contests["objects"].candidates.by_length[n_masks][1]
         variants = [
             (sample.filled(candidate, mask), piece)
             for candidate in pieces.tolist()
@@ -204,23 +207,23 @@ class Asker:
         """Log-probabilities of every word."""
         return _wide(F.linear(states, *self.whole)).log_softmax(-1)
 
-    def _rank_objects(self, chunk: Sequence[Asked]) -> None:
+    def _rank_objects(self, chunk: Sequence[Attempt]) -> None:
         """Rank the items whose objects all have a score, relation by relation."""
-        relations: dict[int, list[Asked]] = {}
-        for asked in chunk:
-            if contest := asked.contests.get("objects"):
-                relations.setdefault(id(contest.candidates), []).append(asked)
+        relations: dict[int, list[Attempt]] = {}
+        for attempt in chunk:
+            if contest := attempt.contests.get("objects"):
+                relations.setdefault(id(contest.candidates), []).append(attempt)
         for group in relations.values():
-            contests = [asked.contests["objects"] for asked in group]
+            contests = [attempt.contests["objects"] for attempt in group]
             rankings = rank_answers(
-                torch.stack([asked.scores for asked in group if asked.scores is not None]),
+                torch.stack([attempt.scores for attempt in group if attempt.scores is not None]),
                 [contest.gold for contest in contests],
                 [contest.others for contest in contests],
                 contests[0].candidates.names,
                 n_top=self.n_top,
             )
-            for asked, ranking in zip(group, rankings, strict=True):
-                asked.rankings["objects"] = ranking
+            for attempt, ranking in zip(group, rankings, strict=True):
+                attempt.rankings["objects"] = ranking
 
 
 def _means(
