@@ -6,7 +6,9 @@ Axis legend: batch, node, mention, candidate, width, entity_width, layer, class.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -31,6 +33,12 @@ class KnowledgeOutput:
     linking_scores: Float[Tensor, "batch mention candidate"] | None = None
     class_logits: Float[Tensor, "batch class"] | Float[Tensor, "batch node class"] | None = None
     losses: dict[str, Float[Tensor, ""]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, hidden_states: Sequence[Tensor], **others: Any) -> KnowledgeOutput:
+        """The output with these `hidden_states`, whose last are the `node_states`."""
+        last = hidden_states[-1]
+        return cls(last, tuple(hidden_states), pooled_state=last[:, 0], **others)
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {shape}" for name, shape in self._shapes())

@@ -213,6 +213,16 @@ class KnowledgeEncoder(KnowledgeModel):
         """Return the states of every node; those of padding are meaningless."""
         raise NotImplementedError  # abstract: each paper file has its own
 
+    def read(
+        self, vectors: Float[Tensor, "batch node embedding"], batch: KnowledgeBatch
+    ) -> KnowledgeOutput:
+        """Run the host over a vector for each node, at the batch's positions and segments."""
+        positions = batch.positions + hosts.own_position_offset(self.host)
+        hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
+        return KnowledgeOutput.of(
+            hosts.run(self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights)
+        )
+
     @staticmethod
     def node_vectors(
         batch: KnowledgeBatch, tables: Mapping[int, nn.Embedding]

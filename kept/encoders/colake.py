@@ -161,9 +161,7 @@ class CoLAKE(KnowledgeEncoder):
             batch.node_kinds if own_kinds else batch.segment_ids,
         )
         states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights)
-        return KnowledgeOutput(
-            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
-        )
+        return KnowledgeOutput.of(states)
 
     @torch.no_grad()
     def initialise_from_labels(

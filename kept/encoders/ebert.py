@@ -142,12 +142,7 @@ class EBERT(KnowledgeEncoder):
                     f"entity row {int(silent[0])} has no vector; give the view the same "
                     "vectors_from as the encoder, so that such entities stay out of the text"
                 )
-        positions = batch.positions + hosts.own_position_offset(self.host)
-        hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights)
-        return KnowledgeOutput(
-            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
-        )
+        return self.read(vectors, batch)
 
 
 def fit_to_words(

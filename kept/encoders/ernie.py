@@ -180,12 +180,7 @@ class ERNIE(KnowledgeEncoder):
         words, entities = self.run(hidden, slots, visibility, is_slot, weights)
         if rows is not None:
             words, entities = (tuple(map(rows.unpack, states)) for states in (words, entities))
-        return KnowledgeOutput(
-            node_states=words[-1],
-            hidden_states=words,
-            pooled_state=words[-1][:, 0],
-            entity_states=entities[-1],
-        )
+        return KnowledgeOutput.of(words, entity_states=entities[-1])
 
     def slots(
         self, entity_ids: Int[Tensor, "batch node"]

@@ -228,12 +228,7 @@ class KAdapter(KnowledgeEncoder):
         if rows is not None:
             states = tuple(rows.unpack(state) for state in states)
             outputs = {name: rows.unpack(state) for name, state in outputs.items()}
-        return KnowledgeOutput(
-            node_states=states[-1],
-            hidden_states=states,
-            pooled_state=states[-1][:, 0],
-            adapter_states=outputs,
-        )
+        return KnowledgeOutput.of(states, adapter_states=outputs)
 
     def beside(self, name: str) -> str:
         """A block belongs to the layer whose state it reads, the fusion to the head."""

@@ -107,9 +107,7 @@ class KBERT(KnowledgeEncoder):
             )
         else:
             states = self._run_released(hidden, batch)
-        return KnowledgeOutput(
-            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
-        )
+        return KnowledgeOutput.of(states)
 
     def _run_released(self, hidden: Tensor, batch: KnowledgeBatch) -> tuple[Tensor, ...]:
         """`hosts.run` with -10000 added where a node is masked; padded nodes see everything."""

@@ -56,9 +56,7 @@ class KEPLER(KnowledgeEncoder):
             states = hosts.run(self.host, hidden, batch.visibility)
         else:
             states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
-        return KnowledgeOutput(
-            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
-        )
+        return KnowledgeOutput.of(states)
 
     def encode_texts(self, texts: KnowledgeBatch) -> Float[Tensor, "batch width"]:
         """Vectors of the entities that `texts` describe: the state of each first node.

@@ -316,12 +316,7 @@ class KnowBERT(KnowledgeEncoder):
                 if self.specs[graph].layer == index:
                     hidden, scores = self._inject(graph, hidden, batch, scores)
             states.append(hidden)
-        return KnowledgeOutput(
-            node_states=hidden,
-            hidden_states=tuple(states),
-            pooled_state=hidden[:, 0],
-            linking_scores=scores,
-        )
+        return KnowledgeOutput.of(states, linking_scores=scores)
 
     def _inject(
         self, graph: int, hidden: Tensor, batch: KnowledgeBatch, scores: Tensor | None

@@ -38,6 +38,4 @@ class Plain(KnowledgeEncoder):
         """Return the states of every word; those of padding are meaningless."""
         hidden = hosts.embed_words(self.host, batch)
         states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
-        return KnowledgeOutput(
-            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
-        )
+        return KnowledgeOutput.of(states)

@@ -62,9 +62,4 @@ class SenseBERT(KnowledgeEncoder):
         vectors = self.node_vectors(batch, {0: hosts.word_table(self.host)})
         if batch.extra_ids is not None and SENSES in batch.extra_ids:
             vectors = vectors + self.senses(batch.extra_ids[SENSES])
-        positions = batch.positions + hosts.own_position_offset(self.host)
-        hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
-        return KnowledgeOutput(
-            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
-        )
+        return self.read(vectors, batch)

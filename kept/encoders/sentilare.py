@@ -72,9 +72,4 @@ class SentiLARE(KnowledgeEncoder):
         nothing = batch.node_ids.new_full((*batch.node_ids.shape, 1), NONE)
         for name in self.labels:
             vectors = vectors + self.table(name)(extra.get(name, nothing))
-        positions = batch.positions + hosts.own_position_offset(self.host)
-        hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
-        return KnowledgeOutput(
-            node_states=states[-1], hidden_states=states, pooled_state=states[-1][:, 0]
-        )
+        return self.read(vectors, batch)

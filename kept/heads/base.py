@@ -19,9 +19,9 @@ class Head(nn.Module, ABC):
     """Abstract: scores of `n_classes` classes, `[batch class]` or `[batch node class]`."""
 
     @classmethod
-    @abstractmethod
     def for_encoder(cls, encoder: KnowledgeEncoder, n_classes: int, options: Any) -> Self:
-        """A head of the encoder's sizes; `options` is the head's own dataclass."""
+        """A head of the encoder's sizes; `options`, the head's own dataclass, by its fields."""
+        return cls(width=encoder.host.config.hidden_size, n_classes=n_classes, **vars(options))
 
     @abstractmethod
     def forward(

@@ -44,16 +44,6 @@ class PooledHead(Head):
         self.dropout = nn.Dropout(dropout)
         self.classes = nn.Linear(width, n_classes, bias=bias)
 
-    @classmethod
-    def for_encoder(cls, encoder: KnowledgeEncoder, n_classes: int, options: PooledOptions) -> Self:
-        return cls(
-            width=encoder.host.config.hidden_size,
-            n_classes=n_classes,
-            read=options.read,
-            dropout=options.dropout,
-            bias=options.bias,
-        )
-
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> Tensor:
@@ -133,18 +123,6 @@ class TargetsHead(Head):
         self.dense = nn.Linear(n_targets * width, width)
         self.dropout = nn.Dropout(dropout)
         self.classes = nn.Linear(width, n_classes)
-
-    @classmethod
-    def for_encoder(
-        cls, encoder: KnowledgeEncoder, n_classes: int, options: TargetsOptions
-    ) -> Self:
-        return cls(
-            width=encoder.host.config.hidden_size,
-            n_targets=options.n_targets,
-            n_classes=n_classes,
-            dropout=options.dropout,
-            read=options.read,
-        )
 
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder

@@ -6,7 +6,6 @@ Axis legend: batch, node, class.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 from torch import Tensor, nn
 
@@ -30,13 +29,6 @@ class TaggingHead(Head):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
         self.classes = nn.Linear(width, n_classes)
-
-    @classmethod
-    def for_encoder(
-        cls, encoder: KnowledgeEncoder, n_classes: int, options: TaggingOptions
-    ) -> Self:
-        width = encoder.host.config.hidden_size
-        return cls(width=width, n_classes=n_classes, dropout=options.dropout)
 
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder

@@ -6,7 +6,6 @@ Axis legend: batch, node, class, width.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from jaxtyping import Bool, Float
@@ -57,16 +56,6 @@ class UERHead(Head):
         self.dense = nn.Linear(width, width)
         self.dropout = nn.Dropout(dropout)
         self.classes = nn.Linear(width, n_classes)
-
-    @classmethod
-    def for_encoder(cls, encoder: KnowledgeEncoder, n_classes: int, options: UEROptions) -> Self:
-        return cls(
-            width=encoder.host.config.hidden_size,
-            n_classes=n_classes,
-            pooling=options.pooling,
-            over=options.over,
-            dropout=options.dropout,
-        )
 
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder

@@ -9,7 +9,9 @@ Axis legend: batch, candidate, negative, width (real numbers a vector), half (wi
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -36,12 +38,10 @@ __all__ = [
 _BLOCK_NUMBERS = 1 << 18  # of elementwise temporaries
 
 
-class TransE(QueryScorer):
-    """A relation is a translation (Bordes et al., NeurIPS 2013, equation 1).
+class DistanceScorer(QueryScorer):
+    """Abstract: scores by a distance in the L1 or L2 norm; `default_norm` where none is given."""
 
-    `score = -||h + r - t||_p`, p = 1 or 2 (not squared; the paper takes either). The default is L2,
-    whose distances to many candidates are a matrix product.
-    """
+    default_norm: ClassVar[Norm]
 
     def __init__(
         self,
@@ -50,12 +50,49 @@ class TransE(QueryScorer):
         n_relations: int,
         width: int,
         generator: torch.Generator,
-        norm: Norm = 2,
+        norm: Norm | None = None,
     ) -> None:
-        self.norm = _checked_norm(norm, "TransE")
+        self.norm = self.default_norm if norm is None else norm
+        if self.norm not in (1, 2):
+            raise ConfigError(f"norm {norm} of {type(self).__name__} must be 1 or 2")
         super().__init__(
             n_entities=n_entities, n_relations=n_relations, width=width, generator=generator
         )
+
+
+class BilinearScorer(QueryScorer):
+    """Abstract: scores by inner products, of a query of any two vectors with the third."""
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Normal with a small deviation."""
+        with torch.no_grad():
+            for table in (self.entities, self.relations):
+                table.normal_(0, 0.05, generator=generator)
+
+    @abstractmethod
+    def relation_queries(self, head_states: Tensor, tail_states: Tensor) -> Tensor:
+        """`[batch width]`, `[batch width]`, compared with relations."""
+
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        return products(queries, candidates)
+
+    def compare_sampled(self, queries: Tensor, candidates: Tensor, sampled: Tensor) -> Tensor:
+        return sampled_products(queries, candidates, sampled)
+
+    def relations_between(
+        self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
+    ) -> Tensor:
+        return products(self.relation_queries(head_states, tail_states), candidates)
+
+
+class TransE(DistanceScorer):
+    """A relation is a translation (Bordes et al., NeurIPS 2013, equation 1).
+
+    `score = -||h + r - t||_p`, p = 1 or 2 (not squared; the paper takes either). The default is L2,
+    whose distances to many candidates are a matrix product.
+    """
+
+    default_norm = 2
 
     def initialise(self, generator: torch.Generator) -> None:
         """Uniform, scaled to length 1 (algorithm 1 of the paper)."""
@@ -85,7 +122,7 @@ class TransE(QueryScorer):
         return negative_distances(tail_states - head_states, candidates, self.norm)
 
 
-class Rescal(QueryScorer):
+class Rescal(BilinearScorer):
     """A full bilinear form (Nickel et al., ICML 2011, equation 1): `score = h M t`.
 
     A relation's vector is its matrix `M`, row by row: `width ** 2` numbers.
@@ -94,10 +131,6 @@ class Rescal(QueryScorer):
     @staticmethod
     def relation_width(width: int) -> int:
         return width * width
-
-    def initialise(self, generator: torch.Generator) -> None:
-        """Normal with a small deviation, as for `ComplEx`."""
-        _normal(self, generator)
 
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         return (_row_times(head_states, relation_states) * tail_states).sum(-1)
@@ -108,27 +141,15 @@ class Rescal(QueryScorer):
     def head_queries(self, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         return (_matrices(relation_states) @ tail_states[..., None]).squeeze(-1)
 
-    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
-        return products(queries, candidates)
-
-    def compare_sampled(self, queries: Tensor, candidates: Tensor, sampled: Tensor) -> Tensor:
-        return sampled_products(queries, candidates, sampled)
-
-    def relations_between(
-        self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
-    ) -> Tensor:
-        return products((head_states[:, :, None] * tail_states[:, None]).flatten(1), candidates)
+    def relation_queries(self, head_states: Tensor, tail_states: Tensor) -> Tensor:
+        return (head_states[:, :, None] * tail_states[:, None]).flatten(1)
 
 
-class DistMult(QueryScorer):
+class DistMult(BilinearScorer):
     """A diagonal bilinear form (Yang et al., ICLR 2015, equation 2): `score = sum(h * r * t)`.
 
     Symmetric in head and tail.
     """
-
-    def initialise(self, generator: torch.Generator) -> None:
-        """Normal with a small deviation, as for `ComplEx`."""
-        _normal(self, generator)
 
     def score(self, head_states: Tensor, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         return distmult_score(head_states, relation_states, tail_states)
@@ -139,27 +160,15 @@ class DistMult(QueryScorer):
     def head_queries(self, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         return relation_states * tail_states
 
-    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
-        return products(queries, candidates)
-
-    def compare_sampled(self, queries: Tensor, candidates: Tensor, sampled: Tensor) -> Tensor:
-        return sampled_products(queries, candidates, sampled)
-
-    def relations_between(
-        self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
-    ) -> Tensor:
-        return products(head_states * tail_states, candidates)
+    def relation_queries(self, head_states: Tensor, tail_states: Tensor) -> Tensor:
+        return head_states * tail_states
 
 
-class ComplEx(QueryScorer):
+class ComplEx(BilinearScorer):
     """DistMult over complex numbers (Trouillon et al., ICML 2016, equations 9 to 11).
 
     `score = Re(sum(h * r * conj(t)))`, written as one real matrix product in each direction.
     """
-
-    def initialise(self, generator: torch.Generator) -> None:
-        """Normal with a small deviation."""
-        _normal(self, generator)
 
     def moduli(self, states: Tensor) -> Tensor:
         """Complex moduli; the small constant keeps the gradient finite at 0."""
@@ -175,19 +184,11 @@ class ComplEx(QueryScorer):
     def head_queries(self, relation_states: Tensor, tail_states: Tensor) -> Tensor:
         return _times(tail_states, _conjugate(relation_states))
 
-    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
-        return products(queries, candidates)
-
-    def compare_sampled(self, queries: Tensor, candidates: Tensor, sampled: Tensor) -> Tensor:
-        return sampled_products(queries, candidates, sampled)
-
-    def relations_between(
-        self, head_states: Tensor, tail_states: Tensor, candidates: Tensor
-    ) -> Tensor:
-        return products(_times(tail_states, _conjugate(head_states)), candidates)
+    def relation_queries(self, head_states: Tensor, tail_states: Tensor) -> Tensor:
+        return _times(tail_states, _conjugate(head_states))
 
 
-class RotatE(QueryScorer):
+class RotatE(DistanceScorer):
     """A relation is a rotation of the complex plane (Sun et al., ICLR 2019, equations 2 and 10).
 
     `norm` 1: `score = -sum_k |h_k e^{i r_k} - t_k|`, the sum of moduli of the paper and its
@@ -195,19 +196,7 @@ class RotatE(QueryScorer):
     to many candidates are then a matrix product. Relations hold `half` phases.
     """
 
-    def __init__(
-        self,
-        *,
-        n_entities: int,
-        n_relations: int,
-        width: int,
-        generator: torch.Generator,
-        norm: Norm = 1,
-    ) -> None:
-        self.norm = _checked_norm(norm, "RotatE")
-        super().__init__(
-            n_entities=n_entities, n_relations=n_relations, width=width, generator=generator
-        )
+    default_norm = 1
 
     @staticmethod
     def relation_width(width: int) -> int:
@@ -310,17 +299,11 @@ def make_scorer(
     if name not in SCORERS:
         raise ConfigError(f"scorer {name!r} is unknown; take one of {', '.join(SCORERS)}")
     kind, chosen = SCORERS[name], {} if norm is None else {"norm": norm}
-    if chosen and not issubclass(kind, (TransE, RotatE)):
+    if chosen and not issubclass(kind, DistanceScorer):
         raise ConfigError(f"scorer {name!r} measures no distance: leave its norm out")
     return kind(
         n_entities=n_entities, n_relations=n_relations, width=width, generator=generator, **chosen
     )
-
-
-def _normal(scorer: Scorer, generator: torch.Generator) -> None:
-    with torch.no_grad():
-        for table in (scorer.entities, scorer.relations):
-            table.normal_(0, 0.05, generator=generator)
 
 
 def _unit(table: nn.Parameter, generator: torch.Generator) -> None:
@@ -361,9 +344,3 @@ def _rotated_distances(heads: Tensor, rotations: Tensor, tails: Tensor, norm: in
         return moduli_sum(difference)
     distance: Tensor = torch.linalg.vector_norm(difference, dim=-1)
     return distance
-
-
-def _checked_norm(norm: Norm, name: str) -> Norm:
-    if norm not in (1, 2):
-        raise ConfigError(f"norm {norm} of {name} must be 1 or 2")
-    return norm
