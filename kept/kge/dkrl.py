@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -23,13 +24,7 @@ from torch.nn.functional import embedding
 
 from kept.errors import BatchError, ConfigError
 from kept.evaluation.ranking import Direction, ScoresFunction
-from kept.kge.training import (
-    NO_CANDIDATE,
-    Sampler,
-    contrast,
-    make_optimiser,
-    shuffled_batches,
-)
+from kept.kge.training import NO_CANDIDATE, Sampler, contrast, run_epochs
 from kept.kge.training_config import TrainingConfig
 
 DKRL_RECIPE = TrainingConfig(
@@ -214,24 +209,15 @@ def train_dkrl(
         raise ConfigError("DKRL trains with objective negative_sampling and share_negatives")
     data = torch.as_tensor(np.array(triples, np.int64), device=model.entities.device)
     sampler = Sampler(data, model.n_entities, model.n_relations, config)
-    optimiser = make_optimiser(model, config)
-    losses = []
-    for epoch in range(config.n_epochs):
-        total = 0.0
-        for rows in shuffled_batches(len(data), config.batch_size, generator):
-            loss = _batch_loss(model, data[rows], token_ids, token_mask, sampler, generator)
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            if config.unit_entities:
-                _shorten(model)
-            total += float(loss.detach()) * len(rows)
-        losses.append(total / len(data))
-        if not math.isfinite(losses[-1]):
-            raise ConfigError(f"loss is {losses[-1]} in epoch {epoch + 1}; lower learning_rate")
-        if on_epoch is not None:
-            on_epoch(epoch + 1, losses[-1])
-    return tuple(losses)
+
+    def loss_of(rows: Tensor) -> Tensor:
+        return _batch_loss(model, data[rows], token_ids, token_mask, sampler, generator)
+
+    shorten = partial(_shorten, model) if config.unit_entities else lambda: None
+    return run_epochs(
+        model, len(data), loss_of, config=config, generator=generator, on_epoch=on_epoch,
+        after_step=shorten,
+    ).losses  # fmt: skip
 
 
 def keywords(documents: Sequence[Sequence[int]], n: int) -> list[list[int]]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy, embedding, logsigmoid
 
-from kept.errors import ConfigError
+from kept.errors import ConfigError, KeptError
 from kept.kge.comparisons import looked_up
 from kept.kge.scorers import Scorer
 from kept.kge.training_config import Loss, TrainingConfig
@@ -71,29 +72,70 @@ def train(
     """
     if not len(triples):
         raise ConfigError("there are no triples to train on")
-    started = time.perf_counter()
     data = torch.as_tensor(np.array(triples, np.int64), device=scorer.entities.device)
-    optimiser = make_optimiser(scorer, config)
-    progress = _Progress()
-    if state is not None:
-        progress = _restore(state, scorer, optimiser, generator)
     sampler = Sampler(data, scorer.n_entities, scorer.n_relations, config)
+
+    def loss_of(rows: Tensor) -> Tensor:
+        return batch_loss(scorer, data[rows.to(data.device)], sampler, config, generator)
+
+    return run_epochs(
+        scorer, len(data), loss_of, config=config, generator=generator, state=state,
+        validate=None if validate is None else lambda: validate(scorer), on_epoch=on_epoch,
+        before_epoch=partial(_to_unit_length, scorer) if config.unit_entities else lambda: None,
+    )  # fmt: skip
+
+
+def run_epochs(
+    module: torch.nn.Module,
+    n: int,
+    loss_of: Callable[[Tensor], Tensor],
+    *,
+    config: TrainingConfig,
+    generator: torch.Generator,
+    validate: Callable[[], float] | None = None,
+    state: dict[str, Any] | None = None,
+    on_epoch: Callable[[int, float], None] | None = None,
+    before_epoch: Callable[[], object] = lambda: None,
+    after_step: Callable[[], object] = lambda: None,
+    error: type[KeptError] = ConfigError,
+) -> TrainingHistory:
+    """Minimise `loss_of` batches of `n` rows over the epochs of `config`, as `train` describes.
+
+    Raises `error` for a loss that is not finite.
+    """
+    started = time.perf_counter()
+    optimiser = make_optimiser(module, config)
+    progress = _Progress() if state is None else _restore(state, module, optimiser, generator)
     while progress.epoch < config.n_epochs and not progress.stopped:
-        loss = _epoch(scorer, data, sampler, optimiser, config, generator)
+        module.train()
+        before_epoch()
+        total = 0.0
+        for rows in shuffled_batches(n, config.batch_size, generator):
+            loss = loss_of(rows)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            after_step()
+            total += float(loss.detach()) * len(rows)
         progress.epoch += 1
-        progress.losses.append(loss)
-        if not math.isfinite(loss):
-            raise ConfigError(
-                f"loss is {loss} in epoch {progress.epoch}; lower learning_rate "
+        progress.losses.append(total / n)
+        if not math.isfinite(total):
+            raise error(
+                f"loss is {total / n} in epoch {progress.epoch}; lower learning_rate "
                 f"({config.learning_rate})"
             )
         if on_epoch is not None:
-            on_epoch(progress.epoch, loss)
+            on_epoch(progress.epoch, total / n)
         if validate and config.validate_every and progress.epoch % config.validate_every == 0:
-            _validate(scorer, validate, config, progress)
-    saved = _state(scorer, optimiser, generator, progress)
+            _validated(module, validate(), config, progress)
+    saved = {
+        "weights": _weights(module),
+        "optimiser": optimiser.state_dict(),
+        "generator": generator.get_state(),
+        "progress": {**vars(progress)},
+    }
     if progress.best is not None:
-        scorer.load_state_dict(progress.best)
+        module.load_state_dict(progress.best)
     return TrainingHistory(
         losses=tuple(progress.losses),
         validations=tuple(progress.validations),
@@ -194,27 +236,9 @@ def tail_chances(triples: Tensor, n_relations: int) -> Tensor:
     return torch.from_numpy(heads_per_tail / (tails_per_head + heads_per_tail))
 
 
-def _epoch(
-    scorer: Scorer,
-    data: Tensor,
-    sampler: Sampler,
-    optimiser: torch.optim.Optimizer,
-    config: TrainingConfig,
-    generator: torch.Generator,
-) -> float:
-    total = 0.0
-    if config.unit_entities:
-        with torch.no_grad():
-            lengths = scorer.entities.norm(dim=1, keepdim=True).clamp_min(1e-12)
-            scorer.entities.div_(lengths)
-    for rows in shuffled_batches(len(data), config.batch_size, generator):
-        batch = data[rows.to(data.device)]
-        loss = batch_loss(scorer, batch, sampler, config, generator)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        total += float(loss.detach()) * len(batch)
-    return total / len(data)
+@torch.no_grad()
+def _to_unit_length(scorer: Scorer) -> None:
+    scorer.entities.div_(scorer.entities.norm(dim=1, keepdim=True).clamp_min(1e-12))
 
 
 def batch_loss(
@@ -307,43 +331,28 @@ def _against_own(
     return scores[:, 0], scores[:, 1:]
 
 
-def _validate(
-    scorer: Scorer,
-    validate: Callable[[Scorer], float],
-    config: TrainingConfig,
-    progress: _Progress,
+def _validated(
+    module: torch.nn.Module, value: float, config: TrainingConfig, progress: _Progress
 ) -> None:
-    value = validate(scorer)
     best = max((earlier for _, earlier in progress.validations), default=-math.inf)
     progress.validations.append((progress.epoch, value))
     if value > best:
-        progress.best_epoch = progress.epoch
-        progress.best = {name: t.clone() for name, t in scorer.state_dict().items()}
+        progress.best_epoch, progress.best = progress.epoch, _weights(module)
     waited = (progress.epoch - progress.best_epoch) // config.validate_every
     progress.stopped = bool(config.patience) and waited >= config.patience
 
 
-def _state(
-    scorer: Scorer,
-    optimiser: torch.optim.Optimizer,
-    generator: torch.Generator,
-    progress: _Progress,
-) -> dict[str, Any]:
-    return {
-        "weights": {name: tensor.clone() for name, tensor in scorer.state_dict().items()},
-        "optimiser": optimiser.state_dict(),
-        "generator": generator.get_state(),
-        "progress": {**vars(progress)},
-    }
+def _weights(module: torch.nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
 
 
 def _restore(
     state: dict[str, Any],
-    scorer: Scorer,
+    module: torch.nn.Module,
     optimiser: torch.optim.Optimizer,
     generator: torch.Generator,
 ) -> _Progress:
-    scorer.load_state_dict(state["weights"])
+    module.load_state_dict(state["weights"])
     optimiser.load_state_dict(deepcopy(state["optimiser"]))  # it would share the tensors
     generator.set_state(state["generator"])
     fields = dict(state["progress"])
