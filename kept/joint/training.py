@@ -16,7 +16,7 @@ from kept.model_files import readable
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
 
-STATE = "state.safetensors"
+STATE, CHECKPOINTS = "state.safetensors", "checkpoint"
 CHECKPOINT = FolderFormat(
     kind="kept joint space checkpoint",
     version=1,
@@ -75,7 +75,7 @@ def train(
     `TrainingError` for a loss that is not finite.
     """
     progress, n_all = Progress(), epochs * space.n_steps
-    place = folder / "checkpoint"
+    place = folder / CHECKPOINTS
     if resume and is_of(place, CHECKPOINT):
         progress = _resumed(space, place, fingerprint)
     saved = time.monotonic()

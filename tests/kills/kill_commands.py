@@ -203,6 +203,11 @@ BUILD = (
 )  # fmt: skip
 LINK = ("link", "WORLD/notes.txt", "--kg", "WORLD/kg", "-o", "OUT/links.jsonl")
 PRETRAIN = ("pretrain", "-c", "WORLD/pretrain.yaml", "-o", "OUT/run")
+VECTORS = (
+    "vectors", "train", "--kg", "WORLD/kg", "--text", "WORLD/text.jsonl", "--model", "wang2014",
+    "--width", "4", "--epochs", "2", "--min-count", "1", "--set", "options.pages_per_step=8",
+    "--set", "checkpoint_seconds=0.000001", "-o", "OUT/run",
+)  # fmt: skip
 FINETUNE = (
     "finetune", "--task", "relation", "--format", "wiki80", "--train", "WORLD/train.txt",
     "--dev", "WORLD/dev.txt", "--kg", "WORLD/kg", "--method", "kbert", "--host", "WORLD/host",
@@ -223,6 +228,7 @@ COMMANDS = {
             "link --resume", (*LINK, "--resume"), (*LINK, "--resume"), "links.jsonl", _half_linked
         ),
         Command("pretrain", PRETRAIN, (*PRETRAIN, "--resume")),
+        Command("vectors", VECTORS, (*VECTORS, "--resume")),
         Command("finetune", FINETUNE, (*FINETUNE, "--resume")),
         Command("compare", COMPARE, COMPARE),
     )

@@ -14,7 +14,8 @@ from kept.cli.terminal import echo
 from kept.cli.training.run import asked_to_stop, read_run, run_folder
 from kept.errors import ConfigError
 from kept.joint.assembly import Assembled, JointConfig
-from kept.joint.training import train
+from kept.joint.training import CHECKPOINT, CHECKPOINTS, train
+from kg_loaders.disk.seals import is_of
 from kg_loaders.disk.writing import write_text
 
 CONFIG_FILE = "vectors.json"
@@ -44,8 +45,8 @@ def _train(config: JointConfig, output: Path, resume: bool) -> None:
     begun, console = time.monotonic(), TerminalConsole(stderr=True)
     made = Assembled(config)
     console.print(str(made.corpus))
-    if not resume:
-        write_text(output / CONFIG_FILE, config.model_dump_json(indent=2))
+    if not is_of(output / CHECKPOINTS, CHECKPOINT):
+        write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
     n_steps = made.settings.epochs * made.space.n_steps
     with asked_to_stop() as stop, Progress(console=console) as bar:
         task = bar.add_task("training", total=n_steps)
