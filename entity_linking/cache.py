@@ -50,8 +50,10 @@ def fingerprint(graph_hash: str, settings: Any) -> str:
     say the same of every text; a folder that a setting only names (an index, a model) must
     therefore stand in the settings with its own hash.
     """
-    told = asdict(settings) if is_dataclass(settings) and not isinstance(settings, type) else None
-    values = cast(Mapping[str, Any], settings if told is None else told)
+    options = (
+        asdict(settings) if is_dataclass(settings) and not isinstance(settings, type) else None
+    )
+    values = cast(Mapping[str, Any], settings if options is None else options)
     try:
         written = msgspec.json.encode(
             [CACHE_VERSION, version("kept"), graph_hash, dict(values)], order="deterministic"
@@ -108,35 +110,37 @@ class CachedLinker:
 
     def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
         """The same mentions with the linker's choices."""
-        asked = []
+        keys = []
         for text in texts:
             spans = [(link.mention.start, link.mention.end) for link in text.links]
-            asked.append(b"m" + msgspec.msgpack.encode((_bytes(text.text), spans, text.pair_start)))
-        found = self._answer(texts, asked, self._linker.disambiguate)
-        return [replace(linked, id=text.id) for linked, text in zip(found, texts, strict=True)]
+            keys.append(b"m" + msgspec.msgpack.encode((_bytes(text.text), spans, text.pair_start)))
+        answers = self._answer(texts, keys, self._linker.disambiguate)
+        return [replace(linked, id=text.id) for linked, text in zip(answers, texts, strict=True)]
 
-    def _answer(self, texts: Sequence[Any], asked: Sequence[bytes], work: Work) -> list[LinkedText]:
-        keys = [hashlib.blake2b(each, key=self._salt, digest_size=20).digest() for each in asked]
+    def _answer(
+        self, texts: Sequence[Any], inputs: Sequence[bytes], work: Work
+    ) -> list[LinkedText]:
+        keys = [hashlib.blake2b(each, key=self._salt, digest_size=20).digest() for each in inputs]
         with self._open() as database:
             known = self._read(database, list(dict.fromkeys(keys)))
         new = {key: i for i, key in enumerate(keys) if key not in known}
         self.hits += sum(key in known for key in keys)
         self.misses += sum(key not in known for key in keys)
         if new:
-            made = dict(zip(new, work([texts[i] for i in new.values()]), strict=True))
+            computed = dict(zip(new, work([texts[i] for i in new.values()]), strict=True))
             with self._open() as database:
-                self._write(database, made)
-            known |= made
+                self._write(database, computed)
+            known |= computed
         return [known[key] for key in keys]
 
     def _read(self, database: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, LinkedText]:
-        found: dict[bytes, LinkedText] = {}
+        cached: dict[bytes, LinkedText] = {}
         for start in range(0, len(keys), KEYS_PER_QUERY):
             part = keys[start : start + KEYS_PER_QUERY]
             query = f"SELECT key, value FROM result WHERE key IN ({','.join('?' * len(part))})"
             for key, value in database.execute(query, part):
-                found[key] = self._decode(key, value)
-        return found
+                cached[key] = self._decode(key, value)
+        return cached
 
     def _decode(self, key: bytes, value: bytes) -> LinkedText:
         check, packed = value[:CHECK_BYTES], value[CHECK_BYTES:]
@@ -147,9 +151,9 @@ class CachedLinker:
         except msgspec.DecodeError as error:
             raise _damaged(self._file, f"result {key.hex()} does not decode: {error}") from error
 
-    def _write(self, database: sqlite3.Connection, made: Mapping[bytes, LinkedText]) -> None:
+    def _write(self, database: sqlite3.Connection, answers: Mapping[bytes, LinkedText]) -> None:
         rows = []
-        for key, linked in made.items():
+        for key, linked in answers.items():
             packed = msgspec.msgpack.encode(linked)
             rows.append((key, _checksum(key, packed) + packed))
         with database:  # one transaction

@@ -85,7 +85,7 @@ def corrupt(
         )
         changed[i, j] = _swapped(texts[i].links[j], other)
         by[origin] += 1
-    made = [
+    corrupted = [
         replace(
             text,
             links=tuple(
@@ -96,7 +96,7 @@ def corrupt(
         )
         for i, text in enumerate(texts)
     ]
-    return made, CorruptionReport(len(places), n_dropped, n_swapped, by)
+    return corrupted, CorruptionReport(len(places), n_dropped, n_swapped, by)
 
 
 def _check(drop: float, swap: float) -> None:
@@ -134,8 +134,8 @@ def _proposed(
     if source is None or not poor:
         return {}
     rows = sorted({i for i, _ in poor})
-    found = dict(zip(rows, source.candidates([texts[i] for i in rows]), strict=True))
-    return {(i, j): found[i][j] for i, j in poor}
+    proposals = dict(zip(rows, source.candidates([texts[i] for i in rows]), strict=True))
+    return {(i, j): proposals[i][j] for i, j in poor}
 
 
 def _best_wrong(link: Link, candidates: tuple[Candidate, ...] | None = None) -> str | None:
@@ -151,17 +151,17 @@ def _wrong(
     draw: float,
 ) -> tuple[str, Origin]:
     if outside is None or outside.is_likely:
-        found = _best_wrong(link) or _best_wrong(link, proposed)
-        if found is not None:
-            return found, "candidates"
-    drawn = None if outside is None else outside.draw(str(link.entity), draw)
-    if drawn is None:
+        wrong = _best_wrong(link) or _best_wrong(link, proposed)
+        if wrong is not None:
+            return wrong, "candidates"
+    other = None if outside is None else outside.draw(str(link.entity), draw)
+    if other is None:
         raise LinkingError(
             f"{link.mention} of text {text.id or text.text[:40]!r} has no candidate but "
             f"{link.entity}, and nothing else to be swapped to; give a graph of two entities or "
             "more, or links with candidates"
         )
-    return drawn
+    return other
 
 
 def _swapped(link: Link, wrong: str) -> Link:
@@ -198,8 +198,8 @@ class _Outside:
         for origin, pool in self._pools(own):
             others = pool[pool != (-1 if own is None else own)]
             if len(others):
-                drawn = int(others[int(at * len(others))])
-                return self.graph.entities.name(drawn), origin
+                row = int(others[int(at * len(others))])
+                return self.graph.entities.name(row), origin
         return None
 
     def _pools(self, own: int | None) -> Iterator[tuple[Origin, NDArray[np.int64]]]:
@@ -222,4 +222,4 @@ def _entities_by_type(graph: KnowledgeGraph) -> dict[str, NDArray[np.int64]]:
     members: dict[str, dict[int, None]] = {}
     for node, name in zip(nodes.tolist(), texts.values.take(rows).to_pylist(), strict=True):
         members.setdefault(name, {})[node] = None
-    return {name: np.array(list(found), np.int64) for name, found in members.items()}
+    return {name: np.array(list(ids), np.int64) for name, ids in members.items()}

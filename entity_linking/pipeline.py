@@ -72,31 +72,31 @@ class Pipeline:
                 text.text,
                 tuple(
                     Link(link.mention, candidates, None, 1.0)
-                    for link, candidates in zip(text.links, found, strict=True)
+                    for link, candidates in zip(text.links, proposals, strict=True)
                 ),
                 text.id,
                 text.pair_start,
             )
-            for text, found in zip(texts, self._source.candidates(texts), strict=True)
+            for text, proposals in zip(texts, self._source.candidates(texts), strict=True)
         ]
 
     def decide(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
         """The choices among the candidates that the links bear."""
         return [
             LinkedText(
-                text.text, tuple(map(self._decide, text.links, found)), text.id, text.pair_start
+                text.text, tuple(map(self._decide, text.links, scores)), text.id, text.pair_start
             )
-            for text, found in zip(texts, self._scorer.scores(texts), strict=True)
+            for text, scores in zip(texts, self._scorer.scores(texts), strict=True)
         ]
 
     def _decide(self, link: Link, scores: Scores) -> Link:
         """The decision; sources that remember surfaces hand out one tuple again and again."""
-        told, written = link.candidates, scores.tobytes()
-        known = self._decided.get(id(told))
-        if known is None or known.candidates is not told or known.scores != written:
-            decided = self._decision.decide(link.mention, told, scores)
+        candidates, written = link.candidates, scores.tobytes()
+        known = self._decided.get(id(candidates))
+        if known is None or known.candidates is not candidates or known.scores != written:
+            decided = self._decision.decide(link.mention, candidates, scores)
             if len(self._decided) >= MOST_REMEMBERED:
                 self._decided.clear()
-            known = self._decided[id(told)] = _Decided(told, written, decided)
-        made = known.link
-        return Link(link.mention, made.candidates, made.entity, made.confidence)
+            known = self._decided[id(candidates)] = _Decided(candidates, written, decided)
+        link_made = known.link
+        return Link(link.mention, link_made.candidates, link_made.entity, link_made.confidence)

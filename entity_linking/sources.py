@@ -26,20 +26,20 @@ class FirstFound:
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link of each text its candidates, as its source ordered them."""
-        found: list[list[Candidates]] = [[()] * len(text.links) for text in texts]
+        proposals: list[list[Candidates]] = [[()] * len(text.links) for text in texts]
         for source in self._sources:
             empty = [
                 (row, places)
-                for row, links in enumerate(found)
+                for row, links in enumerate(proposals)
                 if (places := [i for i, candidates in enumerate(links) if not candidates])
             ]
             if not empty:
                 break
-            asked = [_with_links(texts[row], places) for row, places in empty]
-            for (row, places), answers in zip(empty, source.candidates(asked), strict=True):
+            texts_left = [_with_links(texts[row], places) for row, places in empty]
+            for (row, places), answers in zip(empty, source.candidates(texts_left), strict=True):
                 for i, candidates in zip(places, answers, strict=True):
-                    found[row][i] = candidates
-        return found
+                    proposals[row][i] = candidates
+        return proposals
 
 
 class Union:
@@ -65,8 +65,8 @@ class Union:
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link of each text at most `max_candidates`."""
-        asked = [text for text in texts if text.links]
-        answers = [source.candidates(asked) for source in self._sources] if asked else []
+        with_links = [text for text in texts if text.links]
+        answers = [source.candidates(with_links) for source in self._sources] if with_links else []
         joined = iter(
             [
                 [self._join(candidates) for candidates in zip(*of_text, strict=True)]
@@ -103,7 +103,7 @@ class AtLeast:
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link of each text those candidates, in the order of the source."""
         return [
-            [tuple(c for c in found if c.prior >= self._min_prior) for found in of_text]
+            [tuple(c for c in candidates if c.prior >= self._min_prior) for candidates in of_text]
             for of_text in self._source.candidates(texts)
         ]
 

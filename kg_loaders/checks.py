@@ -92,10 +92,10 @@ def labelled_as_entities(graph: KnowledgeGraph) -> Finding:
     """
     ids = graph.entities.ids(graph.relations.array)
     labelled = _with_label(graph.entity_texts.nodes(), graph.entity_texts.kinds, graph.n_entities)
-    found = np.flatnonzero((ids >= 0) & np.append(labelled, False)[ids])
-    names = tuple(graph.relations.name(int(i)) for i in found[:N_EXAMPLES])
+    rows = np.flatnonzero((ids >= 0) & np.append(labelled, False)[ids])
+    names = tuple(graph.relations.name(int(i)) for i in rows[:N_EXAMPLES])
     message = "relations that are entities with a label"
-    return Finding("W407", message, len(found), graph.n_relations, names)
+    return Finding("W407", message, len(rows), graph.n_relations, names)
 
 
 def to_json(findings: Iterable[Finding]) -> bytes:
@@ -186,7 +186,7 @@ def _twins(graph: KnowledgeGraph) -> Finding:
         first * graph.n_relations + triples[by_pair[places], 1], return_counts=True
     )
     n_of = np.bincount(triples[:, 1], minlength=graph.n_relations)
-    found = [
+    twins = [
         (int(r), int(s), int(n))
         for code, n in zip(codes.tolist(), n_both.tolist(), strict=True)
         for r, s in [divmod(code, graph.n_relations)]
@@ -194,9 +194,9 @@ def _twins(graph: KnowledgeGraph) -> Finding:
     ]
     examples = tuple(
         f"{graph.relations.name(r)} and {graph.relations.name(s)} ({n} triples)"
-        for r, s, n in found[:N_EXAMPLES]
+        for r, s, n in twins[:N_EXAMPLES]
     )
-    return Finding("W406", "relations that mirror one another", len(found), len(codes), examples)
+    return Finding("W406", "relations that mirror one another", len(twins), len(codes), examples)
 
 
 def _of_split(graph: KnowledgeGraph, name: str, split: KnowledgeGraph) -> list[Finding]:

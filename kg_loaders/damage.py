@@ -79,9 +79,9 @@ class DamageReport:
         `raw` is the line without its end. `more` says that `raw` is only its start; the rest, up to
         and with its LF, then goes to `set_aside`.
         """
-        shown = raw[:EXCERPT_BYTES].decode("utf-8", "backslashreplace")
+        start = raw[:EXCERPT_BYTES].decode("utf-8", "backslashreplace")
         size = f"... ({'more than ' if more else ''}{len(raw)} bytes)"
-        excerpt = repr(shown) + (size if more or len(raw) > EXCERPT_BYTES else "")
+        excerpt = repr(start) + (size if more or len(raw) > EXCERPT_BYTES else "")
         rejection = Rejection(file, line, byte_offset, reason, excerpt)
         if self.policy is DamagePolicy.STOP:
             raise DamageError(

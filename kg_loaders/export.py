@@ -94,7 +94,7 @@ def _iri(name: str, base: str) -> ox.NamedNode:
             return ox.NamedNode(name)
         except ValueError:
             pass  # looks like one, is none
-    return ox.NamedNode(base + _FORBIDDEN.sub(lambda found: quote(found[0], safe=""), name))
+    return ox.NamedNode(base + _FORBIDDEN.sub(lambda match: quote(match[0], safe=""), name))
 
 
 _WRITERS: dict[str, Callable[[KnowledgeGraph, Path, str, bool], int]] = {

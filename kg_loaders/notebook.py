@@ -31,11 +31,11 @@ def marked(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
     >>> marked("a & b", [(0, 1, "Q1")])
     '<p><mark title="Q1">a</mark> &amp; b</p>'
     """
-    found, at = [], 0
+    parts, at = [], 0
     for start, end, title in spans:
         if start < at:
             continue
-        found.append(escape(text[at:start]))
-        found.append(f'<mark title="{escape(title)}">{escape(text[start:end])}</mark>')
+        parts.append(escape(text[at:start]))
+        parts.append(f'<mark title="{escape(title)}">{escape(text[start:end])}</mark>')
         at = end
-    return f"<p>{''.join(found)}{escape(text[at:])}</p>"
+    return f"<p>{''.join(parts)}{escape(text[at:])}</p>"

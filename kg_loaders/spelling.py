@@ -15,10 +15,10 @@ def near(name: str, known: Iterable[str]) -> list[str]:
     """
     from rapidfuzz import fuzz, process
 
-    found = process.extract(
+    matches = process.extract(
         name, list(known), scorer=fuzz.ratio, limit=N_NEAR, score_cutoff=LEAST_ALIKE
     )
-    return [each for each, _, _ in found]
+    return [each for each, _, _ in matches]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -27,5 +27,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("shufled", ["off", "shuffled"])
     '; did you mean shuffled?'
     """
-    found = near(name, known)
-    return f"; did you mean {' or '.join(found)}?" if found else ""
+    suggestions = near(name, known)
+    return f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""

@@ -100,13 +100,13 @@ class KnowledgeGraph:
     # ---- texts -------------------------------------------------------------
     def label(self, entity: int) -> str:
         """Best label, or the identifier itself when there is none."""
-        found = self.entity_texts.of(entity, TextKind.LABEL)
-        return found[0][0] if found else self.entities.name(entity)
+        labels = self.entity_texts.of(entity, TextKind.LABEL)
+        return labels[0][0] if labels else self.entities.name(entity)
 
     def relation_label(self, relation: int) -> str:
         """Best label of a relation, or its identifier."""
-        found = self.relation_texts.of(relation, TextKind.LABEL)
-        return found[0][0] if found else self.relations.name(relation)
+        labels = self.relation_texts.of(relation, TextKind.LABEL)
+        return labels[0][0] if labels else self.relations.name(relation)
 
     def aliases(self, entity: int) -> list[tuple[str, int]]:
         """`(alias, count)` by language preference, the most frequent first."""
@@ -114,8 +114,8 @@ class KnowledgeGraph:
 
     def description(self, entity: int) -> str | None:
         """Best description, or None."""
-        found = self.entity_texts.of(entity, TextKind.DESCRIPTION)
-        return found[0][0] if found else None
+        descriptions = self.entity_texts.of(entity, TextKind.DESCRIPTION)
+        return descriptions[0][0] if descriptions else None
 
     def types(self, entity: int) -> list[str]:
         """Types in stored order."""
@@ -137,18 +137,18 @@ class KnowledgeGraph:
         """The row of each of `triples [n 3]`, int64 `[n]`, -1 where it is not in the graph.
 
         One binary search among the triples of each head, all heads at once. Ids outside the
-        vocabularies are found nowhere.
+        vocabularies are at no row.
         """
-        wanted = rows_of_ids(triples)
+        ids = rows_of_ids(triples)
         if not self.n_triples:
-            return np.full(len(wanted), -1)
-        inside = (wanted >= 0).all(axis=1) & (
-            wanted < (self.n_entities, self.n_relations, self.n_entities)
+            return np.full(len(ids), -1)
+        inside = (ids >= 0).all(axis=1) & (
+            ids < (self.n_entities, self.n_relations, self.n_entities)
         ).all(axis=1)
-        heads = np.where(inside, wanted[:, 0], 0)
+        heads = np.where(inside, ids[:, 0], 0)
         low, high = self.out_offsets[heads], np.where(inside, self.out_offsets[heads + 1], 0)
         stop = high
-        key = wanted[:, 1] * self.n_entities + wanted[:, 2]
+        key = ids[:, 1] * self.n_entities + ids[:, 2]
         while (open_ := low < high).any():
             middle = np.where(open_, (low + high) // 2, 0)
             less = open_ & (self._tail_keys(middle) < key)
@@ -158,8 +158,8 @@ class KnowledgeGraph:
         return np.where(hit, low, -1)
 
     def _tail_keys(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        found = self.triples[rows].astype(np.int64)
-        keys: NDArray[np.int64] = found[:, 1] * self.n_entities + found[:, 2]
+        triples = self.triples[rows].astype(np.int64)
+        keys: NDArray[np.int64] = triples[:, 1] * self.n_entities + triples[:, 2]
         return keys
 
     def contains(self, triples: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -218,14 +218,14 @@ class KnowledgeGraph:
 
         Models are bound to these hashes: a forged one would pass another graph's ids for its own.
         """
-        found = _hashes(
+        hashes = _hashes(
             self.triples,
             self.entities,
             self.relations,
             (self.entity_texts, self.relation_texts),
             self.manifest.languages,
         )
-        for name, value in found.items():
+        for name, value in hashes.items():
             if value != getattr(self.manifest, name):
                 raise StoreError(
                     f"{self.folder or self!r} says that its {name} is "

@@ -81,11 +81,11 @@ class Vocabulary:
         """Ids of many names, int32 `[n]`, -1 where a name is not here."""
         if len(names) * 200 < len(self):  # below this a binary search each beats one hash table
             few = names.to_pylist() if isinstance(names, pa.Array) else names
-            found = (self.find(name) for name in few)
-            return np.array([-1 if index is None else index for index in found], np.int32)
-        wanted = names if isinstance(names, pa.Array) else strings(names)
+            ids = (self.find(name) for name in few)
+            return np.array([-1 if index is None else index for index in ids], np.int32)
+        array = names if isinstance(names, pa.Array) else strings(names)
         rows: NDArray[np.int32] = (
-            pc.fill_null(pc.index_in(wanted, self._names), -1)
+            pc.fill_null(pc.index_in(array, self._names), -1)
             .to_numpy(zero_copy_only=False)
             .astype(np.int32)
         )

@@ -76,21 +76,21 @@ def answers(
     is an entity counts. Gold entities that `known` does not know are NIL.
     """
     knows = predicate(known)
-    found = []
-    for i, (expected, given) in enumerate(paired(gold, predicted)):
+    rows = []
+    for i, (expected, linked) in enumerate(paired(gold, predicted)):
         meant: dict[object, str | None] = {}
         for link in expected.links:
             entity = link.entity if link.entity is not None and knows(link.entity) else None
             if meant.setdefault(link.mention, entity) is None:
                 meant[link.mention] = entity
-        for link in given.links:
+        for link in linked.links:
             if not link.candidates or (unmarked == "skip" and link.mention not in meant):
                 continue
             entity = meant.get(link.mention)
             scores = np.array([c.score for c in link.candidates], np.float64)
             places = (k for k, c in enumerate(link.candidates) if c.entity == entity)
-            found.append(Answer(scores, next(places, None), entity is not None, i))
-    return found
+            rows.append(Answer(scores, next(places, None), entity is not None, i))
+    return rows
 
 
 def confidences(seen: Sequence[Answer], decision: Decision) -> tuple[Floats, NDArray[np.bool_]]:

@@ -125,10 +125,10 @@ class Shards:
         with faults(DENSE, path):
             if sums.read_text(encoding="ascii", errors="replace").strip() != sha256_of(path):
                 raise ValueError(f"its checksum is not that in {sums.name}; delete both files")
-            found = map_array(path, dtype)
-            if found.shape != shape:
-                raise ValueError(f"it has shape {found.shape}, not {shape}")
-        return found
+            array = map_array(path, dtype)
+            if array.shape != shape:
+                raise ValueError(f"it has shape {array.shape}, not {shape}")
+        return array
 
     def store(self, number: int, vectors: NDArray[Any]) -> None:
         """Write a shard, and then its checksum; each appears when it is whole."""

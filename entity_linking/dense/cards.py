@@ -104,7 +104,7 @@ class _Maker:
         names = self._labels(ids)
         parts = self._texts(ids)
         neighbours = self._neighbours(ids) if options.n_neighbours else [[]] * len(ids)
-        found = []
+        lines = []
         for name, (aliases, types, description), about in zip(
             names, parts, neighbours, strict=True
         ):
@@ -112,18 +112,18 @@ class _Maker:
             text = ", ".join([head, *types, *description])
             if about:
                 text = f"{text.rstrip('.')}. {'; '.join(about)}"
-            found.append(" ".join(text.split()[: options.max_words]))
-        return found
+            lines.append(" ".join(text.split()[: options.max_words]))
+        return lines
 
     # ---- texts -------------------------------------------------------------
     def _labels(self, ids: NDArray[np.integer]) -> list[str]:
         """Best label of each, or its identifier."""
         rows = self._label_rows[ids]
         has = rows >= 0
-        found = np.empty(len(ids), object)
-        found[has] = _take(self._graph.entity_texts.values, rows[has])
-        found[~has] = _take(self._graph.entities.array, ids[~has])
-        return list(found)
+        labels = np.empty(len(ids), object)
+        labels[has] = _take(self._graph.entity_texts.values, rows[has])
+        labels[~has] = _take(self._graph.entities.array, ids[~has])
+        return list(labels)
 
     def _texts(self, ids: Ids) -> Iterator[tuple[list[str], list[str], list[str]]]:
         """Aliases, types and description of each."""
@@ -225,8 +225,8 @@ def _rank_in_run(keys: NDArray[np.int64]) -> Rows:
 
 
 def _take(values: pa.LargeStringArray, rows: NDArray[np.integer]) -> list[str]:
-    found: list[str] = values.take(pa.array(rows)).to_pylist()
-    return found
+    strings: list[str] = values.take(pa.array(rows)).to_pylist()
+    return strings
 
 
 def _wanted_languages(
@@ -239,13 +239,13 @@ def _wanted_languages(
     return np.array([name in ("", *languages) for name in known], np.bool_)
 
 
-def _label_rows(graph: KnowledgeGraph, wanted: NDArray[np.bool_] | None) -> Rows:
+def _label_rows(graph: KnowledgeGraph, mask: NDArray[np.bool_] | None) -> Rows:
     """Text row of each entity's best label, -1 without one, int64 `[entity]`."""
     texts = graph.entity_texts
     good = np.asarray(texts.kinds) == TextKind.LABEL
-    if wanted is not None:
-        good &= wanted[np.asarray(texts.languages)]
+    if mask is not None:
+        good &= mask[np.asarray(texts.languages)]
     rows = np.flatnonzero(good)[::-1]  # the first of an entity is written last
-    found = np.full(graph.n_entities, -1)
-    found[texts.nodes()[rows]] = rows
-    return found
+    row_of = np.full(graph.n_entities, -1)
+    row_of[texts.nodes()[rows]] = rows
+    return row_of

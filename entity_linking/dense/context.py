@@ -123,12 +123,12 @@ class RememberingEncoder:
         used = {text: self._known.pop(text, None) for text in dict.fromkeys(texts)}
         new = [text for text, vector in used.items() if vector is None]
         vectors = self._encoder.encode(new) if new else np.empty((0, self.width), np.float32)
-        found = {text: vector for text, vector in used.items() if vector is not None}
-        found.update(zip(new, vectors, strict=True))
-        self._known.update(found)  # those used now are last
+        vector_of = {text: vector for text, vector in used.items() if vector is not None}
+        vector_of.update(zip(new, vectors, strict=True))
+        self._known.update(vector_of)  # those used now are last
         for text in list(self._known)[: max(0, len(self._known) - self._most)]:
             del self._known[text]
-        return np.array([found[text] for text in texts], np.float32).reshape(-1, self.width)
+        return np.array([vector_of[text] for text in texts], np.float32).reshape(-1, self.width)
 
 
 class DenseCandidates:
@@ -170,8 +170,8 @@ class DenseCandidates:
         distinct = list(dict.fromkeys(context for some in contexts for context in some))
         vectors = context_vectors(self._encoder, distinct, self._surface_share)
         hits = self._index.search(vectors, self._max_candidates)
-        found = dict(zip(distinct, map(self._propose, hits), strict=True))
-        return [[found[context] for context in some] for some in contexts]
+        proposals = dict(zip(distinct, map(self._propose, hits), strict=True))
+        return [[proposals[context] for context in some] for some in contexts]
 
     def _propose(self, hits: Iterable[Hit]) -> Candidates:
         kept = [hit for hit in hits if hit.cosine >= self._min_cosine]
@@ -219,19 +219,19 @@ class ContextScorer:
 
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
         """For each link of each text one number a candidate; equal contexts are read once."""
-        asked = [
+        contexts_and_names = [
             (context, [candidate.entity for candidate in link.candidates])
             for linked, contexts in zip(texts, contexts_of(texts, self._window), strict=True)
             for link, context in zip(linked.links, contexts, strict=True)
         ]
-        vectors = self._vectors([context for context, names in asked if names])
-        distinct = list(dict.fromkeys(name for _, names in asked for name in names))
+        vectors = self._vectors([context for context, names in contexts_and_names if names])
+        distinct = list(dict.fromkeys(name for _, names in contexts_and_names for name in names))
         place = {name: i for i, name in enumerate(distinct)}
         cards, known = self._index.vectors(distinct)
         scores = iter(
             [
                 self._of(vectors.get(context), cards, known, [place[name] for name in names])
-                for context, names in asked
+                for context, names in contexts_and_names
             ]
         )
         return [[next(scores) for _ in linked.links] for linked in texts]

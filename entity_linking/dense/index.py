@@ -66,10 +66,10 @@ class IndexReport:
     index_bytes: int
 
     def __str__(self) -> str:
-        found = ", ".join(f"@{k} {share:.3f}" for k, share in self.recall)
+        recall = ", ".join(f"@{k} {share:.3f}" for k, share in self.recall)
         return (
             f"{self.kind} index of {self.n_entities} entities: recall against comparing all "
-            f"{found} ({self.n_queries} queries); {self.vector_bytes / 2**20:.1f} MiB vectors, "
+            f"{recall} ({self.n_queries} queries); {self.vector_bytes / 2**20:.1f} MiB vectors, "
             f"{self.index_bytes / 2**20:.1f} MiB index"
         )
 
@@ -266,10 +266,10 @@ class DenseIndex:
     def vectors(self, names: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
         """Card vectors float32 `[name width]`, and which names are here; the others' rows are 0."""
         rank = self._names.ids(names)
-        found = rank >= 0
+        is_known = rank >= 0
         taken = np.zeros((len(names), self._manifest.width), np.float32)
-        taken[found] = self._vectors[self._rows[rank[found]]]
-        return taken, found
+        taken[is_known] = self._vectors[self._rows[rank[is_known]]]
+        return taken, is_known
 
     def search(self, queries: NDArray[np.floating], k: int) -> list[list[Hit]]:
         """The `k` entities whose cards are nearest to each of `queries [query width]`, best first.
@@ -351,25 +351,25 @@ class DenseIndex:
         of two things, it lies between cards and not upon one.
         """
         if queries is None:
-            drawn = np.random.default_rng(seed).integers(0, max(len(self), 1), (2, n_queries))
+            pairs = np.random.default_rng(seed).integers(0, max(len(self), 1), (2, n_queries))
             n_drawn = n_queries if len(self) else 0
-            queries = sum(self._vectors[side[:n_drawn]].astype(np.float32) for side in drawn)
+            queries = sum(self._vectors[side[:n_drawn]].astype(np.float32) for side in pairs)
         queries = np.ascontiguousarray(queries, np.float32)
         most = min(max(ks), len(self))
-        hits = dict.fromkeys(ks, 0.0)
+        shares = dict.fromkeys(ks, 0.0)
         if most and len(queries):
             right = self._exact(queries, most)
-            found = self.search(queries, most)
-            for expected, given in zip(right, found, strict=True):
-                order = [hit.entity for hit in given]
+            answers = self.search(queries, most)
+            for expected, hits in zip(right, answers, strict=True):
+                order = [hit.entity for hit in hits]
                 for k in ks:
-                    wanted = set(expected[:k])
-                    hits[k] += len(wanted.intersection(order[:k])) / len(wanted)
+                    expected_ids = set(expected[:k])
+                    shares[k] += len(expected_ids.intersection(order[:k])) / len(expected_ids)
         return IndexReport(
             kind=self._manifest.kind,
             n_entities=len(self),
             n_queries=len(queries),
-            recall=tuple((k, hits[k] / max(len(queries), 1)) for k in ks),
+            recall=tuple((k, shares[k] / max(len(queries), 1)) for k in ks),
             vector_bytes=self._vectors.nbytes,
             index_bytes=searcher_bytes(self._searcher),
         )

@@ -117,13 +117,13 @@ class FuzzyIndex:
             )
         forms = [form_of(surface) for surface in surfaces]
         distinct = [form for form in dict.fromkeys(forms) if form]
-        found: dict[str, list[NameMatch]] = {"": []}
+        matches: dict[str, list[NameMatch]] = {"": []}
         for start in range(0, len(distinct), FORMS_PER_STEP):
             step = distinct[start : start + FORMS_PER_STEP]
             for form, grams in zip(step, gram_sets(step), strict=True):
                 places = self._nearest(grams)
-                found[form] = self._matches(form, places, k, min_similarity)
-        return [list(found[form]) for form in forms]
+                matches[form] = self._matches(form, places, k, min_similarity)
+        return [list(matches[form]) for form in forms]
 
     def _nearest(self, grams: disk.Grams) -> list[tuple[float, NameSegment, int]]:
         """`(cosine, segment, name)` of the names to compare, over all segments."""
@@ -227,8 +227,8 @@ class FuzzyCandidates:
             distinct, k=self._max_names, min_similarity=self._min_similarity
         )
         known = dict(zip(distinct, map(self._weigh, matches), strict=True))
-        found = iter(mentions)
-        return [[known[next(found)] for _ in text.links] for text in texts]
+        remaining = iter(mentions)
+        return [[known[next(remaining)] for _ in text.links] for text in texts]
 
     def _weigh(self, matches: Sequence[NameMatch]) -> Candidates:
         weights: dict[str, tuple[float, NameMatch]] = {}
@@ -264,8 +264,8 @@ def names_of(graph: KnowledgeGraph, languages: Sequence[str] | None = None) -> I
     near 2**31 are cut to fit.
     """
     texts = graph.entity_texts
-    wanted = {"", *languages} if languages is not None else set(texts.language_names)
-    accepted = np.array([name in wanted for name in texts.language_names], np.bool_)
+    kept = {"", *languages} if languages is not None else set(texts.language_names)
+    accepted = np.array([name in kept for name in texts.language_names], np.bool_)
     kinds = np.asarray(texts.kinds)
     rows = np.flatnonzero((kinds == TextKind.LABEL) | (kinds == TextKind.ALIAS))
     rows = rows[accepted[np.asarray(texts.languages)[rows]]]

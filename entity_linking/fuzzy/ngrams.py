@@ -106,14 +106,14 @@ class NameSegment:
         lists = self._postings_of(grams)
         if not lists:
             return np.empty(0, np.int32), np.empty(0)
-        n_postings = np.cumsum([len(found) for found in lists])
+        n_postings = np.cumsum([len(postings) for postings in lists])
         n_read = max(int(np.searchsorted(n_postings, max_postings, side="right")), 1)
         names, counts = _runs(np.concatenate(lists[:n_read]))
         best = _top(counts / np.sqrt(self.sizes[names]), 4 * n)
         names, counts = names[best], counts[best]
-        for found in lists[n_read:]:
-            places = np.minimum(np.searchsorted(found, names), len(found) - 1)
-            counts += found[places] == names
+        for postings in lists[n_read:]:
+            places = np.minimum(np.searchsorted(postings, names), len(postings) - 1)
+            counts += postings[places] == names
         cosines = counts / np.sqrt(len(grams) * self.sizes[names].astype(np.float64))
         ranked = np.lexsort((names, -cosines))[:n]
         return names[ranked], cosines[ranked]

@@ -84,9 +84,9 @@ class Addition:
         fresh = fresh[self._unsaid(values, entities, sources, counts, fresh)]
         n_counted = len(self.counted)
         seen = np.array([count.n_links for count in self.counted], np.float32)
-        told: list[str] = values.take(pa.array(fresh)).to_pylist()
+        names: list[str] = values.take(pa.array(fresh)).to_pylist()
         return NameRows(
-            told + [count.surface for count in self.counted],
+            names + [count.surface for count in self.counted],
             np.concatenate([entities[fresh], counted]),
             np.concatenate([sources[fresh], np.full(n_counted, Source.COUNTED, np.uint8)]),
             np.concatenate([counts[fresh], seen]),
@@ -104,14 +104,14 @@ class Addition:
         unsaid = np.ones(len(fresh), np.bool_)
         places = np.flatnonzero(entities[fresh] < self._index.n_entities)
         rows = fresh[places]
-        wanted = np.unique(entities[rows])
+        distinct = np.unique(entities[rows])
         highest: dict[tuple[int, int, str], float] = {}
         for segment in self._index.segments:
-            mine = np.isin(segment.name_entities, wanted)
+            mine = np.isin(segment.name_entities, distinct)
             mine &= np.asarray(segment.name_sources) != Source.COUNTED
             names = np.flatnonzero(mine).astype(np.int32)
-            said = _named(segment.name_entities, segment.name_sources, names)
-            columns = (*said, segment.written(names), segment.name_counts[names].tolist())
+            stored = _named(segment.name_entities, segment.name_sources, names)
+            columns = (*stored, segment.written(names), segment.name_counts[names].tolist())
             for entity, source, value, count in zip(*columns, strict=True):
                 key = (entity, source, value)
                 highest[key] = max(highest.get(key, 0.0), count)
@@ -143,11 +143,11 @@ class Addition:
 def _text_rows(graph: KnowledgeGraph, languages: Sequence[str] | None) -> NDArray[np.int64]:
     texts = graph.entity_texts
     kinds = np.asarray(texts.kinds)
-    wanted = (kinds == TextKind.LABEL) | (kinds == TextKind.ALIAS)
+    mask = (kinds == TextKind.LABEL) | (kinds == TextKind.ALIAS)
     if languages is not None:
         known = [i for i, name in enumerate(texts.language_names) if name in {"", *languages}]
-        wanted &= np.isin(np.asarray(texts.languages), known)
-    return np.flatnonzero(wanted)
+        mask &= np.isin(np.asarray(texts.languages), known)
+    return np.flatnonzero(mask)
 
 
 def _distinct(

@@ -78,7 +78,7 @@ class NameCandidates:
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link of each text its candidates, best prior first."""
-        found: list[list[Candidates]] = []
+        proposals: list[list[Candidates]] = []
         for start in range(0, len(texts), TEXTS_PER_STEP):
             step = texts[start : start + TEXTS_PER_STEP]
             surfaces = [
@@ -86,16 +86,16 @@ class NameCandidates:
                 for text in step
             ]
             self._learn(chain.from_iterable(surfaces))
-            found.extend(map(self._of_text, step, surfaces))
-        return found
+            proposals.extend(map(self._of_text, step, surfaces))
+        return proposals
 
     def of_surface(self, surface: str) -> Candidates:
         """The candidates of a surface that stands alone."""
-        found = self._cache.get(surface)
-        if found is None:
+        cached = self._cache.get(surface)
+        if cached is None:
             self._learn([surface])
-            found = self._cache[surface]
-        return found
+            cached = self._cache[surface]
+        return cached
 
     def _learn(self, surfaces: Iterable[str]) -> None:
         """Rank what is not remembered; keys are made for all of it at once, as that is cheaper."""
@@ -115,8 +115,8 @@ class NameCandidates:
             return own
         starts = [link.mention.start for link in text.links]
         return [
-            found if longer is None else self._inherit(found, own[longer.place], longer)
-            for found, longer in zip(own, longer_mentions(surfaces, starts), strict=True)
+            candidates if longer is None else self._inherit(candidates, own[longer.place], longer)
+            for candidates, longer in zip(own, longer_mentions(surfaces, starts), strict=True)
         ]
 
     def _inherit(self, own: Candidates, longer: Candidates, link: Longer) -> Candidates:
@@ -198,14 +198,14 @@ class NameCandidates:
     def _holders(
         self, words: list[str], kind: Kind, weight: float, most: int | None = None
     ) -> list[Hit]:
-        told = tuple(words), most
-        held = self._held.get(told)
+        key = tuple(words), most
+        held = self._held.get(key)
         if held is None:
             held = self._find_holders(words, most)
             if len(words) == 1:  # others seldom come again
                 if len(self._held) >= MOST_HELD:
                     self._held.clear()
-                self._held[told] = held
+                self._held[key] = held
         by_kind = KIND_WEIGHTS[kind] * weight
         return [
             Hit(entity, source, n_seen, row, by_kind * share, kind, kind)
@@ -214,7 +214,7 @@ class NameCandidates:
 
     def _find_holders(self, words: list[str], most: int | None) -> list[Held]:
         """The names with the best share of words and popularity, of each segment."""
-        found: list[Held] = []
+        holders: list[Held] = []
         for part, names in enumerate(self._index.holders(words)):
             if not len(names) or (most is not None and len(names) > most):
                 continue
@@ -223,8 +223,8 @@ class NameCandidates:
             shares = len(words) / segment.name_words[names].astype(np.float64)
             best = _highest(shares * (1.0 + popularity) ** self._formula.alpha, 2 * self._max)
             bearers = self._index.bearers(part, names[best])
-            found.extend(zip(shares[best].tolist(), bearers, strict=True))
-        return found
+            holders.extend(zip(shares[best].tolist(), bearers, strict=True))
+        return holders
 
     def _most_popular(self, part: int, names: NDArray[np.int32], n: int) -> NDArray[np.int32]:
         popularity = self._index.popularity[self._index.segments[part].name_entities[names]]

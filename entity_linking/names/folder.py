@@ -74,7 +74,7 @@ def write(folder: Path, manifest: Manifest, segments: Sequence[Segment], *, forc
     `LinkIndexError` when the folder holds anything but an earlier state of this index, unless it is
     another index and `force` replaces it.
     """
-    told = [
+    entries = [
         ({k: v for k, v in msgspec.to_builtins(part).items() if k != "folder"}, columns_of(segment))
         for part, segment in zip(manifest.parts, segments, strict=True)
     ]
@@ -82,10 +82,10 @@ def write(folder: Path, manifest: Manifest, segments: Sequence[Segment], *, forc
         there = _parts_there(folder, force=force)
         ours = [part.folder for part in manifest.parts]
         if there is not None and (there == ours[: len(there)] or not force):
-            add_parts(folder, NAMES, LAYOUT, told[len(there) :], after=ours[: len(there)])
+            add_parts(folder, NAMES, LAYOUT, entries[len(there) :], after=ours[: len(there)])
             return
     about = msgspec.to_builtins(manifest)
-    write_parts(folder, NAMES, LAYOUT, about, told, force=force)
+    write_parts(folder, NAMES, LAYOUT, about, entries, force=force)
 
 
 def _parts_there(folder: Path, *, force: bool) -> list[str] | None:

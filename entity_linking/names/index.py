@@ -130,8 +130,8 @@ class NameIndex:
         """
         if case not in CASES:
             raise LinkingError(f"case is {case!r}; choose one of {', '.join(CASES)}")
-        told = None if languages is None else tuple(languages)
-        empty = Manifest(case=case, languages=told, variants=variants, parts=())
+        languages_kept = None if languages is None else tuple(languages)
+        empty = Manifest(case=case, languages=languages_kept, variants=variants, parts=())
         return cls(empty, ()).add(graph, counts=counts)
 
     def add(
@@ -210,8 +210,8 @@ class NameIndex:
         """The numbers of identifiers, int64 `[n]`, -1 for those not here."""
         numbers = np.full(len(entities), -1, np.int64)
         for start, segment in zip(self._starts.tolist(), self.segments, strict=False):
-            found = segment.entities.ids(entities)
-            numbers = np.where(found >= 0, found + start, numbers)
+            rows = segment.entities.ids(entities)
+            numbers = np.where(rows >= 0, rows + start, numbers)
         return numbers
 
     @cached_property
@@ -249,14 +249,14 @@ class NameIndex:
 
     def find_key(self, key: str) -> tuple[Entry, ...]:
         """The entries behind a folded key; of more than 512 in a segment the most popular."""
-        found = self._remembered.get(key)
-        if found is None:
-            found = self._find_key(key) if key else ()
-            if len(found) <= FEW_ENTRIES:
+        cached = self._remembered.get(key)
+        if cached is None:
+            cached = self._find_key(key) if key else ()
+            if len(cached) <= FEW_ENTRIES:
                 if len(self._remembered) >= MOST_REMEMBERED:
                     self._remembered.clear()
-                self._remembered[key] = found
-        return found
+                self._remembered[key] = cached
+        return cached
 
     def _find_key(self, key: str) -> tuple[Entry, ...]:
         return tuple(
@@ -268,7 +268,7 @@ class NameIndex:
 
     def holders(self, words: Sequence[str]) -> list[NDArray[np.int32]]:
         """For each segment the names that hold all of these folded words, ascending."""
-        found = []
+        holders = []
         for segment in self.segments:
             lists = sorted((segment.postings(word) for word in words), key=len)
             names = np.asarray(lists[0])
@@ -277,8 +277,8 @@ class NameIndex:
                     break
                 place = np.minimum(np.searchsorted(other, names), len(other) - 1)
                 names = names[other[place] == names]
-            found.append(names)
-        return found
+            holders.append(names)
+        return holders
 
     def bearers(self, part: int, names: NDArray[np.int32]) -> list[tuple[int, Source, float, int]]:
         """Entity, source, count and row, as an `Entry` has them, of names of segment `part`."""

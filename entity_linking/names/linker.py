@@ -149,8 +149,8 @@ class NameLinker:
 
     def _link(self, texts: Sequence[str], tags: Sequence[Sequence[Tag] | None]) -> list[LinkedText]:
         return [
-            LinkedText(text, tuple(map(_linked, *found)))
-            for text, found in zip(texts, self._find(texts, tags), strict=True)
+            LinkedText(text, tuple(map(_linked, *links)))
+            for text, links in zip(texts, self._find(texts, tags), strict=True)
         ]
 
     def _find(
@@ -159,10 +159,10 @@ class NameLinker:
         """For each text its mentions in order, and what each of them may mean."""
         for batch in batches(texts):
             allowed = [None if own is None else self._allowed(own) for own in tags[batch]]
-            found = self._find_keys(texts[batch], allowed)
+            spans = self._find_keys(texts[batch], allowed)
             if self._gates.name_parts or self._gates.name_runs:
-                found = map(self._with_parts, texts[batch], allowed, *zip(*found, strict=True))
-            yield from found
+                spans = map(self._with_parts, texts[batch], allowed, *zip(*spans, strict=True))
+            yield from spans
 
     def _find_keys(
         self, texts: Sequence[str], allowed: Sequence[Spans | None]
@@ -219,12 +219,12 @@ class NameLinker:
     # ---- choices -----------------------------------------------------------
     def _choose(self, surface: str, key: str) -> Candidates:
         """The candidates of a surface that the gates let through; none if it is no mention."""
-        found = self._choices.get(surface)
-        if found is None:
+        cached = self._choices.get(surface)
+        if cached is None:
             if len(self._choices) >= MOST_CACHED:
                 self._choices.clear()
-            found = self._choices[surface] = self._decide(surface, key)
-        return found
+            cached = self._choices[surface] = self._decide(surface, key)
+        return cached
 
     def _decide(self, surface: str, key: str) -> Candidates:
         form = " ".join(normalise(surface, fold=False)[0].split())
@@ -241,24 +241,24 @@ class NameLinker:
         if not accepted:
             return ()
         hits = [Hit.of(entry, KIND_WEIGHTS[entry.kind], entry.kind) for entry in accepted]
-        found = rank_entities(self._index, hits, self._formula, self._max)
-        return tuple(c for c in found if c.prior >= self._gates.min_prior)
+        candidates = rank_entities(self._index, hits, self._formula, self._max)
+        return tuple(c for c in candidates if c.prior >= self._gates.min_prior)
 
     # ---- parts of names ----------------------------------------------------
     def _with_parts(
         self, text: str, allowed: Spans | None, spans: Spans, meant: list[Candidates]
     ) -> tuple[Spans, list[Candidates]]:
-        found = dict(zip(spans, meant, strict=True))
+        by_span = dict(zip(spans, meant, strict=True))
         for start, end in self._unnamed(text):
-            if any(a < end and start < b for a, b in found):
+            if any(a < end and start < b for a, b in by_span):
                 continue
             surface = text[start:end]
             if _overlaps(allowed, start, end) and not self._gates.refuses(surface):
                 candidates = self._parts.of_surface(surface)
                 kept = tuple(c for c in candidates if c.prior >= self._gates.min_prior)
                 if kept:
-                    found[start, end] = kept
-        return sorted(found), [found[span] for span in sorted(found)]
+                    by_span[start, end] = kept
+        return sorted(by_span), [by_span[span] for span in sorted(by_span)]
 
     def _unnamed(self, text: str) -> Iterator[tuple[int, int]]:
         """Where parts of names may stand: runs first, as they hide the words in them."""
@@ -283,9 +283,9 @@ _CAPITALISED = re.compile(r"(?<=[^\s.!?:\"“(])[\s]+(\w[\w’'-]+\w)")
 
 def _capitalised(text: str) -> Iterator[tuple[int, int]]:
     """Capitalised words that are not the first of a sentence."""
-    for found in _CAPITALISED.finditer(text):
-        if found[1][0].isupper():
-            yield found.span(1)
+    for match in _CAPITALISED.finditer(text):
+        if match[1][0].isupper():
+            yield match.span(1)
 
 
 def _linked(span: tuple[int, int], candidates: Candidates) -> Link:

@@ -80,9 +80,9 @@ class Hit(NamedTuple):
 
     def reason(self, name: str) -> str:
         """For people: how the surface leads to the entity with this name."""
-        said = SAID[self.name_kind]
-        said = SAID[self.kind] + said if self.kind is not self.name_kind else said
-        return f"{said}{_SOURCE_WORDS[self.source]} {name!r}"
+        words = SAID[self.name_kind]
+        words = SAID[self.kind] + words if self.kind is not self.name_kind else words
+        return f"{words}{_SOURCE_WORDS[self.source]} {name!r}"
 
 
 def levels(surface: str, entries: Iterable[Entry]) -> list[int]:
@@ -91,18 +91,18 @@ def levels(surface: str, entries: Iterable[Entry]) -> list[int]:
     0: written just so. 1: raised (first letter, all words, all capitals, `raised_forms`).
     2: anything else. Only the case can differ, since the folded keys are equal.
     """
-    own, folded, found = _squeezed(surface, fold=False), "", []
+    own, folded, fits = _squeezed(surface, fold=False), "", []
     for entry in entries:
         if entry.kind is Kind.ACRONYM:
-            found.append(WRITTEN if sum(map(str.isupper, own)) > 1 else OTHER)
+            fits.append(WRITTEN if sum(map(str.isupper, own)) > 1 else OTHER)
         elif entry.kind is Kind.EXACT:
-            found.append(_level(own, entry.name))
+            fits.append(_level(own, entry.name))
         else:
             folded = folded or _squeezed(surface, fold=True)
             forms = _forms(entry.name, entry.kind)
             same = [form for form, squeezed in forms if squeezed == folded]
-            found.append(min((_level(own, form) for form in same), default=OTHER))
-    return found
+            fits.append(min((_level(own, form) for form in same), default=OTHER))
+    return fits
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
@@ -163,10 +163,10 @@ def _links(index: NameIndex, hits: Sequence[Hit]) -> dict[int, float]:
     """How often the surface was linked to each entity, by the hits with counts."""
     seen: dict[int, dict[tuple[str, Source], float]] = {}
     for hit, name in zip(hits, index.names([hit.row for hit in hits]) if hits else (), strict=True):
-        of_entity, said = seen.setdefault(hit.entity, {}), (name, hit.source)
-        before, count = of_entity.get(said, 0.0), hit.n_seen * hit.weight
+        of_entity, name_and_source = seen.setdefault(hit.entity, {}), (name, hit.source)
+        before, count = of_entity.get(name_and_source, 0.0), hit.n_seen * hit.weight
         is_counted = hit.source is Source.COUNTED
-        of_entity[said] = before + count if is_counted else max(before, count)
+        of_entity[name_and_source] = before + count if is_counted else max(before, count)
     return {entity: sum(names.values()) for entity, names in seen.items()}
 
 

@@ -185,9 +185,9 @@ def _keys(rows: NameRows, variants: bool) -> tuple[list[str], list[int], list[in
                     kinds.append(kind)
         keys.extend(fold_keys(forms))
     if "" in keys:  # a form of soft hyphens, say; no name is one
-        told = [i for i, key in enumerate(keys) if key]
-        keys, names = [keys[i] for i in told], [names[i] for i in told]
-        kinds = [kinds[i] for i in told]
+        kept = [i for i, key in enumerate(keys) if key]
+        keys, names = [keys[i] for i in kept], [names[i] for i in kept]
+        kinds = [kinds[i] for i in kept]
     return keys, names, kinds
 
 

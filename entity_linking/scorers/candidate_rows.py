@@ -63,8 +63,8 @@ class CandidateRows:
     def ids(self, graph: KnowledgeGraph) -> Ints:
         """The id of each candidate in `graph`, -1 where it is not there."""
         distinct = {entity: i for i, entity in enumerate(dict.fromkeys(self.entities))}
-        found = graph.entities.ids(list(distinct)).astype(np.int64)
-        return found[np.array([distinct[entity] for entity in self.entities], np.int64)]
+        ids = graph.entities.ids(list(distinct)).astype(np.int64)
+        return ids[np.array([distinct[entity] for entity in self.entities], np.int64)]
 
     def n_others(self) -> Ints:
         """For each mention the other mentions of its text that have a candidate."""
@@ -80,9 +80,9 @@ class CandidateRows:
 
     def best(self, values: Scores, *, empty: float = 0.0) -> Scores:
         """The highest value of each mention `[mention]`, `empty` where there is no candidate."""
-        found = np.full(self.n_mentions, -np.inf)
-        np.maximum.at(found, self.mention_of, values)
-        return np.where(self.sizes > 0, found, empty)
+        best = np.full(self.n_mentions, -np.inf)
+        np.maximum.at(best, self.mention_of, values)
+        return np.where(self.sizes > 0, best, empty)
 
     def others_best(self, values: Scores) -> Scores:
         """For each row the highest value among the other rows of its mention; its own if alone."""

@@ -92,12 +92,12 @@ class CoherenceScorer:
         shares = np.zeros(own.shape)
         if len(nodes) and len(places) > 1:
             shares = self._walk(nodes, own, votes)
-        found = []
+        scores = []
         for mention, (link, at) in enumerate(zip(text.links, places, strict=True)):
             mass = np.zeros(len(link.candidates))
             mass[: len(at)] = np.where(at >= 0, shares[at, mention], 0.0)
-            found.append(np.log(mass + self._floor))
-        return found
+            scores.append(np.log(mass + self._floor))
+        return scores
 
     def _places(self, text: LinkedText) -> tuple[list[Ids], Ids]:
         """Node of each candidate of each link (-1: unknown), and the graph id of each node."""

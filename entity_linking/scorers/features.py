@@ -68,23 +68,23 @@ class PopularityScorer:
     ) -> None:
         self._graph = graph
         if counts is None:
-            found = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
+            degrees = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
         elif isinstance(counts, Mapping):
-            found = np.zeros(graph.n_entities)
+            degrees = np.zeros(graph.n_entities)
             names = sorted(counts)
             ids = graph.entities.ids(names)
             values = np.array([counts[name] for name in names], np.float64)
-            found[ids[ids >= 0]] = values[ids >= 0]
+            degrees[ids[ids >= 0]] = values[ids >= 0]
         else:
-            found = np.asarray(counts, np.float64)
-        if found.shape != (graph.n_entities,):
+            degrees = np.asarray(counts, np.float64)
+        if degrees.shape != (graph.n_entities,):
             raise LinkingError(
-                f"counts have the shape {found.shape}; give one number for each of the "
+                f"counts have the shape {degrees.shape}; give one number for each of the "
                 f"{graph.n_entities} entities"
             )
-        if not (np.isfinite(found) & (found >= 0)).all():
+        if not (np.isfinite(degrees) & (degrees >= 0)).all():
             raise LinkingError("counts must be finite and not negative")
-        self._scores = np.append(np.log1p(found), 0.0)
+        self._scores = np.append(np.log1p(degrees), 0.0)
 
     def __repr__(self) -> str:
         return f"PopularityScorer({self._graph!r})"
@@ -117,13 +117,13 @@ class NameScorer:
         pairs = [
             (surfaces[m], i) for m, i in zip(rows.mention_of.tolist(), ids.tolist(), strict=True)
         ]
-        found = {
+        similarities = {
             (surface, i): max(
                 (name_likeness(surface, name) for name in names.get(i, ())), default=0
             )
             for surface, i in dict.fromkeys(pairs)
         }
-        return rows.split(np.array([found[pair] for pair in pairs], np.float64))
+        return rows.split(np.array([similarities[pair] for pair in pairs], np.float64))
 
 
 def name_likeness(surface: str, name: str) -> float:
@@ -245,9 +245,9 @@ def _types(graph: KnowledgeGraph, relations: Sequence[int]) -> tuple[Ints, Ints]
     rows = np.flatnonzero(np.asarray(texts.kinds) == TextKind.TYPE)
     values = texts.values.take(rows).to_pylist()
     number = {value: i for i, value in enumerate(dict.fromkeys(values), graph.n_entities)}
-    told = graph.triples[np.isin(graph.triples[:, 1], relations)]
-    nodes = np.concatenate([texts.nodes()[rows], told[:, 0]]).astype(np.int64)
-    kinds = np.concatenate([np.array([number[v] for v in values], np.int64), told[:, 2]])
+    typed = graph.triples[np.isin(graph.triples[:, 1], relations)]
+    nodes = np.concatenate([texts.nodes()[rows], typed[:, 0]]).astype(np.int64)
+    kinds = np.concatenate([np.array([number[v] for v in values], np.int64), typed[:, 2]])
     pairs = np.unique(np.stack([nodes, kinds], axis=1), axis=0)
     return offsets_of(pairs[:, 0].astype(np.int32), graph.n_entities), pairs[:, 1].astype(np.int64)
 
@@ -265,9 +265,9 @@ def _agreement(rows: CandidateRows, ids: Ints, offsets: Ints, neighbours: Ints) 
     for step in np.split(np.arange(len(rows)), np.unique(steps)[1:]):
         owner, other = gather(ids[step], offsets, neighbours)
         owner = step[owner]
-        wanted = text[owner] * n + other
-        low = np.searchsorted(keys, wanted, side="left")
-        size = np.searchsorted(keys, wanted, side="right") - low
+        wanted_keys = text[owner] * n + other
+        low = np.searchsorted(keys, wanted_keys, side="left")
+        size = np.searchsorted(keys, wanted_keys, side="right") - low
         hit = size > 0
         pair, place = gather(
             np.arange(int(hit.sum())),
@@ -275,10 +275,10 @@ def _agreement(rows: CandidateRows, ids: Ints, offsets: Ints, neighbours: Ints) 
             np.arange(int(size.sum())),
         )
         first = np.cumsum(size[hit]) - size[hit]
-        found = order[low[hit][pair] + place - first[pair]]
+        positions = order[low[hit][pair] + place - first[pair]]
         source = owner[hit][pair]
-        elsewhere = rows.mention_of[found] != rows.mention_of[source]
-        weight = np.where(elsewhere, rows.priors[found], 0.0)
+        elsewhere = rows.mention_of[positions] != rows.mention_of[source]
+        weight = np.where(elsewhere, rows.priors[positions], 0.0)
         total += np.bincount(source, weight, minlength=len(rows))
     mean: Scores = total / np.maximum(rows.n_others(), 1)[rows.mention_of]
     return mean

@@ -88,7 +88,7 @@ class Mix:
         }
         return [
             [
-                {name: found[i][j] for name, found in weighted.items()}
+                {name: values[i][j] for name, values in weighted.items()}
                 for j in range(len(text.links))
             ]
             for i, text in enumerate(texts)
@@ -113,10 +113,10 @@ def normalised(rows: CandidateRows, values: Scores, normalisation: Normalisation
 
 def scorer_column(rows: CandidateRows, name: str, scorer: Scorer) -> Scores:
     """The scores of a scorer as one number a row; `LinkingError` if they do not fit or are NaN."""
-    found = [scores for text in scorer.scores(rows.texts) for scores in text]
-    if [len(scores) for scores in found] != rows.sizes.tolist():
+    per_link = [scores for text in scorer.scores(rows.texts) for scores in text]
+    if [len(scores) for scores in per_link] != rows.sizes.tolist():
         raise LinkingError(f"scorer {name!r} does not give one score to every candidate")
-    values = np.concatenate([*found, np.zeros(0)]).astype(np.float64)
+    values = np.concatenate([*per_link, np.zeros(0)]).astype(np.float64)
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         raise LinkingError(

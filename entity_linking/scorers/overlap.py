@@ -72,12 +72,12 @@ class OverlapScorer:
         rows = CandidateRows.of(texts)
         contexts = self._contexts(texts)
         ids = rows.ids(self._graph)
-        found = np.zeros(len(rows))
+        overlaps = np.zeros(len(rows))
         for start in range(0, len(rows), ROWS_PER_STEP):
             step = slice(start, start + ROWS_PER_STEP)
             shared = self._cards[ids[step]].multiply(contexts[rows.mention_of[step]]).tocoo()
-            found[step] = np.bincount(shared.row, shared.data, minlength=shared.shape[0])
-        return rows.split(found)
+            overlaps[step] = np.bincount(shared.row, shared.data, minlength=shared.shape[0])
+        return rows.split(overlaps)
 
     def _words_of_entities(self, kinds: Sequence[TextKind]) -> Any:
         """Which words each entity's texts of these kinds hold, 0 or 1, CSR `[entity word]`."""

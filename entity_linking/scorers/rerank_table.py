@@ -84,15 +84,15 @@ def targets(rows: CandidateRows, *, absent: str) -> Ints:
     -1 is NIL: the link has no entity, or with `absent="nil"` one that is not a candidate. -2 is to
     be left out: with `absent="skip"` the latter; always, mentions without a candidate.
     """
-    found = np.full(rows.n_mentions, -1, np.int64)
+    answers = np.full(rows.n_mentions, -1, np.int64)
     links = (link for text in rows.texts for link in text.links)
     for i, link in enumerate(links):
         places = [j for j, c in enumerate(link.candidates) if c.entity == link.entity]
         if places:
-            found[i] = places[0]
+            answers[i] = places[0]
         elif not link.candidates or (link.entity is not None and absent == "skip"):
-            found[i] = -2
-    return found
+            answers[i] = -2
+    return answers
 
 
 def _own_features(rows: CandidateRows) -> list[Scores]:

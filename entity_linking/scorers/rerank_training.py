@@ -98,9 +98,9 @@ class _Ranker(nn.Module):
 
     def forward(self, x: Tensor, g: Tensor, mask: Tensor) -> Tensor:
         """Logits `[mention 1+candidate]`, NIL first."""
-        found = self._logits(x, "candidate").masked_fill(~mask, -torch.inf)
+        logits = self._logits(x, "candidate").masked_fill(~mask, -torch.inf)
         nil = self._logits(g, "nil") + self.weights["nil/bias"]
-        return torch.cat([nil[:, None], found], dim=1)
+        return torch.cat([nil[:, None], logits], dim=1)
 
     def _logits(self, x: Tensor, kind: str) -> Tensor:
         w = self.weights

@@ -162,15 +162,15 @@ def with_gold(proposed: Sequence[LinkedText], gold: Sequence[LinkedText]) -> lis
     if len(proposed) != len(gold):
         raise LinkingError(f"{len(proposed)} texts with candidates but {len(gold)} gold ones")
     examples = []
-    for i, (found, right) in enumerate(zip(proposed, gold, strict=True)):
-        mentions = [[link.mention for link in text.links] for text in (found, right)]
-        if found.text != right.text or mentions[0] != mentions[1]:
+    for i, (linked, right) in enumerate(zip(proposed, gold, strict=True)):
+        mentions = [[link.mention for link in text.links] for text in (linked, right)]
+        if linked.text != right.text or mentions[0] != mentions[1]:
             raise LinkingError(f"text {i}, {right.text[:40]!r}, has other mentions than its gold")
         links = (
             replace(a, entity=b.entity, confidence=1.0)
-            for a, b in zip(found.links, right.links, strict=True)
+            for a, b in zip(linked.links, right.links, strict=True)
         )
-        examples.append(replace(found, links=tuple(links)))
+        examples.append(replace(linked, links=tuple(links)))
     return examples
 
 
@@ -240,15 +240,15 @@ def relative_logits(weights: Mapping[str, Scores], table: RerankTable) -> Scores
     candidates = standard(table.candidates, weights, "candidate")
     candidates = np.concatenate([candidates, mentions[table.rows.mention_of]], axis=1)
     nil = _logits(mentions, weights, "nil") + weights["nil.bias"]
-    found: Scores = _logits(candidates, weights, "candidate") - nil[table.rows.mention_of]
-    return found
+    logits: Scores = _logits(candidates, weights, "candidate") - nil[table.rows.mention_of]
+    return logits
 
 
 def _logits(x: Scores, weights: Mapping[str, Scores], kind: str) -> Scores:
     inner = np.einsum("if,fh->ih", x, weights[f"{kind}.inner"]) + weights[f"{kind}.inner_bias"]
-    found: Scores = np.einsum("if,f->i", x, weights[f"{kind}.linear"])
-    found += np.einsum("ih,h->i", np.tanh(inner), weights[f"{kind}.outer"])
-    return found
+    logits: Scores = np.einsum("if,f->i", x, weights[f"{kind}.linear"])
+    logits += np.einsum("ih,h->i", np.tanh(inner), weights[f"{kind}.outer"])
+    return logits
 
 
 def is_reranker(folder: Path) -> bool:

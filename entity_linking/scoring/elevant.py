@@ -86,8 +86,8 @@ def count_elevant(
         raise ScoreError(f"mode is {mode!r}; give 'required' or 'ignored'")
     texts = [LinkedText(each.text, (), each.id) for each in gold]
     counts = np.zeros((len(gold), 3), np.int64)
-    for i, (_, found) in enumerate(paired(texts, predicted)):
-        counts[i] = _Judge(gold[i], found, is_strict=mode == "required").counts()
+    for i, (_, linked) in enumerate(paired(texts, predicted)):
+        counts[i] = _Judge(gold[i], linked, is_strict=mode == "required").counts()
     return counts
 
 
@@ -114,9 +114,9 @@ def _is_of_word(character: str) -> bool:
 class _Judge:
     """One text: which labels count, and what became of them."""
 
-    def __init__(self, gold: LabelledText, found: LinkedText, *, is_strict: bool) -> None:
+    def __init__(self, gold: LabelledText, linked: LinkedText, *, is_strict: bool) -> None:
         self._labels, self._is_strict, self._text = gold.labels, is_strict, gold.text
-        spans = [((k.mention.start, k.mention.end), k.entity) for k in found.links]
+        spans = [((k.mention.start, k.mention.end), k.entity) for k in linked.links]
         self._found = dict(spans)
         self._answers = self._found | {self._grown(s): e for s, e in self._found.items()}
         self._counts: dict[int, bool] = {}

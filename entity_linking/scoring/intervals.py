@@ -48,8 +48,10 @@ def ratio_interval(
     """
     parts = _parts(numerators, denominators)
     _check(len(parts), confidence)
-    drawn = np.concatenate([_ratios(sums) for sums in resampled(parts, generator, n_resamples)])
-    return percentile_interval(_ratios(parts.sum(0)), drawn, confidence, n=len(parts))
+    resampled_ratios = np.concatenate(
+        [_ratios(sums) for sums in resampled(parts, generator, n_resamples)]
+    )
+    return percentile_interval(_ratios(parts.sum(0)), resampled_ratios, confidence, n=len(parts))
 
 
 def paired_ratio_interval(
@@ -70,14 +72,16 @@ def paired_ratio_interval(
     def difference(sums: Floats) -> Floats:
         return _ratios(sums[..., :2]) - _ratios(sums[..., 2:])
 
-    drawn = np.concatenate([difference(sums) for sums in resampled(parts, generator, n_resamples)])
-    return percentile_interval(difference(parts.sum(0)), drawn, confidence, n=len(parts))
+    differences = np.concatenate(
+        [difference(sums) for sums in resampled(parts, generator, n_resamples)]
+    )
+    return percentile_interval(difference(parts.sum(0)), differences, confidence, n=len(parts))
 
 
 def by_position(generator: np.random.Generator, n: int, n_resamples: int) -> Floats:
     """How often each of `n` items is drawn, `[resample item]`: item after item by its position."""
-    drawn = generator.integers(n, size=(n_resamples, n)) + np.arange(n_resamples)[:, None] * n
-    return np.bincount(drawn.ravel(), minlength=drawn.size).reshape(-1, n).astype(np.float64)
+    rows = generator.integers(n, size=(n_resamples, n)) + np.arange(n_resamples)[:, None] * n
+    return np.bincount(rows.ravel(), minlength=rows.size).reshape(-1, n).astype(np.float64)
 
 
 def by_count(generator: np.random.Generator, n: int, n_resamples: int) -> Floats:
@@ -106,10 +110,10 @@ def resampled(
 
 
 def percentile_interval(
-    estimate: ArrayLike, drawn: Floats, confidence: float, *, n: int, method: str = "bootstrap"
+    estimate: ArrayLike, values: Floats, confidence: float, *, n: int, method: str = "bootstrap"
 ) -> Interval:
     """`estimate` with the middle `confidence` of the values `drawn [resample]`."""
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(np.asarray(estimate)), float(low), float(high), confidence, n, method)
 
 

@@ -73,12 +73,13 @@ def count_links(
         raise ScoreError(f"match is {match!r}; give 'strong' or 'weak'")
     knows = predicate(known)
     counts = np.zeros((len(gold), 3), np.int64)
-    for i, (expected, found) in enumerate(paired(gold, predicted)):
-        wanted, given = _spans(expected, knows), _spans(found, knows)
+    for i, (expected, linked) in enumerate(paired(gold, predicted)):
+        gold_spans, answered = _spans(expected, knows), _spans(linked, knows)
         n_correct = sum(
-            _n_matched(spans, given.get(entity, []), match) for entity, spans in wanted.items()
+            _n_matched(spans, answered.get(entity, []), match)
+            for entity, spans in gold_spans.items()
         )
-        counts[i] = sum(map(len, wanted.values())), sum(map(len, given.values())), n_correct
+        counts[i] = sum(map(len, gold_spans.values())), sum(map(len, answered.values())), n_correct
     return counts
 
 
@@ -107,10 +108,10 @@ def macro_scores(counts: NDArray[np.int64]) -> MacroScore:
 def on_gold_spans(gold: Sequence[LinkedText], predicted: Sequence[LinkedText]) -> list[LinkedText]:
     """The predictions without links whose span is no gold span: for texts marked only in part."""
     kept = []
-    for expected, found in paired(gold, predicted):
+    for expected, linked in paired(gold, predicted):
         spans = {link.mention for link in expected.links}
-        links = tuple(link for link in found.links if link.mention in spans)
-        kept.append(replace(found, links=links))
+        links = tuple(link for link in linked.links if link.mention in spans)
+        kept.append(replace(linked, links=links))
     return kept
 
 
@@ -120,12 +121,12 @@ def paired(
     """Gold and predicted texts by position; LinkingError unless they are the same texts."""
     if len(gold) != len(predicted):
         raise LinkingError(f"{len(gold)} gold texts but {len(predicted)} predicted ones")
-    for i, (expected, found) in enumerate(zip(gold, predicted, strict=True)):
-        if expected.text != found.text:
+    for i, (expected, linked) in enumerate(zip(gold, predicted, strict=True)):
+        if expected.text != linked.text:
             raise LinkingError(
-                f"text {i} differs: gold {expected.text[:40]!r}, predicted {found.text[:40]!r}"
+                f"text {i} differs: gold {expected.text[:40]!r}, predicted {linked.text[:40]!r}"
             )
-        yield expected, found
+        yield expected, linked
 
 
 def predicate(known: Known | None) -> Callable[[str], bool]:
@@ -145,11 +146,11 @@ def predicate(known: Known | None) -> Callable[[str], bool]:
 
 def _spans(text: LinkedText, knows: Callable[[str], bool]) -> dict[str, list[Mention]]:
     """The distinct spans of every entity of a text."""
-    found: dict[str, dict[Mention, None]] = {}
+    by_entity: dict[str, dict[Mention, None]] = {}
     for link in text.links:
         if link.entity is not None and knows(link.entity):
-            found.setdefault(link.entity, {})[link.mention] = None
-    return {entity: list(spans) for entity, spans in found.items()}
+            by_entity.setdefault(link.entity, {})[link.mention] = None
+    return {entity: list(spans) for entity, spans in by_entity.items()}
 
 
 def _n_matched(gold: list[Mention], predicted: list[Mention], match: Match) -> int:

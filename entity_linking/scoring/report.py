@@ -69,12 +69,12 @@ class LinkReport:
         lines = ["| score | value | 95 % interval | n |", "|---|---|---|---|"]
         for score in self.scores:
             between = score.interval
-            shown = f"{between.low:.3f} to {between.high:.3f}" if between else ""
-            lines.append(f"| {score.name} | {score.value:.3f} | {shown} | {score.n} |")
-        for kind, found in self.bins:
+            interval = f"{between.low:.3f} to {between.high:.3f}" if between else ""
+            lines.append(f"| {score.name} | {score.value:.3f} | {interval} | {score.n} |")
+        for kind, scores in self.bins:
             lines += ["", f"| {kind} | mentions | accuracy | candidate recall |"]
             lines.append("|---|---|---|---|")
-            for name, bin in found:
+            for name, bin in scores:
                 shares = f"{bin.accuracy:.3f} | {bin.candidate_recall:.3f}"
                 lines.append(f"| {name} | {bin.n_gold} | {shares} |")
         return "\n".join(lines) + "\n"
@@ -99,28 +99,31 @@ def measures(
     """
     if gold_spans_only:
         predicted = on_gold_spans(gold, predicted)
-    found: list[Measure] = []
+    measured: list[Measure] = []
     for match in ("strong", WEAK):
         counts = count_links(gold, predicted, match=match, known=known)
-        found += _shares(f"{match} micro", *counts.astype(np.float64).T)
+        measured += _shares(f"{match} micro", *counts.astype(np.float64).T)
         ones = np.ones(len(gold))
-        found += [
+        measured += [
             Measure(f"{match} macro {name}", each, ones)
             for name, each in zip(("precision", "recall", "F1"), ratios(counts).T, strict=True)
         ]
-    asked = outcomes(gold, predicted, known=known)
-    entities = [o for o in asked if o.gold is not None]
+    judged = outcomes(gold, predicted, known=known)
+    entities = [o for o in judged if o.gold is not None]
     count = _counter(len(gold))
     for where, group in (("all", entities), ("in graph", [o for o in entities if o.in_graph])):
         n = count(group)
         right = count(o for o in group if o.is_correct)
-        found.append(Measure(f"accuracy, {where}", right, n))
+        measured.append(Measure(f"accuracy, {where}", right, n))
         for k in recall_at:
             first = count(o for o in group if o.rank is not None and o.rank < k)
-            found.append(Measure(f"recall@{k}, {where}", first, n))
-    said = [o for o in asked if o.is_answered and o.answer is None]
-    right = count(o for o in said if not o.in_graph)
-    return (*found, *_shares("NIL", count(o for o in asked if not o.in_graph), count(said), right))
+            measured.append(Measure(f"recall@{k}, {where}", first, n))
+    nils = [o for o in judged if o.is_answered and o.answer is None]
+    right = count(o for o in nils if not o.in_graph)
+    return (
+        *measured,
+        *_shares("NIL", count(o for o in judged if not o.in_graph), count(nils), right),
+    )
 
 
 def report(
@@ -137,10 +140,10 @@ def report(
 
     Each score draws the same resamples, by `seed`.
     """
-    found = measures(gold, predicted, known=known, gold_spans_only=gold_spans_only)
+    measured = measures(gold, predicted, known=known, gold_spans_only=gold_spans_only)
     scores = tuple(
         Score(m.name, m.value, round(m.denominators.sum()), _interval(m, seed, n_resamples))
-        for m in found
+        for m in measured
     )
     named = tuple((kind, tuple(each.items())) for kind, each in (bins or {}).items())
     return LinkReport(len(gold), gold_spans_only, scores, named)
@@ -171,8 +174,8 @@ def compare(
 def to_markdown(reports: Mapping[str, LinkReport], names: Sequence[str]) -> str:
     """A table with a row a linker and a column a score, each with its interval."""
     lines = ["| linker | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for linker, found in reports.items():
-        cells = [_cell(found[name]) for name in names]
+    for linker, scores in reports.items():
+        cells = [_cell(scores[name]) for name in names]
         lines.append(f"| {linker} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

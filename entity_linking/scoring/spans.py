@@ -54,15 +54,15 @@ def outcomes(
 ) -> list[Outcome]:
     """One a gold link, NIL or not, in order."""
     knows = predicate(known)
-    found = []
-    for i, (expected, given) in enumerate(paired(gold, predicted)):
+    judged = []
+    for i, (expected, linked) in enumerate(paired(gold, predicted)):
         answers: dict[Mention, Link] = {}
-        for link in given.links:
+        for link in linked.links:
             best = answers.setdefault(link.mention, link)
             if link.confidence > best.confidence:
                 answers[link.mention] = link
-        found += [_outcome(i, link, answers.get(link.mention), knows) for link in expected.links]
-    return found
+        judged += [_outcome(i, link, answers.get(link.mention), knows) for link in expected.links]
+    return judged
 
 
 def _outcome(text: int, gold: Link, answer: Link | None, knows: Callable[[str], bool]) -> Outcome:
@@ -85,37 +85,37 @@ def score_spans(
     return span_score(o for o in outcomes(gold, predicted, known=known) if o.in_graph)
 
 
-def span_score(asked: Iterable[Outcome]) -> SpanScore:
+def span_score(results: Iterable[Outcome]) -> SpanScore:
     """Of those outcomes whose gold is an entity, in the graph or not."""
-    asked = [outcome for outcome in asked if outcome.gold is not None]
+    results = [outcome for outcome in results if outcome.gold is not None]
     return SpanScore(
-        len(asked),
-        sum(outcome.is_correct for outcome in asked),
-        sum(outcome.rank is not None for outcome in asked),
+        len(results),
+        sum(outcome.is_correct for outcome in results),
+        sum(outcome.rank is not None for outcome in results),
     )
 
 
-def score_nils(asked: Iterable[Outcome]) -> LinkScore:
+def score_nils(results: Iterable[Outcome]) -> LinkScore:
     """Of NIL: gold is NIL or outside the graph; predicted is answered, but not linked."""
-    asked = list(asked)
-    said = [outcome for outcome in asked if outcome.is_answered and outcome.answer is None]
+    results = list(results)
+    nils = [outcome for outcome in results if outcome.is_answered and outcome.answer is None]
     return LinkScore(
-        sum(not outcome.in_graph for outcome in asked),
-        len(said),
-        sum(not outcome.in_graph for outcome in said),
+        sum(not outcome.in_graph for outcome in results),
+        len(nils),
+        sum(not outcome.in_graph for outcome in nils),
     )
 
 
-def binned(asked: Sequence[Outcome], bins: Sequence[Sequence[str]]) -> dict[str, SpanScore]:
+def binned(results: Sequence[Outcome], bins: Sequence[Sequence[str]]) -> dict[str, SpanScore]:
     """Scores by bin, in the order in which the bins are first met.
 
     `bins` names those of every outcome: none, one or several, such as the types of a `TypedText`.
     Outcomes whose gold is NIL are left out.
     """
-    if len(asked) != len(bins):
-        raise ScoreError(f"{len(bins)} bins for {len(asked)} outcomes; give the bins of each")
+    if len(results) != len(bins):
+        raise ScoreError(f"{len(bins)} bins for {len(results)} outcomes; give the bins of each")
     members: dict[str, list[Outcome]] = {}
-    for outcome, names in zip(asked, bins, strict=True):
+    for outcome, names in zip(results, bins, strict=True):
         for name in names:
             if outcome.gold is not None:
                 members.setdefault(name, []).append(outcome)
@@ -123,7 +123,7 @@ def binned(asked: Sequence[Outcome], bins: Sequence[Sequence[str]]) -> dict[str,
 
 
 def popularity_bins(
-    asked: Sequence[Outcome], counts: Mapping[str, int] | Callable[[str], int], *, base: int = 10
+    results: Sequence[Outcome], counts: Mapping[str, int] | Callable[[str], int], *, base: int = 10
 ) -> dict[str, SpanScore]:
     """`binned` by how often the gold entity was counted: 0, 1 to 9, 10 to 99 and so on.
 
@@ -132,12 +132,12 @@ def popularity_bins(
     """
     if base < 2:
         raise ScoreError(f"base is {base}; bins need 2 or more")
-    levels = [_level(outcome.gold, counts, base) for outcome in asked]
+    levels = [_level(outcome.gold, counts, base) for outcome in results]
     names = {
         level: "0" if level < 0 else f"{base**level}-{base ** (level + 1) - 1}" for level in levels
     }
-    found = binned(asked, [(names[level],) for level in levels])
-    return {names[level]: found[names[level]] for level in sorted(names) if names[level] in found}
+    scores = binned(results, [(names[level],) for level in levels])
+    return {names[level]: scores[names[level]] for level in sorted(names) if names[level] in scores}
 
 
 def _level(entity: str | None, counts: Mapping[str, int] | Callable[[str], int], base: int) -> int:

@@ -139,12 +139,12 @@ class GlossScorer:
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
         """For each link of each text one score a candidate; links without two are not encoded."""
         rows: dict[str, int] = {}
-        asked = [
+        row_places = [
             [self._rows(text, mention, rows) for mention in range(len(text.links))]
             for text in texts
         ]
         vectors = self._encoder.encode(list(rows)) if rows else np.zeros((0, 1), np.float32)
-        return [[self._cosines(vectors, places) for places in links] for links in asked]
+        return [[self._cosines(vectors, places) for places in links] for links in row_places]
 
     def _cosines(self, vectors: NDArray[np.float32], places: list[int]) -> Scores:
         if len(places) < 2:
@@ -160,9 +160,9 @@ class GlossScorer:
         end = text.text.find("\n", link.mention.end)
         before, word = text.text[start : link.mention.start], _surface(text, link.mention)
         after = text.text[link.mention.end : len(text.text) if end < 0 else end]
-        wanted = [f'{before}"{word}"{after}']
-        wanted += [f"{word} : {self._gloss(c.entity)}" for c in link.candidates]
-        return [rows.setdefault(entry, len(rows)) for entry in wanted]
+        texts = [f'{before}"{word}"{after}']
+        texts += [f"{word} : {self._gloss(c.entity)}" for c in link.candidates]
+        return [rows.setdefault(entry, len(rows)) for entry in texts]
 
     def _gloss(self, entity: str) -> str:
         number = self._graph.entities.find(entity)

@@ -153,14 +153,14 @@ def answers(texts: Sequence[SenseText], linked: Sequence[LinkedText]) -> dict[st
     `linked` are the texts' links in the order of their words, as a `Pipeline` returns them for
     `SenseText.linked`.
     """
-    found: dict[str, str | None] = {}
+    keys: dict[str, str | None] = {}
     for text, links in zip(texts, linked, strict=True):
         for word, link in zip(text.words, links.links, strict=True):
             if word.mention != link.mention:
                 raise LinkingError(f"{link.mention} of {text.id!r} stands for {word.mention}")
             if word.id is not None:
-                found[word.id] = link.entity
-    return found
+                keys[word.id] = link.entity
+    return keys
 
 
 def correct(

@@ -62,9 +62,9 @@ def gloss_links(graph: KnowledgeGraph, lexicon: Lexicon, *, senses: GlossSenses 
                     columns.append(sense)
                     weights.append(weight)
     shape = (graph.n_entities, graph.n_entities)
-    found = sparse.csr_matrix((np.array(weights, np.float64), (rows, columns)), shape=shape)
-    found.sum_duplicates()
-    return found
+    matrix = sparse.csr_matrix((np.array(weights, np.float64), (rows, columns)), shape=shape)
+    matrix.sum_duplicates()
+    return matrix
 
 
 def _forms(gloss: str, of: Callable[[str], Senses]) -> list[str]:
@@ -101,9 +101,9 @@ class _Meanings:
         best: list[tuple[int, int]] = []
         for part in PARTS.values():
             for lemma in self._lexicon.morphy(form, part):
-                found = self._tagged(lemma, part)
-                if found and (not best or found[0][1] > best[0][1]):
-                    best = found
+                tagged = self._tagged(lemma, part)
+                if tagged and (not best or tagged[0][1] > best[0][1]):
+                    best = tagged
         if self._first_only:
             return tuple((sense, 1.0) for sense, _ in best[:1])
         total = sum(n + 1 for _, n in best)

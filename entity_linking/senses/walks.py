@@ -111,12 +111,12 @@ class SenseWalk:
         One walk for each distinct word of all the texts, so fewer calls with more texts are faster.
         """
         words: dict[Word, int] = {}
-        asked = [[self._number(link, words) for link in text.links] for text in texts]
+        word_numbers = [[self._number(link, words) for link in text.links] for text in texts]
         nodes = np.unique(np.array([node for word in words for node, _ in word], np.int64))
         shares = self._walks(list(words), nodes)
         return [
             self._score(text, np.array(numbers, np.int64), nodes, shares)
-            for text, numbers in zip(texts, asked, strict=True)
+            for text, numbers in zip(texts, word_numbers, strict=True)
         ]
 
     def _number(self, link: Link, words: dict[Word, int]) -> int:
@@ -125,11 +125,11 @@ class SenseWalk:
         return words.setdefault(word, len(words)) if word else -1
 
     def _word(self, candidates: Sequence[Candidate]) -> Word:
-        found = [(self._graph.entities.find(c.entity), c.prior) for c in candidates]
-        if not self._restart_priors or not any(prior for _, prior in found):
-            found = [(node, 1.0) for node, _ in found]
-        total = sum(prior for _, prior in found)
-        return tuple((node, prior / total) for node, prior in found if node is not None)
+        senses = [(self._graph.entities.find(c.entity), c.prior) for c in candidates]
+        if not self._restart_priors or not any(prior for _, prior in senses):
+            senses = [(node, 1.0) for node, _ in senses]
+        total = sum(prior for _, prior in senses)
+        return tuple((node, prior / total) for node, prior in senses if node is not None)
 
     def _walks(self, words: Sequence[Word], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """Share at each of `nodes` of the walk of each word, `[node+1 word]`; the last row is all.
@@ -159,7 +159,7 @@ class SenseWalk:
         shares: NDArray[np.float32],
     ) -> list[Scores]:
         contexts = _contexts(text, words, self._context_words)
-        found = []
+        scores = []
         for link, word, context in zip(text.links, words.tolist(), contexts, strict=True):
             voters = context[context >= 0]
             if self._method == "ppr_w2w":
@@ -174,8 +174,8 @@ class SenseWalk:
             score = np.log(mass + self._floor)
             if self._own_prior:
                 score += np.log([max(c.prior, self._floor) for c in link.candidates])
-            found.append(score)
-        return found
+            scores.append(score)
+        return scores
 
 
 def _contexts(text: LinkedText, words: NDArray[np.int64], n_wanted: int) -> list[NDArray[np.int64]]:

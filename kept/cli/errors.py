@@ -73,21 +73,23 @@ def explain(error: Exception) -> tuple[str, int]:
     """The message for any exception, and the exit code."""
     if type(error).__module__.split(".")[0] in OURS:
         return str(error) or type(error).__name__, FAILED
-    told = _told(error)
-    if told is not None:
-        return told, FAILED
+    message = _told(error)
+    if message is not None:
+        return message, FAILED
     return _fault(error), FAULT
 
 
 def _told(error: Exception) -> str | None:
     """The message where the cause is outside kept: the disk, the memory, a file that is missing."""
-    said = str(error)
+    message = str(error)
     chain = _chain(error)
     full = (errno.ENOSPC, errno.EDQUOT)
     if any(getattr(each, "errno", None) in full or _NO_SPACE in str(each) for each in chain):
         return f"{_at_work_on(error)}{NO_SPACE}; free some, then give the same command again"
-    if "inline_container" in said or "PytorchStreamWriter" in said:
-        return f"{_at_work_on(error)}torch could not write it whole; is there {NO_SPACE}? ({said})"
+    if "inline_container" in message or "PytorchStreamWriter" in message:
+        return (
+            f"{_at_work_on(error)}torch could not write it whole; is there {NO_SPACE}? ({message})"
+        )
     if any(isinstance(each, MemoryError) or _NO_MEMORY.search(str(each)) for each in chain):
         return f"{_at_work_on(error)}{NO_MEMORY}"
     if isinstance(error, RecursionError):
@@ -96,7 +98,7 @@ def _told(error: Exception) -> str | None:
         return not_there(str(error.filename))
     if isinstance(error, OSError):
         named = error.filename if isinstance(error.filename, (str, Path)) else None
-        reason = error.strerror or said or type(error).__name__
+        reason = error.strerror or message or type(error).__name__
         return f"{named}: {reason}" if named else f"{_at_work_on(error)}{reason}"
     return None
 
@@ -113,9 +115,9 @@ def _fault(error: Exception) -> str:
     """What happened, where, and what to do, of an exception that nothing here foresaw."""
     frame = traceback.extract_tb(_ours(error) or error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
-    said = str(error).strip() or "no message"
+    message = str(error).strip() or "no message"
     return (
-        f"{_at_work_on(error)}{type(error).__name__}: {said} ({place}). "
+        f"{_at_work_on(error)}{type(error).__name__}: {message} ({place}). "
         "kept did not foresee this: a file may be damaged or made for something else. "
         "Run again with --debug (kept --debug COMMAND ...) for the whole traceback."
     )
@@ -134,10 +136,10 @@ def _is_path(value: object) -> bool:
 
 def _ours(error: Exception) -> TracebackType | None:
     """The innermost entry of the traceback that is in one of our packages, below this one."""
-    found, entry = None, error.__traceback__
+    frame, entry = None, error.__traceback__
     while entry is not None:
         name = entry.tb_frame.f_globals.get("__name__", "")
         if name.split(".")[0] in OURS and name != __name__:
-            found = entry
+            frame = entry
         entry = entry.tb_next
-    return found
+    return frame

@@ -65,7 +65,7 @@ def build(
     """
     from kg_loaders import Source, load
 
-    given = [Source(path, format, _options(path, format, order, rdf_types)) for path in sources]
+    inputs = [Source(path, format, _options(path, format, order, rdf_types)) for path in sources]
     first_language = language[0] if language else "en"
     for files, columns, is_relation in (
         (labels, ("label", "description"), False),
@@ -75,9 +75,9 @@ def build(
         (relation_labels, ("label", "description"), True),
     ):
         options = {"columns": columns, "language": first_language, "is_relation": is_relation}
-        given += [Source(path, "texts", options) for path in files or ()]
+        inputs += [Source(path, "texts", options) for path in files or ()]
     graph, report = load(
-        given,
+        inputs,
         out=out,
         policy=DamagePolicy.QUARANTINE if quarantine else damage,
         quarantine=quarantine,
@@ -98,19 +98,19 @@ def _options(path: Path, format: str | None, order: str, rdf_types: str) -> dict
     """What the reader of the file takes of the options that only one format has."""
     from kg_loaders import Source
 
-    given = {"tsv": {"order": order}, "rdf": {"types": rdf_types}}
+    options = {"tsv": {"order": order}, "rdf": {"types": rdf_types}}
     if format is None and (order, rdf_types) != ("hrt", "triple"):
         format = Source(path).format_name
-    return given.get(format or "", {})
+    return options.get(format or "", {})
 
 
 def _warn_of_order(graph: KnowledgeGraph) -> None:
     from kg_loaders.checks import labelled_as_entities
 
-    found = labelled_as_entities(graph)
-    if found.n * 2 > found.n_asked:
+    finding = labelled_as_entities(graph)
+    if finding.n * 2 > finding.n_asked:
         echo(
-            f"warning: {found}; the columns may stand in another order: see --order",
+            f"warning: {finding}; the columns may stand in another order: see --order",
             fg="yellow",
             err=True,
         )
@@ -138,8 +138,8 @@ def info(kg: GraphFolder, as_json: AsJson = False) -> None:
         echo(_json(facts))
         return
     for name, value in facts.items():
-        shown = ", ".join(value) if isinstance(value, list | tuple) else value
-        echo(f"{name:<18}{shown}")
+        value_text = ", ".join(value) if isinstance(value, list | tuple) else value
+        echo(f"{name:<18}{value_text}")
 
 
 def _facts(graph: KnowledgeGraph) -> dict[str, object]:

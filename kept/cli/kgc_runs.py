@@ -169,32 +169,32 @@ def evaluate(
             f"none of the {len(rows)} triples of {split} holds only what training saw; "
             "--pooled scores all of them together"
         )
-    found = None if negatives is None else _classify(splits, scorer, negatives)
+    classification = None if negatives is None else _classify(splits, scorer, negatives)
     if as_json:
-        told = {"metrics": headline.metrics(), "scored_over": "all" if pooled else STRATA[0],
+        printed = {"metrics": headline.metrics(), "scored_over": "all" if pooled else STRATA[0],
                 **headline.conditions(), "strata": strata, "n_unseen": splits.n_unseen(split),
                 "shared": splits.shared()}  # fmt: skip
-        told |= {} if found is None else {"classification": asdict(found)}
-        echo(json.dumps(told, indent=2))
+        printed |= {} if classification is None else {"classification": asdict(classification)}
+        echo(json.dumps(printed, indent=2))
         return
     _show(headline, f"{model.name} on {source.name}, {split}")
     _show_strata(strata, len(rows), pooled=pooled)
     _tell_shared(splits)
-    if found is not None:
-        echo(f"triple classification of test: {found}")
+    if classification is not None:
+        echo(f"triple classification of test: {classification}")
 
 
 def _strata(result: RankingResult, splits: Splits, split: str) -> dict[str, dict[str, Any]]:
     """By stratum: its triples, its questions, and their metrics (None where there is none)."""
     triples = splits.seen.strata(splits.as_mapping()[split])
     questions = splits.seen.strata(result.triples)
-    found = {}
+    strata = {}
     for name in STRATA:
         part = result.where(questions == name)
         metrics = part.metrics() if part.n_scored else None
         n = int((triples == name).sum())
-        found[name] = {"n_triples": n, "n_questions": part.n_scored, "metrics": metrics}
-    return found
+        strata[name] = {"n_triples": n, "n_questions": part.n_scored, "metrics": metrics}
+    return strata
 
 
 def _show_strata(strata: Mapping[str, Mapping[str, Any]], n: int, *, pooled: bool) -> None:
@@ -230,25 +230,25 @@ def predict(
 ) -> None:
     """Print the best answers for the slot "?"; see `kept.kge.prediction.best_answers`."""
     splits, scorer = _load(source, model)
-    found = best_answers(
+    answers = best_answers(
         scorer, splits, read_seen(model, splits), asked, n=top, untrained=untrained
     )
     if as_json:
-        echo(json.dumps([asdict(answer) for answer in found.best], indent=2, ensure_ascii=False))
+        echo(json.dumps([asdict(answer) for answer in answers.best], indent=2, ensure_ascii=False))
         return
     table = Table("rank", Column("id", no_wrap=True, overflow="ignore"), "label", "score", "known",
                   "trained")  # fmt: skip
-    for place, answer in enumerate(found.best, 1):
+    for place, answer in enumerate(answers.best, 1):
         table.add_row(
             str(place), answer.id, answer.label, f"{answer.score:.3f}",
             "yes" if answer.known else "", "" if answer.trained else "no",
         )  # fmt: skip
     TerminalConsole().print_whole(table)
-    if found.left_out is not None:
-        echo(f"{found.left_out} itself is left out: no known triple of the relation is a loop")
-    if found.n_untrained:
-        echo(f"{found.n_untrained} left out: training never saw them; --untrained lets them in")
-    if not all(answer.trained for answer in found.best):
+    if answers.left_out is not None:
+        echo(f"{answers.left_out} itself is left out: no known triple of the relation is a loop")
+    if answers.n_untrained:
+        echo(f"{answers.n_untrained} left out: training never saw them; --untrained lets them in")
+    if not all(answer.trained for answer in answers.best):
         echo('"trained" no: made of vectors that nothing has moved; the score means nothing')
 
 
@@ -261,10 +261,10 @@ def _classify(splits: Splits, scorer: Scorer, folder: Path) -> TripleClassificat
 
 def _validation(splits: Splits) -> Callable[[HasScores], float]:
     """MRR over the triples that choose an epoch."""
-    known, asked = _filter(splits), _chosen_by(splits)
+    known, triples = _filter(splits), _chosen_by(splits)
 
     def validate(current: HasScores) -> float:
-        return rank(current, asked, filter=known, ties="realistic",
+        return rank(current, triples, filter=known, ties="realistic",
                     directions=("head", "tail"), candidates="all").mrr  # fmt: skip
 
     return validate

@@ -75,16 +75,16 @@ class KeptCommand(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The help, with names."""
         for parameter in self.params:
-            told = getattr(parameter, "help", None)
-            if told:
-                parameter.help = _TABLE.sub(_names, told)  # type: ignore[attr-defined]
+            help_text = getattr(parameter, "help", None)
+            if help_text:
+                parameter.help = _TABLE.sub(_names, help_text)  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         """Check the values, then run."""
         for parameter in self.params:
-            given = ctx.params.get(str(parameter.name))
-            for value in given if isinstance(given, (list, tuple)) else [given]:
+            values = ctx.params.get(str(parameter.name))
+            for value in values if isinstance(values, (list, tuple)) else [values]:
                 if isinstance(value, float) and not math.isfinite(value):
                     raise typer.BadParameter(
                         f"{value} is not a finite number", ctx=ctx, param_hint=parameter.opts
@@ -94,8 +94,8 @@ class KeptCommand(TyperCommand):
         return super().invoke(ctx)
 
 
-def _names(found: re.Match[str]) -> str:
-    module, table = found.groups()
+def _names(match: re.Match[str]) -> str:
+    module, table = match.groups()
     names = _written_names(module, table)
     return ", ".join(getattr(import_module(module), table) if names is None else names)
 
@@ -128,6 +128,6 @@ def _strings_of(value: ast.AST | None) -> list[str] | None:
     if isinstance(value, ast.Subscript):
         value = value.slice
     parts = value.keys if isinstance(value, ast.Dict) else getattr(value, "elts", [])
-    found = [part.value for part in parts if isinstance(part, ast.Constant)]
-    plain = [each for each in found if isinstance(each, str)]
+    strings = [part.value for part in parts if isinstance(part, ast.Constant)]
+    plain = [each for each in strings if isinstance(each, str)]
     return plain if plain and len(plain) == len(parts) else None

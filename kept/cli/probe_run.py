@@ -101,29 +101,33 @@ def run(
     disable_progress_bar()
     graph = None if kg is None else KnowledgeGraph.open(kg)
     draw = Draw(max_items, seed, tuple(dict.fromkeys(relations)))
-    asked = _questions(graph, collection, data, templates, draw)
+    questions = _questions(graph, collection, data, templates, draw)
     if graph is not None and mode != "weights":
-        _require_known(asked, graph)
+        _require_known(questions, graph)
     console = TerminalConsole(soft_wrap=True)
-    drawn = _drawn_edits(asked, graph, edits, seed)
+    edited = _drawn_edits(questions, graph, edits, seed)
     words = None if vocabulary is None else _words(vocabulary)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
     scores: dict[str, Any] = {"seed": seed, "collection": collection}
-    scores |= _tell_questions(console, asked, graph)
+    scores |= _tell_questions(console, questions, graph)
     likelihood: Likelihood = "one_by_one" if one_by_one else "at_once"
     for chosen in MODES[mode]:
         asking = open_model(model, chosen, graph, show_asked=show_asked and chosen == "graph")
-        found = words or whole_words(asking.tokenizer)
+        candidates = words or whole_words(asking.tokenizer)
         result = probe(
-            asking, asked.items, vocabulary=found, objects=asked.objects, likelihood=likelihood
+            asking,
+            questions.items,
+            vocabulary=candidates,
+            objects=questions.objects,
+            likelihood=likelihood,
         )
-        scores[chosen] = _tell(console, result, asked, graph, seed)
+        scores[chosen] = _tell(console, result, questions, graph, seed)
         if output is not None:
             write_answers(result, output / ANSWERS.format(chosen), force=force)
-    if drawn and graph is not None:
-        console.print(f"{len(drawn)} of {edits} edits, each alone; {EDITS}\n")
-        scores["edits"] = _tell_edits(console, model, graph, asked, drawn, likelihood, seed)
+    if edited and graph is not None:
+        console.print(f"{len(edited)} of {edits} edits, each alone; {EDITS}\n")
+        scores["edits"] = _tell_edits(console, model, graph, questions, edited, likelihood, seed)
     if output is not None:
         write_json(output / SCORES, scores, indent=2, force=force)
         echo(f"scores in {output / SCORES}, answers beside them")
@@ -163,8 +167,8 @@ def _questions(
     )
 
 
-def _require_known(asked: QuestionSet, graph: KnowledgeGraph) -> None:
-    if not any(_ids(item.fact, graph) for item in asked.items):
+def _require_known(questions: QuestionSet, graph: KnowledgeGraph) -> None:
+    if not any(_ids(item.fact, graph) for item in questions.items):
         raise ConfigError(
             "mode graph asks about what the graph knows, and it knows head, relation and tail of "
             "no question; give a graph with the same identifiers, or use mode weights"
@@ -172,12 +176,12 @@ def _require_known(asked: QuestionSet, graph: KnowledgeGraph) -> None:
 
 
 def _drawn_edits(
-    asked: QuestionSet, graph: KnowledgeGraph | None, n: int, seed: int
+    questions: QuestionSet, graph: KnowledgeGraph | None, n: int, seed: int
 ) -> list[FactEdit]:
     """Drawn before a model is asked, so that nothing is asked in vain where there are none."""
     if not n or graph is None:
         return []
-    edits = draw_edits(asked.items, graph, n, seed=seed)
+    edits = draw_edits(questions.items, graph, n, seed=seed)
     if not edits:
         raise ConfigError(
             "no asked fact of the graph can get another answer of its relation; ask relations with "
@@ -190,7 +194,7 @@ def _tell_edits(
     console: TerminalConsole,
     model: str,
     graph: KnowledgeGraph,
-    asked: QuestionSet,
+    questions: QuestionSet,
     edits: Sequence[FactEdit],
     likelihood: Likelihood,
     seed: int,
@@ -199,9 +203,11 @@ def _tell_edits(
 
     def ask(changed: KnowledgeGraph, items: Sequence[ClozeItem]) -> ProbeResult:
         reader = open_model(model, "graph", changed, show_asked=True)
-        return probe(reader, items, vocabulary=None, objects=asked.objects, likelihood=likelihood)
+        return probe(
+            reader, items, vocabulary=None, objects=questions.objects, likelihood=likelihood
+        )
 
-    rows = summarise(probe_edits(graph, edits, asked.items, ask, seed=seed), seed=seed)
+    rows = summarise(probe_edits(graph, edits, questions.items, ask, seed=seed), seed=seed)
     console.print(edit_table(rows))
     return [dataclasses.asdict(row) for row in rows]
 
@@ -221,8 +227,8 @@ def audit(items: Sequence[ClozeItem], graph: KnowledgeGraph | None) -> list[Leak
 def _ids(fact: tuple[str, str, str] | None, graph: KnowledgeGraph) -> list[int]:
     """The fact as ids; empty where the graph does not know all of it."""
     head, relation, tail = fact or ("", "", "")
-    found = (graph.entities.find(head), graph.relations.find(relation), graph.entities.find(tail))
-    return [] if None in found else [row for row in found if row is not None]
+    ids = (graph.entities.find(head), graph.relations.find(relation), graph.entities.find(tail))
+    return [] if None in ids else [row for row in ids if row is not None]
 
 
 def _words(path: Path) -> list[str]:
@@ -234,28 +240,28 @@ def _words(path: Path) -> list[str]:
 
 
 def _tell_questions(
-    console: TerminalConsole, asked: QuestionSet, graph: KnowledgeGraph | None
+    console: TerminalConsole, questions: QuestionSet, graph: KnowledgeGraph | None
 ) -> dict[str, Any]:
     """Print what is asked and what could give it away; the same as JSON."""
-    n_facts = len(frozenset(item.group or item.id for item in asked.items))
+    n_facts = len(frozenset(item.group or item.id for item in questions.items))
     console.print(
-        f"{len(asked.items)} questions about {n_facts} of {asked.n_drawn_from} facts of "
-        f"{len(frozenset(item.relation for item in asked.items))} relations"
+        f"{len(questions.items)} questions about {n_facts} of {questions.n_drawn_from} facts of "
+        f"{len(frozenset(item.relation for item in questions.items))} relations"
     )
     if graph is not None:
-        known = [item for item in asked.items if _ids(item.fact, graph)]
+        known = [item for item in questions.items if _ids(item.fact, graph)]
         console.print(f"the graph knows head, relation and tail of {len(known)} of them")
-    for reason, n in asked.left_out.items():
+    for reason, n in questions.left_out.items():
         console.print(f"left out: {n} ({reason})")
-    for relation, texts in asked.texts.items():
-        note = " (default: the relation's label)" if relation in asked.by_default else ""
+    for relation, texts in questions.texts.items():
+        note = " (default: the relation's label)" if relation in questions.by_default else ""
         console.print(f"{relation}: {' | '.join(texts)}{note}")
-    checks = audit(asked.items, graph)
+    checks = audit(questions.items, graph)
     console.print("\n" + audit_table(checks) + "\n")
     return {
-        "templates": asked.texts,
-        "default_templates": asked.by_default,
-        "left_out": asked.left_out,
+        "templates": questions.texts,
+        "default_templates": questions.by_default,
+        "left_out": questions.left_out,
         "audit": [dataclasses.asdict(check) for check in checks],
     }
 
@@ -263,28 +269,30 @@ def _tell_questions(
 def _tell(
     console: TerminalConsole,
     result: ProbeResult,
-    asked: QuestionSet,
+    questions: QuestionSet,
     graph: KnowledgeGraph | None,
     seed: int,
 ) -> dict[str, Any]:
     """Print the tables of one mode; the same as JSON."""
-    told: dict[str, Any] = {"settings": result.settings()}
-    baseline = majority(asked.items)
+    printed: dict[str, Any] = {"settings": result.settings()}
+    baseline = majority(questions.items)
     n_shown = sum(answer.asked_shown for answer in result.answers)
     what = {"none": "no facts are read", "hidden": "facts between subject and answer are hidden"}
-    shown = f"a fact between subject and answer is shown in {n_shown} of {len(result.answers)}"
+    share_shown = (
+        f"a fact between subject and answer is shown in {n_shown} of {len(result.answers)}"
+    )
     console.print(
         f"{result.model} ({result.method}), mode {result.mode}: "
-        f"{what.get(result.asked_facts, shown)}"
+        f"{what.get(result.asked_facts, share_shown)}"
     )
-    told["n_asked_shown"] = n_shown
+    printed["n_asked_shown"] = n_shown
     for ranking in RANKINGS:
         console.print(f"\n{ranking}: {MEANING[ranking]}; {result.ties}")
-        rows = _rows(result, ranking, asked.items, graph, baseline, seed)
+        rows = _rows(result, ranking, questions.items, graph, baseline, seed)
         console.print(_table(rows))
         for reason, n in result.skipped(ranking).items():
             console.print(f"skipped {n}: {reason}")
-        told[ranking] = {
+        printed[ranking] = {
             "skipped": result.skipped(ranking),
             "majority_from": baseline.source,
             "rows": [dataclasses.asdict(row) for row in rows],
@@ -295,7 +303,7 @@ def _tell(
         f"majority: the most frequent object of a relation among the {baseline.source}, other "
         "right answers left out\n"
     )
-    return told
+    return printed
 
 
 def _rows(

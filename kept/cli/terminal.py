@@ -20,7 +20,7 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[2Jb")
     'a\\u001b[2Jb'
     """
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def echo(message: object, *, err: bool = False, fg: str | None = None, nl: bool = True) -> None:

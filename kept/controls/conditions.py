@@ -106,8 +106,8 @@ class EntityMap:
 
     def __getitem__(self, entity: str) -> str:
         """The other entity; one that the graph does not know stays: it brings no knowledge."""
-        found = self.graph.entities.find(entity)
-        return entity if found is None else self.graph.entities.name(int(self.ids[found]))
+        number = self.graph.entities.find(entity)
+        return entity if number is None else self.graph.entities.name(int(self.ids[number]))
 
     def moved(self, link: Link) -> Link:
         """The link to the other entity, with the others of its candidates."""

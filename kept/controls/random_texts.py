@@ -28,8 +28,10 @@ def random_words(texts: Texts, seed: int, what: str) -> Texts:
     values: list[str] = texts.values.to_pylist()
     for kind in TextKind:
         rows = np.flatnonzero(texts.kinds == kind).tolist()
-        made = _replaced([values[row] for row in rows], generator(seed, "random words", what, kind))
-        for row, value in zip(rows, made, strict=True):
+        new_values = _replaced(
+            [values[row] for row in rows], generator(seed, "random words", what, kind)
+        )
+        for row, value in zip(rows, new_values, strict=True):
             values[row] = value
     return Texts(
         offsets=texts.offsets,
@@ -44,7 +46,7 @@ def random_words(texts: Texts, seed: int, what: str) -> Texts:
 def _replaced(values: Sequence[str], draws: np.random.Generator) -> list[str]:
     split = [value.split(" ") for value in values]
     words = [word for parts in split for word in parts]
-    made = list(words)
+    replaced = list(words)
     characters = sorted({character for word in words for character in word})
     places: dict[int, list[int]] = {}
     for place, word in enumerate(words):
@@ -54,16 +56,16 @@ def _replaced(values: Sequence[str], draws: np.random.Generator) -> list[str]:
         pool = sorted({words[place] for place in where})
         if len(pool) == 1:
             for place in where:
-                made[place] = "".join(draws.choice(characters, length))
+                replaced[place] = "".join(draws.choice(characters, length))
             continue
         numbers = {word: i for i, word in enumerate(pool)}
         own = np.array([numbers[words[place]] for place in where])
-        drawn = draws.integers(len(pool) - 1, size=len(where))
-        drawn += drawn >= own
-        for place, i in zip(where, drawn.tolist(), strict=True):
-            made[place] = pool[i]
-    found = iter(made)
-    return [" ".join(next(found) for _ in parts) for parts in split]
+        rows = draws.integers(len(pool) - 1, size=len(where))
+        rows += rows >= own
+        for place, i in zip(where, rows.tolist(), strict=True):
+            replaced[place] = pool[i]
+    remaining = iter(replaced)
+    return [" ".join(next(remaining) for _ in parts) for parts in split]
 
 
 def texts_of_others(texts: Texts, others: NDArray[np.int64]) -> Texts:

@@ -74,5 +74,5 @@ def _examples(linked: LinkedText, facts: Iterable[Sequence[str]]) -> Iterator[Re
         places.setdefault(link.entity, []).append(link.mention)
     for head, relation, tail in facts:
         ends = (places.get(head, []), places.get(tail, []))
-        if head != tail and all(len(found) == 1 for found in ends):
+        if head != tail and all(len(links) == 1 for links in ends):
             yield RelationExample(linked, head, relation, tail, ends[0][0], ends[1][0])

@@ -35,8 +35,8 @@ def character_tokenizer(texts: Iterable[str], *, min_count: int = 1) -> PreTrain
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(normal.normalize_str(text))
-    found = [c for c, n in counts.items() if n >= min_count and not c.isspace()]
-    ordered = [*SPECIAL_TOKENS, *sorted(found, key=lambda c: (-counts[c], c))]
+    characters = [c for c, n in counts.items() if n >= min_count and not c.isspace()]
+    ordered = [*SPECIAL_TOKENS, *sorted(characters, key=lambda c: (-counts[c], c))]
     inner = Tokenizer(models.WordLevel({c: i for i, c in enumerate(ordered)}, unk_token="[UNK]"))
     inner.normalizer = normal
     inner.pre_tokenizer = pre_tokenizers.Sequence(

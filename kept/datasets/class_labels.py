@@ -44,11 +44,11 @@ def warnings_of(labels: Sequence[str], problem_type: str) -> list[str]:
     """What to say of classes that look like a scale: three whole numbers or more."""
     if problem_type != SINGLE or len(labels) < 3 or not _are_numbers(labels):
         return []
-    told = (
+    warning = (
         f"the labels are the numbers {_shown(labels)}: they are trained as {len(labels)} classes "
         "without order; where they are a scale, give --task regression --format scores"
     )
-    return [told]
+    return [warning]
 
 
 def _are_numbers(labels: Sequence[str]) -> bool:
@@ -57,10 +57,10 @@ def _are_numbers(labels: Sequence[str]) -> bool:
 
 def _number(label: str) -> float | None:
     try:
-        found = decimal_number(label)
+        number = decimal_number(label)
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def _shown(labels: Sequence[str]) -> str:

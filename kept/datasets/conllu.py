@@ -102,12 +102,12 @@ def _sentence(lines: list[str]) -> Sentence:
     written = comments.get("text", text).rstrip()
     if _BLANK.sub(" ", written) != text:
         raise _FaultError(f"the words spell {text!r}", lines.index(f"# text = {comments['text']}"))
-    made = [
+    tree = [
         Word(row[1], *spans[row[0]], _head(row, at, len(words)), row[7], row[3])
         for at, row in words
     ]
-    _check_tree(made, words[0][0])
-    return Sentence(written, tuple(made), comments.get("sent_id", ""))
+    _check_tree(tree, words[0][0])
+    return Sentence(written, tuple(tree), comments.get("sent_id", ""))
 
 
 def _comments(lines: list[str]) -> Iterator[tuple[str, str]]:

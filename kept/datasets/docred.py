@@ -82,8 +82,8 @@ def thinned(examples: Sequence[TaskExample], seed: int) -> list[TaskExample]:
     """Every pair with a relation, and `UNRELATED` times as many without one, in their order."""
     bare = [i for i, example in enumerate(examples) if not example.labels]
     n_bare = UNRELATED * (len(examples) - len(bare))
-    drawn = generator(seed, "pairs without a relation").permutation(len(bare))[:n_bare]
-    gone = {bare[i] for i in range(len(bare))} - {bare[i] for i in drawn.tolist()}
+    order = generator(seed, "pairs without a relation").permutation(len(bare))[:n_bare]
+    gone = {bare[i] for i in range(len(bare))} - {bare[i] for i in order.tolist()}
     return [example for i, example in enumerate(examples) if i not in gone]
 
 
@@ -128,7 +128,7 @@ def _nearest(
             for head in heads
             for tail in tails
         ),
-        key=lambda found: found[:-1],
+        key=lambda candidate: candidate[:-1],
     )  # fmt: skip
     return places if distance <= WINDOW else None
 

@@ -248,15 +248,15 @@ def some_of(examples: Sequence[TaskExample], most: int | None, seed: int) -> lis
     """
     if most is None or len(examples) <= most:
         return list(examples)
-    drawn = generator(seed, "some of")
+    draws = generator(seed, "some of")
     if any(example.place for example in examples):
         sizes = Counter(example.group for example in examples)
         kept, n = set[str](), 0
         names = list(sizes)
-        for i in drawn.permutation(len(names)):
+        for i in draws.permutation(len(names)):
             if n + sizes[names[i]] <= most:
                 kept.add(names[i])
                 n += sizes[names[i]]
         return [example for example in examples if example.group in kept]
-    chosen = drawn.permutation(len(examples))[:most]
+    chosen = draws.permutation(len(examples))[:most]
     return [examples[i] for i in sorted(chosen.tolist())]

@@ -85,12 +85,12 @@ def lpaqa_facts(root: Path) -> Iterator[Triple]:
 # ---- texts -----------------------------------------------------------------------------------
 def codex_descriptions(root: Path) -> dict[str, str]:
     """Of CoDEx-S entities, with the first sentences of Wikipedia after them."""
-    found = {}
+    descriptions = {}
     for row in table(root / "codex/codex-s/entity_text.tsv", is_quoted=True):
         text = f"{row['description']}. {row['extract']}".strip(". ")
         if text:
-            found[row["qid"]] = text
-    return found
+            descriptions[row["qid"]] = text
+    return descriptions
 
 
 def freebase_descriptions(root: Path) -> dict[str, str]:

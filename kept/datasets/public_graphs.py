@@ -108,11 +108,11 @@ def _texts(root: Path) -> Iterator[Text]:
 
 def _trex_texts(root: Path) -> list[LinkedText]:
     """Evidence sentences of T-REx; one that states several facts has the links of the first."""
-    found: dict[str, LinkedText] = {}
+    texts: dict[str, LinkedText] = {}
     for path in sorted((root / "lama/TREx").glob("P*.jsonl.gz")):
         for example in read_trex(path, DamageReport(), distinct=True):
-            found.setdefault(example.linked.text, example.linked)
-    return list(found.values())
+            texts.setdefault(example.linked.text, example.linked)
+    return list(texts.values())
 
 
 TEXTS: dict[str, Callable[[Path], list[LinkedText]]] = {"trex": _trex_texts}

@@ -182,15 +182,15 @@ def name_recall(
     """
     texts = graph.entity_texts
     rows = np.flatnonzero(np.isin(np.asarray(texts.kinds), (TextKind.LABEL, TextKind.ALIAS)))
-    drawn = np.random.default_rng(seed).permutation(rows)[:n_names]
-    owners = np.searchsorted(texts.offsets, drawn, side="right") - 1
+    sample = np.random.default_rng(seed).permutation(rows)[:n_names]
+    owners = np.searchsorted(texts.offsets, sample, side="right") - 1
     candidates = NameCandidates(index, max_candidates=max(RECALLS))
     hits = dict.fromkeys(RECALLS, 0)
-    for row, owner in zip(drawn.tolist(), owners.tolist(), strict=True):
-        found = [c.entity for c in candidates.of_surface(texts.values[row].as_py())]
+    for row, owner in zip(sample.tolist(), owners.tolist(), strict=True):
+        proposed = [c.entity for c in candidates.of_surface(texts.values[row].as_py())]
         for k in RECALLS:
-            hits[k] += graph.entities.name(owner) in found[:k]
-    return len(drawn), {k: n / max(len(drawn), 1) for k, n in hits.items()}
+            hits[k] += graph.entities.name(owner) in proposed[:k]
+    return len(sample), {k: n / max(len(sample), 1) for k, n in hits.items()}
 
 
 def bytes_of(folder: Path) -> int:
@@ -211,8 +211,8 @@ def _build_dense(
 
     shards = target.with_name(f".{target.name}.vectors")
     cards = CardOptions(languages=None if languages is None else tuple(languages))
-    made = DenseIndex.build(
+    index = DenseIndex.build(
         graph, load_encoder(host), cards=cards, checkpoint=shards, progress=progress
     )
-    made.save(folder)
+    index.save(folder)
     shutil.rmtree(shards)

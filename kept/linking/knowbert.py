@@ -56,27 +56,27 @@ class Choice:
 def choices(
     encoder: KnowBERT,
     view: KnowBERTView,
-    drawn: WordKnowledgeGraph,
+    word_graph: WordKnowledgeGraph,
     sample: KnowledgeBatch,
     scores: Float[Tensor, "mention candidate"],
 ) -> tuple[Choice, ...]:
     """The choices for a text, in the order of the batch: the first graph's, then the others'.
 
-    `sample` is the `view` of `drawn`; `scores`, on the CPU, may have padding at their ends.
+    `sample` is the `view` of `word_graph`; `scores`, on the CPU, may have padding at their ends.
     """
     assert sample.candidate_ids is not None
     _, n_mentions, width = sample.candidate_ids.shape
-    scores, found, at = scores[:n_mentions, :width], [], 0
+    scores, chosen_links, at = scores[:n_mentions, :width], [], 0
     graphs = (view.graph, *(further.graph for further in view.further))
-    for spec, graph, part in zip(encoder.specs, graphs, view.find(drawn), strict=False):
+    for spec, graph, part in zip(encoder.specs, graphs, view.find(word_graph), strict=False):
         own = slice(at, at + len(part.links))
         rows = decode(scores[None, own], sample.candidate_ids[:, own], threshold=threshold_of(spec))
         best = scores[own].max(1).values.tolist()
         for link, row, score in zip(part.links, rows[0].tolist(), best, strict=True):
             name = graph.entities.name(row - N_SPECIAL_ROWS) if row >= N_SPECIAL_ROWS else None
-            found.append(Choice(link.mention, spec.name, name, score))
+            chosen_links.append(Choice(link.mention, spec.name, name, score))
         at = own.stop
-    return tuple(found)
+    return tuple(chosen_links)
 
 
 def threshold_of(spec: KAR) -> float:
@@ -126,11 +126,11 @@ class KnowBERTLinker:
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order."""
-        found: list[LinkedText] = []
+        linked_texts: list[LinkedText] = []
         for start in range(0, len(texts), self._batch_size):
             linked = self._candidates.link(texts[start : start + self._batch_size])
-            found.extend(self.disambiguate(linked))
-        return found
+            linked_texts.extend(self.disambiguate(linked))
+        return linked_texts
 
     @torch.inference_mode()
     def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:

@@ -110,13 +110,13 @@ def open_linker(settings: LinkerSettings, graph: KnowledgeGraph | None = None) -
 
 def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
     """Names the linker for a cache: what its folders hold counts, not where they lie."""
-    told = asdict(settings)
+    values = asdict(settings)
     for name in ("kg", "labels", "aliases"):
-        del told[name]  # the graph's hash says it all
+        del values[name]  # the graph's hash says it all
     for name in ("index", "model", "decision"):
-        if told[name] is not None:
-            told[name] = _hash_of_manifests(Path(told[name]))
-    return fingerprint(graph.content_hash, told)
+        if values[name] is not None:
+            values[name] = _hash_of_manifests(Path(values[name]))
+    return fingerprint(graph.content_hash, values)
 
 
 # ---- parts -----------------------------------------------------------------
@@ -208,8 +208,8 @@ class _Parts:
             return self._index.dense, RememberingEncoder(encoder)
         encoder = load_encoder(HOST)
         languages = self._settings.languages
-        made = DenseIndex.build(self._graph, encoder, cards=CardOptions(languages=languages))
-        return made, RememberingEncoder(encoder)
+        index = DenseIndex.build(self._graph, encoder, cards=CardOptions(languages=languages))
+        return index, RememberingEncoder(encoder)
 
 
 def _open_index(settings: LinkerSettings, folder: str, graph: KnowledgeGraph) -> LinkIndex:

@@ -106,16 +106,16 @@ class Annotator:
             yield from self._annotate(batch)
 
     def _annotate(self, docs: list[Doc]) -> list[Doc]:
-        given = [i for i, doc in enumerate(docs) if self._policy.use_ents and doc.ents]
+        marked = [i for i, doc in enumerate(docs) if self._policy.use_ents and doc.ents]
         free = [
             i
             for i in range(len(docs))
             if self._policy.add or not (self._policy.use_ents and docs[i].ents)
         ]
-        linked = self._linker.disambiguate([linked_text_of(docs[i]) for i in given])
-        of_given = {i: text.links for i, text in zip(given, linked, strict=True)}
-        found = self._linker.link([docs[i].text for i in free])
-        of_free = {i: text.links for i, text in zip(free, found, strict=True)}
+        linked = self._linker.disambiguate([linked_text_of(docs[i]) for i in marked])
+        of_given = {i: text.links for i, text in zip(marked, linked, strict=True)}
+        linked_free = self._linker.link([docs[i].text for i in free])
+        of_free = {i: text.links for i, text in zip(free, linked_free, strict=True)}
         for i, doc in enumerate(docs):
             _write(doc, of_given.get(i, ()), of_free.get(i, ()), self._policy)
         return docs
@@ -123,12 +123,12 @@ class Annotator:
     # ---- disk ----------------------------------------------------------------------------------
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Settings, policy and graph hash as JSON."""
-        told = {
+        saved = {
             "graph_hash": self._graph_hash,
             "settings": self._settings,
             "policy": asdict(self._policy),
         }
-        return msgspec.json.encode(told)
+        return msgspec.json.encode(saved)
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
         """Take the policy over; `LinkIndexError` unless graph and settings are the same."""
@@ -148,27 +148,27 @@ class Annotator:
 
     def _take(self, data: bytes, place: str) -> Self:
         try:
-            told = msgspec.json.decode(data, type=_Saved)
+            saved = msgspec.json.decode(data, type=_Saved)
         except msgspec.DecodeError as error:
             raise LinkIndexError(f"{place}: {error}; save the pipeline again") from error
-        if told.graph_hash != self._graph_hash:
+        if saved.graph_hash != self._graph_hash:
             raise LinkIndexError(
-                f"{place} was made with graph {told.graph_hash}, but the component has "
+                f"{place} was made with graph {saved.graph_hash}, but the component has "
                 f"{self._graph_hash}; give it the folder of the graph it was made with"
             )
         here = msgspec.json.decode(msgspec.json.encode(self._settings))
         differing = sorted(
             name
-            for name in {*here, *told.settings}
-            if name not in PLACES and here.get(name) != told.settings.get(name)
+            for name in {*here, *saved.settings}
+            if name not in PLACES and here.get(name) != saved.settings.get(name)
         )
         if differing:
             raise LinkIndexError(
                 f"{place} was made with another {', '.join(differing)}: "
-                f"{[told.settings.get(name) for name in differing]}, not "
+                f"{[saved.settings.get(name) for name in differing]}, not "
                 f"{[here.get(name) for name in differing]}; make the component with the same config"
             )
-        self._policy = told.policy
+        self._policy = saved.policy
         return self
 
 
@@ -214,10 +214,10 @@ def _link_of(span: Span) -> Link | None:
     return None if packed is None else msgspec.msgpack.decode(packed, type=Link)
 
 
-def _write(doc: Doc, given: tuple[Link, ...], found: tuple[Link, ...], policy: Policy) -> None:
-    known = [(_span(doc, link, ent), link) for link, ent in zip(given, doc.ents, strict=False)]
+def _write(doc: Doc, marked: tuple[Link, ...], links: tuple[Link, ...], policy: Policy) -> None:
+    known = [(_span(doc, link, ent), link) for link, ent in zip(marked, doc.ents, strict=False)]
     standing = [span for span, _ in known] or list(doc.ents)
-    added, doc._.kept_lost = _placed(doc, found, policy)
+    added, doc._.kept_lost = _placed(doc, links, policy)
     taken = {token.i for span in standing for token in span}
     free = [pair for pair in added if taken.isdisjoint(range(pair[0].start, pair[0].end))]
     doc.ents = sorted(

@@ -54,9 +54,9 @@ class Work:
 
 def link_items(linker: Disambiguator, items: list[Item]) -> list[LinkedText]:
     """The items linked, in order and with their ids."""
-    found = iter(linker.link([item.linked.text for item in items if not item.given]))
+    linked = iter(linker.link([item.linked.text for item in items if not item.given]))
     chosen = iter(linker.disambiguate([item.linked for item in items if item.given]))
-    return [replace(next(chosen if item.given else found), id=item.linked.id) for item in items]
+    return [replace(next(chosen if item.given else linked), id=item.linked.id) for item in items]
 
 
 def link_stream(

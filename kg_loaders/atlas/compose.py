@@ -121,25 +121,25 @@ def sentences(world: World) -> list[tuple[str, Draft]]:
     phrases: dict[str, list[str]] = defaultdict(list)
     for row in rows("phrases.tsv"):
         phrases[row["kind"]].append(row["template"])
-    made: list[tuple[str, Draft]] = []
+    drafts: list[tuple[str, Draft]] = []
     seen: dict[str, None] = {}
     for item in world.items.values():
         random = Random(f"atlas:{item.id}")
-        wanted = SENTENCES.get(item.kind, 1)
+        n_wanted = SENTENCES.get(item.kind, 1)
         if item.kind == "city" and writer.tails[item.id, "P1376"]:
-            wanted = CAPITAL_SENTENCES
+            n_wanted = CAPITAL_SENTENCES
         number = 0
         for template in random.sample(phrases[item.kind], len(phrases[item.kind])):
             draft = writer.fill(template, item, random)
-            if number == wanted:
+            if number == n_wanted:
                 break
             if draft and draft.text not in seen and _is_clean(draft, surfaces):
                 seen[draft.text] = None
-                made.append((f"{item.id}-{number}", draft))
+                drafts.append((f"{item.id}-{number}", draft))
                 number += 1
     for number, row in enumerate(rows("passages.tsv")):
-        made.append((f"passage-{number}", writer.passage(row["facts"], row["text"])))
-    return made
+        drafts.append((f"passage-{number}", writer.passage(row["facts"], row["text"])))
+    return drafts
 
 
 def _is_clean(draft: Draft, surfaces: Surfaces) -> bool:
@@ -156,16 +156,16 @@ def place(draft: Draft, parts: Split) -> str:
         return "test"
     pairs = [pair(a, b) for i, a in enumerate(entities) for b in entities[i + 1 :]]
     ends = parts.held_pairs
-    found = [ends[p] for p in pairs if p in ends]
-    return "test" if "test" in found else "valid" if found else "train"
+    places = [ends[p] for p in pairs if p in ends]
+    return "test" if "test" in places else "valid" if places else "train"
 
 
 def probes(world: World, parts: Split) -> list[dict[str, str]]:
     """Cloze rows: held-out triples first, at most `PROBES_A_RELATION` a relation."""
-    asked = {row["relation"]: row["template"] for row in rows("probes_templates.tsv")}
+    templates = {row["relation"]: row["template"] for row in rows("probes_templates.tsv")}
     held = [*parts.test, *parts.valid, *parts.inductive]
     out: list[dict[str, str]] = []
-    for relation, template in asked.items():
+    for relation, template in templates.items():
         pool = [t for t in dict.fromkeys([*held, *parts.train]) if t.relation == relation]
         for head, _, tail in pool[:PROBES_A_RELATION]:
             x, y = (world.items[e].names[0].article for e in (head, tail))

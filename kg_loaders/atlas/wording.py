@@ -113,11 +113,11 @@ class Writer:
             draft.mention(Name("", match[2] or item.label), item.id)
         draft.text += text[position:]
         for fact in facts.split(";"):
-            found = re.fullmatch(r"(.+) (P\d+) (.+)", fact)
-            if not found:
+            parts = re.fullmatch(r"(.+) (P\d+) (.+)", fact)
+            if not parts:
                 raise SourceError(f"passages.tsv: {fact!r} is not HEAD RELATION TAIL; mend it")
             triple = Triple(
-                self._named(found[1], text).id, found[2], self._named(found[3], text).id
+                self._named(parts[1], text).id, parts[2], self._named(parts[3], text).id
             )
             if triple.tail not in self.tails[triple.head, triple.relation]:
                 raise SourceError(f"passages.tsv: {fact!r} is in no table; add it or drop it")
@@ -145,15 +145,15 @@ class Surfaces:
     def unmarked(self, text: str, mentions: list[tuple[int, int, str]]) -> list[str]:
         """Names in `text` that overlap no mention."""
         words = list(WORD.finditer(text))
-        found = []
+        names = []
         for i, first in enumerate(words):
             for last in words[i : i + self.longest]:
                 start, end = first.start(), last.end()
                 if text[start:end] in self.names and all(
                     end <= s or start >= e for s, e, _ in mentions
                 ):
-                    found.append(text[start:end])
-        return found
+                    names.append(text[start:end])
+        return names
 
 
 def _literal(slot: str, item: Item) -> str | None:

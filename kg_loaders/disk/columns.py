@@ -76,10 +76,10 @@ def map_columns(sealed: Sealed, layout: Layout, part: str = "") -> dict[str, Any
 
 def map_array(path: Path, dtype: str) -> NDArray[Any]:
     """The array in a file, mapped; ValueError when it is of another type."""
-    found = np.load(path, mmap_mode="r", allow_pickle=False)
-    if found.dtype != np.dtype(dtype):
-        raise ValueError(f"it holds {found.dtype}, not {np.dtype(dtype)}")
-    return np.asarray(found)
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    if array.dtype != np.dtype(dtype):
+        raise ValueError(f"it holds {array.dtype}, not {np.dtype(dtype)}")
+    return np.asarray(array)
 
 
 def _map_strings(path: Path, *, in_full: bool) -> pa.LargeStringArray:
@@ -108,9 +108,9 @@ def require_shapes(columns: ColumnSet, shapes: Mapping[str, tuple[int, ...]]) ->
     """Every column has its shape."""
     for name, shape in shapes.items():
         column = columns[name]
-        found = column.shape if isinstance(column, np.ndarray) else (len(column),)
-        if found != shape:
-            raise ValueError(f"{name} has shape {found}, not {shape}")
+        actual = column.shape if isinstance(column, np.ndarray) else (len(column),)
+        if actual != shape:
+            raise ValueError(f"{name} has shape {actual}, not {shape}")
 
 
 def require_offsets(columns: ColumnSet, name: str, n_rows: int) -> None:
@@ -234,20 +234,20 @@ def _write_new_parts(
         shutil.rmtree(partial, ignore_errors=True)
         try:
             sealed = _write_columns(partial, layout, columns)
-            told = msgspec.json.encode([about, sealed], order="deterministic")
-            name = hashlib.sha256(told).hexdigest()[:16]
+            content = msgspec.json.encode([about, sealed], order="deterministic")
+            name = hashlib.sha256(content).hexdigest()[:16]
             if not (folder / name).is_dir():
                 partial.rename(folder / name)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         entries.append({**about, "folder": name})
-        files |= {f"{name}/{file}": told for file, told in sealed.items()}
+        files |= {f"{name}/{file}": content for file, content in sealed.items()}
     return entries, files
 
 
 def _write_columns(folder: Path, layout: Layout, columns: ColumnSet) -> dict[str, FileSeal]:
     """Write every column, wait for the disk, and return the files' seals."""
-    found = {}
+    seals = {}
     folder.mkdir(parents=True, exist_ok=True)
     for name, kind in layout.items():
         file, column = folder / file_of(name, kind), columns[name]
@@ -259,10 +259,10 @@ def _write_columns(folder: Path, layout: Layout, columns: ColumnSet) -> dict[str
         else:
             np.save(file, np.ascontiguousarray(column, kind))
         sync(file)
-        found[file_of(name, kind)] = FileSeal(file.stat().st_size, sha256_of(file))
+        seals[file_of(name, kind)] = FileSeal(file.stat().st_size, sha256_of(file))
     for place in {folder, *(folder / Path(name).parent for name in layout)}:
         sync(place)
-    return found
+    return seals
 
 
 def _save_strings(path: Path, values: pa.LargeStringArray) -> None:

@@ -97,9 +97,9 @@ class Sealed:
 
     def require_files(self, names: Iterable[str]) -> None:
         """Raise unless the manifest lists just these files."""
-        wanted = set(names)
-        if wanted != self.files.keys():
-            odd = sorted(wanted ^ self.files.keys())
+        required = set(names)
+        if required != self.files.keys():
+            odd = sorted(required ^ self.files.keys())
             raise self.format.error(
                 f"{self.folder / self.format.manifest} does not list the files of "
                 f"{self.format.what} ({', '.join(map(repr, odd[:3]))}); {self.format.remedy}"
@@ -134,22 +134,22 @@ def open_sealed(folder: Path, format: FolderFormat, *, verify: bool = False) -> 
     with faults(format, path):
         files = msgspec.convert(values["files"], dict[str, FileSeal])
     started, stats = time.time_ns(), {}
-    for name, told in files.items():
-        stats[name] = _stat(folder, name, told, format)
+    for name, file_seal in files.items():
+        stats[name] = _stat(folder, name, file_seal, format)
     stats[format.manifest] = path.lstat()
-    found = _fingerprint(values, stats)
+    fingerprint = _fingerprint(values, stats)
     entry = _entry(folder, format)
-    known = not verify and entry is not None and _recall(entry) == found
+    known = not verify and entry is not None and _recall(entry) == fingerprint
     if not known:
-        for name, told in files.items():
+        for name, file_seal in files.items():
             with faults(format, folder / name):
                 digest = sha256_of(folder / name)
-            if digest != told.sha256:
+            if digest != file_seal.sha256:
                 raise format.error(
                     f"{folder / name} was altered after it was written (checksum); {format.remedy}"
                 )
-    settled = all(_is_settled(found, started) for found in stats.values())
-    return Sealed(folder, format, values, files, found if settled else None, known)
+    settled = all(_is_settled(status, started) for status in stats.values())
+    return Sealed(folder, format, values, files, fingerprint if settled else None, known)
 
 
 def read_manifest(folder: Path, format: FolderFormat) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _decoded(path: Path, format: FolderFormat) -> dict[str, Any]:
         raise format.error(f"{path} is damaged ({error}); {format.remedy}") from error
 
 
-def _stat(folder: Path, name: str, told: FileSeal, format: FolderFormat) -> os.stat_result:
+def _stat(folder: Path, name: str, file_seal: FileSeal, format: FolderFormat) -> os.stat_result:
     """Of a regular file inside `folder` that is reached through no link and has its size."""
     path = folder / format.manifest
     if not _NAME.fullmatch(name) or {"..", "."} & set(name.split("/")):
@@ -208,28 +208,28 @@ def _stat(folder: Path, name: str, told: FileSeal, format: FolderFormat) -> os.s
             f"{path} names the file {name!r}, which is none inside the folder; {format.remedy}"
         )
     file = folder
-    found = None
+    status = None
     for part in name.split("/"):
         file = file / part
         try:
-            found = file.stat() if format.takes_links else file.lstat()
+            status = file.stat() if format.takes_links else file.lstat()
         except OSError:
             raise format.error(
-                f"{file} is missing, {told.size} bytes were written; {format.remedy}"
+                f"{file} is missing, {file_seal.size} bytes were written; {format.remedy}"
             ) from None
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(status.st_mode):
             raise format.error(
                 f"{file} is a link, which may lead out of {folder}; put the file itself there, or "
                 f"{format.remedy}"
             )
-    assert found is not None
-    if not stat.S_ISREG(found.st_mode):
+    assert status is not None
+    if not stat.S_ISREG(status.st_mode):
         raise format.error(f"{file} is missing: what is there is no file; {format.remedy}")
-    if found.st_size != told.size:
+    if status.st_size != file_seal.size:
         raise format.error(
-            f"{file} has {found.st_size} bytes, {told.size} were written; {format.remedy}"
+            f"{file} has {status.st_size} bytes, {file_seal.size} were written; {format.remedy}"
         )
-    return found
+    return status
 
 
 def sha256_of(path: Path) -> str:
@@ -265,8 +265,8 @@ def seal(
 
 def files_below(folder: Path) -> list[str]:
     """The names of all files below `folder`, sorted."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(path.relative_to(folder).as_posix() for path in found)
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
 def rendered(values: Mapping[str, Any]) -> bytes:
@@ -292,17 +292,17 @@ def _fingerprint(values: Mapping[str, Any], stats: Mapping[str, os.stat_result])
     ).hexdigest()
 
 
-def _is_settled(found: os.stat_result, now: int) -> bool:
+def _is_settled(status: os.stat_result, now: int) -> bool:
     """Whether a change from now on would show in the file's times, whose clock ticks slowly."""
-    coarse = found.st_mtime_ns % 1_000_000_000 == 0
-    newest = max(found.st_mtime_ns, found.st_ctime_ns)
+    coarse = status.st_mtime_ns % 1_000_000_000 == 0
+    newest = max(status.st_mtime_ns, status.st_ctime_ns)
     return newest + (COARSE_TICK_NS if coarse else TICK_NS) < now
 
 
 def memory() -> Path | None:
     """The folder in the user's cache that says what was verified; None where there is no home."""
-    told = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(told) if os.path.isabs(told) else Path(os.path.expanduser("~/.cache"))
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    home = Path(cache) if os.path.isabs(cache) else Path(os.path.expanduser("~/.cache"))
     return home / "kept" / "verified" if home.is_absolute() else None
 
 

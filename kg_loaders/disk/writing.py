@@ -218,8 +218,8 @@ def _sweep(target: Path) -> None:
     """Remove what dead writers of `target` left; to be called under its lock."""
     ours = re.compile(rf"\.{re.escape(target.name)}\.\d+\.(part|old)(-\w+)?")
     with os.scandir(target.parent) as entries:
-        found = sorted(entry.name for entry in entries if ours.fullmatch(entry.name))
-    for left in (target.with_name(name) for name in found):
+        names = sorted(entry.name for entry in entries if ours.fullmatch(entry.name))
+    for left in (target.with_name(name) for name in names):
         if left.suffix == ".old" and not target.exists():
             left.rename(target)  # its writer died between two renames
         else:
@@ -287,13 +287,13 @@ def refuse_folder(
 def _refuse_inputs(target: Path, inputs: Iterable[StrPath]) -> None:
     """Raise when `target` is an input, however that is spelt or linked, or a folder around one."""
     place = Path(os.path.realpath(target))
-    for given in inputs:
-        if not os.path.exists(given):
+    for source in inputs:
+        if not os.path.exists(source):
             continue
-        if os.path.samefile(given, target):
-            raise ExistsError(f"{target} is the input {given} itself; choose another output")
-        if place in Path(os.path.realpath(given)).parents:
-            raise ExistsError(f"{target} holds the input {given}; choose another output")
+        if os.path.samefile(source, target):
+            raise ExistsError(f"{target} is the input {source} itself; choose another output")
+        if place in Path(os.path.realpath(source)).parents:
+            raise ExistsError(f"{target} holds the input {source}; choose another output")
 
 
 # ---- the disk ------------------------------------------------------------------------------------
@@ -335,17 +335,17 @@ def _publish(part: Path, target: Path) -> None:
 @contextmanager
 def _parents(folder: Path) -> Iterator[None]:
     """Make `folder` and those above; take away again those that stay empty."""
-    made = []
+    folders = []
     while not folder.exists():
-        made.append(folder)
+        folders.append(folder)
         folder = folder.parent
-    with write_errors(made[0] if made else folder):
-        for path in reversed(made):
+    with write_errors(folders[0] if folders else folder):
+        for path in reversed(folders):
             path.mkdir(exist_ok=True)
     try:
         yield
     finally:
-        for path in made:
+        for path in folders:
             with suppress(OSError):  # it is not empty
                 path.rmdir()
 
@@ -363,10 +363,10 @@ def write_errors(target: Path) -> Iterator[None]:
             raise
         raise _refused(target, str(error.strerror or error), error.errno or 0) from error
     except Exception as error:
-        told = _NATIVE.search(str(error))
-        if isinstance(error, KgError) or told is None:
+        match = _NATIVE.search(str(error))
+        if isinstance(error, KgError) or match is None:
             raise
-        raise _refused(target, str(error), int(told[1])) from error
+        raise _refused(target, str(error), int(match[1])) from error
 
 
 def _refused(target: Path, reason: str, number: int) -> WriteError:

@@ -52,10 +52,10 @@ def read(
 
 
 def _read_names(folder: Path, kind: str) -> dict[int, str]:
-    found = [folder / f"{kind}2id.txt{suffix}" for suffix in ("", *sorted(COMPRESSED))]
-    path = next((file for file in found if file.is_file()), None)
+    paths = [folder / f"{kind}2id.txt{suffix}" for suffix in ("", *sorted(COMPRESSED))]
+    path = next((file for file in paths if file.is_file()), None)
     if path is None:
-        raise SourceError(f"{found[0]} is missing: it names the numbers of the triples beside it")
+        raise SourceError(f"{paths[0]} is missing: it names the numbers of the triples beside it")
     names: dict[int, str] = {}
     numbers: dict[str, int] = {}
     count: bytes | None = None

@@ -125,10 +125,10 @@ def _is_aside(line: bytes, report: DamageReport) -> bool:
     return False
 
 
-def _field_fault(n_fields: int, wanted: str) -> str:
-    many = n_fields > int(wanted.split()[-1])
-    few = n_fields < int(wanted.split()[0])
-    return f"{n_fields} fields instead of {wanted}" if many or few else "empty field"
+def _field_fault(n_fields: int, expected: str) -> str:
+    many = n_fields > int(expected.split()[-1])
+    few = n_fields < int(expected.split()[0])
+    return f"{n_fields} fields instead of {expected}" if many or few else "empty field"
 
 
 def _by_commas(line: bytes, n_fields: int) -> str:

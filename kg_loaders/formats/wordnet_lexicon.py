@@ -82,8 +82,8 @@ class Lexicon:
         """
         form = word.lower().replace(" ", "_")
         irregular = self._exceptions.get((form, part), ())
-        found = [form, *(irregular or _regular(form, part))]
-        return [base for base in dict.fromkeys(found) if (base, part) in self._synsets]
+        forms = [form, *(irregular or _regular(form, part))]
+        return [base for base in dict.fromkeys(forms) if (base, part) in self._synsets]
 
 
 def _regular(form: str, part: str) -> Iterator[str]:

@@ -76,11 +76,11 @@ class Document:
 
     def blocks(self) -> Iterator[bytes]:
         """The unpacked bytes without a byte-order mark; ends early at damage."""
-        found, start = _blocks(self.path, self.budget), b""
+        blocks, start = _blocks(self.path, self.budget), b""
         try:
-            while len(start) < len(BOM) and (block := next(found, b"")):
+            while len(start) < len(BOM) and (block := next(blocks, b"")):
                 start += block
-            yield from filter(None, chain((start.removeprefix(BOM),), found))
+            yield from filter(None, chain((start.removeprefix(BOM),), blocks))
         except _StreamDamageError as damage:
             self.damage = str(damage)
 
@@ -129,7 +129,7 @@ class Document:
         is_streamed = self.format in STREAMED
         limits = (self.budget.memory_bytes, self.budget.seconds)
         task = Task(self.format, self.base_iri, predicates, *limits, renew=is_streamed)
-        with tempfile.TemporaryFile() as said, _started(task, source, said) as process:
+        with tempfile.TemporaryFile() as errors, _started(task, source, errors) as process:
             feeder = _Feeder(process, source) if is_streamed else None
             frame = Frame()
             for frame in _frames(process):
@@ -138,8 +138,8 @@ class Document:
             if feeder is not None:
                 feeder.finish()
             if not frame.last:
-                said.seek(0)
-                raise self._end_of_parser(code, said.read().decode(errors="replace"))
+                errors.seek(0)
+                raise self._end_of_parser(code, errors.read().decode(errors="replace"))
             self.fault = frame.fault
         self._require_base()
 
@@ -147,15 +147,15 @@ class Document:
         if self.fault is not None:
             require_no_dot_segments(self.path, self.fault.base, "the base")
 
-    def _end_of_parser(self, code: int, said: str) -> SourceError:
-        """The error for a parser that was stopped or crashed; `said` is what it wrote."""
+    def _end_of_parser(self, code: int, errors: str) -> SourceError:
+        """The error for a parser that was stopped or crashed; `errors` is what it wrote."""
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         if name == "SIGXCPU":
             what = f"its parser was stopped after {self.budget.seconds} s of processor time"
             return self.budget.error(str(self.path), "seconds", what)
-        if name == "SIGKILL" or any(words in said for words in _OUT_OF_MEMORY):
+        if name == "SIGKILL" or any(words in errors for words in _OUT_OF_MEMORY):
             return self.budget.error(str(self.path), "memory_bytes", "its parser ran out of memory")
-        words = " ".join(said.split())[-_SHOWN:]
+        words = " ".join(errors.split())[-_SHOWN:]
         return SourceError(
             f"{self.path}: its parser crashed ({name}{': ' if words else ''}{words}); the file may "
             "be hostile or damaged: if you trust it, convert it to N-Triples"
@@ -164,14 +164,14 @@ class Document:
 
 # ---- a process -----------------------------------------------------------------------------------
 @contextlib.contextmanager
-def _started(task: Task, source: object, said: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def _started(task: Task, source: object, errors: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """The parser's process, fed from a file or a pipe; it ends with the block."""
     # -I and -S with our own path: what is set up for this process holds, and it starts at once
     program = f"import sys, runpy; sys.path[:] = {sys.path!r}; "
     program += f"runpy.run_path({document_parser.__file__!r}, run_name='__main__')"
     command = [sys.executable, "-I", "-S", "-c", program, msgspec.json.encode(task).decode()]
     stdin = subprocess.PIPE if task.renew else source
-    process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=said)  # type: ignore[call-overload]
+    process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=errors)  # type: ignore[call-overload]
     try:
         yield process
     finally:

@@ -183,12 +183,12 @@ _PREDICATE = re.compile(rb"[ \t]*(?:<[^>]*>|_:[^ \t<]+)[ \t]*<([^>]*)>")
 def _predicates_of_lines(path: Path, budget: ReaderBudget, max_line_bytes: int) -> Iterator[str]:
     """The predicates of N-Triples or N-Quads, found without parsing every line."""
     aside = DamageReport(DamagePolicy.SKIP, max_kept=0, budget=budget)
-    found: dict[bytes, None] = {}
+    predicates: dict[bytes, None] = {}
     for _, _, line in read_lines(path, aside, max_line_bytes=max_line_bytes):
         match = _PREDICATE.match(line)
         if match:
-            found[match[1]] = None
-    for predicate in found:
+            predicates[match[1]] = None
+    for predicate in predicates:
         quads, _ = _parse(b"<a:a> <" + predicate + b"> <a:a> .", ox.RdfFormat.N_TRIPLES)
         yield from (quad.predicate.value for quad in quads)
 

@@ -41,7 +41,7 @@ def decimal_number(text: str) -> float:
 
 
 def _matching(form: re.Pattern[str], text: str | bytes, name: str) -> str:
-    shown = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
-    if len(shown) > MOST_DIGITS or not form.fullmatch(shown):
-        raise ValueError(f"{shown[:40]!r} is no {name} number")
-    return shown
+    printable = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
+    if len(printable) > MOST_DIGITS or not form.fullmatch(printable):
+        raise ValueError(f"{printable[:40]!r} is no {name} number")
+    return printable

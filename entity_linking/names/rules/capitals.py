@@ -100,11 +100,11 @@ class Capitals:
 
 def _words(text: str) -> Iterator[_Word]:
     before, initial = 0, False
-    for found in _WORD.finditer(text):
-        surface = _POSSESSIVE.sub("", found[0])
+    for match in _WORD.finditer(text):
+        surface = _POSSESSIVE.sub("", match[0])
         if not surface:
             continue
-        start, end = found.start(), found.start() + len(surface)
+        start, end = match.start(), match.start() + len(surface)
         between = text[before:start]
         marks = between.strip(" \t")
         opens = not before or (bool(marks) and any(c in _OPENS for c in marks))

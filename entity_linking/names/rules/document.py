@@ -48,13 +48,13 @@ def longer_mentions(surfaces: Sequence[str], starts: Sequence[int]) -> list[Long
             with_word.setdefault(word, []).append(place)
         for acronym in described[place].acronyms:
             with_acronym.setdefault(acronym, []).append(place)
-    found: list[Longer | None] = []
+    longer: list[Longer | None] = []
     for place, own in enumerate(words):
         short = described[place].short
         places = [p for p in with_word.get(own[0], []) if _is_part(own, words[p])] if own else []
         named = [p for p in with_acronym.get(short, []) if len(own) == 1]
         if not places and not named:
-            found.append(None)
+            longer.append(None)
             continue
         nearest = _nearest(places or named, place)
         if not places:
@@ -63,8 +63,8 @@ def longer_mentions(surfaces: Sequence[str], starts: Sequence[int]) -> list[Long
             is_end = words[nearest][-len(own) :] == own
             share = SHARE_OF_END if is_end else SHARE_OF_PART
         reason = f"short for {surfaces[nearest]!r} at {starts[nearest]}"
-        found.append(Longer(nearest, share, reason))
-    return found
+        longer.append(Longer(nearest, share, reason))
+    return longer
 
 
 class _Described(NamedTuple):

@@ -143,12 +143,12 @@ def loosen(form: str) -> str:
         loose = _POINT.sub("", loose.replace("&", " and "))
         loose = " ".join(_PUNCTUATION.sub(_space_unless_mark, loose).split())
     loose = _LETTER_RUN.sub(r"\1", loose)
-    loose = _NUMBER.sub(lambda found: NUMBERS[found[0].lower()], loose)
+    loose = _NUMBER.sub(lambda match: NUMBERS[match[0].lower()], loose)
     return loose or form
 
 
-def _space_unless_mark(found: re.Match[str]) -> str:
-    return found[0] if unicodedata.category(found[0])[0] in "MSC" else " "
+def _space_unless_mark(match: re.Match[str]) -> str:
+    return match[0] if unicodedata.category(match[0])[0] in "MSC" else " "
 
 
 # ---- names -----------------------------------------------------------------
@@ -160,14 +160,14 @@ def name_variants(name: str) -> list[Variant]:
     """
     forms = list(_reductions(name))
     bare = forms[1].form if forms[1:] and forms[1].kind is Kind.DISAMBIGUATOR else name
-    found: dict[str, Kind] = {}
+    kinds: dict[str, Kind] = {}
     for form, kind in forms:
-        found.setdefault(form, kind)
+        kinds.setdefault(form, kind)
     for form, kind in forms:
-        found.setdefault(loosen(form), kind if kind is not Kind.EXACT else Kind.SPELLING)
+        kinds.setdefault(loosen(form), kind if kind is not Kind.EXACT else Kind.SPELLING)
     for form in acronyms(without_legal_form(bare)):
-        found.setdefault(form, Kind.ACRONYM)
-    return [Variant(form, kind) for form, kind in found.items()]
+        kinds.setdefault(form, Kind.ACRONYM)
+    return [Variant(form, kind) for form, kind in kinds.items()]
 
 
 def _reductions(name: str) -> Iterator[Variant]:
@@ -259,13 +259,13 @@ def query_variants(surface: str) -> list[Variant]:
     forms.extend(_spacings(base))
     forms.extend(_without_middle(loosen(base)))
     forms.extend(Variant(form, Kind.DEMONYM) for form in demonym_stems(base))
-    found: dict[str, Kind] = {}
+    kinds: dict[str, Kind] = {}
     for form, kind in forms:
-        found.setdefault(form, kind)
+        kinds.setdefault(form, kind)
     for form, kind in forms:
         if kind is not Kind.DEMONYM:
-            found.setdefault(loosen(form), kind if kind is not Kind.EXACT else Kind.SPELLING)
-    return [Variant(form, kind) for form, kind in found.items() if form.strip()]
+            kinds.setdefault(loosen(form), kind if kind is not Kind.EXACT else Kind.SPELLING)
+    return [Variant(form, kind) for form, kind in kinds.items() if form.strip()]
 
 
 def without_possessive(surface: str) -> str:

@@ -68,11 +68,13 @@ def reading(
     from kept.reading.worlds import Size
     from kg_loaders.disk.writing import whole_file, write_json, write_text
 
-    asked = CONDITIONS if conditions == "all" else tuple(filter(None, conditions.split(",")))
+    chosen_conditions = (
+        CONDITIONS if conditions == "all" else tuple(filter(None, conditions.split(",")))
+    )
     study = Study(
         arms=arms_of(methods.split(",")),
         tasks=() if tasks == "own" else _tasks(tasks),
-        conditions=(TRUE, *map(require_condition, asked)),
+        conditions=(TRUE, *map(require_condition, chosen_conditions)),
         seeds=seeds,
         size=Size(form=form, n_distractors=distractors),
         budget=Budget(steps=steps, host=host, n_layers=layers or None),
@@ -100,18 +102,18 @@ def _tasks(names: str) -> tuple[str, ...]:
 
     if names == "all":
         return TASK_NAMES
-    for name in (found := tuple(names.split(","))):
+    for name in (chosen := tuple(names.split(","))):
         if name not in TASK_NAMES:
             raise no_such("task of the reading controls", name, TASK_NAMES)
-    return found
+    return chosen
 
 
 def _tell(cell: Cell, outcome: Outcome | None) -> None:
     """A line on the error stream for what is about to be trained, and for what came of it."""
     what = f"{cell.arm}, {cell.task}, {cell.condition}, seed {cell.seed}"
-    told = (
+    outcome_line = (
         "training"
         if outcome is None
         else f"{outcome.accuracy:.3f} after {outcome.stopped_at} steps"
     )
-    typer.echo(f"{what}: {told}", err=True)
+    typer.echo(f"{what}: {outcome_line}", err=True)

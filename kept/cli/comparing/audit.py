@@ -66,26 +66,26 @@ def audit(
     parts = [triples_part(name, Path(f)) for name, f in _named(triples, "--triples SET=FILE")]
     parts += _task_parts(format, {"train": train, "dev": dev, "test": test})
     parts += [cloze_part(path.name, path) for path in cloze or ()]
-    found = checks_of(
+    checks = checks_of(
         parts,
         graph=None if kg is None else KnowledgeGraph.open(kg),
         training_texts=(line for path in text or () for line in read_training_text(path)),
     )
-    echo(as_markdown(found, limits), nl=False)
+    echo(as_markdown(checks, limits), nl=False)
     for path in output or ():
-        write_text(path, WRITERS[path.suffix](found, limits), force=force)
-    raise typer.Exit(exit_code(found, allowed=limits))
+        write_text(path, WRITERS[path.suffix](checks, limits), force=force)
+    raise typer.Exit(exit_code(checks, allowed=limits))
 
 
 def _task_parts(format: str | None, files: dict[str, Path | None]) -> list[AuditPart]:
     from kept.cli.comparing.audit_sets import task_part
 
-    given = {name: path for name, path in files.items() if path is not None}
-    if given and format is None:
+    paths = {name: path for name, path in files.items() if path is not None}
+    if paths and format is None:
         raise ConfigError(
-            f"--format is missing: which one has {', '.join(map(str, given.values()))}?"
+            f"--format is missing: which one has {', '.join(map(str, paths.values()))}?"
         )
-    return [task_part(name, path, format or "") for name, path in given.items()]
+    return [task_part(name, path, format or "") for name, path in paths.items()]
 
 
 def _named(values: Sequence[str] | None, usage: str) -> list[tuple[str, str]]:

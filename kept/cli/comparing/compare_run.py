@@ -55,18 +55,18 @@ def run(
         torch.set_num_threads(threads)
     console = TerminalConsole()
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
-        given: dict[str, Any] = {
+        overrides: dict[str, Any] = {
             "root": data_root(data), "folder": output, "methods": names, "controls": kinds,
             "announce": bar.notice, "reporter": bar, "should_stop": stopping(stop, budget),
         }  # fmt: skip
         n_seeds = experiment.seeds if seeds is None else seeds
-        choices = None if experiment.tuning is None else tune(experiment, **given)
-        compared = compare(experiment, seeds=n_seeds, **given)
-        found = [compared]
+        choices = None if experiment.tuning is None else tune(experiment, **overrides)
+        compared = compare(experiment, seeds=n_seeds, **overrides)
+        pages = [compared]
         if choices is not None:
-            own = compare(tuned(experiment, choices), seeds=n_seeds, **given)
-            found.append(with_rates(own, compared, choices))
-    for each in found:
+            own = compare(tuned(experiment, choices), seeds=n_seeds, **overrides)
+            pages.append(with_rates(own, compared, choices))
+    for each in pages:
         _write(each, output, console)
     if experiment.tuning is not None and choices is None:
         echo("learning rates are not chosen yet; the same command goes on")
@@ -104,10 +104,10 @@ def show(compared: Compared, console: TerminalConsole) -> None:
 def control_names(text: str) -> tuple[Knowledge, ...]:
     """Kinds of knowledge apart by commas; ConfigError for one that is none."""
     kinds: tuple[Knowledge, ...] = get_args(Knowledge)
-    found = []
+    controls = []
     for name in dict.fromkeys(part.strip() for part in text.split(",") if part.strip()):
         match = next((kind for kind in kinds if kind == name and kind != "true"), None)
         if match is None:
             raise no_such("control", name, kinds[1:])
-        found.append(match)
-    return tuple(found)
+        controls.append(match)
+    return tuple(controls)

@@ -42,8 +42,8 @@ def curve(
     )
     from kg_loaders.disk.writing import refuse_file, whole_file, write_text
 
-    wanted = kinds.split(",")
-    unknown = [kind for kind in wanted if kind not in KINDS]
+    chosen_kinds = kinds.split(",")
+    unknown = [kind for kind in chosen_kinds if kind not in KINDS]
     if unknown:
         raise ConfigError(f"--kinds {unknown[0]!r}: one or more of {', '.join(KINDS)}")
     if name not in ("dev", "test"):
@@ -53,11 +53,11 @@ def curve(
         raise ConfigError(f"{run} is no finished run of `kept finetune`: metrics.json is missing")
     for file in FILES:
         refuse_file(output / file, force=force)
-    made = assemble(FinetuneConfig.read(written, {}), trained=run)
+    assembled = assemble(FinetuneConfig.read(written, {}), trained=run)
     points = link_error_curve(
-        made,
+        assembled,
         name="dev" if name == "dev" else "test",
-        kinds=[kind for kind in KINDS if kind in wanted],
+        kinds=[kind for kind in KINDS if kind in chosen_kinds],
         shares=_shares(shares),
     )
     output.mkdir(parents=True, exist_ok=True)
@@ -65,18 +65,18 @@ def curve(
     markdown, values, picture = (output / file for file in FILES)
     write_text(markdown, table, force=force)
     write_csv(points, values, force=force)
-    shown = f"{made.config.task}, {name}, knowledge {made.config.knowledge}"
+    title = f"{assembled.config.task}, {name}, knowledge {assembled.config.knowledge}"
     with whole_file(picture, force=force) as part:
-        draw_curve(points, shown).savefig(part, format="png", dpi=120)
+        draw_curve(points, title).savefig(part, format="png", dpi=120)
     echo(table, nl=False)
     echo(f"curve in {output}")
 
 
 def _shares(text: str) -> list[float]:
     try:
-        found = [float(part) for part in text.split(",")]
+        shares = [float(part) for part in text.split(",")]
     except ValueError as error:
         raise ConfigError(f"--shares {text!r}: numbers by comma, such as 0,0.5,1") from error
-    if not all(0 <= share <= 1 for share in found):
+    if not all(0 <= share <= 1 for share in shares):
         raise ConfigError(f"--shares {text!r}: a share is from 0 to 1")
-    return sorted(found)
+    return sorted(shares)

@@ -39,17 +39,17 @@ def report(
     from kept.report.page import is_kept_page
 
     experiment = read_experiment(task, kg, folder=tasks, limit=limit)
-    made = ExperimentRuns(experiment, data_root(data), runs)
+    experiment_runs = ExperimentRuns(experiment, data_root(data), runs)
     path = output or runs / f"{experiment.name}.html"
-    common = finished(made)
-    for written in write_report(common, made, path, force=force or is_kept_page(path)):
+    common = finished(experiment_runs)
+    for written in write_report(common, experiment_runs, path, force=force or is_kept_page(path)):
         echo(str(written))
     choices = None if experiment.tuning is None else read_choices(experiment, runs)
     if choices is not None:
         own = ExperimentRuns(tuned(experiment, choices), data_root(data), runs)
-        told = with_rates(finished(own), common, choices)
+        results = with_rates(finished(own), common, choices)
         page = path.with_stem(f"{path.stem}{SUFFIX}")
-        for written in write_report(told, own, page, force=force or is_kept_page(page)):
+        for written in write_report(results, own, page, force=force or is_kept_page(page)):
             echo(str(written))
     if open_page:
         webbrowser.open(path.resolve().as_uri())

@@ -84,10 +84,10 @@ def calibrate(
             "annotate more, or give fewer --folds"
         )
     checked = cross_validated(seen, linker.decision, n_folds=folds, seed=seed)
-    made = fit(seen, linker.decision)
-    told = FittedDecision(made, graph.content_hash, repr(linker.scorer), gold.name, len(seen))
-    save_decision(told, output, force=force, inputs=[gold])
-    _tell(checked, made)
+    decision = fit(seen, linker.decision)
+    fitted = FittedDecision(decision, graph.content_hash, repr(linker.scorer), gold.name, len(seen))
+    save_decision(fitted, output, force=force, inputs=[gold])
+    _tell(checked, decision)
     if plot is not None:
         before, after = (
             reliability(sure, checked.correct) for sure in (checked.raw, checked.calibrated)
@@ -96,11 +96,12 @@ def calibrate(
     echo(f"{len(seen)} mentions with candidates in {n_texts} texts; in {output}")
 
 
-def _tell(checked: CrossValidated, made: Decision) -> None:
+def _tell(checked: CrossValidated, decision: Decision) -> None:
     echo(f"before: {checked.before}")
     echo(f"after:  {checked.after}")
-    nil = "no share" if made.nil_score is None else f"score {made.nil_score:.3f}"
+    nil = "no share" if decision.nil_score is None else f"score {decision.nil_score:.3f}"
     echo(
-        f"temperature {made.temperature:.3f}, NIL with {nil}, a curve of {len(made.curve)} points, "
-        f"NIL below {made.nil_below:.3f}"
+        f"temperature {decision.temperature:.3f}, NIL with {nil}, "
+        f"a curve of {len(decision.curve)} points, "
+        f"NIL below {decision.nil_below:.3f}"
     )

@@ -76,10 +76,10 @@ def index(
             progress.update(task, completed=n_done, total=n_all, visible=True)
 
         if add_to is not None:
-            made = LinkIndex.open(add_to).add(graph, counts=counted, progress=advance)
+            new_index = LinkIndex.open(add_to).add(graph, counts=counted, progress=advance)
         else:
             assert output is not None
-            made = LinkIndex.build(
+            new_index = LinkIndex.build(
                 graph,
                 output,
                 counts=counted,
@@ -90,24 +90,24 @@ def index(
                 force=force,
                 progress=advance,
             )
-    _tell(made, graph)
+    _tell(new_index, graph)
 
 
-def _tell(made: LinkIndex, graph: KnowledgeGraph) -> None:
+def _tell(new_index: LinkIndex, graph: KnowledgeGraph) -> None:
     from kept.linking.index import name_recall
 
-    n_names, recall = name_recall(made.names, graph)
+    n_names, recall = name_recall(new_index.names, graph)
     shares = ", ".join(f"@{k} {share:.3f}" for k, share in recall.items())
-    echo(f"{made.names}: recall of {n_names} names {shares}; {_size(made, 'names')}")
-    if made.fuzzy is not None:
-        echo(f"{made.fuzzy}: {_size(made, 'fuzzy')}")
-    if made.dense is not None:
-        echo(f"{made.dense.report()}; {_size(made, 'dense')}")
-    echo(f"{_mib(made.folder)} in {made.folder}, read as it is needed")
+    echo(f"{new_index.names}: recall of {n_names} names {shares}; {_size(new_index, 'names')}")
+    if new_index.fuzzy is not None:
+        echo(f"{new_index.fuzzy}: {_size(new_index, 'fuzzy')}")
+    if new_index.dense is not None:
+        echo(f"{new_index.dense.report()}; {_size(new_index, 'dense')}")
+    echo(f"{_mib(new_index.folder)} in {new_index.folder}, read as it is needed")
 
 
-def _size(made: LinkIndex, part: str) -> str:
-    return f"{_mib(made.folder / part)} on disk"
+def _size(new_index: LinkIndex, part: str) -> str:
+    return f"{_mib(new_index.folder / part)} on disk"
 
 
 def _mib(folder: Path) -> str:

@@ -46,22 +46,24 @@ def score(
     from kg_loaders.damage import DamageReport
 
     right, types = _gold(gold, elevant)
-    found = list(read_jsonl(predicted, DamageReport()))
+    predictions = list(read_jsonl(predicted, DamageReport()))
     graph = None if kg is None else KnowledgeGraph.open(kg)
     known = None if graph is None else graph.entities
-    asked = outcomes(right, found, known=known)
+    judged = outcomes(right, predictions, known=known)
     bins: dict[str, dict[str, SpanScore]] = {}
     if types is not None:
-        by_type = binned(asked, types)
+        by_type = binned(judged, types)
         bins["type"] = dict(sorted(by_type.items(), key=lambda item: (-item[1].n_gold, item[0])))
     if graph is not None:
-        bins["degree in the graph"] = popularity_bins(asked, _degrees(graph))
-    made = report(right, found, known=known, gold_spans_only=gold_spans, bins=bins, seed=seed)
+        bins["degree in the graph"] = popularity_bins(judged, _degrees(graph))
+    scores = report(
+        right, predictions, known=known, gold_spans_only=gold_spans, bins=bins, seed=seed
+    )
     if as_json:
-        echo(made.to_json())
+        echo(scores.to_json())
         return
     marked = ", only links on gold mentions are judged" if gold_spans else ""
-    echo(f"{made.n_texts} texts{marked}\n\n{made.to_markdown()}", nl=False)
+    echo(f"{scores.n_texts} texts{marked}\n\n{scores.to_markdown()}", nl=False)
 
 
 def _gold(path: Path, elevant: bool) -> tuple[list[LinkedText], list[tuple[str, ...]] | None]:

@@ -34,11 +34,13 @@ def print_links(
 
 
 def _print_explained(
-    texts: Sequence[LinkedText], graph: KnowledgeGraph, told: list[list[tuple[Explanation, ...]]]
+    texts: Sequence[LinkedText],
+    graph: KnowledgeGraph,
+    explanations: list[list[tuple[Explanation, ...]]],
 ) -> None:
     """Three lines a link: what was chosen, why, and what else it might be."""
     console = TerminalConsole(soft_wrap=True)
-    for text, of_text in zip(texts, told, strict=True):
+    for text, of_text in zip(texts, explanations, strict=True):
         for link, reasons in zip(text.links, of_text, strict=True):
             line, start, end, surface, entity, label, confidence = _row(text, link, graph)
             runner_up, sure, why = _explained(link, reasons, graph)
@@ -77,9 +79,9 @@ def _explained(
     return named, f"{others[0].confidence:.3f}", why
 
 
-def _why(told: Explanation) -> str:
-    parts = ", ".join(f"{name} {value:+.2f}" for name, value in told.parts.items())
-    return "; ".join(filter(None, (told.reason, parts)))
+def _why(explanation: Explanation) -> str:
+    parts = ", ".join(f"{name} {value:+.2f}" for name, value in explanation.parts.items())
+    return "; ".join(filter(None, (explanation.reason, parts)))
 
 
 def _label(graph: KnowledgeGraph, entity: str) -> str:

@@ -52,22 +52,22 @@ def run(
     disable_progress_bar()
     console = TerminalConsole(stderr=True)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
-        made = assemble(config.with_absolute_paths())
-        console.print(str(made.data))
-        if dropped := made.facts["n_train_repeats_dropped"]:
+        assembled = assemble(config.with_absolute_paths())
+        console.print(str(assembled.data))
+        if dropped := assembled.facts["n_train_repeats_dropped"]:
             console.print(
                 f"{dropped} training examples were dropped: their texts stand in dev or test "
                 "(--set keep_repeats=true keeps them)"
             )
-        for warning in made.facts.get("warnings", ()):
+        for warning in assembled.facts.get("warnings", ()):
             console.print(f"warning: {warning}")
-        for name, found in made.coverage.items():
-            console.print(f"{name}: {found}")
-        for line in made.cautions:
+        for name, coverage in assembled.coverage.items():
+            console.print(f"{name}: {coverage}")
+        for line in assembled.cautions:
             console.print(f"warning: {line}")
-        result = _train(made, output, how, console, begun)
+        result = _train(assembled, output, how, console, begun)
         if result.stopped == "finished":
-            _score(made, output)
+            _score(assembled, output)
     tell(result, output)
 
 
@@ -86,20 +86,20 @@ def _is_dev_wanted(flags: dict[str, Any], settings: Sequence[str]) -> bool:
 
 
 def _train(
-    made: FinetuneRun, output: Path, how: Resume, console: TerminalConsole, begun: float
+    assembled: FinetuneRun, output: Path, how: Resume, console: TerminalConsole, begun: float
 ) -> TrainResult:
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
         if not list_checkpoints(output / "checkpoints"):
-            written = made.config.model_dump_json(indent=2)
+            written = assembled.config.model_dump_json(indent=2)
             write_text(output / CONFIG_FILE, written, force=True)
             with whole_files(output) as part:
-                made.tokenizer.save_pretrained(part)
+                assembled.tokenizer.save_pretrained(part)
         return train(
-            made.model,
-            made.data,
-            made.config.training,
+            assembled.model,
+            assembled.data,
+            assembled.config.training,
             output,
-            evaluate=made.evaluate if made.config.training.evaluate_every else None,
+            evaluate=assembled.evaluate if assembled.config.training.evaluate_every else None,
             reporter=bar,
             resume=how,
             should_stop=lambda: bool(stop),
@@ -107,44 +107,44 @@ def _train(
         )
 
 
-def _score(made: FinetuneRun, output: Path) -> None:
-    metrics, predictions = made.metrics()
-    write_answers(output / ANSWERS, answers_of(made, predictions))
+def _score(assembled: FinetuneRun, output: Path) -> None:
+    metrics, predictions = assembled.metrics()
+    write_answers(output / ANSWERS, answers_of(assembled, predictions))
     write_json(output / METRICS_FILE, metrics, indent=2, force=True)
-    for name in made.asked:
-        echo(_line(name, metrics[name], made.config.knowledge))
+    for name in assembled.asked:
+        echo(_line(name, metrics[name], assembled.config.knowledge))
     echo(f"scores in {output / METRICS_FILE}, answers in {output / ANSWERS}")
 
 
-def _line(name: str, found: dict[str, Any], knowledge: str) -> str:
-    if "pearson" in found:
-        return _correlations(name, found, knowledge)
-    shown = []
-    for label, part in (("accuracy", found["accuracy"]), ("micro F1", found["micro"])):
+def _line(name: str, scores: dict[str, Any], knowledge: str) -> str:
+    if "pearson" in scores:
+        return _correlations(name, scores, knowledge)
+    parts = []
+    for label, part in (("accuracy", scores["accuracy"]), ("micro F1", scores["micro"])):
         interval = part if label == "accuracy" else part["f1_interval"]
         value = part["estimate"] if label == "accuracy" else part["f1"]
-        shown.append(f"{label} {value:.4f}")
+        parts.append(f"{label} {value:.4f}")
         if interval["low"] is not None:
-            shown[-1] += f" [{interval['low']:.4f}, {interval['high']:.4f}]"
-    base = found["baseline"]
+            parts[-1] += f" [{interval['low']:.4f}, {interval['high']:.4f}]"
+    base = scores["baseline"]
     return (
-        f"{name}: {', '.join(shown)} over {found['n_scored']} of {found['n_asked']}; majority "
+        f"{name}: {', '.join(parts)} over {scores['n_scored']} of {scores['n_asked']}; majority "
         f"{base['accuracy']['estimate']:.4f} / {base['micro']['f1']:.4f}; "
-        f"{_knowledge(knowledge, found['coverage'])}"
+        f"{_knowledge(knowledge, scores['coverage'])}"
     )
 
 
-def _correlations(name: str, found: dict[str, Any], knowledge: str) -> str:
+def _correlations(name: str, scores: dict[str, Any], knowledge: str) -> str:
     """A regression has no majority; the mean of the training scores stands in its place."""
-    shown = []
+    parts = []
     for label in ("pearson", "spearman", "mean_squared_error"):
-        shown.append(f"{label.replace('_', ' ')} {found[label]['estimate']:.4f}")
-        if found[label]["low"] is not None:
-            shown[-1] += f" [{found[label]['low']:.4f}, {found[label]['high']:.4f}]"
-    base = found["baseline"]["mean_squared_error"]["estimate"]
+        parts.append(f"{label.replace('_', ' ')} {scores[label]['estimate']:.4f}")
+        if scores[label]["low"] is not None:
+            parts[-1] += f" [{scores[label]['low']:.4f}, {scores[label]['high']:.4f}]"
+    base = scores["baseline"]["mean_squared_error"]["estimate"]
     return (
-        f"{name}: {', '.join(shown)} over {found['n_scored']} of {found['n_asked']}; mean of "
-        f"training: 0, 0, {base:.4f}; {_knowledge(knowledge, found['coverage'])}"
+        f"{name}: {', '.join(parts)} over {scores['n_scored']} of {scores['n_asked']}; mean of "
+        f"training: 0, 0, {base:.4f}; {_knowledge(knowledge, scores['coverage'])}"
     )
 
 

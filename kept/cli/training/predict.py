@@ -47,23 +47,29 @@ def predict(
 
     if about is not None and not explain:
         raise ConfigError("--about says what --explain follows; give both")
-    predictor, asked = Predictor.from_pretrained(run), question(text, *(target or ()))
+    predictor, asking = Predictor.from_pretrained(run), question(text, *(target or ()))
     if explain:
-        told = predictor.explain(asked, kg, about=about)
-        echo(json.dumps(told.as_json(), ensure_ascii=False, indent=1) if as_json else _page(told))
+        explanation = predictor.explain(asking, kg, about=about)
+        echo(
+            json.dumps(explanation.as_json(), ensure_ascii=False, indent=1)
+            if as_json
+            else _page(explanation)
+        )
         return
-    (labels,) = predictor.predict([asked], kg)
+    (labels,) = predictor.predict([asking], kg)
     if as_json:
         echo(json.dumps({"text": text, "labels": labels}, ensure_ascii=False))
     else:
         echo(", ".join(labels) or "no class is likely enough")
 
 
-def _page(told: Explanation) -> str:
-    lines = [f"{told.label}    ({told.about}: {told.scores[told.about]:.3f})"]
-    for one in told.influences:
+def _page(explanation: Explanation) -> str:
+    lines = [
+        f"{explanation.label}    ({explanation.about}: {explanation.scores[explanation.about]:.3f})"
+    ]
+    for one in explanation.influences:
         seen = "" if one.attention is None else f"  (attention {one.attention:.3f})"
         lines.append(f"  {one.change:+.3f}  without {one.kind} {one.what}: {one.label}{seen}")
-    if not told.influences:
+    if not explanation.influences:
         lines.append("  nothing of the graph was read")
     return "\n".join(lines)

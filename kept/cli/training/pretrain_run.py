@@ -87,5 +87,5 @@ def _tell_coverage(data: WordGraphData, console: TerminalConsole) -> None:
 
 def _write_coverage(data: WordGraphData, output: Path) -> None:
     """The same as a file of the run."""
-    found = data.coverage.as_json() | {"objectives": data.shares_read}
-    write_json(output / COVERAGE_FILE, found, force=True)
+    coverage = data.coverage.as_json() | {"objectives": data.shares_read}
+    write_json(output / COVERAGE_FILE, coverage, force=True)

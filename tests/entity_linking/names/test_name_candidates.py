@@ -144,3 +144,4 @@ def test_a_doubled_letter_before_an_ending_may_be_one(
 def test_letters_that_are_not_doubled_stay() -> None:
     assert "Berli" not in demonym_stems("Berliner")
     assert "Berlin" in demonym_stems("Berliner")
+    assert "JAPAN" in demonym_stems("JAPANESE")

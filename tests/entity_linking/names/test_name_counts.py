@@ -44,6 +44,7 @@ def test_counts_that_are_none(row: tuple[str, str, int]) -> None:
         (["David Beckham", "Beckham Street"], [None, None]),
         (["World Health Organization", "WHO"], [None, (0, 0.8)]),
         (["Ann Lee", "Lee", "Bob Lee", "Lee"], [None, (0, 0.8), None, (2, 0.8)]),
+        (["World Bank", "WB"], [None, (0, 0.8)]),
         (["Lee", "Ann Lee"], [(1, 0.8), None]),
         (["Manchester United", "Manchester", "United"], [None, (0, 0.4), (0, 0.8)]),
     ],

@@ -28,6 +28,7 @@ from entity_linking.names.rules.variants import (
         ("The Beatles", "Beatles", Kind.ARTICLE),
         ("Apple Inc.", "Apple", Kind.LEGAL),
         ("Acme Co., Ltd.", "Acme", Kind.LEGAL),
+        ("Smith and Co.", "Smith", Kind.LEGAL),
         ("Société Générale S.A.", "Societe Generale SA", Kind.SPELLING),
         ("AT&T", "AT and T", Kind.SPELLING),
         ("J. R. R. Tolkien", "JRR Tolkien", Kind.SPELLING),
