@@ -34,18 +34,20 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/compare"))
     parser.add_argument("--budget", type=float, help="minutes, then a checkpoint")
     parser.add_argument("--threads", type=int)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     disable_progress_bar()
-    if given.threads:
-        torch.set_num_threads(given.threads)
-    experiment = Experiment.read(find_experiment(given.task))
-    knowledge = "off" if given.method == "none" else given.knowledge
-    key = RunKey(given.method, knowledge, given.seed)
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    experiment = Experiment.read(find_experiment(arguments.task))
+    knowledge = "off" if arguments.method == "none" else arguments.knowledge
+    key = RunKey(arguments.method, knowledge, arguments.seed)
     data = os.environ.get("KEPT_DATA")
-    given.output.mkdir(parents=True, exist_ok=True)
+    arguments.output.mkdir(parents=True, exist_ok=True)
     with asked_to_stop() as stop, TrainingProgress(Console()) as bar:
         root = data_root(Path(data) if data else None)
-        runs = ExperimentRuns(experiment, root, given.output, bar, stopping(stop, given.budget))
+        runs = ExperimentRuns(
+            experiment, root, arguments.output, bar, stopping(stop, arguments.budget)
+        )
         record = runs.record(key) or runs.run(key)
     if record is None:
         print(f"{key}: not finished; the same command goes on")

@@ -47,7 +47,7 @@ def verdicts(scores: Path, pairs: Path) -> list[list[str]]:
         if row["seeds"]
     }
     n_items = {row["method"]: int(row["n"].split()[0]) for row in _read(scores) if row["n"]}
-    found = []
+    verdict_rows = []
     for row in _read(pairs):
         theirs = (
             ("none", "off")
@@ -62,20 +62,20 @@ def verdicts(scores: Path, pairs: Path) -> list[list[str]]:
         n = n_items[row["method"]]
         both = Effect(fmean(differences), of_seeds, of_items, len(ours), n)
         alone = Effect(both.estimate, of_seeds, 0.0, len(ours), n)
-        found.append((row, both, alone))
-    corrected = [holm([each[i].p for each in found]) for i in (1, 2)]  # type: ignore[union-attr]
+        verdict_rows.append((row, both, alone))
+    corrected = [holm([each[i].p for each in verdict_rows]) for i in (1, 2)]  # type: ignore[union-attr]
     return [
         _cells(row, both, alone, sure, least)
-        for (row, both, alone), sure, least in zip(found, *corrected, strict=True)
+        for (row, both, alone), sure, least in zip(verdict_rows, *corrected, strict=True)
     ]
 
 
 def one_model(path: Path) -> str:
     """The page of word-knowledge completion, whose rows are one trained model each."""
-    found = json.loads(path.read_text(encoding="utf-8"))["differences"]
+    differences = json.loads(path.read_text(encoding="utf-8"))["differences"]
     lines = [("setting", "against", "MRR difference", "over items", "p, items", "was", "is")]
     lines += [("---",) * 7]
-    for each in found:
+    for each in differences:
         interval = Interval(**each["mrr"])
         was = verdict(interval, each["p"], ours=each["ours"], theirs=each["theirs"])
         limits = f"{interval.low:+.3f} to {interval.high:+.3f}"
@@ -87,8 +87,8 @@ def one_model(path: Path) -> str:
     return (
         "# Word-knowledge completion: verdicts over seeds and items\n\n"
         "`python -m experiments.verdicts`\n\n"
-        f"**Of {len(found)} differences {n_old} were shown over items; none is over seeds and "
-        "items: every row is one model, trained with one seed.** The intervals hold for these "
+        f"**Of {len(differences)} differences {n_old} were shown over items; none is over seeds "
+        "and items: every row is one model, trained with one seed.** The intervals hold for these "
         "models.\n\n"
         f"{table}"
     )

@@ -37,11 +37,11 @@ def main() -> None:
         print(f"{time.process_time():7.0f} s  {text}", flush=True)
 
     laboratory = Laboratory(Path(os.environ["KEPT_DATA"]), study, arguments.out, announce)
-    told = score_all(laboratory, arguments.out)
-    text = json.dumps(told, indent=1, ensure_ascii=False)
+    results = score_all(laboratory, arguments.out)
+    text = json.dumps(results, indent=1, ensure_ascii=False)
     write_text(arguments.out / "results.json", text + "\n", force=True)
-    write_text(arguments.out / "results.md", to_markdown(told, study), force=True)
-    print(printed(told))
+    write_text(arguments.out / "results.md", to_markdown(results, study), force=True)
+    print(printed(results))
 
 
 if __name__ == "__main__":

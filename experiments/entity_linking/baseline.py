@@ -37,9 +37,9 @@ def disambiguate(texts: Sequence[LinkedText], names: Lowered) -> list[LinkedText
         links = []
         for link in text.links:
             surface = text.text[link.mention.start : link.mention.end].lower()
-            found = names.get(surface, Counter()).most_common()
-            total = sum(count for _, count in found) or 1
-            candidates = tuple(Candidate(e, count / total, float(count)) for e, count in found)
+            entities = names.get(surface, Counter()).most_common()
+            total = sum(count for _, count in entities) or 1
+            candidates = tuple(Candidate(e, count / total, float(count)) for e, count in entities)
             best = candidates[0].entity if candidates else None
             links.append(Link(link.mention, candidates, best, 1.0))
         linked.append(replace(text, links=tuple(links)))

@@ -38,15 +38,15 @@ def span_causes(
     pools: Sequence[LinkedText],
 ) -> Counter[str]:
     """Of wrong choices on gold spans; `pools` bear all candidates before the best were kept."""
-    found: Counter[str] = Counter()
-    asked = outcomes(gold, predicted, known=graph.entities)
+    causes: Counter[str] = Counter()
+    judged = outcomes(gold, predicted, known=graph.entities)
     proposed = iter([link for text in pools for link in text.links])
-    for outcome in asked:
+    for outcome in judged:
         pool = next(proposed)
         if outcome.gold is not None and not outcome.is_correct:
             surface = gold[outcome.text].text[outcome.mention.start : outcome.mention.end]
-            found[SPAN_CAUSES[_span_cause(outcome, surface, pool, graph)]] += 1
-    return found
+            causes[SPAN_CAUSES[_span_cause(outcome, surface, pool, graph)]] += 1
+    return causes
 
 
 def _span_cause(outcome: Outcome, surface: str, pool: Link, graph: KnowledgeGraph) -> int:
@@ -72,24 +72,24 @@ def _span_cause(outcome: Outcome, surface: str, pool: Link, graph: KnowledgeGrap
 
 def link_causes(gold: Sequence[LinkedText], predicted: Sequence[LinkedText]) -> Counter[str]:
     """Of gold links that were not found and of links that are not gold; overlaps may be nested."""
-    found: Counter[str] = Counter()
-    for right, given in zip(gold, predicted, strict=True):
-        answers = {link.mention: link for link in given.links}
+    causes: Counter[str] = Counter()
+    for right, answered in zip(gold, predicted, strict=True):
+        answers = {link.mention: link for link in answered.links}
         for link in right.links:
             if link.entity is not None:
-                cause = _miss(link, answers, given.links)
+                cause = _miss(link, answers, answered.links)
                 if cause is not None:
-                    found[LINK_CAUSES[cause]] += 1
+                    causes[LINK_CAUSES[cause]] += 1
         marked = {link.mention: link for link in right.links}
-        for link in given.links:
+        for link in answered.links:
             if link.entity is None:
                 continue
             known = marked.get(link.mention)
             if known is not None and known.entity is None:
-                found[LINK_CAUSES[4]] += 1
+                causes[LINK_CAUSES[4]] += 1
             elif known is None and not any(_touch(link.mention, m) for m in marked):
-                found[LINK_CAUSES[5]] += 1
-    return found
+                causes[LINK_CAUSES[5]] += 1
+    return causes
 
 
 def _miss(link: Link, answers: dict[Mention, Link], links: Sequence[Link]) -> int | None:

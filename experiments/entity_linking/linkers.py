@@ -28,7 +28,7 @@ class Pool:
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link those of the names, best prior first, then the others."""
         both = zip(self._names.candidates(texts), self._dense.candidates(texts), strict=True)
-        return [[_joined(*pair) for pair in zip(*found, strict=True)] for found in both]
+        return [[_joined(*pair) for pair in zip(*proposals, strict=True)] for proposals in both]
 
 
 def _joined(named: Candidates, near: Candidates) -> Candidates:
@@ -63,15 +63,15 @@ class Given:
 
 def scored(texts: Sequence[LinkedText], scorer: Scorer, most: int) -> list[LinkedText]:
     """The `most` best candidates of each link in order, bearing their scores; none is refused."""
-    found = []
+    linked = []
     for text, scores in zip(texts, scorer.scores(texts), strict=True):
         links = [
             Decision().decide(link.mention, link.candidates, own)
             for link, own in zip(text.links, scores, strict=True)
         ]
         cut = (replace(link, candidates=link.candidates[:most]) for link in links)
-        found.append(replace(text, links=tuple(cut)))
-    return found
+        linked.append(replace(text, links=tuple(cut)))
+    return linked
 
 
 def forced(texts: Sequence[LinkedText]) -> list[LinkedText]:
@@ -109,7 +109,7 @@ def hide(texts: Sequence[LinkedText], share: float, *, seed: int) -> list[Linked
 
     So a linker learns to say NIL of a thing that has a name like others but is not in the graph.
     """
-    found = []
+    hidden = []
     for text in texts:
         links = []
         for link in text.links:
@@ -117,19 +117,21 @@ def hide(texts: Sequence[LinkedText], share: float, *, seed: int) -> list[Linked
                 others = tuple(c for c in link.candidates if c.entity != link.entity)
                 link = Link(link.mention, others, None, 1.0)
             links.append(link)
-        found.append(replace(text, links=tuple(links)))
-    return found
+        hidden.append(replace(text, links=tuple(links)))
+    return hidden
 
 
 def links_by_entity(surfaces: Sequence[tuple[str, str, int]]) -> Mapping[str, float]:
     """How often each entity was linked in the counted text."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for _, entity, count in surfaces:
-        found[entity] += count
-    return {entity: float(count) for entity, count in sorted(found.items())}
+        counts[entity] += count
+    return {entity: float(count) for entity, count in sorted(counts.items())}
 
 
-def as_candidates(texts: Sequence[LinkedText], found: list[list[Candidates]]) -> list[LinkedText]:
+def as_candidates(
+    texts: Sequence[LinkedText], proposals: list[list[Candidates]]
+) -> list[LinkedText]:
     """The texts with candidates and no choice."""
     return [
         replace(
@@ -139,5 +141,5 @@ def as_candidates(texts: Sequence[LinkedText], found: list[list[Candidates]]) ->
                 for link, candidates in zip(text.links, own, strict=True)
             ),
         )
-        for text, own in zip(texts, found, strict=True)
+        for text, own in zip(texts, proposals, strict=True)
     ]

@@ -114,8 +114,8 @@ def free_decision_of(laboratory: Laboratory, row: str) -> Decision:
     as marked mentions in the other. Mentions that no span was found for count as missed.
     """
     gold = laboratory.gold(CASED)
-    found = laboratory.free_row(row, CASED)
-    seen = answers(gold, found, unmarked="skip")
+    free_row = laboratory.free_row(row, CASED)
+    seen = answers(gold, free_row, unmarked="skip")
     n_entities = sum(link.entity is not None for text in gold for link in text.links)
     n_missed = max(n_entities - sum(each.has_entity for each in seen), 0)
     unmarked = without_marked(laboratory.gold(WIKIGOLD), laboratory.free_row(row, WIKIGOLD))
@@ -124,13 +124,13 @@ def free_decision_of(laboratory: Laboratory, row: str) -> Decision:
     return fit([*seen, *spare], start(row), n_missed=n_missed)
 
 
-def without_marked(gold: Sequence[LinkedText], found: Sequence[LinkedText]) -> list[LinkedText]:
+def without_marked(gold: Sequence[LinkedText], linked: Sequence[LinkedText]) -> list[LinkedText]:
     """The links whose span is not marked."""
     left = []
-    for expected, given in zip(gold, found, strict=True):
+    for expected, answered in zip(gold, linked, strict=True):
         marked = {link.mention for link in expected.links}
-        stay = tuple(link for link in given.links if link.mention not in marked)
-        left.append(LinkedText(given.text, stay, given.id))
+        stay = tuple(link for link in answered.links if link.mention not in marked)
+        left.append(LinkedText(answered.text, stay, answered.id))
     return left
 
 
@@ -167,14 +167,14 @@ def _calibration(laboratory: Laboratory, row: str, decision: Decision, folder: P
 # ---- scores ----------------------------------------------------------------
 def _spans(laboratory: Laboratory, row: str, name: str) -> Told:
     gold, ours = laboratory.gold(name), forced(laboratory.row(row, name))
-    told = _scores(laboratory, gold, ours, SPAN_SCORES, gold_spans_only=True)
+    scores = _scores(laboratory, gold, ours, SPAN_SCORES, gold_spans_only=True)
     if row != BASELINE:
         theirs = forced(laboratory.row(BASELINE, name))
         pair = [_named(_measures(gold, texts), SPAN_SCORES[:1]) for texts in (ours, theirs)]
         resamples = laboratory.study.n_resamples
         between = compare(*pair, seed=laboratory.study.seed, n_resamples=resamples)
-        told["minus baseline"] = msgspec.to_builtins(between[SPAN_SCORES[0]])
-    return told
+        scores["minus baseline"] = msgspec.to_builtins(between[SPAN_SCORES[0]])
+    return scores
 
 
 def _links(laboratory: Laboratory, row: str, name: str, decision: Decision) -> Told:
@@ -188,7 +188,7 @@ def elevant_scores(laboratory: Laboratory, row: str, name: str, decision: Decisi
     gold = laboratory.labelled(name)
     ours = decided(laboratory.free_row(row, name), decision)
     linked = [_without_nil(text) for text in ours]
-    found = {}
+    elevant = {}
     sides: tuple[tuple[Sequence[LinkedText], Mode], ...]
     sides = (ours, "required"), (linked, "required"), (ours, "ignored")
     for kind, (texts, mode) in zip(COUNTS, sides, strict=True):
@@ -198,8 +198,8 @@ def elevant_scores(laboratory: Laboratory, row: str, name: str, decision: Decisi
             generator=generator(laboratory.study.seed, "link scores"),
             n_resamples=laboratory.study.n_resamples,
         )  # fmt: skip
-        found[kind] = msgspec.to_builtins(between)
-    return found
+        elevant[kind] = msgspec.to_builtins(between)
+    return elevant
 
 
 def _without_nil(text: LinkedText) -> LinkedText:
@@ -222,7 +222,7 @@ def _scores(
     *,
     gold_spans_only: bool,
 ) -> Told:
-    found = report(
+    link_report = report(
         gold,
         ours,
         known=None,
@@ -230,33 +230,33 @@ def _scores(
         seed=laboratory.study.seed,
         n_resamples=laboratory.study.n_resamples,
     )
-    return {name: msgspec.to_builtins(found[name]) for name in names}
+    return {name: msgspec.to_builtins(link_report[name]) for name in names}
 
 
 def _measures(gold: Sequence[LinkedText], ours: Sequence[LinkedText]) -> tuple[Measure, ...]:
     return measures(gold, ours, known=None, gold_spans_only=True)
 
 
-def _named(found: Sequence[Measure], names: Sequence[str]) -> list[Measure]:
-    return [measure for measure in found if measure.name in names]
+def _named(measured: Sequence[Measure], names: Sequence[str]) -> list[Measure]:
+    return [measure for measure in measured if measure.name in names]
 
 
 # ---- what lies behind ------------------------------------------------------
 def _bins(laboratory: Laboratory) -> Told:
     """Accuracy of the trained row by type and by degree of the gold entity, benchmarks together."""
     graph = laboratory.world.graph
-    asked, types = [], []
+    judged, types = [], []
     for name in FILES:
-        asked += outcomes(laboratory.gold(name), forced(laboratory.row(TRAINED, name)))
+        judged += outcomes(laboratory.gold(name), forced(laboratory.row(TRAINED, name)))
         types += [(coarse(each),) for t in laboratory.world.benchmarks[name] for each in t.types]
 
     def degree(entity: str) -> int:
         i = graph.entities.id(entity)
         return len(graph.outgoing(i)) + len(graph.incoming(i))
 
-    found: Mapping[str, Mapping[str, Any]] = {
-        "type": binned(asked, types),
-        "triples of the entity": popularity_bins(asked, degree),
+    bins: Mapping[str, Mapping[str, Any]] = {
+        "type": binned(judged, types),
+        "triples of the entity": popularity_bins(judged, degree),
     }
     return {
         kind: {
@@ -267,7 +267,7 @@ def _bins(laboratory: Laboratory) -> Told:
             }
             for name, score in each.items()
         }
-        for kind, each in found.items()
+        for kind, each in bins.items()
     }
 
 

@@ -78,10 +78,10 @@ def _marked(pieces: Sequence[str], spans: Sequence[tuple[int, int]]) -> LinkedTe
 
 def lower_words(texts: Iterable[str], least: int) -> frozenset[str]:
     """Words that are written in lower case `least` times or more."""
-    found: Counter[str] = Counter()
+    words: Counter[str] = Counter()
     for text in texts:
-        found.update(_LOWER.findall(text))
-    return frozenset(word for word, n in found.items() if n >= least)
+        words.update(_LOWER.findall(text))
+    return frozenset(word for word, n in words.items() if n >= least)
 
 
 def detect(index: NameIndex, gates: Gates, texts: Sequence[LinkedText]) -> list[LinkedText]:
@@ -95,14 +95,14 @@ def with_names(texts: Sequence[LinkedText], most: int) -> list[LinkedText]:
     return list(texts[: max(1, bisect_right(sums, most))])
 
 
-def span_scores(gold: Sequence[LinkedText], found: Sequence[LinkedText]) -> dict[str, float]:
+def span_scores(gold: Sequence[LinkedText], predicted: Sequence[LinkedText]) -> dict[str, float]:
     """Agreement of spans, whatever they are linked to; "F1, touching" where they overlap."""
     spans = [
         LinkedText(
             text.text,
             tuple(gold_link(k.mention.start, k.mention.end, "name") for k in text.links),
         )
-        for text in found
+        for text in predicted
     ]
     strong, weak = (score_links(gold, spans, match=match) for match in MATCHES)
     return dict(zip(SCORES, (strong.precision, strong.recall, strong.f1, weak.f1), strict=True))
@@ -117,27 +117,27 @@ def compared(
     """Setting to set to score."""
     return {
         name: {
-            each: span_scores(gold, detect(index, gates_of(given, common), gold))
+            each: span_scores(gold, detect(index, gates_of(values, common), gold))
             for each, gold in texts.items()
         }
-        for name, given in settings.items()
+        for name, values in settings.items()
     }
 
 
-def gates_of(given: Mapping[str, Any], common: frozenset[str]) -> Gates:
+def gates_of(values: Mapping[str, Any], common: frozenset[str]) -> Gates:
     """Gates as the configuration names them; `common_words: true` takes `common`."""
-    own = dict(given)
+    own = dict(values)
     if own.pop("common_words", False):
         own["common_words"] = common
     return Gates(**own)
 
 
-def table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+def table(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     """A row a setting, best strong F1 on Wikigold first."""
     sets = list(FULLY_MARKED)
     heads = [f"{each} {score}" for each in sets for score in SCORES]
     lines = [f"| gates | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-    for name, told in sorted(found.items(), key=lambda row: -row[1][WIKIGOLD]["F1"]):
-        cells = (f"{told[each][score]:.3f}" for each in sets for score in SCORES)
+    for name, of_setting in sorted(scores.items(), key=lambda row: -row[1][WIKIGOLD]["F1"]):
+        cells = (f"{of_setting[each][score]:.3f}" for each in sets for score in SCORES)
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

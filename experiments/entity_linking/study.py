@@ -156,10 +156,10 @@ class Laboratory:
         if not place.exists():
             self.announce("gates")
             texts = {name: read_marked(self.root, name) for name in FULLY_MARKED}
-            found = compared(self.names, self.study.gates, texts, self.common_words)
-            write_text(place, json.dumps(found), force=True)
-        told: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
-        return told
+            computed = compared(self.names, self.study.gates, texts, self.common_words)
+            write_text(place, json.dumps(computed), force=True)
+        stored: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+        return stored
 
     # ---- candidates --------------------------------------------------------
     @cached_property

@@ -23,31 +23,31 @@ RECALL_AIM, ACCURACY_AIM = 0.85, 0.15
 Told = Mapping[str, Any]
 
 
-def to_markdown(told: Told, study: Study) -> str:
+def to_markdown(results: Told, study: Study) -> str:
     """All tables."""
-    made = (
+    sections = (
         f"Seed {study.seed}. Intervals: 95 %, bootstrap over documents, {study.n_resamples} "
-        f"draws. Graph {told['graph hash'][:12]}.\n"
+        f"draws. Graph {results['graph hash'][:12]}.\n"
     )
     parts = [
         "# Entity linking on five benchmarks\n",
-        made,
-        _world(told["world"]),
+        sections,
+        _world(results["world"]),
         "## Aims\n",
-        _aims(told),
-        *(_benchmark(told, name) for name in FILES),
-        _published(told, study.published),
+        _aims(results),
+        *(_benchmark(results, name) for name in FILES),
+        _published(results, study.published),
         "## Gates on text whose names are all marked (spans alone)\n",
-        table(told["gates"]),
+        table(results["gates"]),
         "## NIL on gold spans\n",
-        _nils(told["NIL"]),
+        _nils(results["NIL"]),
         "## Calibration\n",
-        _calibration(told["calibration"]),
+        _calibration(results["calibration"]),
         "## The trained linker by type and popularity (gold spans, benchmarks together)\n",
-        *(_bins(kind, found) for kind, found in told["bins"].items()),
+        *(_bins(kind, bins) for kind, bins in results["bins"].items()),
         "## What still goes wrong (trained)\n",
-        _causes("wrong on gold spans", told["causes"]["gold spans"], SPAN_CAUSES),
-        _causes("end to end", told["causes"]["end to end"], LINK_CAUSES),
+        _causes("wrong on gold spans", results["causes"]["gold spans"], SPAN_CAUSES),
+        _causes("end to end", results["causes"]["end to end"], LINK_CAUSES),
     ]
     return "\n".join(parts)
 
@@ -60,33 +60,33 @@ def _world(world: Told) -> str:
     lines.append(_sentence("Annotated texts", world["annotated texts"]))
     left = "texts left out as they share words with a benchmark"
     lines.append(_sentence(left.capitalize(), world[left]))
-    for name, found in world["documents"].items():
-        lines.append(_sentence(f"Documents, {name.replace('_', '-')}", found))
+    for name, documents in world["documents"].items():
+        lines.append(_sentence(f"Documents, {name.replace('_', '-')}", documents))
     rows = [
         [
             name,
-            found["documents"],
-            found["mentions of entities"],
-            found["NIL"],
-            f"{found['in graph']:.3f}",
-            ", ".join(f"{source} {n}" for source, n in found["label taken from"].items()),
+            documents["documents"],
+            documents["mentions of entities"],
+            documents["NIL"],
+            f"{documents['in graph']:.3f}",
+            ", ".join(f"{source} {n}" for source, n in documents["label taken from"].items()),
         ]
-        for name, found in world["gold"].items()
+        for name, documents in world["gold"].items()
     ]
     heads = ("benchmark", "documents", "mentions", "NIL", "gold in graph", "its label is from")
     return "\n".join(lines) + "\n\n" + _table(heads, rows)
 
 
-def _sentence(name: str, found: Mapping[str, Any]) -> str:
-    return f"- {name}: {', '.join(f'{key} {value:,}' for key, value in found.items())}."
+def _sentence(name: str, numbers: Mapping[str, Any]) -> str:
+    return f"- {name}: {', '.join(f'{key} {value:,}' for key, value in numbers.items())}."
 
 
 # ---- scores ----------------------------------------------------------------
-def _benchmark(told: Told, name: str) -> str:
+def _benchmark(results: Told, name: str) -> str:
     rows = []
     for row in ROWS:
-        spans = told["gold spans"][row][name]
-        links = told["end to end"].get(row, {}).get(name)
+        spans = results["gold spans"][row][name]
+        links = results["end to end"].get(row, {}).get(name)
         gain = spans.get("minus baseline")
         rows.append(
             [
@@ -102,15 +102,15 @@ def _benchmark(told: Told, name: str) -> str:
         "linker", "recall@5", "recall@30", "accuracy = recall@1", "minus the first row",
         "end-to-end F1",
     )  # fmt: skip
-    n = told["gold spans"][BASELINE][name]["accuracy, all"]["n"]
+    n = results["gold spans"][BASELINE][name]["accuracy, all"]["n"]
     return f"## {name} ({n} mentions with an entity)\n\n" + _table(heads, rows)
 
 
-def _aims(told: Told) -> str:
+def _aims(results: Told) -> str:
     rows = []
     for name in FILES:
-        base = told["gold spans"][BASELINE][name]["accuracy, all"]["value"]
-        ours = told["gold spans"][TRAINED][name]
+        base = results["gold spans"][BASELINE][name]["accuracy, all"]["value"]
+        ours = results["gold spans"][TRAINED][name]
         recall, accuracy = ours["recall@30, all"]["value"], ours["accuracy, all"]["value"]
         rows.append(
             [
@@ -130,51 +130,51 @@ def _aims(told: Told) -> str:
     return _table(heads, rows)
 
 
-def _published(told: Told, published: Mapping[str, Mapping[str, float]]) -> str:
+def _published(results: Told, published: Mapping[str, Mapping[str, float]]) -> str:
     """Rows of one's own by both countings; published ones are ELEVANT's required mode."""
     own: list[list[str]] = []
-    counted = told["as ELEVANT counts"]
+    counted = results["as ELEVANT counts"]
     for row in DETECTS:
-        found = told["end to end"][row]
-        gerbil = {b: each["strong micro F1"]["value"] for b, each in found.items()}
+        scores = results["end to end"][row]
+        gerbil = {b: each["strong micro F1"]["value"] for b, each in scores.items()}
         own.append([row, "as above (in-KB)", *_numbers(gerbil)])
         for kind in COUNTS if row in counted else ():
             values = {b: each[kind]["estimate"] for b, each in counted[row].items()}
             own.append([row, f"ELEVANT, {kind}", *_numbers(values)])
-    rows = [[name, "ELEVANT, required", *_numbers(found)] for name, found in published.items()]
+    rows = [[name, "ELEVANT, required", *_numbers(scores)] for name, scores in published.items()]
     missing = [row for row in DETECTS if row not in counted]
-    said = f"\nNot yet counted as ELEVANT does: {', '.join(missing)}.\n" if missing else ""
+    note = f"\nNot yet counted as ELEVANT does: {', '.join(missing)}.\n" if missing else ""
     return (
         "## End-to-end F1 beside other linkers\n\n"
         + _table(("linker", "counted", *FILES), [*own, *rows])
-        + said
+        + note
     )
 
 
-def _numbers(found: Mapping[str, float]) -> list[str]:
-    return [f"{found[b]:.3f}" if b in found else "" for b in FILES]
+def _numbers(scores: Mapping[str, float]) -> list[str]:
+    return [f"{scores[b]:.3f}" if b in scores else "" for b in FILES]
 
 
-def _nils(found: Told) -> str:
+def _nils(scores: Told) -> str:
     rows = [
         [
             row,
             *(
-                f"{found[row][b][f'NIL {kind}']['value']:.3f}"
+                f"{scores[row][b][f'NIL {kind}']['value']:.3f}"
                 for b in WITH_NIL
                 for kind in ("precision", "recall", "F1")
             ),
-            *(f"{found[row][b]['accuracy, all']['value']:.3f}" for b in WITH_NIL),
+            *(f"{scores[row][b]['accuracy, all']['value']:.3f}" for b in WITH_NIL),
         ]
-        for row in found
+        for row in scores
     ]
     heads = [f"{b} {kind}" for b in WITH_NIL for kind in ("precision", "recall", "F1")]
     return _table(["linker", *heads, *(f"{b} accuracy, NIL allowed" for b in WITH_NIL)], rows)
 
 
-def _calibration(found: Told) -> str:
+def _calibration(calibrated: Told) -> str:
     rows = []
-    for row, scores in found.items():
+    for row, scores in calibrated.items():
         cells = [
             f"{side[0][kind]:.3f} → {side[1][kind]:.3f}"
             for side in (scores["held-out text"], scores["benchmarks"])
@@ -191,37 +191,37 @@ def _calibration(found: Told) -> str:
     return _table(heads, rows) + "\n" + pictures
 
 
-def _bins(kind: str, found: Told) -> str:
+def _bins(kind: str, scores: Told) -> str:
     rows = [
         [name, score["mentions"], f"{score['accuracy']:.3f}", f"{score['recall@30']:.3f}"]
-        for name, score in found.items()
+        for name, score in scores.items()
     ]
     return _table((kind, "mentions", "accuracy", "recall@30"), rows)
 
 
-def _causes(title: str, found: Mapping[str, Mapping[str, int]], causes: Sequence[str]) -> str:
-    names = list(found)
+def _causes(title: str, counts: Mapping[str, Mapping[str, int]], causes: Sequence[str]) -> str:
+    names = list(counts)
     rows = [
-        [cause, *(found[name].get(cause, 0) for name in names)]
+        [cause, *(counts[name].get(cause, 0) for name in names)]
         for cause in causes
-        if any(found[name].get(cause, 0) for name in names)
+        if any(counts[name].get(cause, 0) for name in names)
     ]
-    totals = ["all", *(sum(found[name].values()) for name in names)]
+    totals = ["all", *(sum(counts[name].values()) for name in names)]
     return _table((title, *names), [*rows, totals])
 
 
-def printed(told: Told) -> str:
+def printed(results: Told) -> str:
     """A line for each row: what a person wants to see first."""
     lines = []
     for row in ROWS:
         cells = []
         for name in FILES:
-            spans = told["gold spans"][row][name]
+            spans = results["gold spans"][row][name]
             numbers = (spans[f"{key}, all"]["value"] for key in ("recall@30", "accuracy"))
             cells.append("/".join(f"{value:.3f}" for value in numbers))
         star = " (saw these texts)" if row in (SUPPLIED, SUPPLIED_TRAINED) else ""
         lines.append(f"{row:28s} {'  '.join(cells)}{star}")
-    trained = told["calibration"][TRAINED]
+    trained = results["calibration"][TRAINED]
     for side, (before, after) in trained.items():
         lines.append(
             f"ECE {side}: {before['ece_width']:.4f} before, {after['ece_width']:.4f} after"

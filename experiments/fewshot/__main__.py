@@ -38,13 +38,13 @@ def table(config: FewshotConfig, result: dict[str, Any]) -> str:
     published = {(row.system, row.metric): row.value for row in config.published}
     lines = [f"| setting | ours [95 %] | guessing | {' | '.join(systems)} |"]
     lines.append("|---" * (3 + len(systems)) + "|")
-    for setting, found in result["scores"].items():
+    for setting, scores in result["scores"].items():
         ours = "{:.2f} [{:.2f}, {:.2f}]".format(
-            *(100 * found[n] for n in ("estimate", "low", "high"))
+            *(100 * scores[n] for n in ("estimate", "low", "high"))
         )
         theirs = [f"{published.get((system, setting), '')}" for system in systems]
         lines.append(
-            f"| {setting} | {ours} | {100 * found['baseline']:.0f} | {' | '.join(theirs)} |"
+            f"| {setting} | {ours} | {100 * scores['baseline']:.0f} | {' | '.join(theirs)} |"
         )
     return "\n".join(lines)
 
@@ -57,18 +57,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("-o", "--output", type=Path, default=Path("fewshot"))
     parser.add_argument("--method", help="another method")
     parser.add_argument("--episodes", type=int, help="another number of episodes")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     if "KEPT_DATA" not in os.environ:
         parser.error("KEPT_DATA is not set: name the folder of the public data sets")
     settings: dict[str, Any] = {}
-    if given.method:
-        settings["task.method"] = given.method
-    if given.episodes:
-        settings["n_episodes"] = given.episodes
-    config = read(given.config, Path(os.environ["KEPT_DATA"]), given.kg, settings)
-    result = run_fewshot(config, given.output)
+    if options.method:
+        settings["task.method"] = options.method
+    if options.episodes:
+        settings["n_episodes"] = options.episodes
+    config = read(options.config, Path(os.environ["KEPT_DATA"]), options.kg, settings)
+    result = run_fewshot(config, options.output)
     written = json.dumps(result, indent=2, ensure_ascii=False) + "\n"
-    write_text(given.output / "fewshot.json", written, force=True)
+    write_text(options.output / "fewshot.json", written, force=True)
     print(table(config, result))
     print(f"novel examples: {summary(result['coverage']['novel'])}")
     return 0

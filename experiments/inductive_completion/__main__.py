@@ -96,19 +96,19 @@ def kepler_run(config: InductiveConfig, split: InductiveSplit, folder: Path) -> 
 
 def kepler_state(config: InductiveConfig, split: InductiveSplit, folder: Path) -> dict[str, Any]:
     """How the KEPLER run in `folder` was trained and how far; NotThereError unless as planned."""
-    told = read_kepler_state(folder)
-    if told is None or not (folder / "config.json").is_file():
+    state = read_kepler_state(folder)
+    if state is None or not (folder / "config.json").is_file():
         raise NotThereError(f"{folder} is not there yet; train it with --kepler")
     if config.kepler is not None:
         chosen = config.kepler
         plan = kepler_plan(training_graph(split), host=chosen.host, options=chosen.options,
                            training=chosen.training)  # fmt: skip
-        if wrong := differences({name: told[name] for name in plan}, plan):
+        if wrong := differences({name: state[name] for name in plan}, plan):
             raise NotThereError(
                 f"{folder} was trained with {'; '.join(wrong)}; train it with --kepler, in an "
                 "empty folder unless only its steps differ"
             )
-    return told
+    return state
 
 
 def placed(method: Any, folder: Path) -> Any:
@@ -127,8 +127,8 @@ def text_vectors(graph: KnowledgeGraph, folder: Path) -> NDArray[np.float32]:
         vectors = HostSentenceEncoder(HOST, max_length=N_PIECES).encode(texts)
         with whole_file(path) as part, part.open("wb") as sink:
             np.save(sink, vectors)
-    found: NDArray[np.float32] = np.load(path)
-    return found
+    stored_vectors: NDArray[np.float32] = np.load(path)
+    return stored_vectors
 
 
 def runs_under(config: InductiveConfig, method: str, seed: int) -> bool:
@@ -181,20 +181,20 @@ def run(
     if any(record.run == key for record in read_records(folder)):
         return
     needed = placed(config.methods[method], folder)
-    asked = run_method(needed, split, text=text, sampled=config.sampled, seed=seed)
-    np.savez_compressed(folder / f"{key}.npz", **asked.questions)
-    scores = {"parts": asked.scores, "skipped": asked.skipped, "counts": dict(split.counts)}
+    scored = run_method(needed, split, text=text, sampled=config.sampled, seed=seed)
+    np.savez_compressed(folder / f"{key}.npz", **scored.questions)
+    scores = {"parts": scored.scores, "skipped": scored.skipped, "counts": dict(split.counts)}
     record = RunRecord(
         run=key, experiment=f"{config.name}/{name}", method=method, knowledge="true", seed=seed,
-        scores=scores, costs=asked.costs, settings=settings,
+        scores=scores, costs=scored.costs, settings=settings,
     )  # fmt: skip
     with (folder / "runs.jsonl").open("a", encoding="utf-8") as lines:
         lines.write(json.dumps(asdict(record)) + "\n")
-    told = {
-        part: f"MRR {found['filtered']['mrr']:.3f}, Hits@10 of 50 {found['sampled']['hits@10']:.3f}"
-        for part, found in asked.scores.items()
+    summary = {
+        part: f"MRR {own['filtered']['mrr']:.3f}, Hits@10 of 50 {own['sampled']['hits@10']:.3f}"
+        for part, own in scored.scores.items()
     }
-    print(f"  {method}, seed {seed}: {told} {asked.costs.get('cpu_seconds')} s", flush=True)
+    print(f"  {method}, seed {seed}: {summary} {scored.costs.get('cpu_seconds')} s", flush=True)
 
 
 def current_records(config: InductiveConfig, root: Path, folder: Path) -> list[RunRecord]:
@@ -202,8 +202,8 @@ def current_records(config: InductiveConfig, root: Path, folder: Path) -> list[R
 
     The others stay in RUN/runs.jsonl and are counted on the screen alone: they are no more seeds.
     """
-    found = {record.run: record for record in read_records(folder)}
-    begun, keys = {record.experiment for record in found.values()}, set()
+    by_run = {record.run: record for record in read_records(folder)}
+    begun, keys = {record.experiment for record in by_run.values()}, set()
     for name in config.splits:
         if f"{config.name}/{name}" not in begun:
             continue
@@ -213,11 +213,11 @@ def current_records(config: InductiveConfig, root: Path, folder: Path) -> list[R
             for seed in config.seeds:
                 if runs_under(config, method, seed):
                     with contextlib.suppress(NotThereError):
-                        told = settings_of(config, name, split, text, method, seed, folder)
-                        keys.add(run_hash(told))
-    if n_stale := len(found.keys() - keys):
+                        settings = settings_of(config, name, split, text, method, seed, folder)
+                        keys.add(run_hash(settings))
+    if n_stale := len(by_run.keys() - keys):
         print(f"left out, of other settings, data or weights: {n_stale} records", flush=True)
-    return [record for key, record in found.items() if key in keys]
+    return [record for key, record in by_run.items() if key in keys]
 
 
 def read_records(folder: Path) -> Iterator[RunRecord]:

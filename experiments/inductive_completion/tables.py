@@ -59,16 +59,16 @@ def _section(
         "|---|---:|---:|---|---|---:|---:|---|---:|---:|",
     ]
     for method, runs in by_method.items():
-        found = [run.scores["parts"][part] for run in runs]
+        scores = [run.scores["parts"][part] for run in runs]
         rr, hits = (_mean(runs, f"{part}/{field}", folder) for field in ("rr", "hits"))
         triple = _mean(runs, f"{part}/triple", folder)
-        seeds = [f["filtered"]["mrr"] for f in found]
+        seeds = [f["filtered"]["mrr"] for f in scores]
         span = f"{min(seeds):.3f}–{max(seeds):.3f}" if len(seeds) > 1 else "one"
         lines.append(
             f"| {method} | {len(runs)} | {runs[0].costs.get('n_parameters', '')} "
-            f"| {_cell(rr, triple)} | {span} | {_over(found, 'filtered', 'hits@1')} "
-            f"| {_over(found, 'filtered', 'hits@10')} | {_cell(hits, triple)} "
-            f"| {_over(found, 'sampled', 'mrr')} "
+            f"| {_cell(rr, triple)} | {span} | {_over(scores, 'filtered', 'hits@1')} "
+            f"| {_over(scores, 'filtered', 'hits@10')} | {_cell(hits, triple)} "
+            f"| {_over(scores, 'sampled', 'mrr')} "
             f"| {np.mean([run.costs['cpu_seconds'] for run in runs]):.0f} |"
         )
     lines += ["", _conditions(first["filtered"]["conditions"], first["sampled"]["conditions"]), ""]
@@ -102,7 +102,7 @@ def _steps(by_method: Mapping[str, Sequence[RunRecord]]) -> list[str]:
 
 def _pair(ours: list[RunRecord], theirs: list[RunRecord], part: str, folder: Path) -> str:
     triple = _mean(ours, f"{part}/triple", folder)
-    told = []
+    parts = []
     for field, name in (("rr", "MRR"), ("hits", "sampled Hits@10")):
         one, other = (_mean(runs, f"{part}/{field}", folder) for runs in (ours, theirs))
         interval = paired_bootstrap_interval(
@@ -110,11 +110,11 @@ def _pair(ours: list[RunRecord], theirs: list[RunRecord], part: str, folder: Pat
         )
         p = sign_flip_test(one, other, clusters=triple, generator=generator(0, "flips", field))
         words = verdict(interval, p, ours=ours[0].method, theirs=theirs[0].method)
-        told.append(
+        parts.append(
             f"{name} {interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}], "
             f"p = {p:.4f}, {words}"
         )
-    return f"- {ours[0].method} against {theirs[0].method}: " + "; ".join(told) + "."
+    return f"- {ours[0].method} against {theirs[0].method}: " + "; ".join(parts) + "."
 
 
 def _mean(runs: Sequence[RunRecord], field: str, folder: Path) -> Values:
@@ -124,9 +124,9 @@ def _mean(runs: Sequence[RunRecord], field: str, folder: Path) -> Values:
 
 
 def _cell(values: Values, triple: Values) -> str:
-    found = bootstrap_interval(values, clusters=triple, generator=generator(0, "table"))
-    return f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    interval = bootstrap_interval(values, clusters=triple, generator=generator(0, "table"))
+    return f"{interval.estimate:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
-def _over(found: Sequence[dict[str, dict[str, float]]], kind: str, metric: str) -> str:
-    return f"{np.mean([part[kind][metric] for part in found]):.3f}"
+def _over(parts: Sequence[dict[str, dict[str, float]]], kind: str, metric: str) -> str:
+    return f"{np.mean([part[kind][metric] for part in parts]):.3f}"

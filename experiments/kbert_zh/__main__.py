@@ -46,9 +46,11 @@ def main() -> None:
         reporter=Printer(),
         announce=lambda text: print(text, flush=True),
     )
-    told = summary(results, world.counts())
-    write_text(arguments.out / "results.json", json.dumps(told, indent=1) + "\n", force=True)
-    text = to_markdown(told, config.published)
+    results_page = summary(results, world.counts())
+    write_text(
+        arguments.out / "results.json", json.dumps(results_page, indent=1) + "\n", force=True
+    )
+    text = to_markdown(results_page, config.published)
     write_text(arguments.out / "results.md", text, force=True)
     print(text)
 

@@ -21,14 +21,14 @@ from kg_loaders.errors import SourceError
 
 def read_examples(path: Path, classes: Sequence[str]) -> list[TaskExample]:
     """A `label<TAB>text_a` file of K-BERT's; raises `SourceError` for a label outside `classes`."""
-    found = list(read_tsv(path, DamageReport()))
-    for example in found:
+    examples = list(read_tsv(path, DamageReport()))
+    for example in examples:
         if example.labels[0] not in classes:
             raise SourceError(
                 f"{path}, line {example.linked.id}: label {example.labels[0]!r} is none of "
                 f"{list(classes)}"
             )
-    return found
+    return examples
 
 
 def subset(examples: Sequence[TaskExample], n: int, *, seed: int, name: str) -> list[TaskExample]:
@@ -43,8 +43,8 @@ def link(examples: Sequence[TaskExample], linker: Linker) -> list[TaskExample]:
     """The same examples with their mentions."""
     linked = linker.link([example.linked.text for example in examples])
     return [
-        dataclasses.replace(example, linked=found)
-        for example, found in zip(examples, linked, strict=True)
+        dataclasses.replace(example, linked=links)
+        for example, links in zip(examples, linked, strict=True)
     ]
 
 

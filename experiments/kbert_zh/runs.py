@@ -106,19 +106,19 @@ def run_all(
 ) -> list[dict[str, Any]]:
     """Every seed with every kind of knowledge, in this order; raises `CheckpointError` for results
     of another configuration."""
-    found = []
+    results = []
     for seed in config.seeds:
         for knowledge in COMPARED:
             path = folder / f"{knowledge}-{seed}.json"
             if path.exists():
                 announce(f"{path.name}: done")
-                found.append(_read(path, config))
+                results.append(_read(path, config))
                 continue
             result = run_one(world, config, knowledge, seed, folder, reporter)
             write_text(path, json.dumps(result) + "\n")
             announce(f"{path.name}: accuracy {result['accuracy']:.4f}, {result['seconds']:.0f} s")
-            found.append(result)
-    return found
+            results.append(result)
+    return results
 
 
 def run_one(
@@ -205,7 +205,7 @@ def fingerprint(config: ChineseConfig) -> str:
 
 
 def _read(path: Path, config: ChineseConfig) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text())
-    if found["fingerprint"] != fingerprint(config):
+    result: dict[str, Any] = json.loads(path.read_text())
+    if result["fingerprint"] != fingerprint(config):
         raise CheckpointError(f"{path} is of another configuration; choose another folder")
-    return found
+    return result

@@ -63,23 +63,23 @@ def _difference(results: Sequence[Result], ours: str, theirs: str) -> dict[str, 
     return {"mean": interval.estimate, "low": interval.low, "high": interval.high, "p": p}
 
 
-def to_markdown(told: Mapping[str, Any], published: Mapping[str, Any]) -> str:
+def to_markdown(results: Mapping[str, Any], published: Mapping[str, Any]) -> str:
     """Both tables and the published numbers."""
     lines = ["| knowledge | accuracy | 95 % interval | by seed | nodes a text | s a run |",
              "|---|---|---|---|---|---|"]  # fmt: skip
-    for kind, row in told["accuracy"].items():
+    for kind, row in results["accuracy"].items():
         seeds = ", ".join(f"{value:.4f}" for value in row["by_seed"].values())
         lines.append(
             f"| {kind} | {row['mean']:.4f} | {row['low']:.4f} to {row['high']:.4f} "
             f"({row['interval']}) | {seeds} | {row['nodes_per_text']:.0f} | {row['seconds']:.0f} |"
         )
     lines += ["", "| difference | accuracy | 95 % interval (texts) | p |", "|---|---|---|---|"]
-    for name, row in told["differences"].items():
+    for name, row in results["differences"].items():
         lines.append(
             f"| {name} | {row['mean']:+.4f} | {row['low']:+.4f} to {row['high']:+.4f} "
             f"| {row['p']:.3f} |"
         )
-    counts = ", ".join(f"{name} {_short(value)}" for name, value in told["counts"].items())
+    counts = ", ".join(f"{name} {_short(value)}" for name, value in results["counts"].items())
     lines += ["", f"Counts: {counts}.", "", "| published (K-BERT's README) | dev | test |"]
     lines += ["|---|---|---|"]
     lines += [f"| {name} | {dev} | {test} |" for name, (dev, test) in published.items()]

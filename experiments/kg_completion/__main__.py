@@ -50,25 +50,25 @@ def run(plan: dict[str, Any], names: list[str], benchmark: Benchmark, states: Pa
         own = plan["scorers"][name]
         trained = address(own, benchmark)
         place = states / f"{name}-{trained}-{asked_of(benchmark)}.json"
-        found = read_json(place)
-        if found is None:
+        stored = read_json(place)
+        if stored is None:
             scorer, training = train_scorer(
                 name, own, benchmark, state_file=states / f"{name}-{trained}.pt",
                 deadline=deadline, tell=tell,
             )  # fmt: skip
-            found = {"training": training, **measure(name, scorer, benchmark)}
-            write_json(place, found, force=True)
-        tell(f"{name}: {found['metrics']}")
-        results[name] = found
+            stored = {"training": training, **measure(name, scorer, benchmark)}
+            write_json(place, stored, force=True)
+        tell(f"{name}: {stored['metrics']}")
+        results[name] = stored
     return results
 
 
 def address(own: dict[str, Any], benchmark: Benchmark) -> str:
     """A hash of all that a training depends on; test triples filter the validation."""
     depends = [own, benchmark.seed, benchmark.splits.graph.content_hash]
-    found = hashlib.sha256(json.dumps(depends, sort_keys=True).encode())
-    found.update(_rows_hash(benchmark.splits.as_mapping()))
-    return found.hexdigest()[:12]
+    digest = hashlib.sha256(json.dumps(depends, sort_keys=True).encode())
+    digest.update(_rows_hash(benchmark.splits.as_mapping()))
+    return digest.hexdigest()[:12]
 
 
 def asked_of(benchmark: Benchmark) -> str:
@@ -77,16 +77,16 @@ def asked_of(benchmark: Benchmark) -> str:
 
 
 def _rows_hash(parts: Mapping[str, NDArray[np.int32]]) -> bytes:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, rows in parts.items():
-        found.update(f"{name} {len(rows)}\n".encode() + rows.astype("<i4").tobytes())
-    return found.digest()
+        digest.update(f"{name} {len(rows)}\n".encode() + rows.astype("<i4").tobytes())
+    return digest.digest()
 
 
 def audit(splits: Splits) -> str:
     """What the training triples give away of the test."""
-    given = splits.graph.with_triples(splits.train, note="train")
-    checks = [check(splits.test, given)
+    train = splits.graph.with_triples(splits.train, note="train")
+    checks = [check(splits.test, train)
               for check in (triples_in_graph, inverses_in_graph, pairs_in_graph)]  # fmt: skip
     return audit_table([*checks, shared_triples(splits.as_mapping(), splits.graph)])
 
@@ -108,10 +108,10 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    given = arguments()
-    deadline = time.perf_counter() + 60 * given.minutes
-    torch.set_num_threads(given.threads)
-    plan = yaml.safe_load((HERE / f"{given.dataset}.yaml").read_text(encoding="utf-8"))
+    options = arguments()
+    deadline = time.perf_counter() + 60 * options.minutes
+    torch.set_num_threads(options.threads)
+    plan = yaml.safe_load((HERE / f"{options.dataset}.yaml").read_text(encoding="utf-8"))
     root = os.environ.get("KEPT_DATA")
     if not root:
         sys.exit("KEPT_DATA is not set: name the folder of the public data sets")
@@ -119,22 +119,22 @@ def main() -> None:
     splits = read_splits(folder, holdout=0.1, seed=plan["seed"])
     negatives = read_negatives(folder, splits) if plan["negatives"] else {}
     benchmark = Benchmark.of(splits, negatives, plan["seed"])
-    names = given.scorers.split(",") if given.scorers else [*plan["scorers"]]
+    names = options.scorers.split(",") if options.scorers else [*plan["scorers"]]
     try:
-        results = run(plan, names, benchmark, given.states / given.dataset, deadline)
+        results = run(plan, names, benchmark, options.states / options.dataset, deadline)
     except OutOfTime as stopped:
         sys.exit(f"out of time in {stopped}: run the same command again to go on")
     told = {
-        "dataset": given.dataset, "seed": plan["seed"], "scorers": results,
+        "dataset": options.dataset, "seed": plan["seed"], "scorers": results,
         "n_unseen": splits.n_unseen("test"),
-        "command": f"python -m experiments.kg_completion --dataset {given.dataset}"
-        + (f" --scorers {given.scorers}" if given.scorers else ""),
+        "command": f"python -m experiments.kg_completion --dataset {options.dataset}"
+        + (f" --scorers {options.scorers}" if options.scorers else ""),
         "content_hash": splits.graph.content_hash, "torch": torch.__version__,
     }  # fmt: skip
     text = page(told, plan, audit(splits))
     tell(text)
-    if given.scorers is None:
-        output = HERE / f"{given.dataset}.results"
+    if options.scorers is None:
+        output = HERE / f"{options.dataset}.results"
         write_json(output.with_suffix(".results.json"), told, force=True)
         write_text(output.with_suffix(".results.md"), text, force=True)
 

@@ -104,13 +104,13 @@ def train_scorer(
                        kept["cpu_seconds"]))  # fmt: skip
         if time.perf_counter() > deadline and epoch < config.n_epochs:
             raise OutOfTime(name)
-    told = {
+    record = {
         "validations": history.validations, "n_epochs": len(history.losses),
         "best_epoch": history.best_epoch, "cpu_seconds": round(kept["cpu_seconds"], 1),
         "budget_used_up": budget_used,
         "n_parameters": sum(p.numel() for p in scorer.parameters()),
     }  # fmt: skip
-    return scorer, told
+    return scorer, record
 
 
 def measure(name: str, scorer: Scorer | ScoresFunction, benchmark: Benchmark) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def measure(name: str, scorer: Scorer | ScoresFunction, benchmark: Benchmark) ->
     relations = benchmark.ranked(scorer, "test", ("relation",))
     draws = generator(benchmark.seed, "kg_completion", "interval", name)
     interval = bootstrap_interval(1 / entities.ranks, clusters=entities.triples, generator=draws)
-    told = {
+    record = {
         "metrics": entities.metrics(), "mrr_interval": [interval.low, interval.high],
         "conditions": entities.conditions(),
         "directions": {side: entities.of(side).metrics() for side in SIDES},
@@ -127,16 +127,17 @@ def measure(name: str, scorer: Scorer | ScoresFunction, benchmark: Benchmark) ->
         "categories": _by_category(entities, benchmark), "degrees": _by_degree(entities, benchmark),
     }  # fmt: skip
     if benchmark.negatives and isinstance(scorer, Scorer):
-        found = classify_triples(
+        classification = classify_triples(
             scorer.score_triples, benchmark.splits.as_mapping(), benchmark.negatives,
             n_relations=benchmark.splits.graph.n_relations,
             generator=generator(benchmark.seed, "kg_completion", "classification", name),
         )  # fmt: skip
-        told["classification"] = {
-            "accuracy": _three(found.accuracy), "f1": _three(found.f1),
-            "n_true": found.n_true, "n_false": found.n_false, "rule": found.rule,
+        record["classification"] = {
+            "accuracy": _three(classification.accuracy), "f1": _three(classification.f1),
+            "n_true": classification.n_true, "n_false": classification.n_false,
+            "rule": classification.rule,
         }  # fmt: skip
-    return told
+    return record
 
 
 def baseline(benchmark: Benchmark) -> ScoresFunction:
@@ -184,11 +185,11 @@ def _progress(
     validations: tuple[tuple[int, float], ...],
     cpu_seconds: float,
 ) -> str:
-    told = f"{name}: epoch {epoch} of {n_epochs}, loss {losses[-1]:.4f}"
+    line = f"{name}: epoch {epoch} of {n_epochs}, loss {losses[-1]:.4f}"
     if validations and validations[-1][0] == epoch:
-        told += f", validation MRR {validations[-1][1]:.4f}"
+        line += f", validation MRR {validations[-1][1]:.4f}"
     left = cpu_seconds / epoch * (n_epochs - epoch)
-    return f"{told}, {cpu_seconds:.0f} CPU s, at most {left:.0f} to go"
+    return f"{line}, {cpu_seconds:.0f} CPU s, at most {left:.0f} to go"
 
 
 def _save(state_file: Path | None, kept: dict[str, Any]) -> None:
@@ -206,7 +207,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise CheckpointError(f"{path} is no whole result ({error}); remove it") from error
-    return told
+    return values

@@ -11,34 +11,34 @@ CATEGORY_RULE = (
 METRICS = ("mrr", "hits@1", "hits@10")
 
 
-def page(told: dict[str, Any], plan: dict[str, Any], audit: str) -> str:
+def page(results: dict[str, Any], plan: dict[str, Any], audit: str) -> str:
     """Everything that was measured, with its conditions, as Markdown."""
     published = plan["published"]
-    lines = [f"# Triple scorers on {told['dataset']}", ""]
-    lines += [f"`{told['command']}`, seed {told['seed']}.", ""]
-    lines += _main_table(told, published["ranking"])
-    lines += ["", _conditions(told), ""]
+    lines = [f"# Triple scorers on {results['dataset']}", ""]
+    lines += [f"`{results['command']}`, seed {results['seed']}.", ""]
+    lines += _main_table(results, published["ranking"])
+    lines += ["", _conditions(results), ""]
     lines += [f"Published: {published['from']}.", "", f"What differs: {plan['differs'].strip()}"]
-    if any("classification" in result for result in told["scorers"].values()):
-        lines += ["", "## Triple classification", "", *_classification(told, published)]
+    if any("classification" in result for result in results["scorers"].values()):
+        lines += ["", "## Triple classification", "", *_classification(results, published)]
     for title, name, what in (
         ("By side", "directions", "MRR / Hits@1 / Hits@10 where that side is asked."),
         ("By relation category", "categories", CATEGORY_RULE),
         ("By degree of the answer", "degrees", "Training triples that hold the answer."),
     ):  # fmt: skip
         lines += ["", f"## {title}", "", what, ""]
-        lines += _by_side(told) if name == "directions" else _groups(told, name)
+        lines += _by_side(results) if name == "directions" else _groups(results, name)
     lines += ["", "## What the training triples give away", "", audit, ""]
     return "\n".join(lines)
 
 
-def _main_table(told: dict[str, Any], published: dict[str, Any]) -> list[str]:
+def _main_table(results: dict[str, Any], published: dict[str, Any]) -> list[str]:
     columns = (
         "scorer", "MRR [95 % CI]", "Hits@1", "Hits@10", "published MRR / H@1 / H@10", "gap in MRR",
         "valid MRR", "relation MRR", "epochs (best)", "numbers", "CPU seconds",
     )  # fmt: skip
     rows = []
-    for name, result in told["scorers"].items():
+    for name, result in results["scorers"].items():
         metrics, (low, high) = result["metrics"], result["mrr_interval"]
         theirs = published.get(name)
         rows.append([
@@ -63,12 +63,12 @@ def _training_cells(result: dict[str, Any]) -> list[str]:
             f"{training['cpu_seconds']:.0f}"]  # fmt: skip
 
 
-def _conditions(told: dict[str, Any]) -> str:
-    conditions = next(iter(told["scorers"].values()))["conditions"]
+def _conditions(results: dict[str, Any]) -> str:
+    conditions = next(iter(results["scorers"].values()))["conditions"]
     return (
         f"Entities: {conditions['n_asked']} questions, {conditions['n_scored']} scored, skipped "
-        f"{conditions['n_skipped'] or 'none'}; {told['n_unseen']} test triples hold an entity or "
-        f"a relation unseen in training and are asked all the same; ties {conditions['ties']}; "
+        f"{conditions['n_skipped'] or 'none'}; {results['n_unseen']} test triples hold an entity "
+        f"or a relation unseen in training and are asked all the same; ties {conditions['ties']}; "
         f"filter {conditions['filter']}; both sides; candidates {conditions['candidates']}. The "
         "interval is a bootstrap over test triples, of one seed: it does not hold the spread over "
         "seeds. Relations: one question a test triple, the same filter, all relations compete. "
@@ -77,37 +77,37 @@ def _conditions(told: dict[str, Any]) -> str:
     )
 
 
-def _classification(told: dict[str, Any], published: dict[str, Any]) -> list[str]:
+def _classification(results: dict[str, Any], published: dict[str, Any]) -> list[str]:
     theirs, rows, rule = published.get("classification", {}), [], ""
-    for name, result in told["scorers"].items():
+    for name, result in results["scorers"].items():
         if "classification" not in result:
             continue
-        found = result["classification"]
+        scores = result["classification"]
         beside = theirs.get(name)
         rows.append([
-            name, _interval(found["accuracy"]), _interval(found["f1"]),
+            name, _interval(scores["accuracy"]), _interval(scores["f1"]),
             " / ".join(f"{beside[key]:.3f}" for key in ("accuracy", "f1")) if beside else "none",
         ])  # fmt: skip
-        rule = f"{found['n_true']} true and {found['n_false']} false triples; {found['rule']}."
+        rule = f"{scores['n_true']} true and {scores['n_false']} false triples; {scores['rule']}."
     table = _table(("scorer", "accuracy [95 % CI]", "F1 [95 % CI]", "published"), rows)
     return [*table, "", f"Hard negatives of the data set: {rule}"]
 
 
-def _by_side(told: dict[str, Any]) -> list[str]:
+def _by_side(results: dict[str, Any]) -> list[str]:
     rows = [[name, *(_three(result["directions"][side]) for side in ("head", "tail"))]
-            for name, result in told["scorers"].items()]  # fmt: skip
+            for name, result in results["scorers"].items()]  # fmt: skip
     return _table(("scorer", "heads", "tails"), rows)
 
 
-def _groups(told: dict[str, Any], name: str) -> list[str]:
+def _groups(results: dict[str, Any], name: str) -> list[str]:
     """MRR of every scorer in every group, a column each, heads and tails apart."""
-    first = next(iter(told["scorers"].values()))[name]
+    first = next(iter(results["scorers"].values()))[name]
     rows = []
     for side in ("head", "tail"):
         for group, metrics in first[side].items():
-            values = (result[name][side][group]["mrr"] for result in told["scorers"].values())
+            values = (result[name][side][group]["mrr"] for result in results["scorers"].values())
             rows.append([f"{side}s", group, f"{metrics['n']:.0f}", *(f"{v:.3f}" for v in values)])
-    return _table(("asked", "group", "questions", *(f"{s} MRR" for s in told["scorers"])), rows)
+    return _table(("asked", "group", "questions", *(f"{s} MRR" for s in results["scorers"])), rows)
 
 
 def _table(columns: tuple[str, ...], rows: list[list[str]]) -> list[str]:

@@ -59,13 +59,16 @@ def run_rows(rows: list[Row], study: Study, root: Path, out: Path) -> None:
     for knowledge in KNOWLEDGE:
         text = audit_table(world.audit(knowledge))
         write_text(out / f"audit-{knowledge}.md", text + "\n", force=True)
-    asked = read_questions(root / "lama", study, world)
+    questions = read_questions(root / "lama", study, world)
     for row in rows:
         print(f"{row.name}:", flush=True)
         train_row(row, study, world, out, Printer())
-        for told in probe_row(row, study, world, asked, out):
-            found = told["objects"]["all"]
-            print(f"  {told['mode']}: P@1 {found['p_at_1']:.3f} of {found['n_scored']}", flush=True)
+        for result in probe_row(row, study, world, questions, out):
+            scores = result["objects"]["all"]
+            print(
+                f"  {result['mode']}: P@1 {scores['p_at_1']:.3f} of {scores['n_scored']}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

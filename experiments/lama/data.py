@@ -103,10 +103,15 @@ def read_world(root: Path, *, per_relation: int | None, n_texts: int, seed: int)
 
     `n_texts` sentences are drawn once the evidences went; those that name a probed fact go then.
     """
-    found = read_examples(root, ("s",))
+    examples = read_examples(root, ("s",))
     facts = trex_facts(root / "lama")
     return make_world(
-        found.examples, found.graph, facts, per_relation=per_relation, n_texts=n_texts, seed=seed
+        examples.examples,
+        examples.graph,
+        facts,
+        per_relation=per_relation,
+        n_texts=n_texts,
+        seed=seed,
     )
 
 
@@ -121,15 +126,15 @@ def make_world(
 ) -> World:
     """The world of these examples; facts outside the graph are not probed."""
     inside = [f for f in facts if f.head in graph.entities and f.tail in graph.entities]
-    drawn = draw_facts(inside, per_relation, seed=seed)
-    pairs = frozenset(_pair(fact.head, fact.tail) for fact in drawn)
+    facts_drawn = draw_facts(inside, per_relation, seed=seed)
+    pairs = frozenset(_pair(fact.head, fact.tail) for fact in facts_drawn)
     stating = frozenset(e.linked.text for e in examples if _pair(e.head, e.tail) in pairs)
     other = [example for example in examples if example.linked.text not in stating]
     chosen = _draw_texts(other, n_texts, seed)
-    documents, n_named = _without_named(link_documents(chosen, graph), drawn)
-    ids = triples_of(drawn, graph)
+    documents, n_named = _without_named(link_documents(chosen, graph), facts_drawn)
+    ids = triples_of(facts_drawn, graph)
     return World(
-        tuple(drawn),
+        tuple(facts_drawn),
         tuple(facts),
         {"held_out": without_pairs(graph, ids[:, [0, 2]]), "given": graph},
         documents,
@@ -163,10 +168,10 @@ def named_together(
 
 
 def _by_head(facts: Iterable[ClozeFact]) -> dict[str, list[ClozeFact]]:
-    found: dict[str, list[ClozeFact]] = {}
+    by_head: dict[str, list[ClozeFact]] = {}
     for fact in facts:
-        found.setdefault(fact.head, []).append(fact)
-    return found
+        by_head.setdefault(fact.head, []).append(fact)
+    return by_head
 
 
 def _named(text: LinkedText, by_head: dict[str, list[ClozeFact]]) -> list[ClozeFact]:
@@ -197,8 +202,8 @@ def _draw_texts(
     """The examples of `n_texts` distinct sentences."""
     texts = list(dict.fromkeys(example.linked.text for example in examples))
     order = generator(seed, "sentences").permutation(len(texts))[:n_texts]
-    drawn = frozenset(texts[i] for i in order.tolist())
-    return [example for example in examples if example.linked.text in drawn]
+    chosen = frozenset(texts[i] for i in order.tolist())
+    return [example for example in examples if example.linked.text in chosen]
 
 
 def _pair(head: str, tail: str) -> tuple[str, str]:

@@ -78,9 +78,9 @@ class Questions:
         groups = (self.items, self.paraphrases, altered, *self.further.values())
         return fingerprint(
             [[(i.id, i.linked.text, i.answer, i.also_right, i.fact) for i in g] for g in groups],
-            {name: list(found) for name, found in self.objects.items()},
+            {name: list(objects) for name, objects in self.objects.items()},
             self.vocabulary,
-            {name: list(found) for name, found in self.baseline.ranked.items()},
+            {name: list(objects) for name, objects in self.baseline.ranked.items()},
             self.degrees,
         )
 
@@ -89,8 +89,8 @@ def read_questions(folder: Path, study: Study, world: World) -> Questions:
     """The questions on the probed facts, from LAMA's folder."""
     graph, reports = world.graphs["given"], {name: DamageReport() for name in _SOURCES}
     known = answers_by_subject(world.every_fact)
-    asked = questions(world.facts, lama_templates(folder), reports["LAMA"], known=known)
-    items = with_answers_of(asked, graph)
+    questions_read = questions(world.facts, lama_templates(folder), reports["LAMA"], known=known)
+    items = with_answers_of(questions_read, graph)
     few = draw_facts(world.facts, study.paraphrased, seed=study.seed)
     patterns = pararel_templates(folder)
     probed = facts_by_name(world.facts)
@@ -132,10 +132,10 @@ _SOURCES = ("LAMA", "ParaRel", "altered")
 
 def _few(items: Sequence[AlteredItem], per_relation: int) -> list[AlteredItem]:
     """The first ones of each relation."""
-    found: dict[str, list[AlteredItem]] = {}
+    kept: dict[str, list[AlteredItem]] = {}
     for item in items:
-        found.setdefault(item.original.relation, []).append(item)
-    return [item for of_relation in found.values() for item in of_relation[:per_relation]]
+        kept.setdefault(item.original.relation, []).append(item)
+    return [item for of_relation in kept.values() for item in of_relation[:per_relation]]
 
 
 def modes(row: Row) -> tuple[Mode, ...]:
@@ -144,88 +144,90 @@ def modes(row: Row) -> tuple[Mode, ...]:
 
 
 def probe_row(
-    row: Row, study: Study, world: World, asked: Questions, out: Path
+    row: Row, study: Study, world: World, question_set: Questions, out: Path
 ) -> list[dict[str, Any]]:
     """Ask a trained row everything; writes and returns `result.json`, a value for each mode.
 
     Raises `CheckpointError` where what is there came of other settings or data.
     """
     done = out / row.name / RESULT
-    data = fingerprint(world.fingerprint, asked.fingerprint)
+    data = fingerprint(world.fingerprint, question_set.fingerprint)
     origin = {"settings": study.probe_settings_of(row), "data": data}
-    found: list[dict[str, Any]] | None = read_stored(done, origin)
-    if found is not None:
-        return found
-    names = helpful_names(study, world, asked, out)
-    told = []
+    stored: list[dict[str, Any]] | None = read_stored(done, origin)
+    if stored is not None:
+        return stored
+    names = helpful_names(study, world, question_set, out)
+    results = []
     for mode in modes(row):
         model = open_row(row, mode, study, world, out)
-        told.append(_probe_mode(model, row, study, asked, names, out))
-    write_stored(done, origin, told)
-    return told
+        results.append(_probe_mode(model, row, study, question_set, names, out))
+    write_stored(done, origin, results)
+    return results
 
 
 def open_row(row: Row, mode: Mode, study: Study, world: World, out: Path) -> ClozeModel:
     """A trained row, ready to be asked; facts that are asked are shown where its graph has them."""
     read_trained(row, study, world, out)
-    shown = mode == "graph" and row.knowledge == "given"
+    facts_shown = mode == "graph" and row.knowledge == "given"
     graph = world.graphs[row.graph_setting()]
-    return open_model(out / row.name, mode, graph, show_asked=shown)
+    return open_model(out / row.name, mode, graph, show_asked=facts_shown)
 
 
-def helpful_names(study: Study, world: World, asked: Questions, out: Path) -> frozenset[str]:
+def helpful_names(study: Study, world: World, question_set: Questions, out: Path) -> frozenset[str]:
     """Ids of the probed questions that LAMA-UHN keeps, as the row `host` guesses names."""
     path = out / NAMES
-    data = fingerprint(world.fingerprint, asked.fingerprint)
+    data = fingerprint(world.fingerprint, question_set.fingerprint)
     origin = {"settings": study.probe_settings_of(Row(HOST)), "data": data}
-    told = read_stored(path, origin)
-    if told is None:
+    stored = read_stored(path, origin)
+    if stored is None:
         model = open_row(Row(HOST), "weights", study, world, out)
 
         def ranks(items: Sequence[ClozeItem]) -> list[int | None]:
-            result = probe(model, items, vocabulary=asked.vocabulary, objects=None)
-            found = [answer.restricted for answer in result.answers]
-            return [None if ranking is None else ranking.rank for ranking in found]
+            result = probe(model, items, vocabulary=question_set.vocabulary, objects=None)
+            ranks_of = [answer.restricted for answer in result.answers]
+            return [None if ranking is None else ranking.rank for ranking in ranks_of]
 
-        found: WithoutHelpfulNames = without_helpful_names(
-            asked.items, ranks, model="the row host", candidates="LAMA's common vocabulary"
+        without: WithoutHelpfulNames = without_helpful_names(
+            question_set.items, ranks, model="the row host", candidates="LAMA's common vocabulary"
         )
-        told = {"told": str(found), "kept": [item.id for item in found.items]}
-        write_stored(path, origin, told)
-    return frozenset(told["kept"])
+        stored = {"told": str(without), "kept": [item.id for item in without.items]}
+        write_stored(path, origin, stored)
+    return frozenset(stored["kept"])
 
 
 def _probe_mode(
     model: ClozeModel,
     row: Row,
     study: Study,
-    asked: Questions,
+    question_set: Questions,
     names: frozenset[str],
     out: Path,
 ) -> dict[str, Any]:
-    result = probe(model, asked.items, vocabulary=asked.vocabulary, objects=asked.objects)
+    result = probe(
+        model, question_set.items, vocabulary=question_set.vocabulary, objects=question_set.objects
+    )
     write_answers(result, out / row.name / f"answers-{model.mode}.jsonl")
     without_names = _part(result, names)
-    told: dict[str, Any] = {
+    results: dict[str, Any] = {
         "row": row.name, "mode": model.mode, "asked_facts": result.asked_facts,
         "n_shown": sum(bool(answer.asked_shown) for answer in result.answers),
         "skipped": {name: result.skipped(name) for name in ("restricted", "objects")},
     }  # fmt: skip
     for ranking in ("restricted", "objects"):
         draws = generator(study.seed, "intervals", ranking)
-        given: dict[str, Any] = {"generator": draws, "baseline": asked.baseline}
-        told[ranking] = {
-            "all": total_row(result, ranking, **given),
-            "relations": macro_row(result, ranking, **given),
-            "without helpful names": macro_row(without_names, ranking, **given),
-            "by relation": relation_rows(result, ranking, **given),
-            "by degree": popularity_rows(result, ranking, asked.degrees, **given),
+        options: dict[str, Any] = {"generator": draws, "baseline": question_set.baseline}
+        results[ranking] = {
+            "all": total_row(result, ranking, **options),
+            "relations": macro_row(result, ranking, **options),
+            "without helpful names": macro_row(without_names, ranking, **options),
+            "by relation": relation_rows(result, ranking, **options),
+            "by degree": popularity_rows(result, ranking, question_set.degrees, **options),
         }
-    told["consistency"] = _consistency(model, study, asked)
-    told["altered"] = _altered(model, study, asked)
+    results["consistency"] = _consistency(model, study, question_set)
+    results["altered"] = _altered(model, study, question_set)
     if model.mode == "weights":
-        told["further"] = _further(model, study, asked)
-    plain: dict[str, Any] = json.loads(json.dumps(told, default=dataclasses.asdict))
+        results["further"] = _further(model, study, question_set)
+    plain: dict[str, Any] = json.loads(json.dumps(results, default=dataclasses.asdict))
     return plain
 
 
@@ -234,36 +236,36 @@ def _part(result: ProbeResult, ids: frozenset[str]) -> ProbeResult:
     return dataclasses.replace(result, answers=answers)
 
 
-def _consistency(model: ClozeModel, study: Study, asked: Questions) -> Any:
+def _consistency(model: ClozeModel, study: Study, question_set: Questions) -> Any:
     """Among the objects of the relation, as Elazar et al. ask."""
-    result = probe(model, asked.paraphrases, vocabulary=None, objects=asked.objects)
+    result = probe(model, question_set.paraphrases, vocabulary=None, objects=question_set.objects)
     return consistency(result, "objects", seed=study.seed)
 
 
-def _altered(model: ClozeModel, study: Study, asked: Questions) -> Any:
+def _altered(model: ClozeModel, study: Study, question_set: Questions) -> Any:
     """Among all words, so that primes compete; None where too few were ranked."""
     items = [
         form
-        for item in asked.altered
+        for item in question_set.altered
         for form in (item.original, item.negated, item.misprimed)
         if form is not None
     ]
-    whole = len(asked.vocabulary)
-    result = probe(model, items, vocabulary=asked.vocabulary, objects=None, n_top=whole)
+    whole = len(question_set.vocabulary)
+    result = probe(model, items, vocabulary=question_set.vocabulary, objects=None, n_top=whole)
     try:
-        return altered(asked.altered, result, "restricted", seed=study.seed)
+        return altered(question_set.altered, result, "restricted", seed=study.seed)
     except EvaluationError:
         return None
 
 
-def _further(model: ClozeModel, study: Study, asked: Questions) -> dict[str, Any]:
-    told = {}
-    for name, items in asked.further.items():
-        result = probe(model, items, vocabulary=asked.vocabulary, objects=None)
-        told[name] = macro_row(
+def _further(model: ClozeModel, study: Study, question_set: Questions) -> dict[str, Any]:
+    results = {}
+    for name, items in question_set.further.items():
+        result = probe(model, items, vocabulary=question_set.vocabulary, objects=None)
+        results[name] = macro_row(
             result,
             "restricted",
             generator=generator(study.seed, "intervals", name),
             baseline=majority(items),
         )
-    return told
+    return results

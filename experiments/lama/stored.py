@@ -23,9 +23,9 @@ def fingerprint(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def write_stored(path: Path, origin: Origin, told: object) -> None:
-    """`told` with its origin."""
-    write_json(path, {"origin": dict(origin), "told": told}, force=True)
+def write_stored(path: Path, origin: Origin, values: object) -> None:
+    """`values` with its origin."""
+    write_json(path, {"origin": dict(origin), "told": values}, force=True)
 
 
 def read_stored(path: Path, origin: Origin) -> Any:
@@ -36,8 +36,8 @@ def read_stored(path: Path, origin: Origin) -> Any:
     if not path.exists():
         return None
     content = json.loads(path.read_text(encoding="utf-8"))
-    found = content.get("origin", {}) if isinstance(content, dict) else {}
-    other = [name for name, value in origin.items() if found.get(name) != value]
+    origin_stored = content.get("origin", {}) if isinstance(content, dict) else {}
+    other = [name for name, value in origin.items() if origin_stored.get(name) != value]
     if other:
         raise CheckpointError(
             f"{path} came of other {' and '.join(other)}; choose another folder (-o), or delete it "
@@ -50,8 +50,8 @@ def require_same_data(paths: Iterable[Path]) -> None:
     """Raise `CheckpointError` unless what is there of `paths` came of the same data."""
     there = [path for path in paths if path.exists()]
     data = [json.loads(path.read_text(encoding="utf-8"))["origin"]["data"] for path in there]
-    for path, found in zip(there, data, strict=True):
-        if found != data[0]:
+    for path, stored in zip(there, data, strict=True):
+        if stored != data[0]:
             raise CheckpointError(
                 f"{path} and {there[0]} came of different data; delete one and run it again"
             )

@@ -73,10 +73,10 @@ class Study(BaseModel):
 
     def row(self, name: str) -> Row:
         """The row called `name`; raises `ConfigError` listing all."""
-        found = {row.name: row for row in self.rows}
-        if name not in found:
-            raise ConfigError(f"there is no row {name!r}; there are {', '.join(found)}")
-        return found[name]
+        rows = {row.name: row for row in self.rows}
+        if name not in rows:
+            raise ConfigError(f"there is no row {name!r}; there are {', '.join(rows)}")
+        return rows[name]
 
     def training_of(self, row: Row) -> TrainConfig:
         """How a row is trained."""
@@ -139,9 +139,9 @@ def train_row(
     it or the row was trained with other settings or data.
     """
     folder = out / row.name
-    found: dict[str, Any] | None = read_trained(row, study, world, out)
-    if found is not None:
-        return found
+    trained: dict[str, Any] | None = read_trained(row, study, world, out)
+    if trained is not None:
+        return trained
     objectives = _objectives(row, study)
     model = new_model(row, study, world, out, objectives)
     corpus = world.corpus(row.graph_setting())
@@ -155,7 +155,7 @@ def train_row(
     ledger.start()
     result = train(model, data, config, folder, reporter=ledger, resume=Resume.IF_ANY)
     ledger.write()
-    told = {
+    record = {
         "row": row.name,
         "objectives": {name: dict(values) for name, values in objectives.items()},
         "steps": result.step,
@@ -166,14 +166,16 @@ def train_row(
         "data": str(data),
         "graph": corpus.graph.content_hash,
     }
-    write_stored(folder / TRAINED, _origin(row, study, world), told)
-    return told
+    write_stored(folder / TRAINED, _origin(row, study, world), record)
+    return record
 
 
 def read_trained(row: Row, study: Study, world: World, out: Path) -> dict[str, Any] | None:
     """What was told of a row's training, None before it; raises `CheckpointError` for another."""
-    found: dict[str, Any] | None = read_stored(out / row.name / TRAINED, _origin(row, study, world))
-    return found
+    stored: dict[str, Any] | None = read_stored(
+        out / row.name / TRAINED, _origin(row, study, world)
+    )
+    return stored
 
 
 def _origin(row: Row, study: Study, world: World) -> Origin:

@@ -28,7 +28,7 @@ def write_tables(study: Study, out: Path) -> str:
     """
     rows = {row.name: row for row in study.rows}
     results = {name: out / name / RESULT for name in rows}
-    told = [
+    probed = [
         one
         for name, path in results.items()
         for one in read_stored(path, {"settings": study.probe_settings_of(rows[name])}) or []
@@ -40,27 +40,27 @@ def write_tables(study: Study, out: Path) -> str:
     require_same_data(results.values())
     require_same_data(out / name / TRAINED for name in rows)
     missing = [name for name in rows if not (out / name / RESULT).exists()]
-    found = {
-        "trained": trained, "probed": told, "missing": missing,
-        "differences": _differences(told, study, out),
+    content = {
+        "trained": trained, "probed": probed, "missing": missing,
+        "differences": _differences(probed, study, out),
     }  # fmt: skip
-    write_json(out / "results.json", found, force=True)
-    text = to_markdown(study, found, out)
+    write_json(out / "results.json", content, force=True)
+    text = to_markdown(study, content, out)
     write_text(out / "results.md", text, force=True)
     return text
 
 
-def to_markdown(study: Study, found: Told, out: Path) -> str:
+def to_markdown(study: Study, content: Told, out: Path) -> str:
     """Every table as Markdown."""
-    told = found["probed"]
-    parts = [_about(study), _main_table(study, told, found["differences"])]
-    if found["missing"]:
-        parts.append(f"Not run yet: {', '.join(found['missing'])}.")
+    results = content["probed"]
+    parts = [_about(study), _main_table(study, results, content["differences"])]
+    if content["missing"]:
+        parts.append(f"Not run yet: {', '.join(content['missing'])}.")
     names = read_stored(out / NAMES, {"settings": study.probe_settings_of(study.row(HOST))})
     if names is not None:
         parts.append(f"LAMA-UHN: {names['told']}.")
-    parts += [_training_table(found["trained"]), _robustness(told), _further(told)]
-    parts += [_by_degree(told), _by_relation(told)]
+    parts += [_training_table(content["trained"]), _robustness(results), _further(results)]
+    parts += [_by_degree(results), _by_relation(results)]
     for knowledge in KNOWLEDGE:
         path = out / f"audit-{knowledge}.md"
         if path.exists():
@@ -81,7 +81,7 @@ def _about(study: Study) -> str:
     )
 
 
-def _main_table(study: Study, told: Sequence[Told], differences: Mapping[str, Told]) -> str:
+def _main_table(study: Study, results: Sequence[Told], differences: Mapping[str, Told]) -> str:
     columns = (
         "row", "graph", "answers from", "facts shown", "asked", "objects: scored", "P@1",
         "majority", "P@10", "ECE", "mean of relations", "UHN, mean of relations",
@@ -89,7 +89,7 @@ def _main_table(study: Study, told: Sequence[Told], differences: Mapping[str, To
     )  # fmt: skip
     rows = {row.name: row for row in study.rows}
     lines = []
-    for one in told:
+    for one in results:
         row, objects, words = rows[one["row"]], one["objects"], one["restricted"]
         total = objects["all"]
         lines.append(
@@ -123,14 +123,14 @@ def _training_table(trained: Mapping[str, Told]) -> str:
     return _table(columns, lines)
 
 
-def _robustness(told: Sequence[Told]) -> str:
+def _robustness(results: Sequence[Told]) -> str:
     columns = (
         "row", "answers from", "paraphrased facts", "consistent", "all right", "negated",
         "same first answer", "rank correlation", "misprimed", "P@1", "P@1 behind the prime",
         "prime answered",
     )  # fmt: skip
     lines = []
-    for one in told:
+    for one in results:
         same, other = one["consistency"], one["altered"]
         line = [
             one["row"], one["mode"], sum(row["n_facts"] for row in same["relations"]),
@@ -147,8 +147,8 @@ def _robustness(told: Sequence[Told]) -> str:
     return _table(columns, lines)
 
 
-def _further(told: Sequence[Told]) -> str:
-    rows = [one for one in told if one.get("further")]
+def _further(results: Sequence[Told]) -> str:
+    rows = [one for one in results if one.get("further")]
     names = dict.fromkeys(name for one in rows for name in one["further"])
     lines = [
         (one["row"], name, part["n_asked"], part["n_scored"], _score(part),
@@ -159,36 +159,38 @@ def _further(told: Sequence[Told]) -> str:
     return _table(columns, lines)
 
 
-def _by_degree(told: Sequence[Told]) -> str:
-    return _pivot(told, "by degree", "row: P@1 among objects by degree of the subject (n scored)")
+def _by_degree(results: Sequence[Told]) -> str:
+    return _pivot(
+        results, "by degree", "row: P@1 among objects by degree of the subject (n scored)"
+    )
 
 
-def _by_relation(told: Sequence[Told]) -> str:
-    return _pivot(told, "by relation", "row: P@1 among objects by relation (n scored)")
+def _by_relation(results: Sequence[Told]) -> str:
+    return _pivot(results, "by relation", "row: P@1 among objects by relation (n scored)")
 
 
-def _pivot(told: Sequence[Told], part: str, heading: str) -> str:
+def _pivot(results: Sequence[Told], part: str, heading: str) -> str:
     """A line for each relation or bin, with n and majority, and a column for each row and mode."""
-    if not told:
+    if not results:
         return ""
-    first = told[0]["objects"][part]
-    columns = (heading.split(": ", 1)[1], "majority", *(f"{o['row']} {o['mode']}" for o in told))
+    first = results[0]["objects"][part]
+    columns = (heading.split(": ", 1)[1], "majority", *(f"{o['row']} {o['mode']}" for o in results))
     lines = []
     for place, row in enumerate(first):
-        values = [_percent(one["objects"][part][place]["p_at_1"]) for one in told]
+        values = [_percent(one["objects"][part][place]["p_at_1"]) for one in results]
         name = f"{row['name']} ({row['n_scored']} of {row['n_asked']})"
         lines.append((name, _percent(row["majority"]), *values))
     return _table(columns, lines)
 
 
-def _differences(told: Iterable[Told], study: Study, out: Path) -> dict[str, Told]:
+def _differences(results: Iterable[Told], study: Study, out: Path) -> dict[str, Told]:
     """P@1 among objects of every row and mode, less that of text alone, on the same questions."""
     base = out / TEXT_ONLY / "answers-weights.jsonl"
     if not base.exists():
         return {}
-    theirs = {answer.id: found for answer, found in read_answers(base).scored("objects")}
+    theirs = {answer.id: score for answer, score in read_answers(base).scored("objects")}
     differences: dict[str, Told] = {}
-    for one in told:
+    for one in results:
         if one["row"] == TEXT_ONLY:
             continue
         result = read_answers(out / one["row"] / f"answers-{one['mode']}.jsonl")
@@ -218,19 +220,21 @@ def _percent(value: float | None) -> str:
 
 
 def _score(row: Told) -> str:
-    found = row["interval"]
-    spread = "" if found is None else f" [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"
+    interval = row["interval"]
+    spread = (
+        "" if interval is None else f" [{100 * interval['low']:.1f}, {100 * interval['high']:.1f}]"
+    )
     return _percent(row["p_at_1"]) + spread
 
 
-def _interval(found: Told) -> str:
-    return f"{100 * found['estimate']:.1f} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"
+def _interval(interval: Told) -> str:
+    estimate, low, high = (100 * interval[name] for name in ("estimate", "low", "high"))
+    return f"{estimate:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def _difference(found: Told | None) -> str:
-    if found is None:
+def _difference(difference: Told | None) -> str:
+    if difference is None:
         return "–"
-    spread = (
-        f"{100 * found['estimate']:+.1f} [{100 * found['low']:+.1f}, {100 * found['high']:+.1f}]"
-    )
-    return f"{spread}, p {found['p']:.3f}: {found['verdict']}"
+    estimate, low, high = (100 * difference[name] for name in ("estimate", "low", "high"))
+    spread = f"{estimate:+.1f} [{low:+.1f}, {high:+.1f}]"
+    return f"{spread}, p {difference['p']:.3f}: {difference['verdict']}"

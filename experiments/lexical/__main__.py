@@ -78,27 +78,28 @@ def main() -> None:
     print(f"{arguments.pairs.name}: {counts}")
     print(f"\n| model | pairs | Spearman | less {arguments.models[0]} |")
     print("|---|---|---|---|")
-    found = {name: similarities(name, pairs) for name in arguments.models}
-    for name, ours in found.items():
+    models = {name: similarities(name, pairs) for name in arguments.models}
+    for name, ours in models.items():
         for part, chosen in parts.items():
             if chosen.sum() < 3:
                 continue
             mine, first = (
                 spearman_parts(each[chosen], gold[chosen])
-                for each in (ours, found[arguments.models[0]])
+                for each in (ours, models[arguments.models[0]])
             )
             print(
-                f"| {Path(name).name} | {part} | {told(mine)} | {less(mine, first, name, found)} |"
+                f"| {Path(name).name} | {part} | {as_text(mine)} "
+                f"| {less(mine, first, name, models)} |"
             )
 
 
-def told(parts: Floats) -> str:
+def as_text(parts: Floats) -> str:
     interval = score_interval(parts, pearson, generator=generator(0, "lexical"))
     return f"{interval.estimate:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
-def less(mine: Floats, first: Floats, name: str, found: dict[str, NDArray[np.float64]]) -> str:
-    if name == next(iter(found)):
+def less(mine: Floats, first: Floats, name: str, models: dict[str, NDArray[np.float64]]) -> str:
+    if name == next(iter(models)):
         return "–"
     interval = difference_interval(mine, first, pearson, generator=generator(0, "lexical"))
     return f"{interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"

@@ -50,8 +50,8 @@ def main() -> None:
         corpus = read_corpus(Path(os.environ["KEPT_DATA"]))
         print(f"{arguments.method}: {corpus}", flush=True)
         folder = arguments.out / arguments.method
-        told = run_method(arguments.method, study, corpus, folder, Printer())
-        print(told, flush=True)
+        result = run_method(arguments.method, study, corpus, folder, Printer())
+        print(result, flush=True)
         return
     for name in study.names:
         if not (arguments.out / name / RESULT).exists():

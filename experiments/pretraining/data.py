@@ -77,11 +77,13 @@ def read_corpus(root: Path, files: str = "P*.jsonl.gz") -> Corpus:
     graph = graph_from_records(
         _codex_s(root), sources=("CoDEx-S train",), licence="MIT; Wikidata CC0"
     )
-    found = sorted((root / "lama" / "TREx").glob(files))
-    if not found:
+    files_found = sorted((root / "lama" / "TREx").glob(files))
+    if not files_found:
         raise FileNotFoundError(f"{root / 'lama' / 'TREx'} holds no {files}")
     examples = [
-        example for file in found for example in read_trex(file, DamageReport(), distinct=True)
+        example
+        for file in files_found
+        for example in read_trex(file, DamageReport(), distinct=True)
     ]
     return Corpus(graph, link_documents(examples, graph))
 
@@ -93,21 +95,21 @@ def link_documents(
     linker = DictionaryLinker(graph, exact=True, formula=LABELS_FIRST)
     gold: dict[str, dict[str, dict[Mention, str]]] = {}
     for example in examples:
-        found = gold.setdefault(example.head, {}).setdefault(example.linked.text, {})
+        gold_of_text = gold.setdefault(example.head, {}).setdefault(example.linked.text, {})
         for link in example.linked.links:
             if link.entity is not None:
-                found.setdefault(link.mention, link.entity)
+                gold_of_text.setdefault(link.mention, link.entity)
     texts = [text for sentences in gold.values() for text in sentences]
-    asked = [
+    unlinked = [
         _annotated(text, entities)
         for sentences in gold.values()
         for text, entities in sentences.items()
     ]
-    linked = iter(map(_merged, asked, linker.disambiguate(asked), linker.link(texts)))
+    linked = iter(map(_merged, unlinked, linker.disambiguate(unlinked), linker.link(texts)))
     documents = []
     for sentences in gold.values():
-        found = [next(linked) for _ in sentences]
-        kept = tuple(text for text in found if _reaches(text, graph))
+        texts_of_head = [next(linked) for _ in sentences]
+        kept = tuple(text for text in texts_of_head if _reaches(text, graph))
         if kept:
             documents.append(kept)
     return tuple(documents)
@@ -122,11 +124,11 @@ def _annotated(text: str, entities: dict[Mention, str]) -> LinkedText:
     return LinkedText(text, tuple(links))
 
 
-def _merged(asked: LinkedText, relinked: LinkedText, plain: LinkedText) -> LinkedText:
+def _merged(gold: LinkedText, relinked: LinkedText, plain: LinkedText) -> LinkedText:
     """Annotated mentions with the dictionary's candidates, and its other mentions."""
     annotated = [
-        dataclasses.replace(link, candidates=found.candidates)
-        for link, found in zip(asked.links, relinked.links, strict=True)
+        dataclasses.replace(link, candidates=relinked_link.candidates)
+        for link, relinked_link in zip(gold.links, relinked.links, strict=True)
     ]
     mentions = [link.mention for link in annotated]
     others = [
@@ -135,7 +137,7 @@ def _merged(asked: LinkedText, relinked: LinkedText, plain: LinkedText) -> Linke
         if all(link.mention.end <= m.start or link.mention.start >= m.end for m in mentions)
     ]
     links = sorted([*annotated, *others], key=lambda link: link.mention)
-    return LinkedText(asked.text, tuple(links))
+    return LinkedText(gold.text, tuple(links))
 
 
 def _reaches(text: LinkedText, graph: KnowledgeGraph) -> bool:

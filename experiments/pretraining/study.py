@@ -123,8 +123,8 @@ def run_method(
     """
     result = folder / RESULT
     if result.exists():
-        found: dict[str, Any] = json.loads(result.read_text())
-        return found
+        stored: dict[str, Any] = json.loads(result.read_text())
+        return stored
     folder.mkdir(parents=True, exist_ok=True)
     chosen, plan = method(name), study.plan(name)
     objectives = plan.objectives or chosen.objectives
@@ -144,7 +144,7 @@ def run_method(
     trained = train(model, data, config, folder, reporter=ledger, resume=Resume.IF_ANY)
     ledger.write()
     sentences = n_sentences(data, config, trained.step)
-    told = {
+    record = {
         "method": name,
         "paper": chosen.paper,
         "objectives": {key: dict(value) for key, value in objectives.items()},
@@ -161,8 +161,8 @@ def run_method(
         "graph": corpus.graph.content_hash,
         "torch": torch.__version__,
     }
-    write_json(result, told, force=True)
-    return told
+    write_json(result, record, force=True)
+    return record
 
 
 def new_model(
@@ -193,11 +193,11 @@ def mean_losses(
 ) -> dict[str, float]:
     """Each loss, averaged over the batches that have it, without dropout."""
     model.eval()
-    found: dict[str, list[float]] = {}
+    losses: dict[str, list[float]] = {}
     for batch in batches:
         for name, value in model(batch).losses.items():
-            found.setdefault(name, []).append(value.item())
-    return {name: sum(values) / len(values) for name, values in found.items()}
+            losses.setdefault(name, []).append(value.item())
+    return {name: sum(values) / len(values) for name, values in losses.items()}
 
 
 def count_parameters(model: KnowledgeForPreTraining) -> dict[str, int]:

@@ -29,11 +29,11 @@ def main() -> None:
     world = read_world(Path(os.environ["KEPT_DATA"]), config)
     print(world.graph, world.lexicon, flush=True)
     encoder = HostSentenceEncoder(**config.encoder)
-    told = run(world, config, encoder, announce=lambda text: print(text, flush=True))
-    told["encoder"], told["content_hash"] = encoder.name, world.graph.content_hash
+    results = run(world, config, encoder, announce=lambda text: print(text, flush=True))
+    results["encoder"], results["content_hash"] = encoder.name, world.graph.content_hash
     arguments.out.mkdir(parents=True, exist_ok=True)
-    write_text(arguments.out / "results.json", json.dumps(told, indent=1) + "\n", force=True)
-    text = to_markdown(told)
+    write_text(arguments.out / "results.json", json.dumps(results, indent=1) + "\n", force=True)
+    text = to_markdown(results)
     write_text(arguments.out / "results.md", text, force=True)
     print(text)
 

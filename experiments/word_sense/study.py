@@ -73,10 +73,10 @@ class SenseConfig(BaseModel):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> SenseConfig:
-        asked = {part for weights in self.systems.values() for part in weights}
-        if asked - set(self.parts):
+        names = {part for weights in self.systems.values() for part in weights}
+        if names - set(self.parts):
             raise ValueError(
-                f"systems name parts that are not there: {sorted(asked - {*self.parts})}"
+                f"systems name parts that are not there: {sorted(names - {*self.parts})}"
             )
         if self.baseline not in self.systems:
             raise ValueError(f"baseline {self.baseline!r} is none of the systems")
@@ -126,8 +126,8 @@ def run(
             scores[name][data], joined = joined[: len(texts)], joined[len(texts) :]
         seconds[name] = round(time.process_time() - start, 1)
         announce(f"{name}: {seconds[name]} CPU seconds")
-    told = {data: _tell(world, config, data, proposed[data], scores) for data in world.texts}
-    return {"data": told, "cpu_seconds": seconds, "config": config.model_dump(mode="json")}
+    results = {data: _tell(world, config, data, proposed[data], scores) for data in world.texts}
+    return {"data": results, "cpu_seconds": seconds, "config": config.model_dump(mode="json")}
 
 
 def _propose(world: World, texts: Sequence[SenseText]) -> list[LinkedText]:
@@ -152,10 +152,10 @@ def _scorer(
             raise ValueError("a part of kind 'gloss' needs a sentence encoder")
         return GlossScorer(world.graph, encoder, **part.options)
     if part.edges not in edges:
-        found = edges.setdefault("relations", relations(world.graph))
+        walk = edges.setdefault("relations", relations(world.graph))
         if part.edges == "with_glosses":
             glosses = gloss_links(world.graph, world.lexicon, senses=config.gloss_senses)
-            edges[part.edges] = undirected(found, glosses)
+            edges[part.edges] = undirected(walk, glosses)
     return SenseWalk(world.graph, edges[part.edges], **part.options)
 
 
@@ -174,17 +174,17 @@ def _tell(
     for system, weights in config.systems.items():
         mixed = _sum([(scores[part][data], weight) for part, weight in weights.items()])
         decided = [
-            replace(text, links=_decide(text, found))
-            for text, found in zip(proposed, mixed, strict=True)
+            replace(text, links=_decide(text, mixed_scores))
+            for text, mixed_scores in zip(proposed, mixed, strict=True)
         ]
         answered = answers(texts, decided)
         right[system] = list(correct(texts, answered, world.synset_of).values())
         rows[system] = _row(score_senses(texts, answered, world.synset_of))
         draws = generator(config.seed, "f1", data, system)
-        found = bootstrap_interval(
+        mixed_scores = bootstrap_interval(
             right[system], generator=draws, clusters=sentences, n_resamples=config.n_resamples
         )
-        rows[system] |= {"low": found.low, "high": found.high}
+        rows[system] |= {"low": mixed_scores.low, "high": mixed_scores.high}
     for system, row in rows.items():
         if system != config.baseline:
             gap = paired_bootstrap_interval(
@@ -197,13 +197,13 @@ def _tell(
             row["difference"] = {"mean": gap.estimate, "low": gap.low, "high": gap.high}
     words = [(w, t.links[i]) for s, t in zip(texts, proposed, strict=True)
              for i, w in enumerate(s.words)]  # fmt: skip
-    asked = [len(link.candidates) for word, link in words if word.id is not None]
+    n_candidates = [len(link.candidates) for word, link in words if word.id is not None]
     return {
         "documents": len(texts),
         "sentences": sum(text.text.count("\n") + 1 for text in texts),
         "sentences_with_instances": len(set(sentences)),
-        "instances": len(asked),
-        "one_sense": sum(n == 1 for n in asked),
+        "instances": len(n_candidates),
+        "one_sense": sum(n == 1 for n in n_candidates),
         "context_words": sum(bool(link.candidates) for _, link in words),
         "systems": rows,
     }
@@ -229,8 +229,8 @@ def _decide(text: LinkedText, scores: Sequence[Scores]) -> tuple[Link, ...]:
 def _sum(weighted: Sequence[tuple[Found, float]]) -> Found:
     (first, weight), *rest = weighted
     total = [[weight * np.asarray(score) for score in links] for links in first]
-    for found, weight in rest:
-        for sums, links in zip(total, found, strict=True):
+    for scores, weight in rest:
+        for sums, links in zip(total, scores, strict=True):
             for number, score in enumerate(links):
                 sums[number] = sums[number] + weight * score
     return total

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def to_markdown(told: Mapping[str, Any]) -> str:
+def to_markdown(results: Mapping[str, Any]) -> str:
     """All tables of `study.run`."""
-    names = list(told["data"])
-    config = told["config"]
+    names = list(results["data"])
+    config = results["config"]
     lines = ["# Word sense disambiguation with WordNet 3.0", ""]
     lines.append(
         "F1 in per cent with 95 % intervals (bootstrap over sentences, "
@@ -18,7 +18,7 @@ def to_markdown(told: Mapping[str, Any]) -> str:
         "Every instance is answered, so precision, recall and F1 are one number."
     )
     lines.append("")
-    lines += _systems(told, names)
+    lines += _systems(results, names)
     lines += ["", "## Published on the same files", ""]
     lines += ["| system | " + " | ".join(names) + " | source |"]
     lines += ["|---" * (len(names) + 2) + "|"]
@@ -31,20 +31,20 @@ def to_markdown(told: Mapping[str, Any]) -> str:
         "documents", "sentences", "sentences_with_instances", "instances", "one_sense",
         "context_words",
     ):  # fmt: skip
-        cells = " | ".join(str(told["data"][name][what]) for name in names)
+        cells = " | ".join(str(results["data"][name][what]) for name in names)
         lines.append(f"| {what.replace('_', ' ')} | {cells} |")
-    seconds = ", ".join(f"{part} {value:.0f}" for part, value in told["cpu_seconds"].items())
+    seconds = ", ".join(f"{part} {value:.0f}" for part, value in results["cpu_seconds"].items())
     lines += ["", f"CPU seconds on one thread, both data sets: {seconds}."]
     return "\n".join(lines) + "\n"
 
 
-def _systems(told: Mapping[str, Any], names: list[str]) -> list[str]:
+def _systems(results: Mapping[str, Any], names: list[str]) -> list[str]:
     header = [f"{name} | difference" for name in names]
     lines = ["| system | " + " | ".join(header) + " |", "|---" * (2 * len(names) + 1) + "|"]
-    for system in told["config"]["systems"]:
+    for system in results["config"]["systems"]:
         cells = []
         for name in names:
-            row = told["data"][name]["systems"][system]
+            row = results["data"][name]["systems"][system]
             cells.append(
                 f"{100 * row['f1']:.1f} ({100 * row['low']:.1f} to {100 * row['high']:.1f})"
             )

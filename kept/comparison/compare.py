@@ -46,14 +46,16 @@ def compare(
     every one does. See `run_all`.
     """
     runs = ExperimentRuns(experiment, root, folder, reporter, should_stop)
-    asked = {name: AskedRow(tuple(controls), seeds) for name in (BASELINE, *methods)}
-    remember(folder, experiment.name, asked)
+    requested = {name: AskedRow(tuple(controls), seeds) for name in (BASELINE, *methods)}
+    remember(folder, experiment.name, requested)
     keys = list(planned(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
         runs.require(key)
     ran = run_all(runs, keys, announce=announce, should_stop=should_stop)
-    asked |= {n: dataclasses.replace(asked[n], left_out=why) for n, why in ran.left_out.items()}
-    remember(folder, experiment.name, asked)
+    requested |= {
+        n: dataclasses.replace(requested[n], left_out=why) for n, why in ran.left_out.items()
+    }
+    remember(folder, experiment.name, requested)
     _require_any(methods, ran.left_out)
     return summarise(runs, ran.done, ran.missing, _named(ran.left_out))
 
@@ -85,13 +87,13 @@ def run_all(
     clock, waiting, n_busy = _Clock(), deque(enumerate(keys, 1)), 0
     while waiting:
         number, key = waiting.popleft()
-        found = runs.record(key)
-        state = "done before" if found is not None else "running"
+        record = runs.record(key)
+        state = "done before" if record is not None else "running"
         announce(f"{number}/{len(keys)} {key}: {state}{clock.left(len(waiting) + 1)}")
-        if found is None and not should_stop():
+        if record is None and not should_stop():
             started = time.monotonic()
             try:
-                found = runs.run(key)
+                record = runs.run(key)
             except (NoControlError, NoKnowledgeError) as error:
                 left_out.setdefault(key.method, {})[key.knowledge] = str(error)
                 continue
@@ -103,13 +105,13 @@ def run_all(
                     time.sleep(POLL_SECONDS)
                 continue
             clock.took(time.monotonic() - started)
-        elif found is not None:
+        elif record is not None:
             runs.tidy(key)
         n_busy = 0
-        if found is None:
+        if record is None:
             missing.append(str(key))
         else:
-            done[key] = found
+            done[key] = record
     return Ran({key: done[key] for key in keys if key in done}, missing, left_out)
 
 
@@ -128,8 +130,8 @@ def finished(runs: ExperimentRuns) -> Compared:
     the runs that `kept compare` was asked for and did not finish.
     """
     records = read_records(runs.folder)
-    asked = read_asked(runs.folder, runs.experiment.name)
-    rows = _rows_of(runs.experiment, asked, records.values())
+    requested = read_asked(runs.folder, runs.experiment.name)
+    rows = _rows_of(runs.experiment, requested, records.values())
     kinds = [kind for kind in KNOWLEDGE if any(r.knowledge == kind for r in records.values())]
     done = {
         key: records[name]
@@ -144,15 +146,15 @@ def finished(runs: ExperimentRuns) -> Compared:
             f"{runs.folder} holds no finished run of {runs.experiment.name} as it is configured "
             "now; run kept compare"
         )
-    asked = {name: row for name, row in asked.items() if name in rows}  # a row may be gone
-    wanted = dict.fromkeys(
+    requested = {name: row for name, row in requested.items() if name in rows}  # a row may be gone
+    keys = dict.fromkeys(
         key
-        for name, row in asked.items()
+        for name, row in requested.items()
         for key in planned([name], row.controls, row.seeds)
         if key not in done and key.knowledge not in row.left_out
     )
-    left_out = {name: row.left_out for name, row in asked.items()}
-    return summarise(runs, done, list(map(str, wanted)), _named(left_out))
+    left_out = {name: row.left_out for name, row in requested.items()}
+    return summarise(runs, done, list(map(str, keys)), _named(left_out))
 
 
 def _name(runs: ExperimentRuns, key: RunKey) -> str | None:
@@ -164,11 +166,11 @@ def _name(runs: ExperimentRuns, key: RunKey) -> str | None:
 
 
 def _rows_of(
-    experiment: Experiment, asked: Mapping[str, AskedRow], records: Iterable[RunRecord]
+    experiment: Experiment, requested: Mapping[str, AskedRow], records: Iterable[RunRecord]
 ) -> list[str]:
     """The file's rows and the methods that were asked for beside them, the baseline first."""
     own = {record.method for record in records if record.experiment == experiment.name}
-    others = [name for name in METHODS if name in asked or name in own]
+    others = [name for name in METHODS if name in requested or name in own]
     return list(dict.fromkeys((BASELINE, *experiment.methods, *others)))
 
 

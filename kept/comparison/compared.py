@@ -141,12 +141,12 @@ class PrimaryResult:
     @property
     def in_words(self) -> str:
         """The verdict, with the gains that it compares and what could have been seen."""
-        told = ", ".join(
+        effects = ", ".join(
             f"{gain.effect.estimate:+.3f} on {gain.name}"
             for gain in (self.on, self.against)
             if gain.effect is not None
         )
-        return f"{self.title}: {self.word}: {told}; {limits(self.effect)}"
+        return f"{self.title}: {self.word}: {effects}; {limits(self.effect)}"
 
     @property
     def word(self) -> str:
@@ -237,5 +237,5 @@ class Compared:
         if any(run.startswith((f"{name}, ", f"{BASELINE}, ")) for run in self.missing):
             return "better than none so far; not every run is finished"
         seen = max(pair.effect.visible() for pair in (base, *pairs.values()))
-        told = f"effects below {seen:.3f} are not visible with {base.effect.n_seeds} seeds"
-        return f"{'knowledge helps' if pairs else 'better than none; no control was run'}; {told}"
+        limit = f"effects below {seen:.3f} are not visible with {base.effect.n_seeds} seeds"
+        return f"{'knowledge helps' if pairs else 'better than none; no control was run'}; {limit}"

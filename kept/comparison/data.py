@@ -48,11 +48,11 @@ class ExperimentData:
     def files(self) -> dict[str, Path]:
         """The task's files by set."""
         named = {name: self.experiment.task.get(name) for name in SETS}
-        found = {name: self.root / path for name, path in named.items() if path is not None}
-        for path in found.values():
+        paths = {name: self.root / path for name, path in named.items() if path is not None}
+        for path in paths.values():
             archive, is_zipped, _ = str(path).partition(".zip/")
             require_there(Path(f"{archive}.zip") if is_zipped else path, DATA)
-        return found
+        return paths
 
     @cached_property
     def examples(self) -> dict[str, list[TaskExample]]:
@@ -64,8 +64,8 @@ class ExperimentData:
     def further(self) -> list[FurtherTask]:
         """Tasks that any row learns beside this one, with their files below `root`."""
         rows = (self.experiment.task, *self.experiment.methods.values())
-        found = [FurtherTask(**self._rooted(task)) for row in rows for task in row.get("also", ())]
-        return list({repr(task): task for task in found}.values())
+        tasks = [FurtherTask(**self._rooted(task)) for row in rows for task in row.get("also", ())]
+        return list({repr(task): task for task in tasks}.values())
 
     def _rooted(self, task: Mapping[str, Any]) -> dict[str, Any]:
         """A further task with its files below `root`."""
@@ -87,20 +87,22 @@ class ExperimentData:
     @cached_property
     def every(self) -> list[TaskExample]:
         """The examples of all files, those of further tasks too."""
-        found = [example for part in self.examples.values() for example in part]
+        examples = [example for part in self.examples.values() for example in part]
         for task in self.further:
-            found += [e for path in task.files.values() for e in read_examples(path, task.format)]
-        return found
+            examples += [
+                e for path in task.files.values() for e in read_examples(path, task.format)
+            ]
+        return examples
 
     @cached_property
     def asked(self) -> list[TaskExample]:
         """What dev and test hold in the files, in what is split off, or once texts are linked."""
-        found = [e for name in SETS[1:] for e in self.examples.get(name, [])]
+        examples = [e for name in SETS[1:] for e in self.examples.get(name, [])]
         for each in (self.task, *map(self.task.of_further, self.further)):
             if each.task in PAIRED:  # the others ask about no pair
                 sets = read_sets(each, self.whole)[0]
-                found += [example for name in SETS[1:] for example in sets.get(name, [])]
-        return found
+                examples += [example for name in SETS[1:] for example in sets.get(name, [])]
+        return examples
 
     @cached_property
     def texts(self) -> list[LinkedText]:
@@ -108,18 +110,18 @@ class ExperimentData:
         plan = self.experiment.pretraining
         if plan is None:
             return []
-        found = (
+        texts = (
             public_texts(plan.text, self.root)
             if plan.text in TEXTS
             else read_texts([self.root / plan.text])[0]
         )
-        given = self.every + (self.asked if self.is_linked else [])  # else `every` has all pairs
-        asked = {frozenset(example.pair) for example in given if example.pair}
-        own = {_normal(example.linked.text) for example in given}
-        free = [t for t in found if _normal(t.text) not in own and not _pairs(t) & asked]
+        examples = self.every + (self.asked if self.is_linked else [])  # else `every` has all pairs
+        evaluation_pairs = {frozenset(example.pair) for example in examples if example.pair}
+        own = {_normal(example.linked.text) for example in examples}
+        free = [t for t in texts if _normal(t.text) not in own and not _pairs(t) & evaluation_pairs]
         if not free:
             raise ConfigError(
-                f"none of the {len(found)} texts of {plan.text} is left before the task: all "
+                f"none of the {len(texts)} texts of {plan.text} is left before the task: all "
                 "are texts of the task or mention a pair that is asked; give others as "
                 "pretraining.text"
             )
@@ -179,10 +181,10 @@ class ExperimentData:
         for path in (path for task in self.further for path in task.files.values()):
             own = path.relative_to(self.root) if path.is_relative_to(self.root) else path
             files[str(own)] = path
-        found = {}
+        digests = {}
         for name, path in files.items():
-            found[name] = _digest(read_whole(path) if ".zip/" in str(path) else path.read_bytes())
-        return found
+            digests[name] = _digest(read_whole(path) if ".zip/" in str(path) else path.read_bytes())
+        return digests
 
     @cached_property
     def stage(self) -> dict[str, Any] | None:
@@ -190,8 +192,8 @@ class ExperimentData:
         plan = self.experiment.pretraining
         if plan is None:
             return None
-        found = {"text": plan.text, "n_texts": plan.n_texts, "training": binding_of(plan.training)}
-        return found if plan.text in TEXTS else found | {"content": self.texts_digest}
+        values = {"text": plan.text, "n_texts": plan.n_texts, "training": binding_of(plan.training)}
+        return values if plan.text in TEXTS else values | {"content": self.texts_digest}
 
 
 def binding_of(training: TrainConfig) -> dict[str, Any]:
@@ -223,12 +225,12 @@ def _paths(value: Any) -> Iterator[str]:
 @cache
 def _of_folder(path: Path) -> str:
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
-        found.update(file.relative_to(path.parent).as_posix().encode())
+        digest.update(file.relative_to(path.parent).as_posix().encode())
         with file.open("rb") as opened:
-            found.update(hashlib.file_digest(opened, "sha256").digest())
-    return found.hexdigest()[:16]
+            digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()[:16]
 
 
 def _digest(content: bytes) -> str:

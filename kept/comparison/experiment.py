@@ -212,15 +212,15 @@ class Experiment(RunConfig):
 
     @field_validator("asked")
     @classmethod
-    def _there(cls, asked: str, info: ValidationInfo) -> str:
+    def _there(cls, split: str, info: ValidationInfo) -> str:
         task = info.data.get("task")
         if (
-            asked == "test"
+            split == "test"
             and task is not None
             and not (_has(task, "test") or task.get("test_share"))
         ):
             raise ValueError("the task has no test set; give task.test or task.test_share, or dev")
-        return asked
+        return split
 
     @classmethod
     def fields_of(cls, path: Path) -> dict[str, Any]:
@@ -231,8 +231,8 @@ class Experiment(RunConfig):
         name, shipped = own.pop(BASE), shipped_experiments()
         if name not in shipped:
             raise ConfigError(f"{path}: {no_such('shipped experiment', str(name), shipped)}")
-        found = merged(super().fields_of(shipped[name]), {"name": path.stem} | own)
-        return found | {part: own[part] for part in ("methods",) if part in own}
+        fields = merged(super().fields_of(shipped[name]), {"name": path.stem} | own)
+        return fields | {part: own[part] for part in ("methods",) if part in own}
 
     def limited(self, n: int) -> Self:
         """The same to try out: at most `n` examples of each set and texts before them, no warm-up.
@@ -292,13 +292,13 @@ def shipped_experiments() -> dict[str, Path]:
 
 
 def _limited(
-    fields: Mapping[str, Any], n: int, given: Collection[str] = ("max_train", "max_asked")
+    fields: Mapping[str, Any], n: int, names: Collection[str] = ("max_train", "max_asked")
 ) -> dict[str, Any]:
     own = {name: min(n, fields.get(name) or n) for name in ("max_train", "max_asked")}
-    found = {**fields, **{name: most for name, most in own.items() if name in given}}
+    limited = {**fields, **{name: most for name, most in own.items() if name in names}}
     if "training" in fields:
-        found["training"] = {**fields["training"], "warmup_steps": 0}
-    return found
+        limited["training"] = {**fields["training"], "warmup_steps": 0}
+    return limited
 
 
 def _has(fields: Mapping[str, Any], name: str) -> bool:

@@ -31,8 +31,8 @@ def read_experiment(
     `limit`: see `Experiment.limited`. ConfigError: no such experiment, or a faulty file.
     """
     own = {} if kg is None else {"task.kg": str(kg.resolve())}
-    found = Experiment.read(find_experiment(task, folder), own)
-    return found if limit is None else found.limited(limit)
+    experiment = Experiment.read(find_experiment(task, folder), own)
+    return experiment if limit is None else experiment.limited(limit)
 
 
 def find_experiment(task: str, folder: Path | None = None) -> Path:
@@ -41,12 +41,14 @@ def find_experiment(task: str, folder: Path | None = None) -> Path:
     if path.suffix in (".yaml", ".yml") and path.is_file():
         return path
     own = sorted([*folder.glob("*.yaml"), *folder.glob("*/*.yaml")])
-    found = [file for file in own if file.stem == task]
+    matching = [file for file in own if file.stem == task]
     shipped = shipped_experiments()
-    if len(found) == 1 or (not found and task in shipped):
-        return found[0] if found else shipped[task]
+    if len(matching) == 1 or (not matching and task in shipped):
+        return matching[0] if matching else shipped[task]
     names = list(dict.fromkeys([*shipped, *(file.stem for file in own)]))
-    several = f" {len(found)} files in {folder} have that name: give the path." if found else ""
+    several = (
+        f" {len(matching)} files in {folder} have that name: give the path." if matching else ""
+    )
     raise ConfigError(
         f"no experiment {task!r}.{several} Give a YAML file, a name in the folder {folder}, or one "
         f"that ships with kept: {', '.join(names)}{did_you_mean(task, names)}"

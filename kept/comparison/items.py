@@ -63,11 +63,13 @@ class AskedItems:
         )
         counts: list[dict[str, list[float]]] = [{} for _ in rows]
         if (official := OFFICIAL.get(self.config.format)) is not None:
-            asked = [self.asked[row.index] for row in rows]
+            examples = [self.asked[row.index] for row in rows]
             predicted = [row.predicted for row in rows]
-            by_metric |= {"official": official.parts(predicted, asked, self.train)}
-        for metric, found in by_metric.items():
-            for own, values in zip(counts, found.tolist(), strict=False):  # cut off: official alone
+            by_metric |= {"official": official.parts(predicted, examples, self.train)}
+        for metric, of_metric in by_metric.items():
+            for own, values in zip(
+                counts, of_metric.tolist(), strict=False
+            ):  # cut off: official alone
                 own[metric] = values
         return [
             msgspec.structs.replace(

@@ -47,14 +47,14 @@ class Judge:
         """Raise EvaluationError unless all runs answered the same items: differences are paired."""
         first, items = None, set[int]()
         for record in records:
-            found = {answer.index for answer in self.answers(record) if not answer.is_cut_off}
+            indices = {answer.index for answer in self.answers(record) if not answer.is_cut_off}
             if first is None:
-                first, items = record, found
-            elif found != items:
+                first, items = record, indices
+            elif indices != items:
                 raise EvaluationError(
-                    f"run {record.run} ({record.method}) answered {len(found)} items, run "
-                    f"{first.run} ({first.method}) {len(items)}, {len(found ^ items)} of them only "
-                    "one of both; give every row the same host and graph.max_words"
+                    f"run {record.run} ({record.method}) answered {len(indices)} items, run "
+                    f"{first.run} ({first.method}) {len(items)}, {len(indices ^ items)} of them "
+                    "only one of both; give every row the same host and graph.max_words"
                 )
 
     def answers(self, record: RunRecord) -> list[Answer]:
@@ -66,10 +66,10 @@ class Judge:
             experiment = self.runs.plan
             path = self.runs.folder / record.run / ANSWERS
             rows = read_answers(path, experiment.asked)
-            told = [row for row in rows if not row.is_cut_off]
-            if not told or any(experiment.metric not in (row.counts or ()) for row in told):
-                rows = self.runs.counted(told, path)
-                if _differ([a.group for a in told], [a.group for a in rows[: len(told)]]):
+            complete = [row for row in rows if not row.is_cut_off]
+            if not complete or any(experiment.metric not in (row.counts or ()) for row in complete):
+                rows = self.runs.counted(complete, path)
+                if _differ([a.group for a in complete], [a.group for a in rows[: len(complete)]]):
                     self._regrouped.add(record.run)
             if {row.index for row in rows} != set(range(len(rows))):
                 raise CheckpointError(
@@ -92,11 +92,11 @@ class Judge:
         `mask`: of the asked items, those that count; a cluster without one has zeros.
         """
         metric, rows = self.runs.plan.metric, self.answers(record)
-        found = [(a, a.counts[metric]) for a in rows if a.counts and metric in a.counts]
-        counts = np.array([own for _, own in found] or np.zeros((0, 3)), np.float64)
+        counted = [(a, a.counts[metric]) for a in rows if a.counts and metric in a.counts]
+        counts = np.array([own for _, own in counted] or np.zeros((0, 3)), np.float64)
         if mask is not None:
-            counts = counts * mask[[answer.index for answer, _ in found], None]
-        return by_cluster(counts, [answer.group for answer, _ in found])
+            counts = counts * mask[[answer.index for answer, _ in counted], None]
+        return by_cluster(counts, [answer.group for answer, _ in counted])
 
     def answered(self, record: RunRecord, mask: Mask) -> tuple[int, int]:
         """How many of the items of `mask` a run answered, and how many groups these are."""
@@ -113,9 +113,9 @@ class Judge:
         None where no majority is scored beside a run, but in a row of its own.
         """
         metric = self.runs.plan.metric
-        found = record.scores[self.runs.plan.asked].get("baseline")
+        baseline = record.scores[self.runs.plan.asked].get("baseline")
         key = "f1" if metric == "micro" else "estimate"
-        return None if found is None else float(found[metric][key])
+        return None if baseline is None else float(baseline[metric][key])
 
     def slices(self, record: RunRecord) -> dict[str, dict[str, Mask]]:
         """Of the asked items by what the graph holds of them; see `kept.comparison.strata`."""

@@ -18,10 +18,10 @@ def is_not_tested(experiment: Experiment, name: str, record: RunRecord) -> bool:
     if "steps" not in record.costs:
         return False
     fields = experiment.row(name)
-    found = stored_verdict(
+    verdict = stored_verdict(
         experiment.variant_of(name),
         int(record.costs["steps"]),
         fields,
         host=str(fields.get("host", DEFAULT_HOST)),
     )
-    return found == NOT_TESTED
+    return verdict == NOT_TESTED

@@ -33,9 +33,9 @@ def remember(folder: Path, experiment: str, rows: Mapping[str, AskedRow]) -> Non
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ASKED
     with whole_file(path, force=True, wait=WAIT_SECONDS) as part:
-        found = _read(path)
-        found[experiment] = found.get(experiment, {}) | dict(rows)
-        part.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+        requested = _read(path)
+        requested[experiment] = requested.get(experiment, {}) | dict(rows)
+        part.write_bytes(msgspec.json.format(msgspec.json.encode(requested), indent=1) + b"\n")
 
 
 def read_asked(folder: Path, experiment: str) -> dict[str, AskedRow]:

@@ -109,13 +109,13 @@ class StoredRuns(ABC):
         InUseError: another process is at this run, or at what it needs.
         """
         with claim(self.folder / self.of(key).name) as place:
-            if (found := self.record(key)) is not None:
-                return found
-            if (made := self.make(key)) is None:
+            if (record := self.record(key)) is not None:
+                return record
+            if (result := self.make(key)) is None:
                 return None
-            self.keep(made)
+            self.keep(result)
             _leave(place)  # last: a kill in between costs room, not the run
-            return made
+            return result
 
     def tidy(self, key: RunKey) -> None:
         """Take away what a process left that died after it had recorded the run."""
@@ -143,7 +143,7 @@ def read_records(folder: Path) -> dict[str, RunRecord]:
     path = folder / RECORDS
     if not path.exists():
         return {}
-    found = {}
+    records = {}
     lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
         try:
@@ -152,8 +152,8 @@ def read_records(folder: Path) -> dict[str, RunRecord]:
             raise CheckpointError(
                 f"{path}:{number} is no run ({error}); remove the line"
             ) from error
-        found[record.run] = record
-    return found
+        records[record.run] = record
+    return records
 
 
 def _leave(place: Path) -> None:

@@ -47,20 +47,20 @@ class ItemTraits:
 
 
 def item_traits(
-    asked: Sequence[TaskExample], train: Sequence[TaskExample], graph: KnowledgeGraph
+    examples: Sequence[TaskExample], train: Sequence[TaskExample], graph: KnowledgeGraph
 ) -> list[ItemTraits]:
-    """Of each item of `asked`; `graph` is the one that methods with true knowledge read."""
+    """Of each item of `examples`; `graph` is the one that methods with true knowledge read."""
     into = np.diff(graph.in_offsets)
     degrees = np.diff(graph.out_offsets) + into
     seen = set(linked_entities([e.linked for e in train], graph)[0].tolist())
-    entities, offsets = linked_entities([e.linked for e in asked], graph)
-    found = []
-    for i, example in enumerate(asked):
+    entities, offsets = linked_entities([e.linked for e in examples], graph)
+    traits = []
+    for i, example in enumerate(examples):
         own = [int(e) for e in entities[offsets[i] : offsets[i + 1]] if e >= 0]
         hidden = exclusion(example, graph)
         mentions = example.targets or [link.mention for link in example.linked.links]
         texts = [example.linked.text[m.start : m.end] for m in mentions]
-        found.append(
+        traits.append(
             ItemTraits(
                 has_entity=bool(own),
                 has_fact=any(has_fact(graph, e, degrees, hidden) for e in own),
@@ -70,7 +70,7 @@ def item_traits(
                 n_words=max((len(text.split()) for text in texts), default=0),
             )
         )
-    return found
+    return traits
 
 
 def slices(traits: Sequence[ItemTraits]) -> dict[str, dict[str, Mask]]:
@@ -84,7 +84,7 @@ def slices(traits: Sequence[ItemTraits]) -> dict[str, dict[str, Mask]]:
     )
     seen = np.array([t.is_seen for t in traits], np.bool_)
     words = np.array([t.n_words for t in traits])
-    found = {
+    parts = {
         KNOWLEDGE: {FACT: fact, BARE: known & ~fact, NOTHING: ~known},
         "degree": _thirds([t.degree for t in traits], known),
         "popularity": _thirds([t.popularity for t in traits], known),
@@ -93,7 +93,7 @@ def slices(traits: Sequence[ItemTraits]) -> dict[str, dict[str, Mask]]:
     }
     return {
         kind: {name: mask for name, mask in own.items() if mask.any()}
-        for kind, own in found.items()
+        for kind, own in parts.items()
     }
 
 

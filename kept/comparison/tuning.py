@@ -79,9 +79,9 @@ def tune(
     seeds as the others have kinds.
     """
     plan, place = _plan(experiment), folder / FOLDER
-    found: dict[str, Choice] = {}
+    choices: dict[str, Choice] = {}
     for name in dict.fromkeys((BASELINE, *methods)):
-        left, told = plan.trials, list[dict[str, Any]]()
+        left, trials = plan.trials, list[dict[str, Any]]()
         for budget in plan.budgets:
             scores = []
             for trial in left:
@@ -93,13 +93,13 @@ def tune(
                 if score is None:
                     return None
                 scores.append(score)
-                told.append({**trial, "budget": budget, "score": score})
-            order = sorted(range(len(left)), key=lambda i, made=scores: (-made[i], i))  # type: ignore[misc]
+                trials.append({**trial, "budget": budget, "score": score})
+            order = sorted(range(len(left)), key=lambda i, own=scores: (-own[i], i))  # type: ignore[misc]
             left = [left[i] for i in order[: (len(left) + 1) // 2]]
-        found[name] = Choice(left[0], told)
+        choices[name] = Choice(left[0], trials)
     place.mkdir(parents=True, exist_ok=True)
-    write_json(_path(experiment, folder), msgspec.to_builtins(found), force=True)
-    return found
+    write_json(_path(experiment, folder), msgspec.to_builtins(choices), force=True)
+    return choices
 
 
 def tuned(experiment: Experiment, choices: Mapping[str, Choice]) -> Experiment:

@@ -153,9 +153,9 @@ def entity_sampler(examples: Sequence[RelationExample], graph: KnowledgeGraph) -
     counts[:N_SPECIAL_ROWS] = 0
     for example in examples:
         for link in example.linked.links:
-            found = None if link.entity is None else graph.entities.find(link.entity)
-            if found is not None:
-                counts[found + N_SPECIAL_ROWS] += 1
+            row = None if link.entity is None else graph.entities.find(link.entity)
+            if row is not None:
+                counts[row + N_SPECIAL_ROWS] += 1
     return EntitySampler(counts)
 
 

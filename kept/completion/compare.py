@@ -88,16 +88,16 @@ def refuse_old(folder: Path) -> None:
         )
 
 
-def audit(split: CompletionSplit, asked: Asked) -> Iterator[LeakCheck]:
+def audit(split: CompletionSplit, questions: Asked) -> Iterator[LeakCheck]:
     """No tested triple in a graph, none reversed, no tested sentence in training, and the rest."""
-    tested = np.concatenate(list(asked.triples.values()))
+    tested = np.concatenate(list(questions.triples.values()))
     examples = [example for part in split.tests.values() for example in part]
     texts = [example.linked.text for example in examples]
     label = split.full_graph.label
     ids = split.full_graph.entities.id
     for name, graph in (("training", split.train_graph), ("context", split.context_graph)):
-        found = triples_in_graph(tested, graph)
-        yield dataclasses.replace(found, check=f"tested triple in the {name} graph")
+        check = triples_in_graph(tested, graph)
+        yield dataclasses.replace(check, check=f"tested triple in the {name} graph")
     yield inverses_in_graph(tested, split.context_graph)
     yield pairs_in_graph(tested, split.context_graph)
     yield sentences_in_training(texts, (e.linked.text for e in split.train))

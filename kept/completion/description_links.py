@@ -115,13 +115,13 @@ def encode_sequences(
     """
     order = sorted(range(len(sequences)), key=lambda i: (len(sequences[i]), i))
     device = next(encoder.parameters()).device
-    found = torch.empty(len(sequences), encoder.host.config.hidden_size, device=device)
+    vectors = torch.empty(len(sequences), encoder.host.config.hidden_size, device=device)
     with _evaluating(encoder), torch.no_grad():
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
             batch = text_batch([sequences[i] for i in rows], pad_id=pad_id).to(device)
-            found[rows] = encoder(batch).node_states[:, 0].float()
-    return found
+            vectors[rows] = encoder(batch).node_states[:, 0].float()
+    return vectors
 
 
 class _Reader:
@@ -157,11 +157,11 @@ class _Reader:
         distinct = list(dict.fromkeys(pairs))
         one = self._pieces(entity_text, [entity for entity, _ in distinct])
         other = self._pieces(relation_text, [relation for _, relation in distinct])
-        found = self.encode(
+        vectors = self.encode(
             [self.sequences.conditioned(*pair) for pair in zip(one, other, strict=True)]
         )
         row = {pair: i for i, pair in enumerate(distinct)}
-        return found[[row[pair] for pair in pairs]]
+        return vectors[[row[pair] for pair in pairs]]
 
     def _pieces(
         self, text: Callable[[KnowledgeGraph, int, str], str], ids: Sequence[int]

@@ -180,8 +180,8 @@ def run_method(
         if scorer is None:
             skipped[name] = "an entity has no trained vector"
             continue
-        scores[name], found = _ask(scorer, part, split, sampled)
-        questions |= {f"{name}/{field}": values for field, values in found.items()}
+        scores[name], result = _ask(scorer, part, split, sampled)
+        questions |= {f"{name}/{field}": values for field, values in result.items()}
     costs |= {
         "cpu_seconds": round(time.process_time() - cpu, 1),
         "seconds": round(time.perf_counter() - started, 1),
@@ -219,8 +219,8 @@ def _ask(
 def _interval(
     values: NDArray[np.float64], triple: NDArray[np.float64], draws: np.random.Generator
 ) -> list[float]:
-    found = bootstrap_interval(values, generator=draws, clusters=triple)
-    return [found.low, found.high]
+    interval = bootstrap_interval(values, generator=draws, clusters=triple)
+    return [interval.low, interval.high]
 
 
 def _prepare(

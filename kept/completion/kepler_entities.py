@@ -74,16 +74,16 @@ def kepler_scores(
     """
     model = KnowledgeForPreTraining.from_pretrained(folder)
     trained_on = graph if kg is None else KnowledgeGraph.open(kg)
-    found = description_scores(
+    scores = description_scores(
         model, graph, saved_tokenizer(folder), task=task, trained_on=trained_on
     )
-    if found.partners is not None:
+    if scores.partners is not None:
         raise ConfigError(
             f"{folder} was trained with relations 'conditioned': what it reads depends on the "
             "question; rank `description_scores` itself"
         )
-    name = next(name for name, kind in SCORERS.items() if type(found.scorer) is kind)
-    return EncodedEntities(name, found.scorer)
+    name = next(name for name, kind in SCORERS.items() if type(scores.scorer) is kind)
+    return EncodedEntities(name, scores.scorer)
 
 
 def train_kepler(
@@ -124,9 +124,9 @@ def train_kepler(
     with whole_files(folder) as part:
         load_tokenizer(host).save_pretrained(part)
     seal_model(folder)
-    told = kepler_plan(graph, host=host, options=options, training=training)
-    told |= {"step": result.step, "n_steps": result.n_steps, "weights": _weights_hash(folder)}
-    write_json(folder / TOLD, told, force=True)
+    plan = kepler_plan(graph, host=host, options=options, training=training)
+    plan |= {"step": result.step, "n_steps": result.n_steps, "weights": _weights_hash(folder)}
+    write_json(folder / TOLD, plan, force=True)
     return result
 
 
@@ -148,15 +148,15 @@ def read_kepler_state(folder: Path) -> dict[str, Any] | None:
     """
     if not (folder / TOLD).is_file():
         return None
-    told: dict[str, Any] = json.loads((folder / TOLD).read_text(encoding="utf-8"))
-    return told if told["weights"] == _weights_hash(folder) else None
+    state: dict[str, Any] = json.loads((folder / TOLD).read_text(encoding="utf-8"))
+    return state if state["weights"] == _weights_hash(folder) else None
 
 
 def _weights_hash(folder: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def encoded_texts(folder: str | Path, graph: KnowledgeGraph, *, n_tokens: int = 64) -> Tensor:

@@ -108,17 +108,17 @@ def with_knowledge(
     return shuffled, context.with_triples(joined, note="objects shuffled within each relation")
 
 
-def most_frequent(split: CompletionSplit, asked: Asked) -> Answers:
+def most_frequent(split: CompletionSplit, questions: Asked) -> Answers:
     """Every relation scored by how many training examples ask for it."""
     counts = np.zeros(split.full_graph.n_relations, np.float32)
     for example in split.train:
         counts[split.full_graph.relations.id(example.relation)] += 1
-    scores = {name: np.tile(counts, (len(rows), 1)) for name, rows in asked.triples.items()}
-    return asked.answers(scores, {})
+    scores = {name: np.tile(counts, (len(rows), 1)) for name, rows in questions.triples.items()}
+    return questions.answers(scores, {})
 
 
 def triple_scorer(
-    name: str, split: CompletionSplit, asked: Asked, *, changes: Mapping[str, Any], seed: int
+    name: str, split: CompletionSplit, questions: Asked, *, changes: Mapping[str, Any], seed: int
 ) -> Answers:
     """TransE, DistMult, ComplEx or RotatE on the training triples; transductive only.
 
@@ -138,13 +138,13 @@ def triple_scorer(
     config = dataclasses.replace(recipe, **{"relation_weight": 1.0, **changes})
     train(scorer, graph.triples, config=config, generator=draws)
     with torch.no_grad():
-        rows = torch.from_numpy(asked.triples["transductive"])
+        rows = torch.from_numpy(questions.triples["transductive"])
         scores = scorer.scores("relation", rows).numpy()
-    return asked.answers({"transductive": scores}, {"inductive": UNSEEN})
+    return questions.answers({"transductive": scores}, {"inductive": UNSEEN})
 
 
 def dkrl(
-    split: CompletionSplit, asked: Asked, *, host: str, changes: Mapping[str, Any], seed: int
+    split: CompletionSplit, questions: Asked, *, host: str, changes: Mapping[str, Any], seed: int
 ) -> Answers:
     """DKRL with the CBOW encoder over descriptions (else labels), words started from the host.
 
@@ -171,9 +171,9 @@ def dkrl(
         score = model.ranker(states, torch.from_numpy(seen))
         scores = {
             name: score("relation", torch.from_numpy(rows)).numpy()
-            for name, rows in asked.triples.items()
+            for name, rows in questions.triples.items()
         }
-    return asked.answers(scores, {})
+    return questions.answers(scores, {})
 
 
 def description_tokens(
@@ -239,7 +239,7 @@ class CoLAKERun:
         self,
         model: KnowledgeForPreTraining,
         split: CompletionSplit,
-        asked: Asked,
+        questions: Asked,
         *,
         knowledge: Knowledge,
     ) -> Answers:
@@ -252,7 +252,7 @@ class CoLAKERun:
             )
             for setting, examples in split.tests.items()
         }
-        return asked.answers(scores, {})
+        return questions.answers(scores, {})
 
     def fresh_model(self, graph: KnowledgeGraph, tokenizer: Any) -> KnowledgeForPreTraining:
         with torch_draws(self.training.seed, "fresh model"):

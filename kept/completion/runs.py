@@ -90,8 +90,8 @@ class CompletionRuns(StoredRuns):
         answers = self._ranked(key)
         place = self.folder / run.name
         place.mkdir(exist_ok=True)
-        found = answers.results.items()
-        rows = (row for name, ranks in found for row in self._rows(name, ranks))
+        results = answers.results.items()
+        rows = (row for name, ranks in results for row in self._rows(name, ranks))
         write_answers(place / ANSWERS, rows)
         return RunRecord(
             run=run.name,
@@ -99,7 +99,7 @@ class CompletionRuns(StoredRuns):
             method=key.method,
             knowledge=key.knowledge,
             seed=key.seed,
-            scores={name: ranks.conditions() | ranks.metrics() for name, ranks in found}
+            scores={name: ranks.conditions() | ranks.metrics() for name, ranks in results}
             | {name: {SKIPPED: why} for name, why in answers.skipped.items()},
             costs={"seconds": time.monotonic() - started},
             settings=run.settings,
@@ -114,8 +114,8 @@ class CompletionRuns(StoredRuns):
 
     def trained(self, key: RunKey) -> Path:
         """Where the CoLAKE of a run is trained: by true facts, where they are hidden at test."""
-        shown = key if key.method == COLAKE else RunKey(COLAKE, "true", key.seed)
-        return self.folder / "pretrained" / self.of(shown).name
+        trained_key = key if key.method == COLAKE else RunKey(COLAKE, "true", key.seed)
+        return self.folder / "pretrained" / self.of(trained_key).name
 
     def _ranked(self, key: RunKey) -> Answers:
         config, split, name = self.config, self.split, key.method
@@ -138,19 +138,19 @@ class CompletionRuns(StoredRuns):
 
         Slices are by what the graph says of the head.
         """
-        asked = [from_relation(example) for example in self.split.tests[setting]]
+        examples = [from_relation(example) for example in self.split.tests[setting]]
         train = [from_relation(example) for example in self.split.train]
-        traits = item_traits(list(map(_of_head, asked)), train, self.split.context_graph)
+        traits = item_traits(list(map(_of_head, examples)), train, self.split.context_graph)
         counts, reciprocal = result.counts, (1 / result.ranks).tolist()
         ranks = zip(counts.n_greater.tolist(), counts.n_equal.tolist(), strict=True)
         return [
             Answer(
                 setting, i, example.linked.id, group, example.labels, (),
-                counts={self.config.metric: [reciprocal[i], 1.0, 1.0], "ranks": [*found]},
+                counts={self.config.metric: [reciprocal[i], 1.0, 1.0], "ranks": [*rank]},
                 traits=dataclasses.asdict(traits[i]),
             )
-            for i, (example, group, found) in enumerate(
-                zip(asked, clusters(asked), ranks, strict=True)
+            for i, (example, group, rank) in enumerate(
+                zip(examples, clusters(examples), ranks, strict=True)
             )
         ]  # fmt: skip
 

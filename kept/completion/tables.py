@@ -23,10 +23,10 @@ AUDIT = ("check", "checked", "found", "examples")
 
 def rank_cells(compared: Compared) -> list[list[str]]:
     """Means over seeds, a line a row; what a row that is left out says instead."""
-    cells, asked = [], compared.experiment.asked
+    cells, setting = [], compared.experiment.asked
     for row in compared.rows:
         mr, mrr, *hits = (
-            fmean(record.scores[asked][name] for record in row.records)
+            fmean(record.scores[setting][name] for record in row.records)
             for name in ("mr", "mrr", "hits@1", "hits@3", "hits@10")
         )
         interval = f"{row.score.low:.3f} to {row.score.high:.3f}"

@@ -78,8 +78,8 @@ def run_atlas(
     links = _link_scores(graph)
     for name, score in links.items():
         announce(f"links, {name}: {score}")
-    drawn = _draw(graph, config)
-    write_text(folder / "graph.html", drawn, force=True)
+    drawing = _draw(graph, config)
+    write_text(folder / "graph.html", drawing, force=True)
     split, n_unusable = _split(graph, config)
     announce(f"{split}")
     completion = compare(split, config, folder / RUNS, reporter=reporter, announce=announce)
@@ -100,7 +100,7 @@ def run_atlas(
         _opening(completion),
         _graph_section(graph, findings),
         _link_section(links),
-        _drawn_section(drawn),
+        _drawn_section(drawing),
         _training_section(CompletionRuns(config, split, folder / RUNS)),
         *map(_completion_section, completion.settings),
         _audit_section(completion, counts),
@@ -110,7 +110,7 @@ def run_atlas(
         "links": links,
         "skipped": counts,
         "completion": to_json(completion),
-        "methods": {found.experiment.name: to_values(found) for found in compared},
+        "methods": {result.experiment.name: to_values(result) for result in compared},
     }
     return AtlasResult(sections, values, compared)
 
@@ -128,8 +128,8 @@ def _graph(folder: Path) -> KnowledgeGraph:
 
 def _link_scores(graph: KnowledgeGraph) -> dict[str, str]:
     gold = linked_texts(atlas.sentences("test"))
-    found = DictionaryLinker(graph).link([item.text for item in gold])
-    links, spans = score_links(gold, found), score_spans(gold, found)
+    linked = DictionaryLinker(graph).link([item.text for item in gold])
+    links, spans = score_links(gold, linked), score_spans(gold, linked)
     return {
         "sentences": str(len(gold)),
         "end to end": f"precision {links.precision:.3f}, recall {links.recall:.3f}, "
@@ -151,9 +151,9 @@ def _draw(graph: KnowledgeGraph, config: CompletionConfig) -> str:
 
 def _split(graph: KnowledgeGraph, config: CompletionConfig) -> tuple[CompletionSplit, int]:
     """What is trained on and asked, and how many examples lack an anchor."""
-    found = list(atlas_examples(atlas.sentences()))
+    all_examples = list(atlas_examples(atlas.sentences()))
     tokenizer = load_tokenizer(config.host)
-    examples, n_unusable = usable_examples(found, graph, tokenizer, config.colake.builder)
+    examples, n_unusable = usable_examples(all_examples, graph, tokenizer, config.colake.builder)
     return config.split(examples, graph, atlas.splits().inductive_entities), n_unusable
 
 
@@ -220,14 +220,14 @@ def _link_section(links: dict[str, str]) -> Section:
     )
 
 
-def _drawn_section(drawn: str) -> Section:
+def _drawn_section(svg: str) -> Section:
     return Section(
         "A word-knowledge graph",
         (
             prose(
                 "Mentions became anchors, anchors brought facts. Hover or click a node to see why."
             ),
-            embedded_page(drawn, f"Word-knowledge graph of: {SHOWN}", 900),
+            embedded_page(svg, f"Word-knowledge graph of: {SHOWN}", 900),
         ),
     )
 

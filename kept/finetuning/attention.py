@@ -26,7 +26,7 @@ def rollout(model: KnowledgeForTask, batch: KnowledgeBatch) -> Float[Tensor, "no
     weights: list[Tensor] = []
     hooks = [
         layer.attention.self.register_forward_hook(  # type: ignore[union-attr]
-            lambda _module, _given, found: weights.append(found[1])
+            lambda _module, _inputs, outputs: weights.append(outputs[1])
         )
         for layer in hosts.layers(host)
     ]
@@ -39,8 +39,8 @@ def rollout(model: KnowledgeForTask, batch: KnowledgeBatch) -> Float[Tensor, "no
         for hook in hooks:
             hook.remove()
     n_nodes = batch.node_ids.shape[1]
-    found = torch.eye(n_nodes, dtype=torch.float64)
+    flow = torch.eye(n_nodes, dtype=torch.float64)
     for each in weights:
         mean = each[0].double().mean(0).cpu()
-        found = (mean + torch.eye(n_nodes, dtype=torch.float64)) / 2 @ found
-    return found
+        flow = (mean + torch.eye(n_nodes, dtype=torch.float64)) / 2 @ flow
+    return flow

@@ -99,8 +99,8 @@ class TaskData:
         flat, offsets = encode_texts(texts, tokenizer, builder.max_words)
         words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
         is_asked = [
-            problem_type == TAGGING or _are_whole(found, example.targets)
-            for found, example in zip(words, examples, strict=True)
+            problem_type == TAGGING or _are_whole(targets_found, example.targets)
+            for targets_found, example in zip(words, examples, strict=True)
         ]
         self.asked = np.flatnonzero(is_asked)
         cut_off = np.flatnonzero(~np.array(is_asked, np.bool_)).tolist()
@@ -139,7 +139,9 @@ class TaskData:
     def coverage(self) -> Coverage:
         """In how many examples the method has anything of the graph to read."""
         texts, targets = self._texts, [example.targets for example in self.examples]
-        has_two = self.problem_type != TAGGING and all(len(found) == 2 for found in targets)
+        has_two = self.problem_type != TAGGING and all(
+            len(targets_found) == 2 for targets_found in targets
+        )
         return coverage_of(
             texts,
             linked_entities(texts, self.graph)[0],
@@ -163,8 +165,10 @@ class TaskData:
     def _is_read(self, index: int) -> bool:
         """Whether the view shows something of the graph in an example of which nothing is left out
         by chance."""
-        drawn = self._joined(index, 0, 0, dataclasses.replace(self.builder, drop_probability=0.0))
-        return self.view.brings_knowledge(drawn, self.view(drawn))
+        word_graph = self._joined(
+            index, 0, 0, dataclasses.replace(self.builder, drop_probability=0.0)
+        )
+        return self.view.brings_knowledge(word_graph, self.view(word_graph))
 
     def n_nodes(self, index: int) -> int:
         """An upper bound for example `index` in every epoch."""
@@ -174,19 +178,19 @@ class TaskData:
         """The graph of example `index` as drawn in `epoch`, with targets and labels."""
         return self.shown(index, self.drawn(index, epoch=epoch, seed=seed))
 
-    def shown(self, index: int, drawn: WordKnowledgeGraph) -> KnowledgeBatch:
+    def shown(self, index: int, word_graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """A word-knowledge graph of example `index` as the view shows it, with targets, labels."""
-        example, batch = self.examples[index], self.view(drawn)
+        example, batch = self.examples[index], self.view(word_graph)
         if not example.targets:
             return batch.replace(**self._labels(example, batch, None))
-        spans = target_spans(drawn, self.view.places(drawn, batch), example.targets)
+        spans = target_spans(word_graph, self.view.places(word_graph, batch), example.targets)
         if self.problem_type != TAGGING:
             spans[spans[:, 0] >= spans[:, 1]] = (0, 1)
         return batch.replace(target_spans=row(spans), **self._labels(example, batch, spans))
 
-    def fact_nodes(self, drawn: WordKnowledgeGraph, relation: int) -> NDArray[np.int64]:
-        """Where the view shows the fact whose relation is this node of `drawn`: `[node]`."""
-        return self.view.fact_nodes(drawn, self.view(drawn), relation)
+    def fact_nodes(self, word_graph: WordKnowledgeGraph, relation: int) -> NDArray[np.int64]:
+        """Where the view shows the fact whose relation is this node of `word_graph`: `[node]`."""
+        return self.view.fact_nodes(word_graph, self.view(word_graph), relation)
 
     def drawn(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
         """The word-knowledge graph of example `index`, before the view."""
@@ -241,12 +245,12 @@ class TaskData:
 
 def pair_ids(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> NDArray[np.int32]:
     """The pairs of examples by entity id, `[pair 2]`; pairs outside the graph are left out."""
-    found = []
+    pairs = []
     for example in examples:
         ends = [graph.entities.find(name) for name in example.pair or ()]
         if ends and None not in ends:
-            found.append(ends)
-    return np.array(found, np.int32).reshape(-1, 2)
+            pairs.append(ends)
+    return np.array(pairs, np.int32).reshape(-1, 2)
 
 
 def exclusion(example: TaskExample, graph: KnowledgeGraph) -> Exclusion | None:

@@ -85,26 +85,27 @@ def run_fewshot(
     task = FinetuneConfig.read(None, config.task)
     if task.link:
         novel = linked(task, {"novel": novel}, KnowledgeGraph.open(task.kg))["novel"]
-    made = assemble(task, hidden=novel)
-    data = made.asked_like(_some(novel, config))
+    assembled = assemble(task, hidden=novel)
+    data = assembled.asked_like(_some(novel, config))
     labels = [example.labels[0] for example in data.examples]
     settings = [(way, shot) for way in config.ways for shot in config.shots]
     for way, shot in settings:
         _pools(labels, way, shot, config.n_queries)
     if config.trained:
         train(
-            made.model, made.train, made.config.training, folder, reporter=reporter,
+            assembled.model, assembled.train, assembled.config.training, folder, reporter=reporter,
             resume=Resume.IF_ANY,
         ).require_end()  # fmt: skip
-    vectors = representations(made.model, data)
-    found = {
+    vectors = representations(assembled.model, data)
+    scores = {
         f"{way}-way {shot}-shot": _score(labels, vectors, way, shot, config)
         for way, shot in settings
     }
     return {
         "name": config.name, "n_asked": len(labels), "skipped": data.skipped,
-        "n_relations": len(set(labels)), "trained": config.trained, **made.facts,
-        "coverage": made.facts["coverage"] | {"novel": data.coverage.as_json()}, "scores": found,
+        "n_relations": len(set(labels)), "trained": config.trained, **assembled.facts,
+        "coverage": assembled.facts["coverage"] | {"novel": data.coverage.as_json()},
+        "scores": scores,
     }  # fmt: skip
 
 
@@ -141,20 +142,20 @@ def episode_accuracies(
     Raises `EvaluationError` where relations or examples are too few.
     """
     pools = _pools(labels, way, shot, n_queries)
-    found = np.empty(n_episodes)
+    accuracies = np.empty(n_episodes)
     for episode in range(n_episodes):
         draws = generator(seed, "episode", way, shot, episode)
         chosen = [
             draws.choice(pools[k], shot + n_queries, replace=False)
             for k in draws.choice(len(pools), way, replace=False)
         ]
-        drawn = vectors[np.stack(chosen)]
-        centres = drawn[:, :shot].mean(axis=1)
-        questions = drawn[:, shot:].reshape(way * n_queries, -1)
+        episodes = vectors[np.stack(chosen)]
+        centres = episodes[:, :shot].mean(axis=1)
+        questions = episodes[:, shot:].reshape(way * n_queries, -1)
         distances = (centres**2).sum(1) - 2 * questions @ centres.T
         right = distances.argmin(axis=1) == np.repeat(np.arange(way), n_queries)
-        found[episode] = right.mean()
-    return found
+        accuracies[episode] = right.mean()
+    return accuracies
 
 
 def _pools(labels: Sequence[str], way: int, shot: int, n_queries: int) -> list[NDArray[np.int64]]:

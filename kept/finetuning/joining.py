@@ -65,7 +65,7 @@ def with_further(
     Their sets are asked in `run` as `NAME/dev` and `NAME/test`. `is_trained`: the model brings the
     heads.
     """
-    found, asked = {}, dict(run.asked)
+    further_runs, evaluation = {}, dict(run.asked)
     for number, each in enumerate(further, start=1):
         problem_type = TASKS[each.config.task].problem_type
         labels = classes_of(each.sets["train"], problem_type)
@@ -74,7 +74,7 @@ def with_further(
         own = dataclasses.replace(maker, config=each.config)
         train = own.data(each.sets["train"], {label: i for i, label in enumerate(labels)})
         sets = {name: own.data(part, None) for name, part in each.sets.items() if name != "train"}
-        found[each.name] = dataclasses.replace(
+        further_runs[each.name] = dataclasses.replace(
             run,
             config=each.config,
             train=train,
@@ -89,8 +89,8 @@ def with_further(
             asked_with=own.spoilt(each.sets),
             task=number,
         )
-        asked |= {f"{each.name}/{name}": data for name, data in sets.items()}
-    return dataclasses.replace(run, asked=asked, further=found)
+        evaluation |= {f"{each.name}/{name}": data for name, data in sets.items()}
+    return dataclasses.replace(run, asked=evaluation, further=further_runs)
 
 
 def _add_head(run: FinetuneRun, each: FurtherSets, labels: Sequence[str]) -> None:

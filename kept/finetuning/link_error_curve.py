@@ -114,13 +114,13 @@ def _lost(
     estimate = float((clean - spoilt).mean())
     if len(set(groups)) < 2:
         return estimate, None, None
-    found = paired_bootstrap_interval(
+    interval = paired_bootstrap_interval(
         clean,
         spoilt,
         clusters=groups,
         generator=generator(run.config.training.seed, "link errors", kind, str(share)),
     )
-    return estimate, found.low, found.high
+    return estimate, interval.low, interval.high
 
 
 def _point(

@@ -28,11 +28,11 @@ def turns(sizes: Sequence[int], shares: Sequence[float]) -> list[int]:
     """
     total = sum(sizes)
     exact = [total * share / sum(shares) for share in shares]
-    found = [max(1, int(value)) for value in exact]
+    n_turns = [max(1, int(value)) for value in exact]
     order = sorted(range(len(exact)), key=lambda i: (int(exact[i]) - exact[i], i))
-    for i in order[: max(0, total - sum(found))]:
-        found[i] += 1
-    return found
+    for i in order[: max(0, total - sum(n_turns))]:
+        n_turns[i] += 1
+    return n_turns
 
 
 class TaskMixture:
@@ -72,20 +72,20 @@ class TaskMixture:
 
     def strata(self, *, epoch: int, seed: int) -> list[NDArray[np.int64]]:
         """The samples of an epoch, task by task, in the order in which they are shown."""
-        found = []
+        strata = []
         for task, (part, n) in enumerate(zip(self.parts, self.turns, strict=True)):
             rounds = [
                 generator(seed, "order of task", task, epoch, again).permutation(len(part))
                 for again in range(-(-n // len(part)))
             ]
-            found.append(np.concatenate(rounds)[:n] + self._starts[task])
-        return found
+            strata.append(np.concatenate(rounds)[:n] + self._starts[task])
+        return strata
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """The sample with its task's number."""
         task, own = self._locate(index)
-        found = self.parts[task].sample(own, epoch=epoch, seed=seed)
-        return found.replace(task_ids=torch.tensor([task]))
+        sample = self.parts[task].sample(own, epoch=epoch, seed=seed)
+        return sample.replace(task_ids=torch.tensor([task]))
 
     def collate(
         self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int

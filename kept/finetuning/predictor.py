@@ -158,7 +158,7 @@ class Predictor:
     @torch.no_grad()
     def explain(
         self,
-        asked: Question,
+        question: Question,
         kg: KnowledgeGraph | str | Path,
         linker: Linker | None = None,
         *,
@@ -173,26 +173,26 @@ class Predictor:
         several types the likeliest). Raises as `predict` does, and for a task that tags words.
         """
         graph = self._graph(kg)
-        problem = self.model.question().problem_type
+        problem = self.model.asking().problem_type
         if problem == TAGGING:
             raise ConfigError(f"{self.task} answers for every word; explain asks for one answer")
-        (example,) = self._examples([asked], graph, linker)
+        (example,) = self._examples([question], graph, linker)
         data = self._data([example], graph)
-        drawn = data.drawn(0, epoch=0, seed=0)
+        word_graph = data.drawn(0, epoch=0, seed=0)
         relations = [
             node
-            for node in (drawn.kinds == NodeKind.RELATION).nonzero()[0].tolist()
-            if drawn.origins[node, 1] >= 0
+            for node in (word_graph.kinds == NodeKind.RELATION).nonzero()[0].tolist()
+            if word_graph.origins[node, 1] >= 0
         ]
         links = example.linked.links
         linked = [i for i, link in enumerate(links) if link.entity or link.candidates]
         batches = [
             data.sample(0, epoch=0, seed=0),
-            *(data.shown(0, without_fact(drawn, node)) for node in relations),
+            *(data.shown(0, without_fact(word_graph, node)) for node in relations),
             *self._without_links(example, linked, graph),
         ]
         scores = self._scores(batches, problem)
-        names = self.model.question().labels
+        names = self.model.asking().labels
         if about is not None and about not in names:
             raise ConfigError(f"{about!r} is no class; there are {', '.join(names)}")
         best = int(scores[0].argmax())
@@ -206,13 +206,13 @@ class Predictor:
             change = float(scores[0, followed]) - score
             return Influence(kind, what, row, link, score, change, labels[place], attention)
 
-        attention = self._attention(batches[0], [data.fact_nodes(drawn, n) for n in relations])
-        found = [
+        attention = self._attention(batches[0], [data.fact_nodes(word_graph, n) for n in relations])
+        influences = [
             influence("fact", fact_in_words(graph, row), row, link, 1 + i, attention[i])
-            for i, (link, row, _) in enumerate(drawn.origins[relations].tolist())
+            for i, (link, row, _) in enumerate(word_graph.origins[relations].tolist())
         ]
         n_before = 1 + len(relations)
-        found += [
+        influences += [
             influence("link", _link_in_words(example.linked, i), None, i, n_before + n, None)
             for n, i in enumerate(linked)
         ]
@@ -221,7 +221,7 @@ class Predictor:
             label=labels[0],
             about=names[followed],
             scores=dict(zip(names, scores[0].tolist(), strict=True)),
-            influences=tuple(sorted(found, key=lambda one: -abs(one.change))),
+            influences=tuple(sorted(influences, key=lambda one: -abs(one.change))),
         )
 
     def _graph(self, kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:
@@ -232,22 +232,22 @@ class Predictor:
     def _examples(
         self, questions: Sequence[Question], graph: KnowledgeGraph, linker: Linker | None
     ) -> list[TaskExample]:
-        made = [_example(each) for each in questions]
-        bare = [i for i, each in enumerate(made) if not each.linked.links]
+        examples = [_example(each) for each in questions]
+        bare = [i for i, each in enumerate(examples) if not each.linked.links]
         linker = linker or DictionaryLinker(graph)
-        found = linker.link([made[i].linked.text for i in bare])
-        for i, text in zip(bare, found, strict=True):
-            linked = dataclasses.replace(made[i].linked, links=text.links)
-            made[i] = dataclasses.replace(made[i], linked=linked)
+        texts_linked = linker.link([examples[i].linked.text for i in bare])
+        for i, text in zip(bare, texts_linked, strict=True):
+            linked = dataclasses.replace(examples[i].linked, links=text.links)
+            examples[i] = dataclasses.replace(examples[i], linked=linked)
         n_targets = self.model.config.head.get("n_targets", 0)
-        for each in made:
-            if len(each.targets) != n_targets and self.model.question().problem_type != TAGGING:
+        for each in examples:
+            if len(each.targets) != n_targets and self.model.asking().problem_type != TAGGING:
                 raise ConfigError(
                     f"{self.task} asks about {n_targets} stretch(es) of a text, "
                     f"{each.linked.text[:60]!r} comes with {len(each.targets)}; give "
                     "question(text, target, …)"
                 )
-        return made
+        return examples
 
     def _data(self, examples: Sequence[TaskExample], graph: KnowledgeGraph) -> TaskData:
         data = TaskData(
@@ -256,7 +256,7 @@ class Predictor:
             self.tokenizer,
             builder=self.builder,
             view=view_for(self.method, graph, self.tokenizer, self.view),
-            problem_type=self.model.question().problem_type,
+            problem_type=self.model.asking().problem_type,
             labels=None,
         )
         if data.cut_off:
@@ -298,7 +298,7 @@ class Predictor:
         return logits.sigmoid() if problem == MULTI else logits.softmax(dim=1)
 
     def _label(self, scores: Tensor, problem: str) -> str:
-        names = self.model.question().labels
+        names = self.model.asking().labels
         if problem == REGRESSION:
             return f"{float(scores[0]):.6f}"
         if problem == MULTI:
@@ -332,8 +332,8 @@ def _target(text: str, target: str | tuple[int, int]) -> Mention:
     return Mention(start, start + len(target))
 
 
-def _example(asked: Question) -> TaskExample:
-    return asked if isinstance(asked, TaskExample) else question(asked)
+def _example(given: Question) -> TaskExample:
+    return given if isinstance(given, TaskExample) else question(given)
 
 
 def _link_in_words(linked: LinkedText, index: int) -> str:

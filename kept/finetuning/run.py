@@ -62,9 +62,9 @@ class FinetuneRun:
         config = self.config
         parts = [self.train, *(run.train for run in self.further.values())]
         weights = [config.weight, *(each.weight for each in config.also)]
-        given = [weight for weight in weights if weight is not None]
+        weights_given = [weight for weight in weights if weight is not None]
         mixing = 1.0 if config.mixing is None else config.mixing
-        return TaskMixture(parts, weights=given or None, mixing=mixing)
+        return TaskMixture(parts, weights=weights_given or None, mixing=mixing)
 
     @property
     def coverage(self) -> dict[str, Coverage]:
@@ -79,22 +79,24 @@ class FinetuneRun:
         """A line for every set of which the method reads the graph in a low share."""
         if self.config.knowledge == "off":
             return []
-        lines = (caution(found.as_json(), name) for name, found in self.coverage.items())
+        lines = (caution(coverage.as_json(), name) for name, coverage in self.coverage.items())
         return [line for line in lines if line is not None]
 
     def evaluate(self, model: torch.nn.Module, step: int) -> dict[str, float]:
         """Scores on dev while training, and the weights of mixed layers."""
-        found = self.score("dev")[1]
-        shown = {name: found[name]["estimate"] for name in CORRELATIONS if name in found}
-        shown = shown or {
-            "accuracy": found["accuracy"]["estimate"], "micro_f1": found["micro"]["f1"]
+        dev_scores = self.score("dev")[1]
+        correlations = {
+            name: dev_scores[name]["estimate"] for name in CORRELATIONS if name in dev_scores
+        }
+        correlations = correlations or {
+            "accuracy": dev_scores["accuracy"]["estimate"], "micro_f1": dev_scores["micro"]["f1"]
         }  # fmt: skip
         mix = self.model.layer_weights(self.task) or {"weights": []}
-        shown |= {f"weight of state {i}": weight for i, weight in enumerate(mix["weights"])}
+        correlations |= {f"weight of state {i}": weight for i, weight in enumerate(mix["weights"])}
         for name, run in self.further.items():
             own = run.evaluate(model, step)
-            shown |= {f"{name}: {score}": value for score, value in own.items()}
-        return shown
+            correlations |= {f"{name}: {score}": value for score, value in own.items()}
+        return correlations
 
     def score(self, name: str, data: TaskData | None = None) -> tuple[Answers, dict[str, Any]]:
         """Predictions for a set (or `data`, made of it), and its scores beside the baseline's."""
@@ -105,7 +107,7 @@ class FinetuneRun:
         data = self.asked[name] if data is None else data
         kind = question.problem_type
         predicted = predict(self.model, data, threshold=config.threshold, task=self.task)
-        made = [
+        answered = [
             scores(
                 answers,
                 data.examples,
@@ -135,17 +137,17 @@ class FinetuneRun:
             "n_with_labels_unseen_in_training": n_unknown,
             "coverage": data.coverage.as_json(),
         }
-        return predicted, counts | made[0] | {"baseline": made[1]}
+        return predicted, counts | answered[0] | {"baseline": answered[1]}
 
     def metrics(self) -> tuple[dict[str, Any], dict[str, Answers]]:
         """Everything about the finished model, and its predictions by set."""
         predictions: dict[str, Answers] = {}
-        found: dict[str, Any] = {}
+        metrics: dict[str, Any] = {}
         for name in self.asked:
-            predictions[name], found[name] = self.score(name)
+            predictions[name], metrics[name] = self.score(name)
         if self.further:
-            found["also"] = {name: run.described() for name, run in self.further.items()}
-        return {**self.described(), **found}, predictions
+            metrics["also"] = {name: run.described() for name, run in self.further.items()}
+        return {**self.described(), **metrics}, predictions
 
     def described(self) -> dict[str, Any]:
         """What is known beside the scores, with the weights of mixed layers."""
@@ -171,7 +173,7 @@ def predict(
     names, kind = question.labels, question.problem_type
     was_training = model.training
     model.eval()
-    found: dict[int, tuple[str, ...]] = {}
+    labels: dict[int, tuple[str, ...]] = {}
     order = sorted(range(len(data)), key=lambda i: (data.n_nodes(i), i))
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
@@ -182,7 +184,7 @@ def predict(
         logits = model(batch.to(model.device)).class_logits.float().cpu()
         for place, item in enumerate(chosen):
             if kind == REGRESSION:
-                found[item] = (f"{float(logits[place, 0]):.6f}",)
+                labels[item] = (f"{float(logits[place, 0]):.6f}",)
                 continue
             if kind == TAGGING:
                 numbers = _tags(logits[place], batch, place, len(data.examples[item].targets))
@@ -190,9 +192,9 @@ def predict(
                 numbers = (logits[place] > threshold).nonzero()[:, 0].tolist()
             else:
                 numbers = [int(logits[place].argmax())]
-            found[item] = tuple(OUTSIDE if n is None else names[n] for n in numbers)
+            labels[item] = tuple(OUTSIDE if n is None else names[n] for n in numbers)
     model.train(was_training)
-    return [found[i] for i in range(len(data))]
+    return [labels[i] for i in range(len(data))]
 
 
 def _tags(logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int) -> list[int | None]:

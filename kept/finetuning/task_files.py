@@ -65,8 +65,8 @@ class TaskFiles(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if FORMATS[self.format].task != self.task:
-            wanted = sorted(name for name, line in FORMATS.items() if line.task == self.task)
-            raise ValueError(f"format {self.format} holds no {self.task}; give one of {wanted}")
+            fitting = sorted(name for name, line in FORMATS.items() if line.task == self.task)
+            raise ValueError(f"format {self.format} holds no {self.task}; give one of {fitting}")
         return self
 
     @property

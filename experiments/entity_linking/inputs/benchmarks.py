@@ -37,8 +37,8 @@ def read_benchmarks(root: Path) -> Benchmarks:
 
 def coarse(types: Sequence[str]) -> str:
     """Person, place, organisation or other, from the Wikidata classes that ELEVANT gives."""
-    given = [item for each in types for item in each.split("|")]
-    return next((name for item, name in TYPES if item in given), "other")
+    names = [item for each in types for item in each.split("|")]
+    return next((name for item, name in TYPES if item in names), "other")
 
 
 class SuppliedCandidates:

@@ -107,13 +107,13 @@ def descriptions(root: Path) -> dict[str, str]:
 
     Where Wikipedia's lead is at hand (CoDEx-S) it follows the description.
     """
-    found = codex_descriptions(root)
+    texts = codex_descriptions(root)
     for entity, text in freebase_descriptions(root).items():
-        found.setdefault(entity, text)
+        texts.setdefault(entity, text)
     for entity, row in _type_rows(root).items():
         if row["description"]:
-            found.setdefault(entity, row["description"])
-    return found
+            texts.setdefault(entity, row["description"])
+    return texts
 
 
 def _types(root: Path, known: Mapping[str, Any]) -> Iterator[Text]:
@@ -141,7 +141,7 @@ def _relation_labels(root: Path) -> Iterator[Text]:
 def counts(graph: KnowledgeGraph) -> dict[str, int]:
     """What the graph holds, for the report."""
     nodes, kinds = graph.entity_texts.nodes(), graph.entity_texts.kinds
-    told = {
+    numbers = {
         "entities": graph.n_entities,
         "triples": graph.n_triples,
         "relations in triples": len({int(relation) for relation in graph.triples[:, 1]}),
@@ -155,12 +155,12 @@ def counts(graph: KnowledgeGraph) -> dict[str, int]:
     ):
         rows = kinds == kind
         alone = name.startswith("entities")
-        told[name] = len({int(n) for n in nodes[rows]}) if alone else int(rows.sum())
-    return told
+        numbers[name] = len({int(n) for n in nodes[rows]}) if alone else int(rows.sum())
+    return numbers
 
 
 def label_sources(root: Path, entities: list[str]) -> dict[str, int]:
     """Of how many of `entities` the label came from which source; "absent" where there is none."""
     labels = read_labels(root)
-    found = Counter(labels[e][1] if e in labels else "absent" for e in entities)
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    sources = Counter(labels[e][1] if e in labels else "absent" for e in entities)
+    return dict(sorted(sources.items(), key=lambda item: (-item[1], item[0])))

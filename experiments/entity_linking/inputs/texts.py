@@ -63,13 +63,13 @@ def read_annotated(root: Path, pieces: Sequence[str]) -> list[Annotated]:
 def _merged(examples: Iterable[RelationExample], source: str) -> Iterator[Annotated]:
     """One text a sentence; of overlapping annotations the first by place stays."""
     heads: dict[str, str] = {}
-    found: dict[str, dict[Mention, str | None]] = {}
+    by_text: dict[str, dict[Mention, str | None]] = {}
     for example in examples:
         text = example.linked.text
         heads.setdefault(text, example.head)
         for link in example.linked.links:
-            found.setdefault(text, {}).setdefault(link.mention, link.entity)
-    for text, entities in found.items():
+            by_text.setdefault(text, {}).setdefault(link.mention, link.entity)
+    for text, entities in by_text.items():
         links: list[Link] = []
         for mention in sorted(entities):
             if not links or mention.start >= links[-1].mention.end:
@@ -157,12 +157,12 @@ def overlapping(
         for document in documents:
             for shingle in shingles(document.text, n):
                 owner.setdefault(shingle, name)
-    found = {}
+    parts = {}
     for place, text in enumerate(texts):
         shared = sorted(shingles(text.linked.text, n) & owner.keys())
         if shared:
-            found[place] = owner[shared[0]]
-    return found
+            parts[place] = owner[shared[0]]
+    return parts
 
 
 # ---- parts -----------------------------------------------------------------
@@ -187,14 +187,14 @@ def count_surfaces(texts: Iterable[Annotated]) -> list[tuple[str, str, int]]:
 
     Surfaces without two letters (mostly years, for some event of the year) do not count.
     """
-    found: Counter[tuple[str, str]] = Counter()
+    surfaces: Counter[tuple[str, str]] = Counter()
     for text in texts:
         for link in text.linked.links:
             if link.entity is not None:
                 surface = text.linked.text[link.mention.start : link.mention.end].strip()
                 if sum(map(str.isalpha, surface)) >= 2:
-                    found[surface, link.entity] += 1
-    return [(*pair, count) for pair, count in sorted(found.items())]
+                    surfaces[surface, link.entity] += 1
+    return [(*pair, count) for pair, count in sorted(surfaces.items())]
 
 
 # ---- documents -------------------------------------------------------------
@@ -203,7 +203,7 @@ def documents(texts: Sequence[Annotated], *, most: int, seed: int) -> list[Linke
 
     A subject's evidences follow one another as an article's sentences do.
     """
-    found: list[LinkedText] = []
+    documents_read: list[LinkedText] = []
     by_document: dict[tuple[str, str], list[LinkedText]] = {}
     for text in texts:
         by_document.setdefault((text.source, text.document), []).append(text.linked)
@@ -211,9 +211,9 @@ def documents(texts: Sequence[Annotated], *, most: int, seed: int) -> list[Linke
         start = 0
         while start < len(sentences):
             n = 1 + _draw(seed, name, start).integers(most)
-            found.append(joined(sentences[start : start + n], f"{name}-{start}"))
+            documents_read.append(joined(sentences[start : start + n], f"{name}-{start}"))
             start += n
-    return found
+    return documents_read
 
 
 def joined(texts: Sequence[LinkedText], id: str) -> LinkedText:
@@ -300,12 +300,12 @@ def shortener(graph: KnowledgeGraph) -> Shortener:
 
 
 def _ends(graph: KnowledgeGraph, *, heads: Sequence[str], tails: Sequence[str] = ()) -> set[str]:
-    found: set[int] = set()
+    ends: set[int] = set()
     for names, column in ((heads, 0), (tails, 2)):
         relations = [graph.relations.id(name) for name in names if name in graph.relations]
         rows = np.isin(graph.triples[:, 1], relations)
-        found.update(graph.triples[rows, column].tolist())
-    return {graph.entities.name(entity) for entity in sorted(found)}
+        ends.update(graph.triples[rows, column].tolist())
+    return {graph.entities.name(entity) for entity in sorted(ends)}
 
 
 def drawn(seed: int, text: str) -> float:

@@ -59,10 +59,10 @@ def open_world(root: Path, study: Study, folder: Path, announce: Callable[[str],
 def _make(root: Path, study: Study, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     plan, benchmarks = study.texts, read_benchmarks(root)
-    found = annotated.read_annotated(root, word_pieces(study.dense.host))
+    texts_read = annotated.read_annotated(root, word_pieces(study.dense.host))
     gold = {name: [t.linked for t in documents] for name, documents in benchmarks.items()}
-    shared = annotated.overlapping(found, gold, plan.overlap_words)
-    clean = [text for i, text in enumerate(found) if i not in shared]
+    shared = annotated.overlapping(texts_read, gold, plan.overlap_words)
+    clean = [text for i, text in enumerate(texts_read) if i not in shared]
     parts = annotated.split(clean, plan.shares, seed=study.seed)
     graph = build_graph(root)
     graph.save(folder / GRAPH, force=True)
@@ -78,21 +78,21 @@ def _make(root: Path, study: Study, folder: Path) -> None:
             "mentions": len(links),
             "NIL": sum(link.entity is None for link in links),
         }
-    told = {
+    counts_of_world = {
         "graph": counts(graph),
         "counted surfaces": {"pairs": len(counted), "links": sum(n for *_, n in counted)},
-        "annotated texts": Counter(text.source for text in found),
+        "annotated texts": Counter(text.source for text in texts_read),
         "texts left out as they share words with a benchmark": {
             f"{source}: {name}": n
             for (source, name), n in Counter(
-                (found[i].source, name) for i, name in shared.items()
+                (texts_read[i].source, name) for i, name in shared.items()
             ).items()
         },
         "parts": {name: Counter(t.source for t in part) for name, part in parts.items()},
         "documents": numbers,
         "gold": {name: _gold(root, graph, texts) for name, texts in gold.items()},
     }
-    text = json.dumps(told, indent=1, ensure_ascii=False)
+    text = json.dumps(counts_of_world, indent=1, ensure_ascii=False)
     write_text(folder / REPORT, text + "\n", force=True)
 
 
@@ -107,7 +107,7 @@ def make_documents(
 ) -> list[LinkedText]:
     """Documents of a part, at most so many a source, some mentions shortened, NIL out of graph."""
     plan, ways = study.texts, annotated.shortener(graph)
-    made = []
+    merged = []
     for source, n in sorted(most.items()):
         own = [text for text in part if text.source.startswith(source)]
         documents = annotated.documents(own, most=plan.most_sentences, seed=study.seed)
@@ -116,8 +116,8 @@ def make_documents(
             short = annotated.shortened(
                 text, ways, first=plan.shorten_first, later=plan.shorten_later, seed=study.seed
             )
-            made.append(annotated.closed(short, graph.entities.__contains__))
-    return made
+            merged.append(annotated.closed(short, graph.entities.__contains__))
+    return merged
 
 
 def _gold(root: Path, graph: KnowledgeGraph, texts: Sequence[LinkedText]) -> dict[str, Any]:

@@ -47,16 +47,16 @@ def predict(
 
     if about is not None and not explain:
         raise ConfigError("--about says what --explain follows; give both")
-    predictor, asking = Predictor.from_pretrained(run), question(text, *(target or ()))
+    predictor, example = Predictor.from_pretrained(run), question(text, *(target or ()))
     if explain:
-        explanation = predictor.explain(asking, kg, about=about)
+        explanation = predictor.explain(example, kg, about=about)
         echo(
             json.dumps(explanation.as_json(), ensure_ascii=False, indent=1)
             if as_json
             else _page(explanation)
         )
         return
-    (labels,) = predictor.predict([asking], kg)
+    (labels,) = predictor.predict([example], kg)
     if as_json:
         echo(json.dumps({"text": text, "labels": labels}, ensure_ascii=False))
     else:

@@ -75,13 +75,13 @@ class _Item:
     @classmethod
     def of(cls, answers: Sequence[Answer]) -> _Item:
         counts_of = [answer.counts["accuracy"] for answer in answers if answer.counts]
-        n_right = sum(right == wanted for right, _, wanted in counts_of)
+        n_right = sum(right == gold for right, _, gold in counts_of)
         counts = Counter(answer.predicted for answer in answers)
-        told = []
+        parts = []
         for each in sorted(counts, key=lambda each: (-counts[each], each)):
             seeds = f" ({counts[each]} of {len(answers)})" if len(counts) > 1 else ""
-            told.append((", ".join(each) or "nothing") + seeds)
-        return cls(answers[0].gold, ", ".join(told), 2 * n_right > len(answers))
+            parts.append((", ".join(each) or "nothing") + seeds)
+        return cls(answers[0].gold, ", ".join(parts), 2 * n_right > len(answers))
 
 
 def write_report(
@@ -99,7 +99,7 @@ def write_report(
         refuse_file(each, force=force)
     methods = [row.method for row in compared.rows if row.knowledge == "true"]
     judge = Judge(runs)
-    found = {name: differences(compared, judge, name) for name in methods}
+    changed = {name: differences(compared, judge, name) for name in methods}
     gains = [
         [kind, *cells] for kind in slice_kinds(compared) for cells in gain_cells(compared, kind)
     ]
@@ -111,7 +111,7 @@ def write_report(
             ("method", "index", "gold", "answers", "won"),
             [
                 [name, d.index, " ".join(d.gold), _said(d), d.is_won]
-                for name, rows in found.items()
+                for name, rows in changed.items()
                 for d in rows
             ],
         ),
@@ -157,7 +157,7 @@ def write_report(
         ),
         *_rates(compared),
         Section("Curves", (picture(curves, "Losses of the task over steps"),)),
-        *[_examples(compared, runs, name, found[name]) for name in methods if found[name]],
+        *[_examples(compared, runs, name, changed[name]) for name in methods if changed[name]],
         Section("Costs", (table(COSTS, cost_cells(compared), "One run of each arm"),)),
         Section("Published", _published(compared)),
     ]
@@ -174,16 +174,16 @@ def differences(compared: Compared, judge: Judge, name: str) -> list[Difference]
     base = next((row for row in compared.rows if row.method == BASELINE), None)
     if base is None:
         return []
-    said = {f"knowledge {kind}": _asked(row, judge) for kind, row in arms.items()}
-    said["none"] = _asked(base, judge)
-    ours, theirs = said["knowledge true"], said["none"]
-    found = []
+    items_of = {f"knowledge {kind}": _asked(row, judge) for kind, row in arms.items()}
+    items_of["none"] = _asked(base, judge)
+    ours, theirs = items_of["knowledge true"], items_of["none"]
+    changed = []
     for index, item in ours.items():
         if index not in theirs or item.is_right == theirs[index].is_right:
             continue
-        answers = {arm: items[index].answers for arm, items in said.items() if index in items}
-        found.append(Difference(index, item.gold, answers, is_won=item.is_right))
-    return found
+        answers = {arm: items[index].answers for arm, items in items_of.items() if index in items}
+        changed.append(Difference(index, item.gold, answers, is_won=item.is_right))
+    return changed
 
 
 def _asked(row: ComparedRow, judge: Judge) -> dict[int, _Item]:
@@ -197,10 +197,10 @@ def _asked(row: ComparedRow, judge: Judge) -> dict[int, _Item]:
 
 
 def _examples(
-    compared: Compared, runs: ExperimentRuns, name: str, found: Sequence[Difference]
+    compared: Compared, runs: ExperimentRuns, name: str, changed: Sequence[Difference]
 ) -> Section:
-    won = [d for d in found if d.is_won]
-    lost = [d for d in found if not d.is_won]
+    won = [d for d in changed if d.is_won]
+    lost = [d for d in changed if not d.is_won]
     called = compared.experiment.title(name)
     blocks = [
         prose(
@@ -213,14 +213,14 @@ def _examples(
     place = {int(index): i for i, index in enumerate(data.asked.tolist())}
     tokenizer = hosts.load_tokenizer(runs.of(RunKey(name, "true", 0)).config.host)
     for word, rows in (("won", won), ("lost", lost)):
-        shown = 0
+        n_shown = 0
         for each in rows:
-            if shown == N_SHOWN:
+            if n_shown == N_SHOWN:
                 break
             built = data.drawn(place[each.index], epoch=0, seed=0)
             if not (built.kinds == NodeKind.ENTITY).any():
                 continue
-            shown += 1
+            n_shown += 1
             blocks += [
                 quoted(word, data.examples[place[each.index]].linked.text),
                 prose(f"Gold: {', '.join(each.gold)}. {_said(each)}"),
@@ -237,8 +237,8 @@ def _published(compared: Compared) -> tuple[str, ...]:
     cells = published_cells(compared.experiment)
     blocks = [table(PUBLISHED, cells, "Published")] if cells else []
     differs, notes = compared.experiment.differs, compared.experiment.notes
-    said = [f"What differs: {differs}"] if differs else []
-    return (*blocks, *map(prose, (*said, *notes)))
+    lines = [f"What differs: {differs}"] if differs else []
+    return (*blocks, *map(prose, (*lines, *notes)))
 
 
 def _rates(compared: Compared) -> list[Section]:

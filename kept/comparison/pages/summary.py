@@ -77,13 +77,13 @@ class _Sheets:
         return self.judge.slices(next(iter(next(iter(self.arms.values())).values())))
 
     def counts(self, arm: Arm, seeds: Sequence[int], mask: Mask | None = None) -> list[Floats]:
-        found = []
+        sheets = []
         for seed in seeds:
             key = arm, seed, b"" if mask is None else mask.tobytes()
             if key not in self._read:
                 self._read[key] = self.judge.counts(self.arms[arm][seed], mask)
-            found.append(self._read[key])
-        return found
+            sheets.append(self._read[key])
+        return sheets
 
     def both(self, ours: Arm, theirs: Arm) -> list[int]:
         """Seeds that both arms have."""
@@ -102,29 +102,29 @@ class _Sheets:
 def _row(sheets: _Sheets, arm: Arm) -> ComparedRow:
     records, judge = sheets.arms[arm], sheets.judge
     counts = sheets.counts(arm, list(records))
-    found = [record.scores[judge.runs.plan.asked] for record in records.values()]
+    scores = [record.scores[judge.runs.plan.asked] for record in records.values()]
     return ComparedRow(
         method=arm[0],
         knowledge=arm[1],
         score=effect(np.stack(counts), judge.value).interval(),
         seeds=tuple(judge.score(each) for each in counts),
-        n=int(found[0]["n_scored"]),
-        n_asked=int(found[0]["n_asked"]),
+        n=int(scores[0]["n_scored"]),
+        n_asked=int(scores[0]["n_asked"]),
         records=tuple(records.values()),
     )
 
 
 def _pairs(sheets: _Sheets, experiment: Plan) -> list[ComparedPair]:
-    found = [
+    pairs = [
         (ours, theirs, _difference(sheets, ours, theirs, seeds))
         for ours, theirs, seeds in sheets.pairs()
     ]
-    corrected = holm([each.p for *_, each in found])
+    corrected = holm([each.p for *_, each in pairs])
     return [
         ComparedPair(
             ours[0], experiment.title(ours[0]), theirs, called(experiment, ours, theirs), each, p
         )
-        for (ours, theirs, each), p in zip(found, corrected, strict=True)
+        for (ours, theirs, each), p in zip(pairs, corrected, strict=True)
     ]
 
 
@@ -146,8 +146,8 @@ def _gains(sheets: _Sheets) -> Iterator[Gain]:
 def _gain(sheets: _Sheets, ours: Arm, theirs: Arm, kind: str, name: str, mask: Mask) -> Gain:
     seeds = sheets.both(ours, theirs)
     n, n_groups = sheets.judge.answered(sheets.arms[ours][seeds[0]], mask)
-    found = _difference(sheets, ours, theirs, seeds, mask) if n_groups > 1 else None
-    return Gain(ours[0], theirs, kind, name, n, found)
+    interval = _difference(sheets, ours, theirs, seeds, mask) if n_groups > 1 else None
+    return Gain(ours[0], theirs, kind, name, n, interval)
 
 
 def _primary(sheets: _Sheets, experiment: Plan) -> Iterator[PrimaryResult]:

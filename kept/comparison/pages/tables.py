@@ -67,15 +67,15 @@ def score_cells(compared: Compared) -> list[list[str]]:
 
 def share_cells(compared: Compared) -> list[list[str]]:
     """Accuracy, precision, recall and F1, means over seeds, of every model that is not none's."""
-    asked, paths = compared.experiment.asked, [("accuracy", "estimate")]
+    split, paths = compared.experiment.asked, [("accuracy", "estimate")]
     paths += [(name, part) for name in ("micro", "macro") for part in ("precision", "recall", "f1")]
     return [
         [
             compared.experiment.title(row.method),
             row.knowledge,
             *(
-                f"{fmean(r.scores[asked][a][b] for r in row.records):.3f}"
-                if a in row.record.scores[asked]  # tagging has no macro scores
+                f"{fmean(r.scores[split][a][b] for r in row.records):.3f}"
+                if a in row.record.scores[split]  # tagging has no macro scores
                 else ""
                 for a, b in paths
             ),
@@ -163,31 +163,31 @@ def headline(compared: Compared) -> str:
     if compared.primary:
         return _primary_sentence(compared)
     names = [row.method for row in compared.rows if row.knowledge == "true"]
-    told = "; ".join(
+    effects = "; ".join(
         f"{compared.experiment.title(name)}: {compared.conclusion(name).partition(';')[0]}"
         for name in names
     )
     seen = [pair.effect.visible() for pair in compared.pairs if pair.effect.of_seeds is not None]
     if not seen:
-        return f"{told}." if told else "No method with true knowledge is finished."
-    return f"{told}. Effects below {min(seen):.3f} to {max(seen):.3f} were not visible."
+        return f"{effects}." if effects else "No method with true knowledge is finished."
+    return f"{effects}. Effects below {min(seen):.3f} to {max(seen):.3f} were not visible."
 
 
 def _primary_sentence(compared: Compared) -> str:
     named = compared.experiment.primary
     late = "" if all(r.before for r in compared.primary) else " (named after runs were made)"
     words = {1: "larger with a fact", -1: "larger without", 0: "not shown to differ"}
-    told = [
-        f"{word} for " + ", ".join(f"{r.title} ({r.effect.estimate:+.3f})" for r in found)
+    verdicts = [
+        f"{word} for " + ", ".join(f"{r.title} ({r.effect.estimate:+.3f})" for r in results)
         for value, word in words.items()
-        if (found := [r for r in compared.primary if r.shown == value])
+        if (results := [r for r in compared.primary if r.shown == value])
     ]
     seen = [r.effect.visible() for r in compared.primary if r.effect.of_seeds is not None]
     limit = f" Effects below {min(seen):.3f} to {max(seen):.3f} were not visible." if seen else ""
     return (
         f"Primary contrast{late}: the gain of true knowledge over "
         f"{named.against if named else 'a control'}, on samples with a fact against those "
-        f"without, is {'; '.join(told)}.{limit}"
+        f"without, is {'; '.join(verdicts)}.{limit}"
     )
 
 
@@ -293,9 +293,9 @@ def _first_stage(compared: Compared) -> str:
     stage = compared.experiment.pretraining
     if stage is None:
         return "No first stage."
-    told = [n for row in compared.rows for r in row.records if (n := r.costs.get("n_texts"))]
-    n_read = f"{told[0]:,} " if told else ""
-    more = "" if told and told[0] == stage.n_texts else f"; {stage.n_texts:,} were asked for"
+    n_texts = [n for row in compared.rows for r in row.records if (n := r.costs.get("n_texts"))]
+    n_read = f"{n_texts[0]:,} " if n_texts else ""
+    more = "" if n_texts and n_texts[0] == stage.n_texts else f"; {stage.n_texts:,} were asked for"
     return (
         f"Every method first reads the same {n_read}linked sentences ({stage.text}{more}), for "
         "the same steps; seeds of the task share that stage."

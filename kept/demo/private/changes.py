@@ -67,9 +67,11 @@ class Changes(msgspec.Struct, frozen=True):
     misled: Misled
 
 
-def after_changes(predictor: Predictor, made: Company, *, seed: int, n_explained: int) -> Changes:
+def after_changes(
+    predictor: Predictor, company: Company, *, seed: int, n_explained: int
+) -> Changes:
     """Ask about the company's graph as it is edited, grows, and is told wrong facts."""
-    world = made.world
+    world = company.world
     draws = generator(seed, "changed facts")
     wrong = {
         example.linked.id: (world.classes.index(example.labels[0]) + int(step)) % len(world.classes)
@@ -78,14 +80,14 @@ def after_changes(predictor: Predictor, made: Company, *, seed: int, n_explained
         )
     }
     return Changes(
-        _edited(predictor, made, wrong),
-        _added(predictor, made),
-        _misled(predictor, made, wrong, n_explained),
+        _edited(predictor, company, wrong),
+        _added(predictor, company),
+        _misled(predictor, company, wrong, n_explained),
     )
 
 
-def _edited(predictor: Predictor, made: Company, wrong: dict[str, int]) -> Edited:
-    world, first = made.world, made.world.test[0]
+def _edited(predictor: Predictor, company: Company, wrong: dict[str, int]) -> Edited:
+    world, first = company.world, company.world.test[0]
     answers = _answers(predictor, world.test, with_facts(world.graph, world.telling, wrong))
     one = {first.linked.id: wrong[first.linked.id]}
     return Edited(
@@ -97,44 +99,46 @@ def _edited(predictor: Predictor, made: Company, wrong: dict[str, int]) -> Edite
     )
 
 
-def _added(predictor: Predictor, made: Company) -> Added:
-    gold = [example.labels[0] for example in made.new]
-    asked = {}
-    for name, graph in {"before": made.world.graph, "after": made.later}.items():
-        linked = DictionaryLinker(graph).link([example.linked.text for example in made.new])
-        asked[name] = [
+def _added(predictor: Predictor, company: Company) -> Added:
+    gold = [example.labels[0] for example in company.new]
+    answers_of = {}
+    for name, graph in {"before": company.world.graph, "after": company.later}.items():
+        linked = DictionaryLinker(graph).link([example.linked.text for example in company.new])
+        answers_of[name] = [
             dataclasses.replace(e, linked=dataclasses.replace(e.linked, links=text.links))
-            for e, text in zip(made.new, linked, strict=True)
+            for e, text in zip(company.new, linked, strict=True)
         ]
     return Added(
         n=len(gold),
-        without=_share(_answers(predictor, asked["before"], made.world.graph), gold),
-        accuracy=_share(_answers(predictor, asked["after"], made.later), gold),
-        shown=predictor.explain(asked["after"][0], made.later),
+        without=_share(_answers(predictor, answers_of["before"], company.world.graph), gold),
+        accuracy=_share(_answers(predictor, answers_of["after"], company.later), gold),
+        shown=predictor.explain(answers_of["after"][0], company.later),
     )
 
 
-def _misled(predictor: Predictor, made: Company, wrong: dict[str, int], n_explained: int) -> Misled:
-    world = made.world
+def _misled(
+    predictor: Predictor, company: Company, wrong: dict[str, int], n_explained: int
+) -> Misled:
+    world = company.world
     graph = with_wrong_facts(world.graph, world.telling, wrong)
     answers = _answers(predictor, world.test, graph)
-    told = [world.classes[wrong[example.linked.id]] for example in world.test]
-    misled = [e for e, a, w in zip(world.test, answers, told, strict=True) if a == w]
-    shown, named, restored = None, [], []
+    false_labels = [world.classes[wrong[example.linked.id]] for example in world.test]
+    misled = [e for e, a, w in zip(world.test, answers, false_labels, strict=True) if a == w]
+    example_shown, named, restored = None, [], []
     for example in misled[:n_explained]:
         explained = predictor.explain(example, graph)
         fact = next(one for one in explained.influences if one.kind == "fact")
         named.append(_is_fact(fact, graph, example, world.telling, wrong))
         restored.append(named[-1] and fact.label == example.labels[0])
-        shown = explained if shown is None and restored[-1] else shown
+        example_shown = explained if example_shown is None and restored[-1] else example_shown
     return Misled(
         n=len(answers),
-        wrong=_share(answers, told),
+        wrong=_share(answers, false_labels),
         right=_share(answers, [e.labels[0] for e in world.test]),
         n_explained=len(named),
         named=float(np.mean(named)) if named else None,
         restored=float(np.mean(restored)) if named else None,
-        shown=shown,
+        shown=example_shown,
     )
 
 
@@ -158,8 +162,12 @@ def _is_fact(
 ) -> bool:
     """Whether it is the wrong fact of who is asked about."""
     assert fact.row is not None
-    head, found, tail = graph.triples[fact.row].tolist()
-    names = graph.entities.name(head), graph.relations.name(found), graph.entities.name(tail)
+    head, relation_found, tail = graph.triples[fact.row].tolist()
+    names = (
+        graph.entities.name(head),
+        graph.relations.name(relation_found),
+        graph.entities.name(tail),
+    )
     return names == (example.linked.id, relation, f"C{wrong[example.linked.id]}")
 
 

@@ -61,12 +61,12 @@ def _scores(result: PrivateResult, png: Path) -> Section:
 def _finding(result: PrivateResult) -> str:
     true, off, shuffled = (result.accuracy(n).estimate for n in ("true", "off", "shuffled"))
     chance, gain = result.company.world.chance, result.gain("off").interval()
-    shown = "" if gain.low > 0 else "; that facts help is not shown here"
+    doubt = "" if gain.low > 0 else "; that facts help is not shown here"
     return (
         f"With true facts {true:.1%} of the answers are right, with the text alone {off:.1%}, with "
         f"shuffled facts {shuffled:.1%}; chance is {chance:.1%}, the ceiling {result.ceiling:.1%}. "
         f"True facts give {_scored(gain, '+')} over the text alone, where chance and ceiling are "
-        f"{result.ceiling - chance:.3f} apart{shown}."
+        f"{result.ceiling - chance:.3f} apart{doubt}."
     )
 
 
@@ -165,7 +165,7 @@ def _wrong_facts(result: PrivateResult) -> Section:
     return Section("A wrong fact misleads, and is found", tuple(blocks))
 
 
-def _explained(found: Explanation, caption: str) -> str:
+def _explained(explanation: Explanation, caption: str) -> str:
     rows = [
         (
             one.what,
@@ -175,11 +175,11 @@ def _explained(found: Explanation, caption: str) -> str:
             one.label,
             "" if one.attention is None else f"{one.attention:.3f}",
         )
-        for one in found.influences[:N_INFLUENCES]
+        for one in explanation.influences[:N_INFLUENCES]
     ]
-    score = found.scores[found.about]
+    score = explanation.scores[explanation.about]
     return table(
-        ("left out", "kind", f"p({found.about})", "what it gave", "answer", "attention"),
-        [("nothing", "", f"{score:.3f}", "", found.label, ""), *rows],
-        f"{caption}: {found.text} → {found.label}",
+        ("left out", "kind", f"p({explanation.about})", "what it gave", "answer", "attention"),
+        [("nothing", "", f"{score:.3f}", "", explanation.label, ""), *rows],
+        f"{caption}: {explanation.text} → {explanation.label}",
     )

@@ -120,8 +120,8 @@ class PrivateResult:
         return tuple(float(np.mean(each)) for each in self.right[condition])
 
     def _counts(self, condition: str) -> list[Counts]:
-        found = np.array(self.right[condition], np.float64)
-        return list(np.stack([found, np.ones_like(found), np.ones_like(found)], axis=-1))
+        right = np.array(self.right[condition], np.float64)
+        return list(np.stack([right, np.ones_like(right), np.ones_like(right)], axis=-1))
 
     def as_json(self) -> dict[str, Any]:
         """Numbers for `results.json`."""
@@ -139,8 +139,8 @@ class PrivateResult:
         }
 
 
-def _numbers(found: Effect) -> dict[str, float]:
-    interval = found.interval()
+def _numbers(gain: Effect) -> dict[str, float]:
+    interval = gain.interval()
     return {"estimate": interval.estimate, "low": interval.low, "high": interval.high}
 
 
@@ -157,7 +157,7 @@ def run_private(
     Raises `CheckpointError` for a damaged file of answers.
     """
     first = config.seeds[0]
-    made, links, ceiling = _linked(
+    firm, links, ceiling = _linked(
         company(
             first,
             n_train=config.steps * config.batch_size,
@@ -166,31 +166,31 @@ def run_private(
         )
     )
     announce(f"links by the graph's own names: {links}")
-    gold = [example.labels[0] for example in made.world.test]
+    gold = [example.labels[0] for example in firm.world.test]
     right: dict[str, list[list[bool]]] = {name: [] for name in CONDITIONS}
     changes = None
     for condition in CONDITIONS:
         for seed in config.seeds:
             cell = config.cell(condition, seed)
             is_first = condition == "true" and seed == first
-            path = folder / FOLDER / f"{_key(cell, config, made, is_first)}.json"
+            path = folder / FOLDER / f"{_key(cell, config, firm, is_first)}.json"
             trained = _read(path)
             if trained is None:
                 announce(f"{condition}, seed {seed}: running")
-                trained = _trained(made, cell, config, is_first, opened(cell.budget), reporter)
+                trained = _trained(firm, cell, config, is_first, opened(cell.budget), reporter)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_bytes(path, msgspec.json.format(msgspec.json.encode(trained), indent=1))
             changes = changes or trained.changes
             right[condition].append([a == g for a, g in zip(trained.answers, gold, strict=True)])
             announce(f"{condition}, seed {seed}: accuracy {np.mean(right[condition][-1]):.3f}")
     assert changes is not None
-    return PrivateResult(made, config, links, ceiling, right, changes)
+    return PrivateResult(firm, config, links, ceiling, right, changes)
 
 
-def _key(cell: Cell, config: PrivateConfig, made: Company, is_first: bool) -> str:
+def _key(cell: Cell, config: PrivateConfig, firm: Company, is_first: bool) -> str:
     """The first 16 digits of the SHA-256 of all that a model's answers depend on."""
     settings = [VERSION, cell.settings, config.n_test, config.n_new, config.n_explained]
-    settings += [made.later.content_hash, SHOWN, is_first]
+    settings += [firm.later.content_hash, SHOWN, is_first]
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -205,27 +205,27 @@ def _read(path: Path) -> Trained | None:
         ) from error
 
 
-def _linked(made: Company) -> tuple[Company, str, float]:
+def _linked(firm: Company) -> tuple[Company, str, float]:
     """Its questions with the links that the dictionary linker finds; how good they are; ceiling."""
-    world = made.world
-    asked = [*world.train, *world.test]
-    found = _with_links(asked, DictionaryLinker(world.graph))
-    score = score_links([e.linked for e in asked], [e.linked for e in found])
+    world = firm.world
+    examples = [*world.train, *world.test]
+    relinked = _with_links(examples, DictionaryLinker(world.graph))
+    score = score_links([e.linked for e in examples], [e.linked for e in relinked])
     n = len(world.train)
-    ceiling = float(np.mean([_is_found(example) for example in found[n:]]))
-    told = (
+    ceiling = float(np.mean([_is_found(example) for example in relinked[n:]]))
+    quality = (
         f"precision {score.precision:.3f}, recall {score.recall:.3f} on {score.n_gold} links of "
-        f"{len(asked)} texts"
+        f"{len(examples)} texts"
     )
-    linked = dataclasses.replace(world, train=found[:n], test=found[n:])
-    return dataclasses.replace(made, world=linked), told, ceiling
+    linked = dataclasses.replace(world, train=relinked[:n], test=relinked[n:])
+    return dataclasses.replace(firm, world=linked), quality, ceiling
 
 
 def _with_links(examples: Sequence[TaskExample], linker: DictionaryLinker) -> list[TaskExample]:
-    found = linker.link([example.linked.text for example in examples])
+    linked = linker.link([example.linked.text for example in examples])
     return [
         dataclasses.replace(e, linked=dataclasses.replace(e.linked, links=text.links))
-        for e, text in zip(examples, found, strict=True)
+        for e, text in zip(examples, linked, strict=True)
     ]
 
 
@@ -237,7 +237,7 @@ def _is_found(example: TaskExample) -> bool:
 
 
 def _trained(
-    made: Company,
+    firm: Company,
     cell: Cell,
     config: PrivateConfig,
     is_first: bool,
@@ -245,13 +245,13 @@ def _trained(
     reporter: Reporter | None,
 ) -> Trained:
     """A new model, trained and asked; the first one also what changes of its graph do."""
-    bench = Bench.of(cell, host, made.world)
+    bench = Bench.of(cell, host, firm.world)
     bench = dataclasses.replace(bench, arm=dataclasses.replace(bench.arm, graph=SHOWN))
     training = training_of(cell, config.steps, evaluate_every=None, threads=config.threads)
     with tempfile.TemporaryDirectory(prefix="kept-demo-") as place:
-        train(bench.model, bench.data(made.world.train), training, Path(place), reporter=reporter)
-    found = predict(bench.model, bench.data(made.world.test), threshold=0.0)
-    answers = [labels[0] for labels in found]
+        train(bench.model, bench.data(firm.world.train), training, Path(place), reporter=reporter)
+    predictions = predict(bench.model, bench.data(firm.world.test), threshold=0.0)
+    answers = [labels[0] for labels in predictions]
     if not is_first:
         return Trained(answers, None)
     predictor = Predictor(
@@ -262,5 +262,5 @@ def _trained(
         builder=BuilderConfig(**SHOWN),
         view=bench.arm.view,
     )
-    changes = after_changes(predictor, made, seed=cell.seed, n_explained=config.n_explained)
+    changes = after_changes(predictor, firm, seed=cell.seed, n_explained=config.n_explained)
     return Trained(answers, changes)

@@ -39,17 +39,17 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def answers_of(run: FinetuneRun, predictions: Mapping[str, Answers]) -> list[Answer]:
     """The answers of a finished run, set by set, without what a comparison adds."""
-    found = []
+    answers = []
     for name, predicted in predictions.items():
         data = run.asked[name]
         rows = zip(
             data.asked.tolist(), data.examples, clusters(data.examples), predicted, strict=True
         )
-        found += [
+        answers += [
             Answer(name, index, example.linked.id, group, example.labels, tuple(answer))
             for index, example, group, answer in rows
         ]
-    return found
+    return answers
 
 
 def write_answers(path: Path, answers: Iterable[Answer]) -> None:
@@ -59,7 +59,7 @@ def write_answers(path: Path, answers: Iterable[Answer]) -> None:
 
 def read_answers(path: Path, name: str) -> list[Answer]:
     """The answers to the set called `name`; CheckpointError for a line that is none."""
-    found = []
+    answers = []
     for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if not line:
             continue
@@ -68,5 +68,5 @@ def read_answers(path: Path, name: str) -> list[Answer]:
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise CheckpointError(f"{path}:{number} is no answer ({error!r}); rerun it") from error
         if answer.set == name:
-            found.append(answer)
-    return found
+            answers.append(answer)
+    return answers

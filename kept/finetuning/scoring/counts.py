@@ -42,8 +42,8 @@ def item_counts(
     else:
         exact = [(int(set(p) == set(g)), 1, 1) for p, g in pairs]
         micro = [_of_labels({*p} - {no_relation}, {*g} - {no_relation}) for p, g in pairs]
-    found = {"accuracy": exact, "micro": micro}
-    return {name: np.array(rows, np.float64).reshape(-1, 3) for name, rows in found.items()}
+    counts = {"accuracy": exact, "micro": micro}
+    return {name: np.array(rows, np.float64).reshape(-1, 3) for name, rows in counts.items()}
 
 
 def _of_labels(ours: set[str], gold: set[str]) -> tuple[int, int, int]:

@@ -40,7 +40,7 @@ class Official:
 def official_score(
     format: str,
     predicted: Answers,
-    asked: Sequence[TaskExample],
+    examples: Sequence[TaskExample],
     train: Sequence[TaskExample],
     generator: np.random.Generator,
     *,
@@ -56,22 +56,24 @@ def official_score(
     kind = OFFICIAL.get(format)
     if kind is None:
         return None
-    everything = [*asked, *(example for example, _ in cut_off)]
+    everything = [*examples, *(example for example, _ in cut_off)]
     answers = [*predicted, *(answer for _, answer in cut_off)]
     sums = by_cluster(kind.parts(answers, everything, train), clusters(everything))
     n = len(sums)
-    found = {name: float(value[0]) for name, value in kind.values(sums.sum(0)[None]).items()}
+    values = {name: float(value[0]) for name, value in kind.values(sums.sum(0)[None]).items()}
     if cut_off:
-        parts = kind.parts(predicted, asked, train).sum(0)[None]
-        found[WITHOUT_CUT_OFF] = float(next(iter(kind.values(parts).values()))[0])
-    name, low, high = next(iter(found)), None, None
+        parts = kind.parts(predicted, examples, train).sum(0)[None]
+        values[WITHOUT_CUT_OFF] = float(next(iter(kind.values(parts).values()))[0])
+    name, low, high = next(iter(values)), None, None
     if n > 1:
-        interval = score_interval(sums, lambda drawn: kind.values(drawn)[name], generator=generator)
+        interval = score_interval(
+            sums, lambda sums_drawn: kind.values(sums_drawn)[name], generator=generator
+        )
         low, high = interval.low, interval.high
-    estimate = found.pop(name)
+    estimate = values.pop(name)
     return {
         "name": name, "estimate": estimate, "low": low, "high": high, "n": n,
-        "n_cut_off": len(cut_off), "beside": found,
+        "n_cut_off": len(cut_off), "beside": values,
     }  # fmt: skip
 
 
@@ -85,19 +87,19 @@ def _f1(precision: Floats, recall: Floats) -> Floats:
     return _ratio(2 * precision * recall, precision + recall)
 
 
-def _prf(right: Floats, found: Floats, wanted: Floats, of: str) -> dict[str, Floats]:
-    precision, recall = _ratio(right, found), _ratio(right, wanted)
+def _prf(right: Floats, n_answered: Floats, n_gold: Floats, of: str) -> dict[str, Floats]:
+    precision, recall = _ratio(right, n_answered), _ratio(right, n_gold)
     return {of: _f1(precision, recall), "precision": precision, "recall": recall}
 
 
 # ---- SemEval-2010 Task 8 -------------------------------------------------------------------------
 def _semeval_parts(
-    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+    predicted: Answers, examples: Sequence[TaskExample], train: Sequence[TaskExample]
 ) -> Floats:
     """Right, found, to find: by relation, whatever its direction; right is with the direction."""
-    gold = [example.labels[0] for example in asked]
+    gold = [example.labels[0] for example in examples]
     names = sorted({_undirected(label) for label in gold} - {"Other"})
-    parts = np.zeros((len(asked), 3, len(names)))
+    parts = np.zeros((len(examples), 3, len(names)))
     numbers = {name: i for i, name in enumerate(names)}
     for item, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
         for place, label in ((1, ours[0] if ours else ""), (2, theirs)):
@@ -105,7 +107,7 @@ def _semeval_parts(
                 parts[item, place, numbers[_undirected(label)]] = 1
         if ours == (theirs,) and _undirected(theirs) in numbers:
             parts[item, 0, numbers[_undirected(theirs)]] = 1
-    return parts.reshape(len(asked), -1)
+    return parts.reshape(len(examples), -1)
 
 
 def _semeval_values(sums: Floats) -> dict[str, Floats]:
@@ -113,11 +115,11 @@ def _semeval_values(sums: Floats) -> dict[str, Floats]:
 
     A find in the wrong direction is in the way of its relation's precision and of its recall.
     """
-    right, found, wanted = np.split(sums, 3, axis=1)
-    asked = (wanted > 0).astype(np.float64)
+    right, n_answered, n_gold = np.split(sums, 3, axis=1)
+    counted = (n_gold > 0).astype(np.float64)
     name = f"macro F1 of {right.shape[1]} relations, directed, without Other"
-    each = _prf(right, found, wanted, name)
-    return {name: _ratio((asked * value).sum(1), asked.sum(1)) for name, value in each.items()}
+    each = _prf(right, n_answered, n_gold, name)
+    return {name: _ratio((counted * value).sum(1), counted.sum(1)) for name, value in each.items()}
 
 
 def _undirected(label: str) -> str:
@@ -126,24 +128,24 @@ def _undirected(label: str) -> str:
 
 # ---- TACRED --------------------------------------------------------------------------------------
 def _tacred_parts(
-    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+    predicted: Answers, examples: Sequence[TaskExample], train: Sequence[TaskExample]
 ) -> Floats:
     nothing = (NO_RELATION,)
     rows = [
         (p == e.labels != nothing, p not in ((), nothing), e.labels != nothing)
-        for p, e in zip(predicted, asked, strict=True)
+        for p, e in zip(predicted, examples, strict=True)
     ]
     return np.array(rows, np.float64).reshape(-1, 3)
 
 
 def _tacred_values(sums: Floats) -> dict[str, Floats]:
-    right, found, wanted = sums.T
-    return _prf(right, found, wanted, "micro F1 without no_relation")
+    right, n_answered, n_gold = sums.T
+    return _prf(right, n_answered, n_gold, "micro F1 without no_relation")
 
 
 # ---- DocRED --------------------------------------------------------------------------------------
 def _docred_parts(
-    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+    predicted: Answers, examples: Sequence[TaskExample], train: Sequence[TaskExample]
 ) -> Floats:
     """Right, found, right and seen in training, to find; the last once for each document."""
     seen = {
@@ -155,7 +157,7 @@ def _docred_parts(
     }
     counted: set[str] = set()
     rows = []
-    for ours, example in zip(predicted, asked, strict=True):
+    for ours, example in zip(predicted, examples, strict=True):
         place = example.place
         if place is None:
             raise EvaluationError(f"{example.linked.text[:60]!r} is of no document: read it so")
@@ -168,9 +170,9 @@ def _docred_parts(
             )
             for relation in right
         )
-        wanted = 0 if document.title in counted else len(document.facts)
+        n_gold = 0 if document.title in counted else len(document.facts)
         counted.add(document.title)
-        rows.append((len(right), len(ours), known, wanted))
+        rows.append((len(right), len(ours), known, n_gold))
     return np.array(rows, np.float64).reshape(-1, 4)
 
 
@@ -180,9 +182,9 @@ def _docred_values(sums: Floats) -> dict[str, Floats]:
     Recall is over every fact of the documents, and the same in both (Yao et al. 2019, section 4.1,
     as released; the small constant under the fraction is left out).
     """
-    right, found, known, wanted = sums.T
-    values = _prf(right, found, wanted, "F1")
-    unseen = _ratio(right - known, found - known)
+    right, n_answered, known, n_gold = sums.T
+    values = _prf(right, n_answered, n_gold, "F1")
+    unseen = _ratio(right - known, n_answered - known)
     return values | {"Ign F1": _f1(unseen, values["recall"])}
 
 
@@ -192,17 +194,17 @@ def _documents(examples: Sequence[TaskExample]) -> dict[str, Document]:
 
 # ---- ultra-fine typing ---------------------------------------------------------------------------
 def _ultrafine_parts(
-    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+    predicted: Answers, examples: Sequence[TaskExample], train: Sequence[TaskExample]
 ) -> Floats:
     rows = []
-    for ours, example in zip(predicted, asked, strict=True):
-        found, wanted = set(ours), set(example.labels)
-        n = len(found & wanted)
+    for ours, example in zip(predicted, examples, strict=True):
+        answered, gold = set(ours), set(example.labels)
+        n = len(answered & gold)
         rows.append(
             (
-                n / len(found) if found else 0, bool(found),
-                n / len(wanted) if wanted else 0, bool(wanted),
-                n, len(found), len(wanted), found == wanted, 1,
+                n / len(answered) if answered else 0, bool(answered),
+                n / len(gold) if gold else 0, bool(gold),
+                n, len(answered), len(gold), answered == gold, 1,
             )
         )  # fmt: skip
     return np.array(rows, np.float64).reshape(-1, 9)
@@ -210,9 +212,9 @@ def _ultrafine_parts(
 
 def _ultrafine_values(sums: Floats) -> dict[str, Floats]:
     """Choi et al. 2018 as released: loose macro scores over mentions with an answer, and others."""
-    p, n_p, r, n_r, right, found, wanted, exact, n = sums.T
+    p, n_p, r, n_r, right, n_answered, n_gold, exact, n = sums.T
     precision, recall = _ratio(p, n_p), _ratio(r, n_r)
-    micro = _prf(right, found, wanted, "f1")
+    micro = _prf(right, n_answered, n_gold, "f1")
     return {
         "loose macro F1": _f1(precision, recall), "precision": precision, "recall": recall,
         **{f"micro {name}": value for name, value in micro.items()}, "strict": _ratio(exact, n),
@@ -221,11 +223,11 @@ def _ultrafine_values(sums: Floats) -> dict[str, Floats]:
 
 # ---- CoLA, WiC -----------------------------------------------------------------------------------
 def _cola_parts(
-    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+    predicted: Answers, examples: Sequence[TaskExample], train: Sequence[TaskExample]
 ) -> Floats:
-    theirs = np.array([e.labels == (ACCEPTABLE,) for e in asked], bool)
-    said = np.array([p == (ACCEPTABLE,) for p in predicted], bool)
-    ours = np.where([not p for p in predicted], ~theirs, said)
+    theirs = np.array([e.labels == (ACCEPTABLE,) for e in examples], bool)
+    accepted = np.array([p == (ACCEPTABLE,) for p in predicted], bool)
+    ours = np.where([not p for p in predicted], ~theirs, accepted)
     cells = (ours & theirs, ~ours & ~theirs, ours & ~theirs, ~ours & theirs)
     return np.stack(cells, axis=1).astype(np.float64)
 
@@ -239,9 +241,9 @@ def _cola_values(sums: Floats) -> dict[str, Floats]:
 
 
 def _right_parts(
-    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+    predicted: Answers, examples: Sequence[TaskExample], train: Sequence[TaskExample]
 ) -> Floats:
-    right = [p == e.labels for p, e in zip(predicted, asked, strict=True)]
+    right = [p == e.labels for p, e in zip(predicted, examples, strict=True)]
     return np.stack([np.array(right, np.float64), np.ones(len(right))], axis=1)
 
 

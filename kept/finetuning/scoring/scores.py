@@ -44,16 +44,16 @@ class Baseline:
                 by_word.setdefault(word, Counter())[label] += 1
         return cls((), {word: _most(counts) for word, counts in by_word.items()})
 
-    def answers(self, asked: Sequence[TaskExample], problem_type: str) -> list[tuple[str, ...]]:
+    def answers(self, examples: Sequence[TaskExample], problem_type: str) -> list[tuple[str, ...]]:
         """The baseline's answer to every item."""
         if problem_type != TAGGING:
-            return [self.labels] * len(asked)
-        return [tuple(self.words.get(word, OUTSIDE) for word in _words(e)) for e in asked]
+            return [self.labels] * len(examples)
+        return [tuple(self.words.get(word, OUTSIDE) for word in _words(e)) for e in examples]
 
 
 def scores(
     predicted: Answers,
-    asked: Sequence[TaskExample],
+    examples: Sequence[TaskExample],
     *,
     problem_type: str,
     no_relation: str | None,
@@ -75,8 +75,8 @@ def scores(
     `official_scores`); some tell what was seen in `train`. It alone counts what is `cut_off`:
     questions that could not be read, each with the answer that is counted for it.
     """
-    gold = [example.labels for example in asked]
-    groups = clusters(asked)
+    gold = [example.labels for example in examples]
+    groups = clusters(examples)
     counts = item_counts(predicted, gold, problem_type=problem_type, no_relation=no_relation)
     if problem_type == REGRESSION:
         return {
@@ -84,19 +84,19 @@ def scores(
             for name, parts in counts.items()
         }
     exact, micro = counts["accuracy"], counts["micro"]
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "accuracy": _share(exact[:, 0], exact[:, 1], groups, generator),
         "micro": _prf(*micro.sum(axis=0).tolist()),
     }
-    found["micro"]["f1_interval"] = _share(
+    result["micro"]["f1_interval"] = _share(
         2 * micro[:, 0], micro[:, 1] + micro[:, 2], groups, generator
     )
     if problem_type == MULTI:
-        found["macro"] = _loose_macro(predicted, gold)
+        result["macro"] = _loose_macro(predicted, gold)
     elif problem_type != TAGGING:
-        found["macro"] = _macro(predicted, gold)
-    official = official_score(format, predicted, asked, train, generator, cut_off=cut_off)
-    return found if official is None else found | {"official": official}
+        result["macro"] = _macro(predicted, gold)
+    official = official_score(format, predicted, examples, train, generator, cut_off=cut_off)
+    return result if official is None else result | {"official": official}
 
 
 def _correlation(value: Value, sums: Floats, generator: np.random.Generator) -> dict[str, Any]:
@@ -106,9 +106,9 @@ def _correlation(value: Value, sums: Floats, generator: np.random.Generator) -> 
     return asdict(score_interval(sums, value, generator=generator))
 
 
-def _prf(right: int, found: int, wanted: int) -> dict[str, Any]:
-    precision, recall = right / found if found else 0.0, right / wanted if wanted else 0.0
-    f1 = 2 * right / (found + wanted) if found + wanted else 0.0
+def _prf(right: int, n_answered: int, n_gold: int) -> dict[str, Any]:
+    precision, recall = right / n_answered if n_answered else 0.0, right / n_gold if n_gold else 0.0
+    f1 = 2 * right / (n_answered + n_gold) if n_answered + n_gold else 0.0
     return {"precision": precision, "recall": recall, "f1": f1}
 
 
