@@ -1,9 +1,10 @@
 """The command line `kept`. Each sub-command is one module of this package.
 
-A module that declares a command imports typer and what is as light; what the command does, it
-imports when it is called: inside the function or, where it is long, from a module `*_run`. Names of
-a table in a help text are `{module:TABLE}` (`kept.cli.options.KeptCommand`). So `kept --help` and
-every mistyped command or option answer at once (`tests/kept/cli/test_startup.py`).
+A module that declares a command imports typer and other light packages only; what the command
+needs is imported when it is called: inside the function or, where it is long, from a module
+`*_run`. Names of a table in a help text are `{module:TABLE}` (`kept.cli.options.KeptCommand`). So
+`kept --help` and every mistyped command or option answer at once
+(`tests/kept/cli/test_startup.py`).
 """
 
 from __future__ import annotations
@@ -62,9 +63,7 @@ def _root(
     ] = False,
     offline: Annotated[
         bool,
-        typer.Option(
-            "--offline", help="Ask no network for models; HF_HUB_OFFLINE=1 says the same."
-        ),
+        typer.Option("--offline", help="Use no network for models, as with HF_HUB_OFFLINE=1."),
     ] = False,
     limits: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""Rich consoles for tables and progress, on which nothing that a file holds is obeyed."""
+"""Rich consoles for tables and progress, which show control characters instead of sending them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table
 from kept.cli.terminal import visible
 
 MOST_COLUMNS = 100_000
-"""More characters than any line has."""
+"""A width in characters that exceeds any line."""
 
 
 class TerminalConsole(Console):

@@ -30,13 +30,13 @@ def convert(
         ),
     ] = None,
     options: Annotated[
-        bool, typer.Option("--options", help="Tell the options of METHOD and convert nothing.")
+        bool, typer.Option("--options", help="List the options of METHOD and convert nothing.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a model at OUTPUT.")] = False,
 ) -> None:
-    """Convert a released checkpoint; every weight has its place or the file is refused.
+    """Convert a released checkpoint; a file with a weight that has no place is refused.
 
-    `kept convert METHOD --options` tells what the original's layout is and which options there are.
+    `kept convert METHOD --options` prints the original's layout and the options.
     """
     from kept.cli.settings import read_setting
     from kept.convert import convert as run

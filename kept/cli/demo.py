@@ -15,7 +15,8 @@ from kept.cli.terminal import echo
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder of the run; what is done stays done.")
+        Path,
+        typer.Option("--output", "-o", help="Folder of the run; finished parts are not repeated."),
     ] = Path("runs/demo"),
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="YAML instead of the shipped one.")
@@ -25,7 +26,7 @@ def demo(
         typer.Option(
             "--methods",
             "-m",
-            help="Compare these methods as well, with controls: names apart by commas, or all.",
+            help="Compare these methods as well, with controls: comma-separated names, or all.",
         ),
     ] = None,
     methods_config: Annotated[
@@ -38,7 +39,7 @@ def demo(
             "--budget-minutes",
             min=0,
             max=MAX_MINUTES,
-            help="Stop training methods after so long; the same command goes on.",
+            help="Stop training methods after this many minutes; the same command resumes.",
         ),
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the report.")] = False,
@@ -49,7 +50,7 @@ def demo(
     hidden; then edited, added and wrong ones, without training. Second the atlas, real facts and
     sentences that say most of what is asked: CoLAKE with controls, triple scorers. With --methods,
     every method named is also pre-trained and fine-tuned on the atlas, with true, shuffled and no
-    knowledge. A run that was cut goes on where it stopped when the command is given again.
+    knowledge. The same command resumes a run that was interrupted.
     """
     begun = time.monotonic()
     from transformers.utils.logging import disable_progress_bar
@@ -88,7 +89,7 @@ def demo(
     for compared in result.methods:
         show(compared, console)
         if compared.missing:
-            echo(f"{len(compared.missing)} runs are not finished; the same command goes on")
+            echo(f"{len(compared.missing)} runs are not finished; the same command resumes")
     echo(f"report:  {result.report}\nresults: {result.results}")
     if open_page:
         webbrowser.open(result.report.resolve().as_uri())

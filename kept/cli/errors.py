@@ -1,4 +1,4 @@
-"""What a user is told when a command fails: one message, one exit code, no traceback.
+"""What a command that fails prints: one message, one exit code, no traceback.
 
 docs/decisions/0005-one-command-line-error.md lists the codes.
 """
@@ -40,7 +40,7 @@ class TellsErrors(TyperGroup):
     """The group of all commands: any exception is one message; with --debug it is a traceback."""
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        """As typer's, but a faulty command line is told in plain lines: a box takes too long."""
+        """As typer's, but faulty command lines are reported in plain lines: a box takes too long."""
         if not settings.get("standalone_mode", True):
             return super().main(*args, **settings)
         settings["standalone_mode"] = False
@@ -56,7 +56,7 @@ class TellsErrors(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command, tell what stopped it."""
+        """Run the command and print what stopped it."""
         try:
             return super().invoke(ctx)
         except TYPERS:
@@ -73,13 +73,13 @@ def explain(error: Exception) -> tuple[str, int]:
     """The message for any exception, and the exit code."""
     if type(error).__module__.split(".")[0] in OURS:
         return str(error) or type(error).__name__, FAILED
-    message = _told(error)
+    message = _known_cause(error)
     if message is not None:
         return message, FAILED
     return _fault(error), FAULT
 
 
-def _told(error: Exception) -> str | None:
+def _known_cause(error: Exception) -> str | None:
     """The message where the cause is outside kept: the disk, the memory, a file that is missing."""
     message = str(error)
     chain = _chain(error)

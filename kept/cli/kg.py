@@ -45,10 +45,10 @@ def build(
     ] = "hrt",
     damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
     quarantine: Annotated[
-        Path | None, typer.Option(help="New file for bad lines; implies --damage quarantine.")
+        Path | None, typer.Option(help="New file for rejected lines; implies --damage quarantine.")
     ] = None,
     language: Annotated[
-        list[str] | None, typer.Option(help="Languages to prefer; from dumps, to take at all.")
+        list[str] | None, typer.Option(help="Preferred languages; of dumps, the only ones read.")
     ] = None,
     rdf_types: Annotated[
         RdfTypes, typer.Option(help="RDF: rdf:type makes triples, types of entities, or both.")
@@ -57,7 +57,7 @@ def build(
     force: Annotated[bool, typer.Option(help="Replace the graph at OUT.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read files into a graph folder: all of it or, when something is wrong, nothing.
+    """Read files into a graph folder; when something is wrong, nothing is written.
 
     The format is guessed from each name (.tsv, .nt, .ttl, .jsonl, .spo, ..., also .gz, .bz2, .zst).
 
@@ -169,7 +169,7 @@ def check(
     kg: GraphFolder,
     split: Annotated[
         list[Path] | None,
-        typer.Option(help="A graph folder that KG must not give away (a test set)."),
+        typer.Option(help="A graph folder whose triples must not leak into KG (a test set)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -51,7 +51,9 @@ def train_command(
     ] = 0,
     holdout: Annotated[
         float,
-        typer.Option(min=0, max=0.5, help="Share of a graph to test, and as much to validate."),
+        typer.Option(
+            min=0, max=0.5, help="Share of a graph for testing, and the same for validation."
+        ),
     ] = 0.05,
     force: Annotated[bool, typer.Option("--force", help="Replace a scorer at OUTPUT.")] = False,
 ) -> None:
@@ -106,11 +108,11 @@ def predict_command(
     top: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Answers to show.")] = 10,
     untrained: Annotated[
         bool,
-        typer.Option("--untrained", help="Also ask about, and answer with, what was not trained."),
+        typer.Option("--untrained", help="Include entities and relations that training never saw."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Best answers for the one slot that is "?"; known ones are marked.
+    """Print the best answers for the slot "?"; known ones are marked.
 
     An entity or relation that training never saw is refused, and is no answer. An entity is none of
     its own answers, unless a known triple of the relation joins some entity with itself.

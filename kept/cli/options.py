@@ -1,4 +1,4 @@
-"""Options that several commands share, and help that names the lines of a table."""
+"""Options that several commands share, and help texts that list the names in a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kept.suggestions import require_local, require_there
 
 
 def local_or_hub(value: str | None) -> str | None:
-    """A callback of options for models: refuses what can only be a folder, and is none."""
+    """A callback of options for models: refuses a folder that does not exist."""
     if value is not None:
         require_local(value)
     return value
@@ -31,7 +31,7 @@ MADE_BY = {"kg": "`kept kg build` makes the folder of a graph"}
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="YAML file; flags lie over it."),
+    typer.Option("--config", "-c", help="YAML file; flags override it."),
 ]
 LearningRate = Annotated[
     float | None, typer.Option("--lr", min=0, max=MAX_RATE, help="Of the network.")
@@ -45,28 +45,26 @@ Steps = Annotated[
     int | None, typer.Option(min=1, max=MAX_COUNT, help="Optimiser steps, or give --epochs.")
 ]
 Threads = Annotated[int | None, typer.Option(min=1, max=MAX_THREADS, help="Threads of torch.")]
-Device = Annotated[
-    str | None, typer.Option(help="auto (default), cpu, cuda or mps: where the model is.")
-]
+Device = Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or mps.")]
 Minutes = Annotated[
     float | None,
     typer.Option(
         min=0,
         max=MAX_MINUTES,
-        help="Stop with a checkpoint after so many minutes.",
+        help="Stop with a checkpoint after this many minutes.",
     ),
 ]
 Going = Annotated[
-    bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")
+    bool, typer.Option("--resume", help="Resume from the last checkpoint in the folder.")
 ]
 Skipping = Annotated[
-    bool, typer.Option("--skip-damaged", help="With --resume: pass over damaged checkpoints.")
+    bool, typer.Option("--skip-damaged", help="With --resume: skip damaged checkpoints.")
 ]
 _TABLE = re.compile(r"\{([\w.]+):(\w+)\}")
 
 
 class KeptCommand(TyperCommand):
-    """Every command of kept: what it reads is there, its numbers are numbers, its help is whole.
+    """Every command of kept: checks that inputs exist and numbers are finite, completes its help.
 
     Checked before the command imports anything. In its help `{module:TABLE}` stands for the names
     in that table; the module is imported when the help is shown.

@@ -23,7 +23,9 @@ def probe(
     ],
     kg: Annotated[
         Path | None,
-        typer.Option(help="Folder of the graph that is read, and asked for without --collection."),
+        typer.Option(
+            help="Folder of the graph; without --collection, its triples are the questions."
+        ),
     ] = None,
     collection: Annotated[
         str,
@@ -31,7 +33,7 @@ def probe(
     ] = "",
     data: Annotated[Path | None, typer.Option(help="LAMA's folder, for --collection.")] = None,
     relations: Annotated[
-        str, typer.Option(help="Relations to ask, with commas: P19,P36. Without it, all.")
+        str, typer.Option(help="Relations to probe, comma-separated: P19,P36 (default: all).")
     ] = "",
     templates: Annotated[
         Path | None,
@@ -43,11 +45,14 @@ def probe(
     mode: Annotated[
         str,
         typer.Option(
-            help="weights: the model alone; graph: it reads links and facts of the graph; both."
+            help="weights: the model alone; graph: with links and facts of the graph; both."
         ),
     ] = "weights",
     show_asked: Annotated[
-        bool, typer.Option("--show-asked", help="In mode graph, also show the facts asked for.")
+        bool,
+        typer.Option(
+            "--show-asked", help="In mode graph, also show the facts that are the answers."
+        ),
     ] = False,
     vocabulary: Annotated[
         Path | None,
@@ -59,7 +64,7 @@ def probe(
     max_items: Annotated[
         int | None,
         typer.Option(
-            min=1, max=MAX_COUNT, help="Triples asked of each relation, drawn by the seed."
+            min=1, max=MAX_COUNT, help="Number of triples per relation, drawn by the seed."
         ),
     ] = None,
     edits: Annotated[
@@ -82,16 +87,16 @@ def probe(
         typer.Option("--output", "-o", help="Folder for scores (JSON) and answers (JSONL)."),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Of the items drawn and the intervals.")
+        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the drawn items and the intervals.")
     ] = 0,
     threads: Threads = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
-    """Ask a model a collection's questions, or a graph's own triples, and rank its answers.
+    """Probe a model with a collection's questions or a graph's triples, and rank its answers.
 
-    P@1 with the number asked, scored and skipped, an interval over facts, the majority baseline and
-    bins by the subject's degree, for two rankings: words of one piece, and all objects of the
-    relation. Beside it an audit of what could give the answers away.
+    Prints P@1 with the numbers of questions, scored and skipped, an interval over facts, the
+    majority baseline and bins by the subject's degree, for two rankings: words of one piece, and
+    all objects of the relation; then an audit of leaks.
     """
     from kept.cli import probe_run
 

@@ -178,7 +178,7 @@ def _require_known(questions: QuestionSet, graph: KnowledgeGraph) -> None:
 def _drawn_edits(
     questions: QuestionSet, graph: KnowledgeGraph | None, n: int, seed: int
 ) -> list[FactEdit]:
-    """Drawn before a model is asked, so that nothing is asked in vain where there are none."""
+    """Draw edits before a model is opened, so that a graph without any is refused at once."""
     if not n or graph is None:
         return []
     edits = draw_edits(questions.items, graph, n, seed=seed)
@@ -199,7 +199,7 @@ def _tell_edits(
     likelihood: Likelihood,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """Change facts one at a time, ask again, and print what moved; the rows as JSON."""
+    """Change facts one at a time, probe again, print what changed; return the rows for JSON."""
 
     def ask(changed: KnowledgeGraph, items: Sequence[ClozeItem]) -> ProbeResult:
         reader = open_model(model, "graph", changed, show_asked=True)
@@ -213,7 +213,7 @@ def _tell_edits(
 
 
 def audit(items: Sequence[ClozeItem], graph: KnowledgeGraph | None) -> list[LeakCheck]:
-    """What could give the answers away, were every fact of the graph shown."""
+    """Leaks of the answers, were every fact of the graph shown."""
     pairs = dict.fromkeys((item.subject, item.answer, item.group) for item in items)
     checks = [answers_in_subjects([(subject, answer) for subject, answer, _ in pairs])]
     if graph is None:
@@ -235,14 +235,14 @@ def _words(path: Path) -> list[str]:
     words = [raw.decode().strip() for _, _, raw in read_lines(path, DamageReport())]
     words = [word for word in words if word]
     if not words:
-        raise ConfigError(f"{path} holds no word; write one a line")
+        raise ConfigError(f"{path} holds no word; write one per line")
     return words
 
 
 def _tell_questions(
     console: TerminalConsole, questions: QuestionSet, graph: KnowledgeGraph | None
 ) -> dict[str, Any]:
-    """Print what is asked and what could give it away; the same as JSON."""
+    """Print the questions and their leaks; return the same for JSON."""
     n_facts = len(frozenset(item.group or item.id for item in questions.items))
     console.print(
         f"{len(questions.items)} questions about {n_facts} of {questions.n_drawn_from} facts of "
@@ -273,7 +273,7 @@ def _tell(
     graph: KnowledgeGraph | None,
     seed: int,
 ) -> dict[str, Any]:
-    """Print the tables of one mode; the same as JSON."""
+    """Print the tables of one mode; return the same for JSON."""
     printed: dict[str, Any] = {"settings": result.settings()}
     baseline = majority(questions.items)
     n_shown = sum(answer.asked_shown for answer in result.answers)

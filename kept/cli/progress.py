@@ -17,7 +17,7 @@ from kept.training.log import StepRecord
 
 
 class TrainingProgress:
-    """A `Reporter`: a bar a training with its loss and the time left, notices above it."""
+    """A `Reporter`: one bar per training with its loss and the time left, notices above it."""
 
     def __init__(self, console: TerminalConsole) -> None:
         self._progress = Progress(

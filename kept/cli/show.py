@@ -25,11 +25,11 @@ def show(
         str,
         typer.Option(callback=local_or_hub, help="Tokenizer: `minilm`, a folder or a hub name."),
     ] = "minilm",
-    policy: Annotated[str, typer.Option(help="Which facts come first: file, random, degree.")] = (
+    policy: Annotated[str, typer.Option(help="Order of the facts: file, random, degree.")] = (
         "degree"
     ),
     max_neighbours: Annotated[
-        int, typer.Option(min=0, max=10**6, help="Facts shown of each anchor.")
+        int, typer.Option(min=0, max=10**6, help="Number of facts per anchor.")
     ] = 4,
     directions: Annotated[
         str, typer.Option(help="Facts whose head is the anchor (head), or both.")
@@ -41,12 +41,12 @@ def show(
         int, typer.Option(min=0, max=MAX_SEED, help="Seed of the policy `random`.")
     ] = 0,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that kept did not draw, too.")
+        bool, typer.Option("--force", help="Replace a file that kept did not draw.")
     ] = False,
 ) -> None:
-    """Draw the word-knowledge graph of a text: links, the facts they bring, and why.
+    """Draw the word-knowledge graph of a text: links, their facts, and the reasons.
 
-    It finds what `kept link` finds. What did not fit into the drawing is counted.
+    Links as `kept link` does. What does not fit into the drawing is counted.
     A page that kept drew is replaced by the new one.
 
     Example: kept show "Paris lies on the Seine." --kg kg/ -o graph.svg

@@ -15,7 +15,7 @@ from pathlib import Path
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.pages.summary import OFF, summarise
-from kept.comparison.requested import AskedRow, read_asked, remember
+from kept.comparison.requested import RequestedRow, read_requested, remember
 from kept.comparison.runs import ExperimentRuns
 from kept.comparison.stored import RunKey, StoredRuns, planned, read_records
 from kept.controls.conditions import KNOWLEDGE, Knowledge
@@ -46,7 +46,7 @@ def compare(
     every one does. See `run_all`.
     """
     runs = ExperimentRuns(experiment, root, folder, reporter, should_stop)
-    requested = {name: AskedRow(tuple(controls), seeds) for name in (BASELINE, *methods)}
+    requested = {name: RequestedRow(tuple(controls), seeds) for name in (BASELINE, *methods)}
     remember(folder, experiment.name, requested)
     keys = list(planned(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
@@ -130,7 +130,7 @@ def finished(runs: ExperimentRuns) -> Compared:
     the runs that `kept compare` was asked for and did not finish.
     """
     records = read_records(runs.folder)
-    requested = read_asked(runs.folder, runs.experiment.name)
+    requested = read_requested(runs.folder, runs.experiment.name)
     rows = _rows_of(runs.experiment, requested, records.values())
     kinds = [kind for kind in KNOWLEDGE if any(r.knowledge == kind for r in records.values())]
     done = {
@@ -166,7 +166,7 @@ def _name(runs: ExperimentRuns, key: RunKey) -> str | None:
 
 
 def _rows_of(
-    experiment: Experiment, requested: Mapping[str, AskedRow], records: Iterable[RunRecord]
+    experiment: Experiment, requested: Mapping[str, RequestedRow], records: Iterable[RunRecord]
 ) -> list[str]:
     """The file's rows and the methods that were asked for beside them, the baseline first."""
     own = {record.method for record in records if record.experiment == experiment.name}

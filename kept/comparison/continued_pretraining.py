@@ -37,7 +37,7 @@ STAGE = "stage.json"
 
 
 @dataclass(frozen=True, eq=False)
-class FirstStage:
+class ContinuedPretraining:
     """One method under one kind of knowledge, before any task.
 
     `config` is that of the task's run, `graph` the true one without what is asked. `seed` draws the

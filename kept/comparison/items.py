@@ -26,14 +26,14 @@ from kg_loaders import KnowledgeGraph
 
 
 @dataclass(frozen=True, eq=False)
-class AskedItems:
+class EvaluationItems:
     """The items of the set called `name`, the same for every run: `config` is that of the baseline.
 
     `graph` is the one that methods with true knowledge read.
     """
 
     name: str
-    asked: Sequence[TaskExample]
+    examples: Sequence[TaskExample]
     train: Sequence[TaskExample]
     graph: KnowledgeGraph
     config: FinetuneConfig
@@ -41,18 +41,18 @@ class AskedItems:
     def counted(self, answers: Sequence[Answer], path: Path) -> list[Answer]:
         """The answers with group, counts and traits, and an answer to each item that was cut off.
 
-        CheckpointError, naming their `path`, for an answer to what is not asked.
+        CheckpointError, naming their `path`, for an answer to an item outside the split.
         """
         last = max((answer.index for answer in answers), default=-1)
-        if last >= len(self.asked):
+        if last >= len(self.examples):
             raise CheckpointError(
-                f"{path} answers item {last}, but {len(self.asked)} are asked; the data are not "
-                "those of the run: remove its folder and run kept compare"
+                f"{path} answers item {last}, but the split has {len(self.examples)}; the data "
+                "are not those of the run: remove its folder and run kept compare"
             )
         answered = {answer.index for answer in answers}
         rows = list(answers) + [
             Answer(self.name, i, example.linked.id, "", example.labels, (), is_cut_off=True)
-            for i, example in enumerate(self.asked)
+            for i, example in enumerate(self.examples)
             if i not in answered
         ]
         by_metric = item_counts(
@@ -63,7 +63,7 @@ class AskedItems:
         )
         counts: list[dict[str, list[float]]] = [{} for _ in rows]
         if (official := OFFICIAL.get(self.config.format)) is not None:
-            examples = [self.asked[row.index] for row in rows]
+            examples = [self.examples[row.index] for row in rows]
             predicted = [row.predicted for row in rows]
             by_metric |= {"official": official.parts(predicted, examples, self.train)}
         for metric, of_metric in by_metric.items():
@@ -80,8 +80,8 @@ class AskedItems:
 
     @cached_property
     def _groups(self) -> list[str]:
-        return clusters(self.asked)
+        return clusters(self.examples)
 
     @cached_property
     def _traits(self) -> list[dict[str, Any]]:
-        return [dataclasses.asdict(t) for t in item_traits(self.asked, self.train, self.graph)]
+        return [dataclasses.asdict(t) for t in item_traits(self.examples, self.train, self.graph)]

@@ -20,7 +20,7 @@ ASKED = "asked.json"
 
 
 @dataclass(frozen=True)
-class AskedRow:
+class RequestedRow:
     """Controls beside the true knowledge, seeds 0 and up; `left_out`: why a kind is no control."""
 
     controls: tuple[Knowledge, ...]
@@ -28,7 +28,7 @@ class AskedRow:
     left_out: dict[Knowledge, str] = field(default_factory=dict)
 
 
-def remember(folder: Path, experiment: str, rows: Mapping[str, AskedRow]) -> None:
+def remember(folder: Path, experiment: str, rows: Mapping[str, RequestedRow]) -> None:
     """Put `rows` in the place of what was asked of them; other rows stay."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ASKED
@@ -38,16 +38,16 @@ def remember(folder: Path, experiment: str, rows: Mapping[str, AskedRow]) -> Non
         part.write_bytes(msgspec.json.format(msgspec.json.encode(requested), indent=1) + b"\n")
 
 
-def read_asked(folder: Path, experiment: str) -> dict[str, AskedRow]:
+def read_requested(folder: Path, experiment: str) -> dict[str, RequestedRow]:
     """What was asked of each row; CheckpointError for a file that does not say."""
     return _read(folder / ASKED).get(experiment, {})
 
 
-def _read(path: Path) -> dict[str, dict[str, AskedRow]]:
+def _read(path: Path) -> dict[str, dict[str, RequestedRow]]:
     if not path.exists():
         return {}
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, AskedRow]])
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, RequestedRow]])
     except msgspec.DecodeError as error:
         raise CheckpointError(
             f"{path} does not say what was asked ({error}); remove it and run kept compare"

@@ -63,7 +63,7 @@ class CompletionData:
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """One masked example, the same in every process."""
         draws = generator(seed, "completion", epoch, index)
-        graph = asked_graph(
+        graph = question_graph(
             self.examples[index], self.graph, self.tokenizer, self.builder, generator=draws
         )
         batch = mask_nodes(colake_view(graph), generators=[draws], config=self.masking)
@@ -81,7 +81,7 @@ class CompletionData:
         return batch.replace(sampled_entities=sampled)
 
 
-def asked_graph(
+def question_graph(
     example: RelationExample,
     graph: KnowledgeGraph,
     tokenizer: Any,
@@ -180,7 +180,7 @@ def completion_scores(
         samples = []
         for index, example in enumerate(examples[start : start + batch_size], start):
             draws = generator(seed, "evaluation", index)
-            view = colake_view(asked_graph(example, graph, tokenizer, builder, generator=draws))
+            view = colake_view(question_graph(example, graph, tokenizer, builder, generator=draws))
             unlabelled = torch.full_like(view.node_ids, IGNORE)
             view = view.replace(node_labels=unlabelled)
             samples.append(mask_last_relation(view, 0).replace(node_labels=None))

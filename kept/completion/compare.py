@@ -17,7 +17,7 @@ from kept.comparison.compare import run_all
 from kept.comparison.compared import Compared
 from kept.comparison.pages.summary import summarise
 from kept.completion.config import CompletionConfig
-from kept.completion.rankers import Asked
+from kept.completion.rankers import Questions
 from kept.completion.runs import SKIPPED, CompletionRuns
 from kept.completion.split import CompletionSplit
 from kept.errors import CheckpointError
@@ -76,7 +76,7 @@ def compare(
         **{f"{name} facts": len(part) for name, part in split.tests.items()},
         **{f"left out: {why}": n for why, n in split.dropped.items()},
     }
-    return Completion(tuple(settings), tuple(audit(split, runs.asked)), counts)
+    return Completion(tuple(settings), tuple(audit(split, runs.questions)), counts)
 
 
 def refuse_old(folder: Path) -> None:
@@ -88,7 +88,7 @@ def refuse_old(folder: Path) -> None:
         )
 
 
-def audit(split: CompletionSplit, questions: Asked) -> Iterator[LeakCheck]:
+def audit(split: CompletionSplit, questions: Questions) -> Iterator[LeakCheck]:
     """No tested triple in a graph, none reversed, no tested sentence in training, and the rest."""
     tested = np.concatenate(list(questions.triples.values()))
     examples = [example for part in split.tests.values() for example in part]

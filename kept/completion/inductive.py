@@ -145,7 +145,7 @@ class InductiveConfig(RunConfig):
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class InductiveResult:
     """Answers of one run: scores and conditions by part, and by question what a paired test needs.
 
     `questions` holds arrays by name: `PART/rr` reciprocal filtered ranks, `PART/hits` the share of
@@ -165,7 +165,7 @@ def run_method(
     text: NDArray[np.float32],
     sampled: SampledConfig,
     seed: int,
-) -> Asked:
+) -> InductiveResult:
     """Train `method` and ask every part but those that choose; `text` is that of the graph."""
     cpu, started = time.process_time(), time.perf_counter()
     scorer_of, costs = _prepare(method, split, torch.from_numpy(text), seed)
@@ -186,7 +186,7 @@ def run_method(
         "cpu_seconds": round(time.process_time() - cpu, 1),
         "seconds": round(time.perf_counter() - started, 1),
     }
-    return Asked(scores, skipped, questions, costs)
+    return InductiveResult(scores, skipped, questions, costs)
 
 
 def _ask(

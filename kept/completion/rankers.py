@@ -56,14 +56,14 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Questions:
     """The questions of a split: triples by id, and the filter of all known triples."""
 
     triples: Mapping[str, NDArray[np.int64]]
     filter: Filter
 
     @classmethod
-    def of(cls, split: CompletionSplit) -> Asked:
+    def of(cls, split: CompletionSplit) -> Questions:
         graph = split.full_graph
         return cls(
             {name: completion_triples(rows, graph) for name, rows in split.tests.items()},
@@ -108,7 +108,7 @@ def with_knowledge(
     return shuffled, context.with_triples(joined, note="objects shuffled within each relation")
 
 
-def most_frequent(split: CompletionSplit, questions: Asked) -> Answers:
+def most_frequent(split: CompletionSplit, questions: Questions) -> Answers:
     """Every relation scored by how many training examples ask for it."""
     counts = np.zeros(split.full_graph.n_relations, np.float32)
     for example in split.train:
@@ -118,7 +118,12 @@ def most_frequent(split: CompletionSplit, questions: Asked) -> Answers:
 
 
 def triple_scorer(
-    name: str, split: CompletionSplit, questions: Asked, *, changes: Mapping[str, Any], seed: int
+    name: str,
+    split: CompletionSplit,
+    questions: Questions,
+    *,
+    changes: Mapping[str, Any],
+    seed: int,
 ) -> Answers:
     """TransE, DistMult, ComplEx or RotatE on the training triples; transductive only.
 
@@ -144,7 +149,12 @@ def triple_scorer(
 
 
 def dkrl(
-    split: CompletionSplit, questions: Asked, *, host: str, changes: Mapping[str, Any], seed: int
+    split: CompletionSplit,
+    questions: Questions,
+    *,
+    host: str,
+    changes: Mapping[str, Any],
+    seed: int,
 ) -> Answers:
     """DKRL with the CBOW encoder over descriptions (else labels), words started from the host.
 
@@ -239,7 +249,7 @@ class CoLAKERun:
         self,
         model: KnowledgeForPreTraining,
         split: CompletionSplit,
-        questions: Asked,
+        questions: Questions,
         *,
         knowledge: Knowledge,
     ) -> Answers:

@@ -20,7 +20,7 @@ from kept.comparison.experiment import RunRecord
 from kept.comparison.stored import Arm, Run, RunKey, StoredRuns
 from kept.comparison.strata import item_traits
 from kept.completion.config import COLAKE, DKRL, HIDDEN, CompletionConfig
-from kept.completion.rankers import Answers, Asked, dkrl, most_frequent, triple_scorer
+from kept.completion.rankers import Answers, Questions, dkrl, most_frequent, triple_scorer
 from kept.completion.split import CompletionSplit
 from kept.controls.conditions import COMPARED
 from kept.datasets.example import TaskExample, clusters, from_relation
@@ -121,17 +121,17 @@ class CompletionRuns(StoredRuns):
         config, split, name = self.config, self.split, key.method
         changes, seed = config.recipes.get(name, {}), config.seed + key.seed
         if name == BASELINE:
-            return most_frequent(split, self.asked)
+            return most_frequent(split, self.questions)
         if name == DKRL:
-            return dkrl(split, self.asked, host=config.host, changes=changes, seed=seed)
+            return dkrl(split, self.questions, host=config.host, changes=changes, seed=seed)
         if name not in (COLAKE, HIDDEN):
-            return triple_scorer(name, split, self.asked, changes=changes, seed=seed)
+            return triple_scorer(name, split, self.questions, changes=changes, seed=seed)
         run, place = config.colake_of(key.seed), self.trained(key)
         place.parent.mkdir(exist_ok=True)
         with claim(place):
             knowledge = key.knowledge if name == COLAKE else "true"
             model = run.train(split, knowledge, place, self.reporter)
-        return run.ask(model, split, self.asked, knowledge=key.knowledge)
+        return run.ask(model, split, self.questions, knowledge=key.knowledge)
 
     def _rows(self, setting: str, result: RankingResult) -> list[Answer]:
         """`ranks`: how many relations beat the right one, and how many equal it.
@@ -155,9 +155,9 @@ class CompletionRuns(StoredRuns):
         ]  # fmt: skip
 
     @cached_property
-    def asked(self) -> Asked:
+    def questions(self) -> Questions:
         """The questions, and the filter of all known triples."""
-        return Asked.of(self.split)
+        return Questions.of(self.split)
 
     @cached_property
     def data(self) -> str:

@@ -1,4 +1,4 @@
-"""Links of a task's texts spoilt on purpose: how much of a score hangs on linking?"""
+"""Corrupted links of a task's texts: how much of a score depends on the links being right?"""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class LinkErrors(BaseModel):
     """A share of all links is removed ("drop") or linked wrongly.
 
     "swap": to what a linker might confuse it with, the best wrong candidate, else an entity of the
-    same type, else of about the same degree. "random": to any entity of the graph. `sets`: texts
-    that are asked (a linker worse at work than on the training data), trained on, or all.
+    same type, else of about the same degree. "random": to any entity of the graph. `sets`: those
+    evaluated on ("asked": a linker worse at work than on the training data), trained on, or all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -35,10 +35,10 @@ class LinkErrors(BaseModel):
         return self.sets == "all" or (self.sets == "train") == (name == "train")
 
 
-def spoil(
+def corrupt_links(
     examples: Sequence[TaskExample], errors: LinkErrors, graph: KnowledgeGraph, seed: int
 ) -> tuple[list[TaskExample], CorruptionReport]:
-    """The examples with `errors.share` of all their links spoilt, and how many were.
+    """Return the examples with `errors.share` of all their links corrupted, and how many were.
 
     Links that are wrong at one share are so at every higher one (see `corrupt`). Labels, targets
     and pairs stay.
@@ -55,13 +55,13 @@ def spoil(
     return [dataclasses.replace(example, linked=text) for example, text in pairs], report
 
 
-def spoilt_sets(
+def corrupted_sets(
     sets: Mapping[str, list[TaskExample]], errors: LinkErrors, graph: KnowledgeGraph, seed: int
 ) -> tuple[dict[str, list[TaskExample]], dict[str, str]]:
-    """The sets, those that `errors` touches spoilt, and what was done to each."""
-    spoilt, told = dict(sets), {}
+    """Return the sets, those that `errors` touches corrupted, and what was done to each."""
+    corrupted, reports = dict(sets), {}
     for name in sets:
         if errors.share and errors.touches(name):
-            spoilt[name], report = spoil(sets[name], errors, graph, seed)
-            told[name] = str(report)
-    return spoilt, told
+            corrupted[name], report = corrupt_links(sets[name], errors, graph, seed)
+            reports[name] = str(report)
+    return corrupted, reports

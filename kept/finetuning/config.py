@@ -43,7 +43,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
     that have none. `graph` and `view` (the view's options) None take what `model` was trained with.
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
     empty). `data_seed` draws what is held out and what is left of a set
-    that is too large; None takes the training's seed. `link_errors` spoils links on purpose, before
+    that is too large; None takes the training's seed. `link_errors` corrupts links, before
     anything else is done to the texts; which ones hangs on `control_seed`, as all that a control
     draws.
 
@@ -109,7 +109,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
                 f"knowledge={self.knowledge!r} takes away; leave them out"
             )
         if self.knowledge == "off" and self.link_errors.share:
-            faults.append("link_errors: with knowledge off there is no link to spoil")
+            faults.append("link_errors: with knowledge off there is no link to corrupt")
         if self.any_graph and not self.adapters:
             faults.append("any_graph goes with adapters")
         faults += contradictions(self)

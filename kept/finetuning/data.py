@@ -98,16 +98,16 @@ class TaskData:
         texts = [example.linked for example in examples]
         flat, offsets = encode_texts(texts, tokenizer, builder.max_words)
         words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
-        is_asked = [
+        fits = [
             problem_type == TAGGING or _are_whole(targets_found, example.targets)
             for targets_found, example in zip(words, examples, strict=True)
         ]
-        self.asked = np.flatnonzero(is_asked)
-        cut_off = np.flatnonzero(~np.array(is_asked, np.bool_)).tolist()
+        self.indices = np.flatnonzero(fits)
+        cut_off = np.flatnonzero(~np.array(fits, np.bool_)).tolist()
         self.cut_off = [_slim(examples[i], view) for i in cut_off]
         self.skipped = {CUT: len(cut_off)} if cut_off else {}
-        self.examples = [_slim(examples[i], view) for i in self.asked.tolist()]
-        self._words = [words[i] for i in self.asked.tolist()]
+        self.examples = [_slim(examples[i], view) for i in self.indices.tolist()]
+        self._words = [words[i] for i in self.indices.tolist()]
         self._hidden = [exclusion(example, graph) for example in self.examples]
         self._bounds = self._node_bounds()
 

@@ -77,7 +77,7 @@ def run_fewshot(
     """Train (or resume in `folder`), then ask; scores by setting, with what was left out.
 
     Facts between two entities of a novel example are in no graph, and no novel text is trained on.
-    Novel examples are linked, controlled and spoilt as those of an asked set. Raises
+    Novel examples are linked, controlled and corrupted as those of an evaluation split. Raises
     `EvaluationError` before training where they are too few, `UnfinishedError` where a budget ended
     training.
     """
@@ -86,7 +86,7 @@ def run_fewshot(
     if task.link:
         novel = linked(task, {"novel": novel}, KnowledgeGraph.open(task.kg))["novel"]
     assembled = assemble(task, hidden=novel)
-    data = assembled.asked_like(_some(novel, config))
+    data = assembled.evaluation_data(_some(novel, config))
     labels = [example.labels[0] for example in data.examples]
     settings = [(way, shot) for way in config.ways for shot in config.shots]
     for way, shot in settings:

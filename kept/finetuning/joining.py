@@ -65,7 +65,7 @@ def with_further(
     Their sets are asked in `run` as `NAME/dev` and `NAME/test`. `is_trained`: the model brings the
     heads.
     """
-    further_runs, evaluation = {}, dict(run.asked)
+    further_runs, evaluation = {}, dict(run.evaluation)
     for number, each in enumerate(further, start=1):
         problem_type = TASKS[each.config.task].problem_type
         labels = classes_of(each.sets["train"], problem_type)
@@ -78,7 +78,7 @@ def with_further(
             run,
             config=each.config,
             train=train,
-            asked=sets,
+            evaluation=sets,
             baseline=Baseline.of(each.sets["train"], problem_type),
             facts=each.facts
             | {
@@ -86,11 +86,11 @@ def with_further(
                 "labels": labels,
                 "coverage": {"train": train.coverage.as_json()},
             },
-            asked_with=own.spoilt(each.sets),
+            with_link_errors=own.with_link_errors(each.sets),
             task=number,
         )
         evaluation |= {f"{each.name}/{name}": data for name, data in sets.items()}
-    return dataclasses.replace(run, asked=evaluation, further=further_runs)
+    return dataclasses.replace(run, evaluation=evaluation, further=further_runs)
 
 
 def _add_head(run: FinetuneRun, each: FurtherSets, labels: Sequence[str]) -> None:

@@ -38,10 +38,10 @@ SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """Scores with a share of the links spoilt, and what was lost against none spoilt.
+    """Scores with a share of the links corrupted, and what was lost against clean links.
 
     `lost` is the mean over examples of the share of right answers (one an example, for tagging one
-    a word) with clean links, minus that with spoilt ones, on the same examples.
+    a word) with clean links, minus that with corrupted ones, on the same examples.
     """
 
     kind: Kind
@@ -70,24 +70,24 @@ def link_error_curve(
     """The curve of a trained run on its set `name`, by kind and share; nothing is trained.
 
     Link errors that `run` was itself asked with are left out: the curve starts at clean links.
-    Raises `ConfigError` for a run without links: nothing could be spoilt.
+    Raises `ConfigError` for a run without links: nothing could be corrupted.
     """
-    if name not in run.asked:
-        raise ConfigError(f"the run has no set {name!r}; it has {list(run.asked)}")
-    clean, report = run.asked_with(name, LinkErrors())
+    if name not in run.evaluation:
+        raise ConfigError(f"the run has no set {name!r}; it has {list(run.evaluation)}")
+    clean, report = run.with_link_errors(name, LinkErrors())
     if clean.problem_type == REGRESSION:
         raise ConfigError("the curve is of right answers; a regression has none, give another task")
     if run.config.knowledge == "off" or not report.n_links:
-        raise ConfigError(f"no text of {name} has a link to spoil; give a run with links")
+        raise ConfigError(f"no text of {name} has a link to corrupt; give a run with links")
     answers, scores = run.score(name, clean)
     right = right_shares(answers, clean.examples, clean.problem_type)
     points = []
     for kind in kinds:
         for share in shares:
-            data, report = run.asked_with(name, LinkErrors(kind=kind, share=share))
+            data, report = run.with_link_errors(name, LinkErrors(kind=kind, share=share))
             answers, scores = run.score(name, data)
-            spoilt = right_shares(answers, data.examples, data.problem_type)
-            lost = _lost(right, spoilt, data.examples, run, kind, share)
+            corrupted = right_shares(answers, data.examples, data.problem_type)
+            lost = _lost(right, corrupted, data.examples, run, kind, share)
             n_spoilt = report.n_dropped + report.n_swapped
             points.append(_point(kind, share, report.n_links, n_spoilt, scores, lost))
     return points
@@ -104,19 +104,19 @@ def right_shares(
 
 def _lost(
     clean: NDArray[np.float64],
-    spoilt: NDArray[np.float64],
+    corrupted: NDArray[np.float64],
     examples: Sequence[TaskExample],
     run: FinetuneRun,
     kind: Kind,
     share: float,
 ) -> tuple[float, float | None, float | None]:
     groups = clusters(examples)
-    estimate = float((clean - spoilt).mean())
+    estimate = float((clean - corrupted).mean())
     if len(set(groups)) < 2:
         return estimate, None, None
     interval = paired_bootstrap_interval(
         clean,
-        spoilt,
+        corrupted,
         clusters=groups,
         generator=generator(run.config.training.seed, "link errors", kind, str(share)),
     )
@@ -160,7 +160,7 @@ def write_csv(points: Sequence[CurvePoint], path: Path, *, force: bool = False) 
 def as_markdown(points: Sequence[CurvePoint]) -> str:
     """The points as a table."""
     lines = [
-        "| links | share | spoilt | accuracy | micro F1 | lost |",
+        "| links | share | corrupted | accuracy | micro F1 | lost |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for p in points:
@@ -180,7 +180,7 @@ def _shown(value: float, low: float | None, high: float | None) -> str:
 
 
 def draw_curve(points: Sequence[CurvePoint], title: str = "") -> Figure:
-    """Accuracy and micro F1 with their intervals over the share of spoilt links, a line a kind."""
+    """Draw accuracy and micro F1 over the share of corrupted links, one line per kind."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: most draw nothing
     from matplotlib.figure import Figure
 
@@ -198,7 +198,7 @@ def draw_curve(points: Sequence[CurvePoint], title: str = "") -> Figure:
             highs = [getattr(point, f"{score}_high") for point in of_kind]
             if None not in lows:
                 axis.fill_between(shares, lows, highs, color=colour, alpha=0.15, linewidth=0)
-        axis.set(xlabel="share of links spoilt", ylabel=label)
+        axis.set(xlabel="share of corrupted links", ylabel=label)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].legend(frameon=False, fontsize=9)
     if title:

@@ -33,24 +33,24 @@ Set = Literal["dev", "test"]
 
 @dataclass(frozen=True)
 class FinetuneRun:
-    """A model ready to be trained, its data, what is asked of it, and what was found on the way.
+    """A model ready to be trained, its training data, its evaluation splits, and facts about them.
 
     `train` are the run's own examples, `data` is what is trained on: with `further` tasks, whose
-    runs share the model, all of theirs. `task` is this run's number among them. What is `asked` are
-    its sets, and those of further tasks as `NAME/dev`. `asked_with` makes the data of an own set
-    once more, with other link errors than the run's; `asked_like` that of other examples, linked
-    before (`assembly.linked`), as an asked set is made.
+    runs share the model, all of theirs. `task` is this run's number among them. `evaluation` holds
+    its evaluation splits, and those of further tasks as `NAME/dev`. `with_link_errors` returns the
+    data of one of its splits with other link errors than the run's, `evaluation_data` that of other
+    examples, linked before (`assembly.linked`), as an evaluation split.
     """
 
     config: FinetuneConfig
     model: KnowledgeForTask
     tokenizer: PreTrainedTokenizerBase
     train: TaskData
-    asked: dict[str, TaskData]
+    evaluation: dict[str, TaskData]
     baseline: Baseline
     facts: dict[str, Any]
-    asked_with: Callable[[str, LinkErrors], tuple[TaskData, CorruptionReport]]
-    asked_like: Callable[[Sequence[TaskExample]], TaskData]
+    with_link_errors: Callable[[str, LinkErrors], tuple[TaskData, CorruptionReport]]
+    evaluation_data: Callable[[Sequence[TaskExample]], TaskData]
     task: int = 0
     further: dict[str, FinetuneRun] = dataclasses.field(default_factory=dict)
 
@@ -69,7 +69,7 @@ class FinetuneRun:
     @property
     def coverage(self) -> dict[str, Coverage]:
         """By set, those of further tasks as `NAME/train`: in how many texts the graph is read."""
-        sets = {"train": self.train, **self.asked}
+        sets = {"train": self.train, **self.evaluation}
         for name, run in self.further.items():
             sets |= {f"{name}/train": run.train}
         return {name: data.coverage for name, data in sets.items()}
@@ -104,7 +104,7 @@ class FinetuneRun:
         if task:
             return self.further[task].score(own, data)
         config, question = self.config, self.model.question(self.task)
-        data = self.asked[name] if data is None else data
+        data = self.evaluation[name] if data is None else data
         kind = question.problem_type
         predicted = predict(self.model, data, threshold=config.threshold, task=self.task)
         answered = [
@@ -143,7 +143,7 @@ class FinetuneRun:
         """Everything about the finished model, and its predictions by set."""
         predictions: dict[str, Answers] = {}
         metrics: dict[str, Any] = {}
-        for name in self.asked:
+        for name in self.evaluation:
             predictions[name], metrics[name] = self.score(name)
         if self.further:
             metrics["also"] = {name: run.described() for name, run in self.further.items()}

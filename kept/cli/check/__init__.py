@@ -1,1 +1,1 @@
-"""kept check: whether an instrument works before it is read."""
+"""`kept check`: whether a measurement can measure what it claims."""

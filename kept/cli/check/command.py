@@ -14,49 +14,52 @@ from kept.cli.terminal import echo
 if TYPE_CHECKING:
     from kept.reading.cell import Cell, Outcome
 
-app = typer.Typer(no_args_is_help=True, help="Check that methods do what they are measured by.")
+app = typer.Typer(no_args_is_help=True, help="Check that methods can do what they are measured by.")
 PAGE, VALUES, CURVES = "reading.md", "reading.json", "reading.curves.png"
 
 
 @app.callback()
 def _group() -> None:
-    """Check that methods do what they are measured by."""
+    """Check that methods can do what they are measured by."""
 
 
 @app.command(cls=KeptCommand)
 def reading(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder; what is stored there is not run again.")
+        Path,
+        typer.Option("--output", "-o", help="Folder of the results; stored runs are not repeated."),
     ],
-    methods: Annotated[str, typer.Option(help="Methods or arms by comma, or all.")] = "all",
+    methods: Annotated[str, typer.Option(help="Methods or arms, comma-separated, or all.")] = "all",
     tasks: Annotated[
-        str, typer.Option(help="Control tasks by comma; own: the first that each arm has.")
+        str, typer.Option(help="Control tasks, comma-separated; own: the first of each arm.")
     ] = "own",
     conditions: Annotated[
-        str, typer.Option(help="true is always run; further ones by comma, or all.")
+        str, typer.Option(help="Conditions beside true, comma-separated, or all.")
     ] = "redrawn",
     seeds: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="0 and on.")] = 1,
     steps: Annotated[
-        int, typer.Option(min=1, max=MAX_COUNT, help="At most so many optimiser steps.")
+        int, typer.Option(min=1, max=MAX_COUNT, help="Maximum number of optimiser steps.")
     ] = 400,
-    form: Annotated[str, typer.Option(help="fresh: no name comes twice; or returning.")] = "fresh",
+    form: Annotated[
+        str, typer.Option(help="fresh: every name occurs once; or returning.")
+    ] = "fresh",
     distractors: Annotated[int, typer.Option(min=0, max=2, help="Further facts of each head.")] = 1,
     host: Annotated[
         str, typer.Option(callback=local_or_hub, help="minilm, a folder or a hub name.")
     ] = "minilm",
     verdicts: Annotated[
-        Path | None, typer.Option(help="A file for the verdicts alone, as comparisons read them.")
+        Path | None, typer.Option(help="File for the verdicts alone, which comparisons read.")
     ] = None,
     layers: Annotated[
-        int, typer.Option(min=0, max=MAX_COUNT, help="The host's first layers alone; 0: all.")
+        int, typer.Option(min=0, max=MAX_COUNT, help="Use the host's first layers only; 0: all.")
     ] = 3,
 ) -> None:
     """Train every arm on facts about made-up names, and ask about names it has never seen.
 
-    Prints accuracy under each condition against chance, steps until .9, what a linear probe finds,
-    how far the state that is read moves when facts are hidden, and the verdict; writes them with
-    learning curves to the folder, of all that is stored there. Cut at any moment, the same command
-    goes on.
+    Prints the accuracy under each condition against chance, steps until .9, the accuracy of a
+    linear probe, the distance that the state moves when facts are hidden, and the verdict; writes
+    them with learning curves of all stored runs to the folder. The same command resumes a run that
+    was interrupted.
 
     Example: kept check reading --methods kbert,ernie --conditions all -o reading/
     """
@@ -109,7 +112,7 @@ def _tasks(names: str) -> tuple[str, ...]:
 
 
 def _tell(cell: Cell, outcome: Outcome | None) -> None:
-    """A line on the error stream for what is about to be trained, and for what came of it."""
+    """Print a cell that is about to be trained, and its outcome, on standard error."""
     what = f"{cell.arm}, {cell.task}, {cell.condition}, seed {cell.seed}"
     outcome_line = (
         "training"

@@ -1,4 +1,4 @@
-"""`kept audit`: can the answers be read off what the model was given? One table, one exit code."""
+"""`kept audit`: do answers leak from what the model was given? One table, one exit code."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def audit(
     ] = None,
     triples: Annotated[
         list[str] | None,
-        typer.Option(metavar="SET=FILE", help="Triples; the set train stands in for a graph."),
+        typer.Option(metavar="SET=FILE", help="Triples; the set named train is used as the graph."),
     ] = None,
-    format: Annotated[str | None, typer.Option(help="Of --train, --dev and --test.")] = None,
+    format: Annotated[str | None, typer.Option(help="Format of --train, --dev and --test.")] = None,
     train: Annotated[Path | None, typer.Option(help="Training file of a task.")] = None,
     dev: Annotated[Path | None, typer.Option(help="Development file.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test file.")] = None,
@@ -35,18 +35,18 @@ def audit(
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(metavar="CHECK=SHARE", help="Let a check find so much: pair-in-graph=0.05."),
+        typer.Option(metavar="CHECK=SHARE", help="Tolerate this share: pair-in-graph=0.05."),
     ] = None,
     output: Annotated[
         list[Path] | None,
         typer.Option("--output", "-o", help="Write a .md, .json or .csv; may be repeated."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Look for answers in the graph, in the training text, in the subject and in other sets.
 
-    Exit code 0: nothing found beyond what is allowed. 1: something was, or a file is faulty.
-    3: nothing was, but not all could be checked (rows `…-not-checked`; --allow grants a share).
+    Exit code 0: no leak beyond what --allow tolerates. 1: a leak, or a faulty file. 3: no leak, but
+    not everything could be checked (rows `…-not-checked`; --allow tolerates a share).
 
     Example: kept audit --kg kg/ --format wiki80 --train train.txt --dev dev.txt -o audit.md
     """

@@ -51,13 +51,13 @@ class _Question(msgspec.Struct):
 
 
 def triples_part(name: str, path: Path) -> AuditPart:
-    """A file of triples, one a line."""
+    """A file of triples, one per line."""
     facts = [(row.head, row.relation, row.tail) for row in tsv.read(path, DamageReport())]
     return AuditPart(name, "triples", facts=facts, names=[(head, tail) for head, _, tail in facts])
 
 
 def task_part(name: str, path: Path, format: str) -> AuditPart:
-    """A set of a task in one of its formats; raises `ConfigError` for one that is none."""
+    """A set of a task; raises `ConfigError` where `format` is not one of its formats."""
     if format not in FORMATS:
         raise no_such("format", format, FORMATS)
     return of_examples(name, read_examples(path, format))
@@ -66,7 +66,8 @@ def task_part(name: str, path: Path, format: str) -> AuditPart:
 def of_examples(name: str, examples: Iterable[TaskExample]) -> AuditPart:
     """Texts, and a fact for each label of an example; one without labels states none.
 
-    The ends are the pair of entities, by name the two targets; what asks for no pair has none.
+    Head and tail are the pair of entities, their names the two targets; a task without pairs has
+    none.
     """
     rows = list(examples)
     stated = [(example, label) for example in rows for label in _fact_labels(example)]
@@ -80,7 +81,7 @@ def of_examples(name: str, examples: Iterable[TaskExample]) -> AuditPart:
 
 
 def _fact_labels(example: TaskExample) -> Sequence[str]:
-    """Its labels, or one in all where they say something of other things than two entities."""
+    """The labels, or a single one for all where they are no relation of two entities."""
     return example.labels if example.pair or len(example.targets) == 2 else example.labels[:1]
 
 

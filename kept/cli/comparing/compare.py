@@ -11,18 +11,20 @@ from kept.bounds import MAX_COUNT, MAX_MINUTES
 from kept.cli.options import Threads
 
 Task = Annotated[
-    str, typer.Option(help="An experiment: a YAML file, or a name: of --tasks, or that ships.")
+    str, typer.Option(help="An experiment: a YAML file, or a name in --tasks or shipped.")
 ]
 Tasks = Annotated[
     Path | None,
-    typer.Option(envvar="KEPT_TASKS", help="Folder of your own experiments; ./experiments else."),
+    typer.Option(
+        envvar="KEPT_TASKS", help="Folder of your own experiments (default: ./experiments)."
+    ),
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(min=1, max=MAX_COUNT, help="At most so many examples of each set, to try it out."),
+    typer.Option(min=1, max=MAX_COUNT, help="Maximum number of examples per set, to try it out."),
 ]
 Data = Annotated[
-    Path | None, typer.Option(envvar="KEPT_DATA", help="Where the experiment's files lie.")
+    Path | None, typer.Option(envvar="KEPT_DATA", help="Folder of the experiment's files.")
 ]
 
 
@@ -32,33 +34,31 @@ def compare(
         Path, typer.Option("--output", "-o", help="Folder of the runs; shared by comparisons.")
     ] = Path("runs/compare"),
     methods: Annotated[
-        str, typer.Option(help="Names apart by commas, or all that the file gives.")
+        str, typer.Option(help="Comma-separated names, or all of the file.")
     ] = "all",
     controls: Annotated[
-        str, typer.Option(help="Kinds of knowledge to stand beside the true one; '' for none.")
+        str, typer.Option(help="Control conditions, comma-separated; '' for none.")
     ] = "off,shuffled",
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Seeds of the task, 0 and up; the file's, or ten."),
+        typer.Option(min=1, max=1000, help="Number of seeds (default: the file's, or ten)."),
     ] = None,
-    kg: Annotated[
-        Path | None, typer.Option(help="Your graph, in the place of the experiment's.")
-    ] = None,
+    kg: Annotated[Path | None, typer.Option(help="Your graph instead of the experiment's.")] = None,
     data: Data = None,
     tasks: Tasks = None,
     limit: Limit = None,
     budget: Annotated[
         float | None,
         typer.Option(
-            min=0, max=MAX_MINUTES, help="Stop after so many minutes; the same command goes on."
+            min=0, max=MAX_MINUTES, help="Stop after this many minutes; the same command resumes."
         ),
     ] = None,
     threads: Threads = None,
 ) -> None:
-    """Run what is not done yet, then compare: scores, intervals, tests, a verdict a method.
+    """Run what is missing, then compare: scores, intervals, tests, one verdict per method.
 
-    Runs are addressed by the hash of everything that they depend on, so a run that another
-    comparison did is not repeated.
+    A run's address is the hash of everything that it depends on: comparisons share runs, and none
+    is repeated.
     """
     from kept.cli.comparing.compare_run import run
     from kept.comparison.find import read_experiment

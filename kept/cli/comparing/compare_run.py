@@ -1,4 +1,4 @@
-"""What `kept compare` does: read the experiment, run what is not done, print and write tables."""
+"""What `kept compare` does: read the experiment, run what is missing, print and write tables."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def run(
     for each in pages:
         _write(each, output, console)
     if experiment.tuning is not None and choices is None:
-        echo("learning rates are not chosen yet; the same command goes on")
+        echo("learning rates are not chosen yet; the same command resumes")
 
 
 def _write(compared: Compared, output: Path, console: TerminalConsole) -> None:
-    """Tables, values, and what is printed of one comparison."""
+    """Write the tables and values of one comparison, and print its summary."""
     name, command = compared.experiment.name, " ".join(["kept", *sys.argv[1:]])
     if compared.rows:
         write_json(output / f"{name}.json", to_json(compared), force=True)
@@ -85,11 +85,11 @@ def _write(compared: Compared, output: Path, console: TerminalConsole) -> None:
     for name, why in compared.left_out.items():
         echo(f"left out: {name}: {why}")
     if compared.missing:
-        echo(f"{len(compared.missing)} runs are not finished; the same command goes on")
+        echo(f"{len(compared.missing)} runs are not finished; the same command resumes")
 
 
 def show(compared: Compared, console: TerminalConsole) -> None:
-    """Print scores, verdicts, and what they say together."""
+    """Print scores, verdicts and the conclusion."""
     for columns, cells in (
         (SCORES, score_cells(compared)),
         (VERDICTS, verdict_cells(compared)),
@@ -102,7 +102,7 @@ def show(compared: Compared, console: TerminalConsole) -> None:
 
 
 def control_names(text: str) -> tuple[Knowledge, ...]:
-    """Kinds of knowledge apart by commas; ConfigError for one that is none."""
+    """The control conditions in a comma-separated text; ConfigError for an unknown one."""
     kinds: tuple[Knowledge, ...] = get_args(Knowledge)
     controls = []
     for name in dict.fromkeys(part.strip() for part in text.split(",") if part.strip()):

@@ -1,4 +1,4 @@
-"""`kept curve`: how much of a fine-tuned model's score hangs on right links."""
+"""`kept curve`: a fine-tuned model's score against the share of wrong links."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def curve(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for curve.csv, .md, .png.")
     ],
-    shares: Annotated[str, typer.Option(help="Shares of links to spoil, by comma.")] = (
+    shares: Annotated[str, typer.Option(help="Shares of links to corrupt, comma-separated.")] = (
         "0,0.1,0.25,0.5,1"
     ),
     kinds: Annotated[
-        str, typer.Option(help="drop, swap (to a likely error), random (to any entity); by comma.")
+        str, typer.Option(help="drop, swap (to a likely error), random (to any entity).")
     ] = "drop,swap,random",
     name: Annotated[str, typer.Option("--set", help="dev or test.")] = "dev",
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
-    """Ask a trained model again with ever more links dropped or wrong; nothing is trained.
+    """Evaluate a trained model with growing shares of dropped or wrong links; nothing is trained.
 
     Example: kept curve run/ -o run/curve --shares 0,0.5,1 --kinds drop
     """
@@ -76,7 +76,7 @@ def _shares(text: str) -> list[float]:
     try:
         shares = [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise ConfigError(f"--shares {text!r}: numbers by comma, such as 0,0.5,1") from error
+        raise ConfigError(f"--shares {text!r}: comma-separated numbers, such as 0,0.5,1") from error
     if not all(0 <= share <= 1 for share in shares):
         raise ConfigError(f"--shares {text!r}: a share is from 0 to 1")
     return sorted(shares)

@@ -27,9 +27,9 @@ def report(
     ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page.")] = False,
 ) -> None:
-    """Tables, curves and the examples that changed, with their graphs; CSV files beside.
+    """Write one page: tables, curves, changed examples with their graphs; CSV files beside it.
 
-    Reads what is finished and runs nothing. A page that kept wrote is replaced by the new one.
+    Reads finished runs and starts none. A page that kept wrote is replaced.
     """
     from kept.comparison.compare import finished
     from kept.comparison.find import data_root, read_experiment

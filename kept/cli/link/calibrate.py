@@ -1,4 +1,4 @@
-"""`kept link calibrate`: from annotated texts, confidences that keep what they promise."""
+"""`kept link calibrate`: confidences calibrated on annotated texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    gold: Annotated[Path, typer.Argument(help="Annotated texts that nothing was trained on.")],
+    gold: Annotated[Path, typer.Argument(help="Annotated texts that no part was trained on.")],
     kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="File to write, for `kept link --decision`.")
@@ -33,15 +33,13 @@ def calibrate(
         bool, typer.Option("--find", help="Find mentions; those that GOLD does not mark are NIL.")
     ] = False,
     folds: Annotated[
-        int, typer.Option(min=2, max=1000, help="Of the texts, to measure on others.")
+        int, typer.Option(min=2, max=1000, help="Number of folds of the cross-validation.")
     ] = 5,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Deals the texts out to the folds.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the folds.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(help="Draw a reliability diagram into this PNG file.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Fit the decision of a linker (temperature, NIL, curve, threshold) on annotated texts.
 

@@ -1,4 +1,4 @@
-"""`kept link`: find the entities of a knowledge graph in text, and what goes with it.
+"""`kept link`: find the entities of a knowledge graph in text.
 
 `kept link FILE|TEXT` links (`kept.cli.link.run`); the other commands of the group are modules
 `link_*` of this package.
@@ -71,7 +71,8 @@ def link(
         TextFiles, typer.Option(help="With a file as --kg, TSV: id, alias.", metavar="FILE")
     ] = None,
     index: Annotated[
-        Path | None, typer.Option(help="Folder made by `kept link index`; else in memory.")
+        Path | None,
+        typer.Option(help="Folder made by `kept link index` (default: built in memory)."),
     ] = None,
     method: Annotated[str, typer.Option(help="One of {kept.linking.linkers:Method}.")] = "prior",
     model: Annotated[
@@ -89,17 +90,15 @@ def link(
         bool, typer.Option("--explain", help="Show the runner-up and why it was not chosen.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="With -o: go on where a run was stopped.")
+        bool, typer.Option("--resume", help="With -o: resume a run that was stopped.")
     ] = False,
     workers: Annotated[
         int, typer.Option(min=1, max=MAX_THREADS, help="Processes; the output is the same.")
     ] = 1,
     force: Annotated[
-        bool, typer.Option("--force", help="With -o: replace the file, or what a run left of it.")
+        bool, typer.Option("--force", help="With -o: replace the file or an unfinished one.")
     ] = False,
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder that remembers what was linked.")
-    ] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder of a cache of links.")] = None,
     damage: Annotated[str, typer.Option(help="At an unreadable line: stop or skip.")] = "stop",
     decision: Annotated[
         Path | None, typer.Option(help="File with a decision that was fitted on annotated text.")
@@ -125,8 +124,8 @@ def link(
 ) -> None:
     """Find the entities of a graph in text: no training, no network.
 
-    FILE holds a text a line, JSON lines with `text` (their `mentions`, if they have any, are only
-    disambiguated), or annotations of others (--format), whose mentions are linked anew.
+    FILE holds one text per line, JSON lines with `text` (their `mentions`, if any, are only
+    disambiguated), or annotations of others (--format), whose mentions are linked again.
 
     Example: kept link "Paris lies on the Seine." --kg kg/ --explain
     """
@@ -143,7 +142,7 @@ def link(
     if (resume or force) and output is None:
         raise LinkingError("--resume and --force are about a file; name it with -o")
     if resume and force:
-        raise LinkingError("--resume goes on, --force begins anew; give one of them")
+        raise LinkingError("--resume continues, --force starts again; give one of them")
     settings = LinkerSettings(
         kg=str(kg),
         labels=tuple(map(str, labels or ())),

@@ -1,4 +1,4 @@
-"""`kept link corrupt`: spoil links on purpose."""
+"""`kept link corrupt`: remove and swap links, to measure what wrong links cost."""
 
 from __future__ import annotations
 
@@ -19,14 +19,19 @@ def corrupt(
         float, typer.Option(min=0, max=1, help="Share of the links to link wrongly.")
     ] = 0.0,
     seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Chooses the links; higher rates add to lower.")
+        int,
+        typer.Option(
+            min=0,
+            max=MAX_SEED,
+            help="Seed; the links chosen at a rate are among those of a higher one.",
+        ),
     ] = 0,
     kg: Annotated[
         Path | None, typer.Option("--kg", help="Graph, for links with no wrong candidate.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file at OUTPUT.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Remove and swap a share of links, to see how much linking errors cost a task.
+    """Remove and swap a share of links, to measure what linking errors cost a task.
 
     Example: kept link corrupt links.jsonl -o worse.jsonl --drop .1 --swap .2 --kg kg/
     """

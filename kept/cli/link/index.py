@@ -30,11 +30,11 @@ def index(
         ),
     ] = None,
     fuzzy: Annotated[
-        bool, typer.Option("--fuzzy", help="Also n-grams, for names that are spelled otherwise.")
+        bool, typer.Option("--fuzzy", help="Also n-grams, for misspelt names.")
     ] = False,
     counts: Annotated[
         list[Path] | None,
-        typer.Option(help="JSON lines with right links, for priors; may be repeated."),
+        typer.Option(help="JSON lines with gold links, for priors; may be repeated."),
     ] = None,
     case: Annotated[
         str | None, typer.Option(help="{entity_linking.names.rules.case:Case}; else smart.")
@@ -44,7 +44,7 @@ def index(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the index at INDEX.")] = False,
 ) -> None:
-    """Make the folder that `kept link --index` reads, or add another graph to it.
+    """Build the folder that `kept link --index` reads, or add another graph to it.
 
     Example: kept link index kg/ -o index/ --dense minilm --fuzzy
     """
@@ -103,7 +103,7 @@ def _tell(new_index: LinkIndex, graph: KnowledgeGraph) -> None:
         echo(f"{new_index.fuzzy}: {_size(new_index, 'fuzzy')}")
     if new_index.dense is not None:
         echo(f"{new_index.dense.report()}; {_size(new_index, 'dense')}")
-    echo(f"{_mib(new_index.folder)} in {new_index.folder}, read as it is needed")
+    echo(f"{_mib(new_index.folder)} in {new_index.folder}, memory-mapped")
 
 
 def _size(new_index: LinkIndex, part: str) -> str:

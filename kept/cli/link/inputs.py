@@ -43,7 +43,7 @@ class _Row(msgspec.Struct):
 
 
 def read_text(path: Path, report: DamageReport) -> Iterator[Item]:
-    """A text a line, its number as id; lines of white space are left out."""
+    """One text per line, its number as id; blank lines are left out."""
     for number, _, raw in read_lines(path, report):
         if raw.strip():
             yield Item(LinkedText(raw.decode(), (), str(number)), given=False)
@@ -52,7 +52,7 @@ def read_text(path: Path, report: DamageReport) -> Iterator[Item]:
 
 
 def read_json(path: Path, report: DamageReport) -> Iterator[Item]:
-    """An object a line with `text`, perhaps `id` and `mentions` (`start`, `end`)."""
+    """One object per line with `text`, perhaps `id` and `mentions` (`start`, `end`)."""
     yield from read_rows(path, report, _Row, _of_row)
 
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 def score(
-    gold: Annotated[Path, typer.Argument(help="JSON lines with the right links.")],
+    gold: Annotated[Path, typer.Argument(help="JSON lines with gold links.")],
     predicted: Annotated[
-        Path, typer.Argument(metavar="PRED", help="JSON lines of the same texts, in one order.")
+        Path,
+        typer.Argument(metavar="PRED", help="JSON lines of the same texts, in the same order."),
     ],
     kg: Annotated[
         Path | None, typer.Option("--kg", help="Graph; entities that it lacks count as NIL.")
@@ -32,7 +33,7 @@ def score(
         bool, typer.Option("--gold-spans", help="Judge only links on gold mentions, as in RSS-500.")
     ] = False,
     seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Of the resampled texts behind the intervals.")
+        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the bootstrap intervals.")
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -19,7 +19,7 @@ COLUMNS = ("line", "start", "end", "mention", "entity", "label", "confidence")
 def print_links(
     texts: Sequence[LinkedText], graph: KnowledgeGraph, explained_by: Disambiguator | None = None
 ) -> int:
-    """Print every link, with `explained_by` also why, and the runner-up; how many."""
+    """Print every link, with `explained_by` its reason and runner-up too; return their number."""
     if explained_by is not None:
         _print_explained(texts, graph, explain(explained_by, texts))
     elif any(text.links for text in texts):
@@ -38,7 +38,7 @@ def _print_explained(
     graph: KnowledgeGraph,
     explanations: list[list[tuple[Explanation, ...]]],
 ) -> None:
-    """Three lines a link: what was chosen, why, and what else it might be."""
+    """Print three lines per link: the choice, the reason, the runner-up."""
     console = TerminalConsole(soft_wrap=True)
     for text, of_text in zip(texts, explanations, strict=True):
         for link, reasons in zip(text.links, of_text, strict=True):

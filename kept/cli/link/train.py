@@ -20,22 +20,25 @@ def train(
     kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
     held_out: Annotated[
-        str, typer.Option(metavar="FILE|SHARE", help="Stop by these texts, or this share of GOLD.")
+        str,
+        typer.Option(
+            metavar="FILE|SHARE", help="Held-out texts for early stopping, or a share of GOLD."
+        ),
     ] = "0.1",
     index: Annotated[
         Path | None, typer.Option(help="Candidates from this index; give it when linking too.")
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Of the split and of the training.")
+        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the split and the training.")
     ] = 0,
     epochs: Annotated[int, typer.Option(min=1, max=10**6, help="At most.")] = 40,
     hidden: Annotated[
         int, typer.Option(min=0, max=4096, help="Hidden units; 0: a log-linear model.")
     ] = 0,
     absent: Annotated[
-        str, typer.Option(help="Gold that is no candidate: nil (train NIL) or skip.")
+        str, typer.Option(help="Gold entities that are no candidate: nil (train NIL) or skip.")
     ] = "nil",
-    force: Annotated[bool, typer.Option("--force", help="Replace a re-ranker there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing re-ranker.")] = False,
 ) -> None:
     """Train a re-ranker of the linker's candidates, with NIL, on annotated texts."""
     from entity_linking.errors import LinkingError

@@ -40,12 +40,14 @@ def finetune(
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(help="Of the files: wiki80, docred, tagme, tsv, scores, conll and others."),
+        typer.Option(
+            help="Format of the files: wiki80, docred, tagme, tsv, scores, conll and others."
+        ),
     ] = None,
     train: Annotated[Path | None, typer.Option(help="Training file.")] = None,
     dev: Annotated[
         Path | None,
-        typer.Option(help="Development file; else dev.* beside TRAIN, else a share of it."),
+        typer.Option(help="Development file (default: dev.* beside TRAIN, else a share of it)."),
     ] = None,
     test: Annotated[Path | None, typer.Option(help="Test file.")] = None,
     kg: Annotated[Path | None, typer.Option(help="Folder of the knowledge graph.")] = None,
@@ -58,7 +60,7 @@ def finetune(
         list[Path] | None,
         typer.Option(
             metavar="DIR",
-            help="Of a new encoder: an adapter, or a run that trained one; may be repeated.",
+            help="For a new encoder: an adapter, or a run that trained one; may be repeated.",
         ),
     ] = None,
     knowledge: Annotated[
@@ -66,7 +68,8 @@ def finetune(
         typer.Option(help="true (default), off, shuffled, random-entity or random-tokens."),
     ] = None,
     markers: Annotated[
-        str | None, typer.Option(help="Around targets: none, ernie, ernie-typing or kadapter.")
+        str | None,
+        typer.Option(help="Markers around targets: none, ernie, ernie-typing or kadapter."),
     ] = None,
     link: Annotated[
         bool | None, typer.Option("--link", help="Link texts without links by the graph's names.")
@@ -90,7 +93,9 @@ def finetune(
     learning_rate: LearningRate = None,
     evaluate_every: Annotated[
         int | None,
-        typer.Option(min=1, max=MAX_COUNT, help="Score dev every so many steps, and log it."),
+        typer.Option(
+            min=1, max=MAX_COUNT, help="Evaluate on dev every this many steps, and log it."
+        ),
     ] = None,
     seed: Seed = None,
     threads: Threads = None,
@@ -105,8 +110,8 @@ def finetune(
 ) -> None:
     """Fine-tune a method on a task and score it beside a baseline.
 
-    Facts between the two entities of a question are never shown, and those of dev and test are
-    taken out of the graph. The model of the last step is scored. Ctrl-C stops with a checkpoint.
+    Facts between the two entities of an example are never shown, and those of dev and test are
+    removed from the graph. The model of the last step is scored. Ctrl-C stops with a checkpoint.
     """
     flags = {
         "task": task,

@@ -1,4 +1,4 @@
-"""What `kept finetune` does: read the configuration, assemble, train, score, say how it ended."""
+"""What `kept finetune` does: read the configuration, assemble, train, score, report the outcome."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(
     resume: bool,
     skip_damaged: bool,
 ) -> None:
-    """Train, score the model of the last step on dev and test, say how it ended."""
+    """Train, score the model of the last step on dev and test, report the outcome."""
     if config_file is None and not resume and _is_dev_wanted(flags, settings):
         beside = dev_beside(flags["train"])
         if beside is not None:
@@ -56,7 +56,7 @@ def run(
         console.print(str(assembled.data))
         if dropped := assembled.facts["n_train_repeats_dropped"]:
             console.print(
-                f"{dropped} training examples were dropped: their texts stand in dev or test "
+                f"{dropped} training examples were dropped: their texts are in dev or test too "
                 "(--set keep_repeats=true keeps them)"
             )
         for warning in assembled.facts.get("warnings", ()):
@@ -111,7 +111,7 @@ def _score(assembled: FinetuneRun, output: Path) -> None:
     metrics, predictions = assembled.metrics()
     write_answers(output / ANSWERS, answers_of(assembled, predictions))
     write_json(output / METRICS_FILE, metrics, indent=2, force=True)
-    for name in assembled.asked:
+    for name in assembled.evaluation:
         echo(_line(name, metrics[name], assembled.config.knowledge))
     echo(f"scores in {output / METRICS_FILE}, answers in {output / ANSWERS}")
 

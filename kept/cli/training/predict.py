@@ -1,4 +1,4 @@
-"""`kept predict`: what a fine-tuned run answers about a text, and which facts made the answer."""
+"""`kept predict`: the answer of a fine-tuned run for a text, and the influence of each fact."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ if TYPE_CHECKING:
 
 def predict(
     run: Annotated[Path, typer.Argument(help="Folder of a `kept finetune` run.")],
-    text: Annotated[str, typer.Argument(help="The text that is asked about.")],
+    text: Annotated[str, typer.Argument(help="The text to classify.")],
     kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
     target: Annotated[
         list[str] | None,
         typer.Option(
             "--target",
-            help="Words of the text that are asked about; head, then tail of a relation.",
+            help="Target words in the text; head, then tail of a relation.",
         ),
     ] = None,
     about: Annotated[
-        str | None, typer.Option(help="With --explain: follow this class, not the answer's.")
+        str | None,
+        typer.Option(help="With --explain: the class to explain (default: the answer's)."),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say what the answer is without each fact and link.")
+        bool, typer.Option("--explain", help="Print the answer without each fact and each link.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Ask a fine-tuned run about one text; the graph may have been edited since.
+    """Predict for one text with a fine-tuned run; the graph may have been edited since.
 
     The text is linked as `kept link` does. With --explain, each fact and each link is left out in
-    turn: what changes the answer made it. Beside a fact stands its share of attention, where facts
-    are nodes that the model attends to.
+    turn: those that change the answer caused it. Where facts are nodes that the model attends to,
+    their share of attention is printed too.
 
     Example: kept predict runs/types "Padre met Jasper." --kg kg/ --target Padre --explain
     """

@@ -53,11 +53,11 @@ def pretrain(
         ),
     ] = None,
     start_from: Annotated[
-        Path | None, typer.Option(help="Folder of an earlier run whose weights are the first ones.")
+        Path | None, typer.Option(help="Folder of an earlier run to start from.")
     ] = None,
     train_only: Annotated[
         list[str] | None,
-        typer.Option(metavar="PART", help="Part of the encoder that moves; may be repeated."),
+        typer.Option(metavar="PART", help="Part of the encoder to train; may be repeated."),
     ] = None,
     steps: Steps = None,
     epochs: Annotated[
@@ -68,12 +68,12 @@ def pretrain(
     ] = None,
     node_budget: Annotated[
         int | None,
-        typer.Option(min=1, max=MAX_COUNT, help="Nodes a batch, instead of --batch-size."),
+        typer.Option(min=1, max=MAX_COUNT, help="Nodes per batch, instead of --batch-size."),
     ] = None,
     learning_rate: LearningRate = None,
     entity_learning_rate: Annotated[
         float | None,
-        typer.Option("--entity-lr", min=0, max=MAX_RATE, help="Of the entity table's rows."),
+        typer.Option("--entity-lr", min=0, max=MAX_RATE, help="Learning rate of the entity table."),
     ] = None,
     warmup_steps: Annotated[
         int | None, typer.Option("--warmup", min=0, max=MAX_COUNT, help="Steps of warm-up.")
@@ -94,9 +94,9 @@ def pretrain(
     resume: Going = False,
     skip_damaged: Skipping = False,
 ) -> None:
-    """Pre-train a method on a host; killed and resumed, it ends with the same weights.
+    """Pre-train a method on a host; a resumed run ends with the same weights.
 
-    Ctrl-C stops after the step at hand, with a checkpoint.
+    Ctrl-C stops after the current step, with a checkpoint.
     """
     flags: dict[str, Any] = {
         "kg": kg,

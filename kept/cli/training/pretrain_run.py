@@ -1,4 +1,4 @@
-"""What `kept pretrain` does: read the configuration, assemble, train, say how it ended."""
+"""What `kept pretrain` does: read the configuration, assemble, train, report the outcome."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(
     resume: bool,
     skip_damaged: bool,
 ) -> None:
-    """Train and say how it ended."""
+    """Train and report the outcome."""
     begun = time.monotonic()
     config, how = read_run(
         PretrainConfig,
@@ -79,13 +79,13 @@ def _train(
 
 
 def _tell_coverage(data: WordGraphData, console: TerminalConsole) -> None:
-    """In how many texts the graph is read, on the screen."""
+    """Print in how many texts the graph is read."""
     console.print(str(data.coverage))
     for line in data.cautions:
         console.print(f"warning: {line}")
 
 
 def _write_coverage(data: WordGraphData, output: Path) -> None:
-    """The same as a file of the run."""
+    """Write the same to a file of the run."""
     coverage = data.coverage.as_json() | {"objectives": data.shares_read}
     write_json(output / COVERAGE_FILE, coverage, force=True)

@@ -1,4 +1,4 @@
-"""What every command that trains shares: reading its configuration, stopping, telling the end."""
+"""What every command that trains shares: reading its configuration, stopping, reporting."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run_folder(output: Path, *marks: str) -> Iterator[None]:
 
 
 def refuse_foreign(output: Path, *marks: str) -> None:
-    """Raise `ExistsError` where a folder holds things, but none of the `marks` of a run."""
+    """Raise `ExistsError` for a folder that is not empty and holds none of the `marks` of a run."""
     if not output.exists():
         return
     if not output.is_dir():
@@ -88,11 +88,11 @@ def asked_to_stop() -> Iterator[list[int]]:
 
 
 def tell(result: TrainResult, output: Path) -> None:
-    """How the run ended, and where everything is."""
+    """Print how the run ended, and its files."""
     endings = {
         "finished": "finished",
-        "budget": "stopped at the time budget; go on with --resume",
-        "request": "stopped as asked; go on with --resume",
+        "budget": "stopped at the time budget; continue with --resume",
+        "request": "stopped on request; continue with --resume",
     }
     echo(f"step {result.step} of {result.n_steps}: {endings[result.stopped]}")
     if result.last is not None:

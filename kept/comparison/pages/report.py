@@ -174,8 +174,8 @@ def differences(compared: Compared, judge: Judge, name: str) -> list[Difference]
     base = next((row for row in compared.rows if row.method == BASELINE), None)
     if base is None:
         return []
-    items_of = {f"knowledge {kind}": _asked(row, judge) for kind, row in arms.items()}
-    items_of["none"] = _asked(base, judge)
+    items_of = {f"knowledge {kind}": _items(row, judge) for kind, row in arms.items()}
+    items_of["none"] = _items(base, judge)
     ours, theirs = items_of["knowledge true"], items_of["none"]
     changed = []
     for index, item in ours.items():
@@ -186,7 +186,7 @@ def differences(compared: Compared, judge: Judge, name: str) -> list[Difference]
     return changed
 
 
-def _asked(row: ComparedRow, judge: Judge) -> dict[int, _Item]:
+def _items(row: ComparedRow, judge: Judge) -> dict[int, _Item]:
     """What the seeds of a row say to each item."""
     by_item: dict[int, list[Answer]] = {}
     for record in row.records:
@@ -209,8 +209,8 @@ def _examples(
             "with the graph that the method was shown; all of them are in the CSV file."
         )
     ]
-    data = runs.asked_data(name)
-    place = {int(index): i for i, index in enumerate(data.asked.tolist())}
+    data = runs.evaluation_data(name)
+    place = {int(index): i for i, index in enumerate(data.indices.tolist())}
     tokenizer = hosts.load_tokenizer(runs.of(RunKey(name, "true", 0)).config.host)
     for word, rows in (("won", won), ("lost", lost)):
         n_shown = 0

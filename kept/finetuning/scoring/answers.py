@@ -41,9 +41,9 @@ def answers_of(run: FinetuneRun, predictions: Mapping[str, Answers]) -> list[Ans
     """The answers of a finished run, set by set, without what a comparison adds."""
     answers = []
     for name, predicted in predictions.items():
-        data = run.asked[name]
+        data = run.evaluation[name]
         rows = zip(
-            data.asked.tolist(), data.examples, clusters(data.examples), predicted, strict=True
+            data.indices.tolist(), data.examples, clusters(data.examples), predicted, strict=True
         )
         answers += [
             Answer(name, index, example.linked.id, group, example.labels, tuple(answer))

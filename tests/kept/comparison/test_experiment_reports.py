@@ -21,7 +21,7 @@ from kept.comparison.judging import Judge
 from kept.comparison.pages.report import _published, differences
 from kept.comparison.pages.summary import summarise
 from kept.comparison.pages.tables import conditions, headline, score_cells, to_json, to_markdown
-from kept.comparison.requested import ASKED, AskedRow, read_asked, remember
+from kept.comparison.requested import ASKED, RequestedRow, read_requested, remember
 from kept.comparison.runs import ExperimentRuns
 from kept.comparison.stored import RunKey, planned
 from kept.comparison.strata import KNOWLEDGE, item_traits
@@ -234,16 +234,16 @@ def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) ->
     for key, answer in zip(planned(["kbert"], ["off"], 1), "zaz", strict=True):
         write_run(runs, key, [answer] * N)
     why = "it would be no control"
-    remember(tmp_path, "tiny", {"kbert": AskedRow(("off", "shuffled"), 1, {"shuffled": why})})
-    remember(tmp_path, "tiny", {"ernie": AskedRow((), 1), "gone": AskedRow((), 3)})
-    remember(tmp_path, "other", {"kbert": AskedRow(("off",), 9)})
+    remember(tmp_path, "tiny", {"kbert": RequestedRow(("off", "shuffled"), 1, {"shuffled": why})})
+    remember(tmp_path, "tiny", {"ernie": RequestedRow((), 1), "gone": RequestedRow((), 3)})
+    remember(tmp_path, "other", {"kbert": RequestedRow(("off",), 9)})
     shown = finished(runs)
     assert shown.left_out == {"kbert, knowledge shuffled": why}
     assert shown.missing == ("ernie, knowledge true, seed 0",)  # no word on a row that is gone
     assert shown.conclusion("kbert").startswith("no verdict from one seed")
     (tmp_path / ASKED).write_text("[]")
     with pytest.raises(CheckpointError, match="does not say what was asked"):
-        read_asked(tmp_path, "tiny")
+        read_requested(tmp_path, "tiny")
 
 
 def test_a_row_may_go_with_some_kinds_of_knowledge_alone(data: Path, tmp_path: Path) -> None:

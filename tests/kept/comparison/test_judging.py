@@ -15,7 +15,7 @@ import pytest
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.comparison.experiment import Experiment, RunRecord
-from kept.comparison.items import AskedItems
+from kept.comparison.items import EvaluationItems
 from kept.comparison.judging import Judge
 from kept.comparison.strata import FACT, KNOWLEDGE, NOTHING
 from kept.datasets.example import TaskExample
@@ -41,7 +41,7 @@ def judged(tmp_path: Path) -> Made:
         texts[0] = TaskExample(LinkedText("text 0", (mention,)), ("r",))
         config: Any = SimpleNamespace(**{"no_relation": None, "format": "wiki80"} | task)
         experiment = Experiment(name="e", task=task, metric=metric, methods={"kbert": {}})
-        items = AskedItems("dev", texts, texts[:1], GRAPH, config)
+        items = EvaluationItems("dev", texts, texts[:1], GRAPH, config)
         runs: Any = SimpleNamespace(folder=tmp_path, plan=experiment, counted=items.counted)
 
         def stored(name: str, rows: Sequence[Row], groups: str = "", first: int = 0) -> RunRecord:

@@ -20,10 +20,10 @@ from kept.comparison.stored import RunKey
 from kept.comparison.strata import BARE, FACT, KNOWLEDGE
 from kept.completion.batches import (
     CompletionData,
-    asked_graph,
     completion_scores,
     completion_triples,
     entity_sampler,
+    question_graph,
     rank_relations,
     usable_examples,
 )
@@ -105,7 +105,7 @@ def test_asked_relation_is_last_masked_and_labelled(data: CompletionData) -> Non
 
 def test_the_asked_pair_brings_no_fact(data: CompletionData, world: KnowledgeGraph) -> None:
     for index, example in enumerate(data.examples[:40]):
-        built = asked_graph(
+        built = question_graph(
             example, world, data.tokenizer, BUILDER, generator=np.random.default_rng(index)
         )
         rows = built.origins[:-1, 1]
@@ -139,7 +139,7 @@ def test_example_cut_off_is_left_out(data: CompletionData) -> None:
 
 def test_added_relation_needs_entities(data: CompletionData, world: KnowledgeGraph) -> None:
     draws = np.random.default_rng(0)
-    built = asked_graph(data.examples[0], world, data.tokenizer, BUILDER, generator=draws)
+    built = question_graph(data.examples[0], world, data.tokenizer, BUILDER, generator=draws)
     assert built.edge_kinds[-2:].tolist() == [EdgeKind.ENTITY_RELATION, EdgeKind.RELATION_ENTITY]
     with pytest.raises(BatchError, match=r"head node 0 of .* is not an entity"):
         add_relation(built, head=0, tail=1, relation=0)

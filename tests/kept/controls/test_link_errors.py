@@ -14,7 +14,7 @@ from tiny_pretraining import write_everything
 from entity_linking.annotations import gold_link
 from entity_linking.corruption import corrupt
 from entity_linking.mentions import LinkedText, Mention
-from kept.controls.link_errors import LinkErrors, spoilt_sets
+from kept.controls.link_errors import LinkErrors, corrupted_sets
 from kept.datasets.formats import TaskExample
 from kept.finetuning.link_error_curve import right_shares
 from kept.heads.model import MULTI, TAGGING
@@ -136,7 +136,7 @@ def test_faults_of_the_curve(flags: list[str], message: str, trained: Path, tmp_
 
 def test_faults_of_the_configuration(world: Path, tmp_path: Path) -> None:
     off = ("--knowledge", "off", "--set", "link_errors={share: 0.5}", "--steps", 1, "-o", tmp_path)
-    assert "no link to spoil" in finetune(world, *off, method="kbert").stderr.replace("\n", " ")
+    assert "no link to corrupt" in finetune(world, *off, method="kbert").stderr.replace("\n", " ")
     made = ("--knowledge", "shuffled", "--set", "options={vectors: here}", "--steps", 1)
     assert "made beforehand" in finetune(
         world, *made, "-o", tmp_path, method="ernie"
@@ -151,9 +151,9 @@ def test_examples_are_given_the_spoilt_links(small_graph: KnowledgeGraph) -> Non
     ]
     for kind, most in (("drop", None), ("random", "Q90")):
         errors = LinkErrors(kind=kind, share=0.5, sets="train")
-        spoilt, _ = spoilt_sets({"train": examples, "dev": examples}, errors, small_graph, 0)
-        assert spoilt["dev"] == examples
-        links = [[link.entity for link in each.linked.links] for each in spoilt["train"]]
+        corrupted, _ = corrupted_sets({"train": examples, "dev": examples}, errors, small_graph, 0)
+        assert corrupted["dev"] == examples
+        links = [[link.entity for link in each.linked.links] for each in corrupted["train"]]
         assert sum(found == ["Q90"] for found in links) == 20
         assert most is None or all(len(found) == 1 for found in links)
-        assert [each.labels for each in spoilt["train"]] == [("r",)] * 40
+        assert [each.labels for each in corrupted["train"]] == [("r",)] * 40

@@ -38,8 +38,8 @@ def test_they_are_wrong_in_the_official_score(
         "training": {"steps": 1, "batch_size": 4, "device": "cpu"},
     }  # fmt: skip
     made = assemble(FinetuneConfig.model_validate(values))
-    assert len(made.asked["dev"].cut_off) == N_CUT
-    data = made.asked["dev"]
+    assert len(made.evaluation["dev"].cut_off) == N_CUT
+    data = made.evaluation["dev"]
     predicted, found = made.score("dev")
     assert (found["n_asked"], found["n_scored"]) == (N, N - N_CUT)
     official, base = found["official"], found["baseline"]["official"]

@@ -37,11 +37,11 @@ def made(
 
 
 def test_documents_are_split_whole_and_linked(made: FinetuneRun, world: KnowledgeGraph) -> None:
-    sets = {"train": made.train, **made.asked}
+    sets = {"train": made.train, **made.evaluation}
     titles = {name: {e.group for e in data.examples} for name, data in sets.items()}
     assert not titles["train"] & titles["dev"]
     assert not titles["train"] & titles["test"]
-    for data in made.asked.values():
+    for data in made.evaluation.values():
         seen = [e for e in data.examples if e.place]
         for title in {e.group for e in seen}:
             pairs = {(e.place.head, e.place.tail) for e in seen if e.group == title and e.place}
@@ -60,11 +60,11 @@ def test_documents_are_split_whole_and_linked(made: FinetuneRun, world: Knowledg
 
 def test_the_score_counts_facts_that_were_not_asked(made: FinetuneRun) -> None:
     predicted, found = made.score("dev")
-    documents = {e.group: e.place.document for e in made.asked["dev"].examples if e.place}
+    documents = {e.group: e.place.document for e in made.evaluation["dev"].examples if e.place}
     n_facts = sum(len(document.facts) for document in documents.values())
-    n_asked = sum(len(e.labels) for e in made.asked["dev"].examples)
+    n_asked = sum(len(e.labels) for e in made.evaluation["dev"].examples)
     assert n_asked <= n_facts
-    pairs = zip(predicted, made.asked["dev"].examples, strict=True)
+    pairs = zip(predicted, made.evaluation["dev"].examples, strict=True)
     right = sum(len(set(p) & set(e.labels)) for p, e in pairs)
     official = found["official"]
     assert official["name"] == "F1"

@@ -188,7 +188,7 @@ def test_a_cut_target_leaves_the_example_out_and_a_cut_word_is_not_asked(
 ) -> None:
     short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_words=50)
     data = made([long, short], small_graph, tokenizer)
-    assert (len(data), data.asked.tolist(), data.skipped) == (1, [1], {CUT: 1})
+    assert (len(data), data.indices.tolist(), data.skipped) == (1, [1], {CUT: 1})
     assert [example.targets for example in data.cut_off] == [long.targets]
     tags = dataclasses.replace(long, labels=("P1", "P17"), pair=None)
     tagged = made([tags], small_graph, tokenizer, problem_type=TAGGING)

@@ -177,7 +177,7 @@ def test_a_text_asked_of_one_task_trains_none(config: FinetuneConfig, tmp_path: 
         assemble(config.model_copy(update={"also": also}))
     also = (one.model_copy(update={"train": words, "dev_share": 0.3}), also[1])
     made = assemble(config.model_copy(update={"also": also}))
-    held = {e.linked.text for data in made.asked.values() for e in data.examples}
+    held = {e.linked.text for data in made.evaluation.values() for e in data.examples}
     for run in (made, *made.further.values()):
         assert not held & {e.linked.text for e in run.train.examples}
     assert made.facts["n_train_asked_of_other_tasks_dropped"] >= 1
