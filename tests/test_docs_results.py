@@ -149,8 +149,8 @@ def test_linking_numbers_are_those_of_the_file() -> None:
             assert cell == "–" or float(cell) == float(number[0]), (name, part[:20])  # type: ignore[index]
 
 
-def test_what_is_better_than_none_says_what_the_first_stage_cost_none() -> None:
-    """The baseline of wiki80 read the first stage; the host that read nothing stands higher."""
+def test_what_is_better_than_none_says_what_continued_pretraining_cost_none() -> None:
+    """The baseline of wiki80 was pre-trained on texts; the host that read nothing stands higher."""
     folder = ROOT / "experiments/relation_extraction"
 
     def none_of(name: str) -> str:
@@ -164,6 +164,6 @@ def test_what_is_better_than_none_says_what_the_first_stage_cost_none() -> None:
         (claim,) = [part for part in text.split("\n\n")
                     if re.search(r"(are|be)\s+better\s+than\s+none", part)]  # fmt: skip
         assert {after, before} <= set(re.findall(r"\.\d{3}", claim)), page
-        assert f"| none, no first stage | | {before} | |" in text
+        assert f"| none, no continued pre-training | | {before} | |" in text
     notes = (folder / "wiki80.results.md").read_text(encoding="utf-8").split("## Published")[1]
     assert f"0{before}" in notes

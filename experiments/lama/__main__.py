@@ -1,7 +1,7 @@
 """`python -m experiments.lama CONFIG -o RUN [--method M]`: train and ask rows, then write tables.
 
 Needs KEPT_DATA. `--method` runs the rows of one method (`host`, `none`, `kbert`, ...) or one row
-(`kbert-given`). The first stage, `host`, must be there before any other row. Without `--method`
+(`kbert-given`). The pre-trained `host` must be there before any other row. Without `--method`
 every row that has no result yet runs, one after another. A run that was cut goes on where it
 stopped. RUN receives results.json and results.md from the rows that are there; the tables say which
 are missing.

@@ -1,6 +1,6 @@
 """The rows of the experiment: which there are, and how each is trained from the same weights.
 
-The host has no head over words, so a first stage trains one (and the host with it) on the text:
+The host has no head over words, so pre-training adds one (and trains the host with it) on the text:
 row `host`. Every other row begins with those weights and reads the same batches for as many
 further steps: `none` with masked words alone, each method with its own objectives, on a graph
 without the probed facts and on one with them.
@@ -46,9 +46,10 @@ MLM: Mapping[str, Mapping[str, Any]] = {"mlm": {}}
 class Study(BaseModel):
     """The whole experiment: sizes of the probe, the stage that all rows share, and their own.
 
-    `facts_per_relation` are probed, in every row the same; `paraphrased` and `altered` of them in
-    a relation are also asked in other words, negated and misprimed. `head` trains the first stage,
-    with a seed of its own, so that the rows, trained by `training`, read other batches than it did.
+    `facts_per_relation` are probed, in every row the same; `paraphrased` and `altered` of them in a
+    relation are also asked in other words, negated and misprimed. `head` is the pre-training of the
+    host, with a seed of its own, so that the rows, trained by `training`, read other batches than
+    it did.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -86,7 +87,7 @@ class Study(BaseModel):
         return TrainConfig.model_validate(self.training.model_dump() | changes)
 
     def settings_of(self, row: Row) -> str:
-        """Fingerprint of what a trained row depends on, the first stage included."""
+        """Fingerprint of what a trained row depends on, the host's pre-training included."""
         shared = {"host", "seed", "facts_per_relation", "n_texts", "builder", "head"}
         first = self.model_dump(mode="json", include=shared)
         if row.method == HOST:
@@ -135,7 +136,7 @@ def train_row(
 ) -> dict[str, Any]:
     """Train a row to its end, or go on where it was cut; writes and returns `trained.json`.
 
-    Raises `ConfigError` where the first stage has not been trained yet, `CheckpointError` where
+    Raises `ConfigError` where the host has not been pre-trained yet, `CheckpointError` where
     it or the row was trained with other settings or data.
     """
     folder = out / row.name
@@ -185,8 +186,8 @@ def _origin(row: Row, study: Study, world: World) -> Origin:
 def new_model(
     row: Row, study: Study, world: World, out: Path, objectives: Mapping[str, Mapping[str, Any]]
 ) -> KnowledgeForPreTraining:
-    """A row's model before its training, with the first stage's weights unless it is that."""
-    first = None if row.method == HOST else _first_stage(study, world, out)
+    """A row's model before its training, with the pre-trained weights unless it is that."""
+    first = None if row.method == HOST else _pretrained_host(study, world, out)
     host = hosts.load_host(study.host) if first is None else first.encoder.host
     graph, words = world.graphs[row.graph_setting()], hosts.load_tokenizer(study.host)
     with torch_draws(study.seed, "initial weights"):
@@ -217,10 +218,10 @@ def copy_head(source: KnowledgeForPreTraining, target: KnowledgeForPreTraining) 
         raise ConfigError(f"{list(target.objectives)} have no head over words; add mlm")
 
 
-def _first_stage(study: Study, world: World, out: Path) -> KnowledgeForPreTraining:
+def _pretrained_host(study: Study, world: World, out: Path) -> KnowledgeForPreTraining:
     folder = out / HOST
     if read_trained(Row(HOST), study, world, out) is None:
-        raise ConfigError(f"{folder} holds no first stage of {study.host}; run row {HOST!r} first")
+        raise ConfigError(f"{folder} holds no pre-trained {study.host}; run row {HOST!r} first")
     return KnowledgeForPreTraining.from_pretrained(folder)
 
 

@@ -72,7 +72,7 @@ def to_markdown(study: Study, content: Told, out: Path) -> str:
 def _about(study: Study) -> str:
     return (
         f"Host {study.host}, seed {study.seed}; {study.facts_per_relation} facts a relation at "
-        f"most; first stage {study.head.steps} steps, every row {study.training.steps} more of "
+        f"most; pre-training {study.head.steps} steps, every row {study.training.steps} more of "
         f"{study.training.batch_size} sentences. *objects*: among all objects of the relation, of "
         "any number of pieces; *restricted*: among the one-piece words of LAMA's common "
         "vocabulary. P@1 in per cent with 95 % intervals (facts drawn together); majority: the "

@@ -40,7 +40,7 @@ class TellsErrors(TyperGroup):
     """The group of all commands: any exception is one message; with --debug it is a traceback."""
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        """As typer's, but faulty command lines are reported in plain lines: a box takes too long."""
+        """As typer's, but a faulty command line is reported in plain lines: boxes are slow."""
         if not settings.get("standalone_mode", True):
             return super().main(*args, **settings)
         settings["standalone_mode"] = False

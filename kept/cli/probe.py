@@ -39,7 +39,7 @@ def probe(
         Path | None,
         typer.Option(
             help='relation<TAB>"[X] was born in [Y] ." (.tsv), or JSONL as LAMA has it. A relation '
-            'without one is asked as "[X] LABEL [Y] .".'
+            'without one becomes "[X] LABEL [Y] .".'
         ),
     ] = None,
     mode: Annotated[
@@ -57,8 +57,7 @@ def probe(
     vocabulary: Annotated[
         Path | None,
         typer.Option(
-            help="Words of the restricted ranking, one a line; without it, all that the model "
-            "writes as one piece."
+            help="Words of the restricted ranking, one per line (default: all words of one piece)."
         ),
     ] = None,
     max_items: Annotated[
@@ -72,8 +71,8 @@ def probe(
         typer.Option(
             min=0,
             max=MAX_COUNT,
-            help="In mode graph, change this many facts of the graph, one at a time, and tell what "
-            "answers move.",
+            help="In mode graph, change this many facts of the graph, one at a time, and report "
+            "which answers change.",
         ),
     ] = 0,
     one_by_one: Annotated[

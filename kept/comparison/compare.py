@@ -1,6 +1,6 @@
 """`kept compare`: every method beside its controls over seeds, with intervals, tests and a verdict.
 
-Axis legend: item (an asked example), cluster (items of one group), seed.
+Axis legend: item (an example of the evaluation split), cluster (items of one group), seed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kept.training.log import Reporter
 from kg_loaders.errors import InUseError
 
 POLL_SECONDS = 10.0
-"""Between two looks at what other processes are at."""
+"""Between two checks of what other processes are running."""
 
 
 def compare(
@@ -40,7 +40,7 @@ def compare(
     reporter: Reporter | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Compared:
-    """Run what is not done, seed by seed, and compare what is there.
+    """Run what is missing, seed by seed, and compare the finished runs.
 
     A row that gets nothing from the graph is left out, with the reason; NoKnowledgeError where
     every one does. See `run_all`.
@@ -62,7 +62,7 @@ def compare(
 
 @dataclass(frozen=True)
 class Ran:
-    """Runs that are done, in the order of their keys; that were cut; that are no control, why."""
+    """Finished runs in the order of their keys; unfinished ones; those that are no control, why."""
 
     done: dict[RunKey, RunRecord]
     missing: list[str]
@@ -76,10 +76,10 @@ def run_all(
     announce: Callable[[str], None],
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Ran:
-    """Run what is not done.
+    """Run what is missing.
 
-    On `should_stop` what is running is left at a checkpoint; the same call goes on. Several
-    processes may share a folder: what another is at is asked for again later.
+    On `should_stop` the current run is left at a checkpoint; the same call resumes it. Several
+    processes may share a folder: a run of another process is tried again later.
     """
     done: dict[RunKey, RunRecord] = {}
     missing: list[str] = []
@@ -98,7 +98,7 @@ def run_all(
                 left_out.setdefault(key.method, {})[key.knowledge] = str(error)
                 continue
             except InUseError:
-                announce(f"{number}/{len(keys)} {key}: another process is at it; later")
+                announce(f"{number}/{len(keys)} {key}: another process runs it; tried again later")
                 waiting.append((number, key))
                 n_busy += 1
                 if n_busy >= len(waiting):
@@ -124,10 +124,10 @@ def _require_any(methods: Sequence[str], left_out: Mapping[str, Mapping[Knowledg
 
 
 def finished(runs: ExperimentRuns) -> Compared:
-    """What is there of an experiment, whoever ran it; EvaluationError when nothing is.
+    """Return the finished runs of an experiment, compared; EvaluationError where there are none.
 
     A run is known by its hash, under whatever name another experiment recorded it. `missing` are
-    the runs that `kept compare` was asked for and did not finish.
+    the requested runs that `kept compare` did not finish.
     """
     records = read_records(runs.folder)
     requested = read_requested(runs.folder, runs.experiment.name)
@@ -158,7 +158,7 @@ def finished(runs: ExperimentRuns) -> Compared:
 
 
 def _name(runs: ExperimentRuns, key: RunKey) -> str | None:
-    """The hash of a run; None for one that cannot be, as a row may go with some kinds alone."""
+    """The hash of a run; None for a key that cannot be: a row may exclude a kind of knowledge."""
     try:
         return runs.of(key).name
     except ConfigError:
@@ -168,7 +168,7 @@ def _name(runs: ExperimentRuns, key: RunKey) -> str | None:
 def _rows_of(
     experiment: Experiment, requested: Mapping[str, RequestedRow], records: Iterable[RunRecord]
 ) -> list[str]:
-    """The file's rows and the methods that were asked for beside them, the baseline first."""
+    """The rows of the file and the requested methods beside them, the baseline first."""
     own = {record.method for record in records if record.experiment == experiment.name}
     others = [name for name in METHODS if name in requested or name in own]
     return list(dict.fromkeys((BASELINE, *experiment.methods, *others)))

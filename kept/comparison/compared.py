@@ -20,8 +20,8 @@ from kept.reading.measures import NOT_TESTED
 class ComparedRow:
     """A method with one kind of knowledge: the mean of its seeds' scores.
 
-    `score`: over seeds and groups of items, both drawn. `n` items, asked once a seed; of `n_asked`
-    the others were cut off with their texts.
+    `score`: over seeds and groups of items, both drawn. `n` items, each evaluated once per seed;
+    the others of `n_asked` were cut off with their texts.
     """
 
     method: str
@@ -39,7 +39,7 @@ class ComparedRow:
 
 
 def shown(effect: Effect, p: float) -> int:
-    """1 for a gain that is shown at 5 %, -1 for a loss, else 0; one seed shows nothing of others.
+    """Return 1 for a gain that is shown at 5 %, -1 for a loss, else 0; always 0 of one seed.
 
     `p`: that of the effect, corrected where several were tested.
     """
@@ -50,7 +50,7 @@ def shown(effect: Effect, p: float) -> int:
 
 
 def limits(effect: Effect) -> str:
-    """What could have been seen: the smallest visible effect, and what is ruled out.
+    """Return the smallest visible effect and the effects that are ruled out, in words.
 
     >>> limits(Effect(0.01, of_seeds=0.0001, of_items=0.0001, n_seeds=3, n_items=500))
     'more than ±0.044 is ruled out, effects below 0.060 are not visible with 3 seeds'
@@ -176,9 +176,10 @@ class PrimaryResult:
 class Compared:
     """Everything that tables and reports read.
 
-    `missing`: runs there was no time for. `left_out`: runs that would be no control, or get nothing
-    from the graph, with why. `baseline`: the majority's score. `n_regrouped`: runs that were stored
-    with other groups. `gains`: on slices of the items. `primary`: what the file names, by method.
+    `missing`: requested runs that are not finished. `left_out`: runs that would be no control, or
+    get nothing from the graph, with why. `baseline`: the majority's score. `n_regrouped`: runs that
+    were stored with other groups. `gains`: on slices of the items. `primary`: what the file names,
+    by method.
     """
 
     experiment: Plan
@@ -193,7 +194,7 @@ class Compared:
     rates: tuple[tuple[str, ...], ...] = ()
 
     def coverage(self, name: str, knowledge: str = "true") -> dict[str, Any] | None:
-        """`Coverage.as_json` of what a row was asked; None where its run is of before there was."""
+        """`Coverage.as_json` of a row's evaluation split; None where it is not recorded."""
         for row in self.rows:
             if (row.method, row.knowledge) == (name, knowledge):
                 scores: Mapping[str, Any] = row.record.scores[self.experiment.asked]
@@ -202,13 +203,13 @@ class Compared:
 
     @property
     def cautions(self) -> list[str]:
-        """A line for every row with true knowledge that reads the graph in a low share."""
+        """One line for each row with true knowledge that reads the graph in few texts."""
         names = [row.method for row in self.rows if row.knowledge == "true"]
         lines = (caution(self.coverage(n), self.experiment.title(n)) for n in names)
         return [line for line in lines if line is not None]
 
     def is_not_tested(self, name: str) -> bool:
-        """Whether a method has been shown, by the reading controls, to read no fact so soon."""
+        """Whether the reading controls show that a method reads no fact at this budget."""
         true = (row for row in self.rows if (row.method, row.knowledge) == (name, "true"))
         plan = self.experiment
         return isinstance(plan, Experiment) and any(
@@ -216,7 +217,7 @@ class Compared:
         )
 
     def conclusion(self, name: str) -> str:
-        """What the pairs of a method say together: is it better, and is it what the facts say?"""
+        """Return the conclusion from a method's pairs: is it better, and do true facts matter?"""
         own = [pair for pair in self.pairs if pair.method == name]
         pairs = {pair.theirs: pair for pair in own if pair.theirs[0] in (name, BASELINE)}
         base = pairs.pop((BASELINE, "off"), None)

@@ -1,4 +1,4 @@
-"""The first stage of an experiment: every method reads the same texts for the same steps."""
+"""Continued pre-training before the task: every method reads the same texts for the same steps."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ STAGE = "stage.json"
 class ContinuedPretraining:
     """One method under one kind of knowledge, before any task.
 
-    `config` is that of the task's run, `graph` the true one without what is asked. `seed` draws the
-    encoder's first weights: 0 where the seeds of the task share the stage.
+    `config` is that of the task's run, `graph` the true one without the evaluated pairs. `seed`
+    draws the encoder's first weights: 0 where the seeds of the task share this training.
     """
 
     name: str
@@ -60,9 +60,9 @@ class ContinuedPretraining:
         reporter: Reporter | None,
         should_stop: Callable[[], bool] | None,
     ) -> Path | None:
-        """The trained model's folder below `folder`, trained if it is not there; None on a stop.
+        """Return the trained model's folder below `folder`, trained if missing; None on a stop.
 
-        `described` is all that the stage depends on: its hash is the folder's name. InUseError:
+        `described` is all that the training depends on: its hash is the folder's name. InUseError:
         another process trains it.
         """
         place = folder / run_hash(described)
@@ -111,7 +111,7 @@ class ContinuedPretraining:
         return True
 
     def encoder(self) -> KnowledgeEncoder:
-        """The new encoder; its first weights hang on `seed`, not on that of the task."""
+        """The new encoder; its first weights depend on `seed`, not on that of the task."""
         config, chosen = self.config, method(self.name)
         with torch_draws(self.seed, "initial weights", "encoder"):
             return chosen.new_encoder(

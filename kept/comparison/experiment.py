@@ -37,15 +37,15 @@ from kept.training.config import RunConfig, TrainConfig, merged
 DEFAULT_SEEDS = 10
 """With three, few differences of a published size could be seen (`benchmarks/intervals.md`)."""
 OF_A_RUN = {
-    "knowledge": "kinds beside the true one are asked for by --controls",
-    "training.seed": "seeds are asked for by --seeds",
+    "knowledge": "--controls names the kinds beside the true one",
+    "training.seed": "--seeds gives their number",
 }
-"""Fields of `FinetuneConfig` that every run is given anew, and by what."""
+"""Fields of `FinetuneConfig` that are set for every run, and by what."""
 OF_ALL_ROWS = (
     "task", "format", "kg", "train", "dev", "test", "dev_share", "test_share", "data_seed",
     "max_asked", "leave_out", "no_relation",
 )  # fmt: skip
-"""Fields of `FinetuneConfig` that say what is asked and counted: one answer sheet for all rows."""
+"""Fields of `FinetuneConfig` that decide what is evaluated and counted: the same for all rows."""
 SHIPPED = Path(__file__).with_name("tasks")
 BASE = "extends"
 
@@ -56,10 +56,10 @@ def all_methods() -> dict[str, dict[str, Any]]:
 
 
 class FurtherPretraining(BaseModel):
-    """A first stage before the task, the same texts and steps for every method.
+    """Continued pre-training before the task, the same texts and steps for every method.
 
     `text` are files of linked texts or a name of `kept.datasets.public_graphs`; `n_texts` are
-    drawn. Seeds of the task share one first stage a method and kind of knowledge.
+    drawn. Seeds of the task share one such training per method and kind of knowledge.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -88,7 +88,7 @@ class Tuning(BaseModel):
 
     @property
     def trials(self) -> list[dict[str, float]]:
-        """Fields of `training`, one mapping a trial."""
+        """Fields of `training`, one mapping per trial."""
         rates = product(self.learning_rates, self.host_learning_rates)
         return [
             {"learning_rate": rate} | ({} if host is None else {"host_learning_rate": host})
@@ -112,14 +112,14 @@ class PrimaryContrast(BaseModel):
     @classmethod
     def _other(cls, against: str) -> str:
         if against == "true":
-            raise ValueError("true knowledge is what stands against a control; name the control")
+            raise ValueError("the contrast is of true knowledge with a control; name the control")
         return against
 
 
 class Plan(Protocol):
     """What is compared: what tables and verdicts read of an experiment, whoever runs it.
 
-    `metric` names the score on the set `asked`; `title` is what tables call a row.
+    `metric` names the score on the evaluation split `asked`; `title` is what tables call a row.
     """
 
     @property
@@ -148,15 +148,15 @@ class Experiment(RunConfig):
     `task` are fields of `FinetuneConfig`; its `kg` may also be a name of
     `kept.datasets.public_graphs`. `methods` are the rows, every method where it is not given, with
     the fields that differ; a name of your own with `method` among its fields is a variant of that
-    method. What is asked, kinds of knowledge and seeds are no row's own. `metric` names the score
-    that tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one; of a
-    regression `pearson` or `spearman`), on `asked`: dev, or test where the task has `test` or
-    `test_share`. `seeds` are run where a command does not say how many; `primary` names the
-    contrast that is to decide, and every run records what it was when the run was made. `redrawn`:
-    what each seed draws anew beside the task's weights and order: the first stage, and what
-    controls shuffle (all seeds share those of seed 0 where it is not named). `tuning`: see
-    `Tuning`. `differs` says in a sentence or two how this is not what the published numbers
-    measured; `notes` are shown as they are.
+    method. No row has splits, kinds of knowledge or seeds of its own. `metric` names the score that
+    tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one; of a
+    regression `pearson` or `spearman`), on the evaluation split `asked`: dev, or test where the
+    task has `test` or `test_share`. `seeds` are run where a command does not say how many;
+    `primary` names the contrast that is to decide, and every run records what it was when the run
+    was made. `redrawn`: what each seed draws anew beside the task's weights and order: continued
+    pre-training ("first stage"), and what controls shuffle (all seeds share those of seed 0 where
+    it is not named). `tuning`: see `Tuning`. `differs` says in a sentence or two how this is not
+    what the published numbers measured; `notes` are shown as they are.
 
     A file that says `extends: NAME` gives only what differs from the experiment of that name that
     ships with kept; its `methods`, if given, are all its rows. Its name is that of the file.
@@ -181,7 +181,7 @@ class Experiment(RunConfig):
     def _shared(cls, task: dict[str, Any]) -> dict[str, Any]:
         overwritten = OF_A_RUN | {"method": "give the rows under methods"}
         if faults := [f"{name}: {why}" for name, why in overwritten.items() if _has(task, name)]:
-            raise ValueError(f"{'; '.join(faults)}; leave out what every run is given")
+            raise ValueError(f"{'; '.join(faults)}; leave them out: every run sets them")
         return task
 
     @field_validator("methods")
@@ -235,7 +235,7 @@ class Experiment(RunConfig):
         return fields | {part: own[part] for part in ("methods",) if part in own}
 
     def limited(self, n: int) -> Self:
-        """The same to try out: at most `n` examples of each set and texts before them, no warm-up.
+        """A small copy: at most `n` examples of each set and pre-training texts, no warm-up.
 
         Its name says so; its runs have addresses of their own.
         """
@@ -269,7 +269,7 @@ class RunRecord:
     """A finished run, one line of `runs.jsonl`; `run` is the hash of `settings`.
 
     `scores`: by set, what `kept.finetuning.scoring.scores.scores` gives, with counts. `costs`:
-    parameters added and trained, optimiser steps, the first stage and how many texts it read,
+    parameters added and trained, optimiser steps, continued pre-training and its texts,
     seconds, milliseconds a sentence, mentions linked. The folder `run` beside the file holds
     `predictions.jsonl` (see `kept.finetuning.scoring.answers`), and the log and curves of each
     stage. `primary`: the contrast that the experiment named when the run was made.

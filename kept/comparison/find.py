@@ -1,4 +1,4 @@
-"""Where experiments and their data lie."""
+"""The files of experiments and their data."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def find_experiment(task: str, folder: Path | None = None) -> Path:
 
 
 def method_names(text: str, known: Sequence[str] = tuple(METHODS)) -> tuple[str, ...]:
-    """Names apart by commas, or all that are `known`; `ConfigError` for one that is no method.
+    """The methods in a comma-separated text, or all `known`; `ConfigError` for an unknown name.
 
     >>> method_names("K-BERT, ernie")
     ('kbert', 'ernie')
@@ -65,7 +65,9 @@ def method_names(text: str, known: Sequence[str] = tuple(METHODS)) -> tuple[str,
         return tuple(known)
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        raise ConfigError(f"name methods apart by commas, or {ALL}; there are {list(known)}")
+        raise ConfigError(
+            f"give comma-separated names of methods, or {ALL}; there are {list(known)}"
+        )
     own = {name.casefold(): name for name in known}  # rows of a file may have names of their own
     return tuple(dict.fromkeys(own.get(name.casefold()) or method_key(name) for name in names))
 

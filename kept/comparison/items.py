@@ -1,6 +1,6 @@
-"""What is asked of an experiment: read once from the task's files, stored in runs' answers.
+"""The items of an evaluation split: read once from the task's files, stored in runs' answers.
 
-Axis legend: item (an asked example).
+Axis legend: item (an example of the evaluation split).
 """
 
 from __future__ import annotations

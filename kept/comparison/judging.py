@@ -1,4 +1,4 @@
-"""From the stored answers of runs to sums that a score is a function of, whatever the metric.
+"""From the stored answers of runs to the sums that any metric is computed from.
 
 Axis legend: item, cluster (items of one group), count.
 """
@@ -58,9 +58,9 @@ class Judge:
                 )
 
     def answers(self, record: RunRecord) -> list[Answer]:
-        """Of a run to what is asked, each with its counts; read once.
+        """A run's answers on the evaluation split, each with its counts; read once.
 
-        Of a run that was stored without them (before 0.2) they are made from the task's files.
+        Counts of a run stored without them (before 0.2) are made from the task's files.
         """
         if record.run not in self._read:
             experiment = self.runs.plan
@@ -81,15 +81,15 @@ class Judge:
     def n_regrouped(self, records: Iterable[RunRecord]) -> int:
         """How many runs were stored with other groups than the data have.
 
-        Before marks around targets were left out of the groups, one text asked twice was two. What
-        is computed here takes the groups of the data.
+        Before marks around targets were left out of the groups, one text with two targets counted
+        as two. What is computed here takes the groups of the data.
         """
         return sum(record.run in self._regrouped for record in records if self.answers(record))
 
     def counts(self, record: RunRecord, mask: Mask | None = None) -> Floats:
-        """Sums `[cluster count]` of a run's answers; in official scores of all that was asked.
+        """Sums `[cluster count]` of a run's answers; for official scores of the whole split.
 
-        `mask`: of the asked items, those that count; a cluster without one has zeros.
+        `mask`: the items of the split that count; a cluster without one has zeros.
         """
         metric, rows = self.runs.plan.metric, self.answers(record)
         counted = [(a, a.counts[metric]) for a in rows if a.counts and metric in a.counts]
@@ -108,7 +108,7 @@ class Judge:
         return float(self.value(counts.sum(0)[None])[0])
 
     def majority(self, record: RunRecord) -> float | None:
-        """The majority's score, on what the run was asked; it answers what is cut off, too.
+        """The majority's score on the run's evaluation split; it answers cut-off items, too.
 
         None where no majority is scored beside a run, but in a row of its own.
         """
@@ -118,7 +118,7 @@ class Judge:
         return None if baseline is None else float(baseline[metric][key])
 
     def slices(self, record: RunRecord) -> dict[str, dict[str, Mask]]:
-        """Of the asked items by what the graph holds of them; see `kept.comparison.strata`."""
+        """Slices of the items by what the graph holds of them; see `kept.comparison.strata`."""
         rows = sorted(self.answers(record), key=lambda answer: answer.index)
         try:
             return slices(msgspec.convert([row.traits for row in rows], list[ItemTraits]))

@@ -1,7 +1,7 @@
-"""What was asked of an experiment, row by row: so that a report knows which runs are not there.
+"""The rows requested of an experiment, so that a report knows which runs are missing.
 
 `asked.json` in a folder of runs maps the names of experiments to their rows, each as the last
-command that named it wanted it. What no command asked for is not missing.
+command that named it requested it. A run that no command requested is not missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RequestedRow:
 
 
 def remember(folder: Path, experiment: str, rows: Mapping[str, RequestedRow]) -> None:
-    """Put `rows` in the place of what was asked of them; other rows stay."""
+    """Replace the requests for `rows`; other rows stay."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ASKED
     with whole_file(path, force=True, wait=WAIT_SECONDS) as part:
@@ -39,7 +39,7 @@ def remember(folder: Path, experiment: str, rows: Mapping[str, RequestedRow]) ->
 
 
 def read_requested(folder: Path, experiment: str) -> dict[str, RequestedRow]:
-    """What was asked of each row; CheckpointError for a file that does not say."""
+    """The request for each row; CheckpointError for a faulty file."""
     return _read(folder / ASKED).get(experiment, {})
 
 
@@ -50,5 +50,5 @@ def _read(path: Path) -> dict[str, dict[str, RequestedRow]]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, RequestedRow]])
     except msgspec.DecodeError as error:
         raise CheckpointError(
-            f"{path} does not say what was asked ({error}); remove it and run kept compare"
+            f"{path} does not say what was requested ({error}); remove it and run kept compare"
         ) from error

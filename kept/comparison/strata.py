@@ -1,10 +1,10 @@
-"""Slices of what is asked, the same for all methods: where a gain should lie, and where it may not.
+"""Slices of the evaluation split, the same for all methods: where facts can help, and where not.
 
 A method can gain from a fact only where there is one; what it gains on samples without an entity is
 something else (more steps, more weights, another reading of the text), a placebo. Slices are read
 from the data and the graph alone, never from what a method answered.
 
-Axis legend: item (an asked example).
+Axis legend: item (an example of the evaluation split).
 """
 
 from __future__ import annotations

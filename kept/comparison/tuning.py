@@ -1,7 +1,7 @@
 """A learning rate for each row, chosen on examples that no table reports, blind to what is true.
 
 A trial is a run of another experiment: the same task with a share of its training set held out and
-the sets of the tables left away. So trials have addresses, resume, and are shared like any runs.
+the splits of the tables left out. So trials have addresses, resume, and are shared like any runs.
 
     tuning/          a folder of runs beside those of the tables
     tuning/NAME.json the choice of each row with all its trials
@@ -37,14 +37,14 @@ RATES = (
 
 @dataclass(frozen=True)
 class Choice:
-    """What a row chose: fields of `training`, and each trial with its budget and mean score."""
+    """The choice of a row: fields of `training`, and each trial with its budget and mean score."""
 
     training: dict[str, float]
     trials: list[dict[str, Any]]
 
 
 def held_out(experiment: Experiment, trial: Mapping[str, float], budget: float) -> Experiment:
-    """The experiment of a trial: a share of the training set asked, nothing of the tables read."""
+    """The experiment of a trial, evaluated on a share of the training set alone."""
     plan = _plan(experiment)
     gone = {"dev", "test", "test_share", "data_seed", "dev_share"}
     task = {name: value for name, value in experiment.task.items() if name not in gone}
@@ -131,7 +131,7 @@ def with_rates(compared: Compared, common: Compared, choices: Mapping[str, Choic
 
 
 def read_choices(experiment: Experiment, folder: Path) -> dict[str, Choice] | None:
-    """What was chosen; None where nothing was yet. CheckpointError for a file that does not say."""
+    """The stored choices; None where there are none yet. CheckpointError for a faulty file."""
     path = _path(experiment, folder)
     if not path.exists():
         return None
@@ -172,5 +172,5 @@ def _path(experiment: Experiment, folder: Path) -> Path:
 
 
 def _plan(experiment: Experiment) -> Tuning:
-    assert experiment.tuning is not None, "asked only of an experiment with tuning"
+    assert experiment.tuning is not None, "only an experiment with tuning has trials"
     return experiment.tuning

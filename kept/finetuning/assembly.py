@@ -65,10 +65,10 @@ def assemble(
 ) -> FinetuneRun:
     """Read, split, control, build; same configuration, same weights and data.
 
-    `hidden` examples are asked elsewhere: as of dev and test, no text of theirs is trained on, and
-    no fact of their pairs stays in the graph. A control that shows the model nothing else than the
-    true graph is refused, unless `is_pretrained_control`: the model was pre-trained under it.
-    `trained` is the folder of a run of this configuration that has ended: its model is taken.
+    `hidden` examples are evaluated elsewhere: as with dev and test, none of their texts is trained
+    on, and no fact of their pairs stays in the graph. A control that shows the model nothing else
+    than the true graph is refused, unless `is_pretrained_control`: the model was pre-trained under
+    it. `trained` is the folder of a run of this configuration that has ended: its model is taken.
     Raises `NoKnowledgeError` where the method reads nothing of the graph in a set; not with
     knowledge off, whose purpose it is, nor for a model that is `trained`.
     """
@@ -165,7 +165,7 @@ def _read_further(config: FinetuneConfig, graph: KnowledgeGraph) -> list[Further
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes the data of every set alike."""
+    """Makes the data of every split in the same way."""
 
     config: FinetuneConfig
     builder: BuilderConfig
@@ -269,7 +269,7 @@ def _encoder(
         return encoder, method_of(encoder), saved_tokenizer(config.model)
     chosen, tokenizer = method(config.method or ""), hosts.load_tokenizer(config.host)
     options = dict(config.options)
-    if config.adapters:  # `graph` lacks what is asked for; they were trained on the whole
+    if config.adapters:  # `graph` lacks evaluated pairs; they were trained on the whole
         options |= {
             "adapters_from": config.adapters,
             "adapters_graph": whole,
@@ -282,7 +282,7 @@ def _encoder(
 def read_sets(
     config: FinetuneConfig, graph: KnowledgeGraph, hidden: Sequence[TaskExample] = ()
 ) -> tuple[dict[str, list[TaskExample]], dict[str, Any]]:
-    """The examples of every set as they are trained on and asked, and what was dropped."""
+    """The examples of every split as they are trained on or evaluated, and what was dropped."""
     seed = config.training.seed if config.data_seed is None else config.data_seed
     sets = {"train": read_examples(config.train, config.format)}
     for name, share in (("dev", config.dev_share), ("test", config.test_share)):
@@ -304,7 +304,7 @@ def read_sets(
         most = config.max_train if name == "train" else config.max_asked
         sets[name] = some_of(sets[name], most, seed)
         if not sets[name]:
-            raise ConfigError(f"nothing is left of the {name} set; give larger files or shares")
+            raise ConfigError(f"nothing is left of the {name} split; give larger files or shares")
     if config.link:
         sets = linked(config, sets, graph)
     return sets, facts | {f"n_{name}": len(examples) for name, examples in sets.items()}

@@ -1,4 +1,4 @@
-"""How much of each node a model reads, by its attention.
+"""The share of each node in what a model reads, by attention rollout.
 
 Axis legend: batch (one), node, head.
 """

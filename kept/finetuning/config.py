@@ -1,4 +1,4 @@
-"""Configuration of `kept finetune`: YAML and flags in, one frozen value or every fault out."""
+"""Configuration of `kept finetune`: YAML and flags to one frozen value, or all faults at once."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class FinetuneConfig(TaskFiles, RunConfig):
     `keep_repeats`, and all examples with a label of `leave_out`. `link` finds entities in texts
     that have none. `graph` and `view` (the view's options) None take what `model` was trained with.
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
-    empty). `data_seed` draws what is held out and what is left of a set
-    that is too large; None takes the training's seed. `link_errors` corrupts links, before
-    anything else is done to the texts; which ones hangs on `control_seed`, as all that a control
-    draws.
+    empty). `data_seed` draws the held-out examples and the samples of splits that are too large;
+    None takes the training's seed. `link_errors` corrupts links, before
+    anything else is done to the texts; which ones depends on `control_seed`, as all that a
+    control draws.
 
     How the encoder is adapted (docs/adaptation.md): `strategy` "features" is `freeze: [encoder]`.
     `layer_mix`: the head reads a learned mixture of all layers. `lora`, `houlsby`: what is put
-    inside the host, whose own weights then stand still. `also` are tasks learned beside this one;
+    inside the host, whose own weights are then frozen. `also` are tasks learned beside this one;
     a task's batches come by size to the power `mixing` (None: 1), or by the `weight` of each.
     A `model` that was pre-trained or fine-tuned brings its encoder; the heads on it are dropped, so
-    that `kept pretrain` and then a task is a first and a second stage.
+    that `kept pretrain` is continued pre-training for a task.
     """
 
     keep_repeats: bool = False
@@ -177,7 +177,7 @@ def contradictions(config: FinetuneConfig) -> Iterator[str]:
         for name in [*inside, *(f"training.{n}" for n, value in moving.items() if value)]:
             yield f"the encoder is frozen as a whole; leave out {name}"
     elif inside and config.training.host_learning_rate is not None:
-        yield f"{inside[0]}: the host stands still; leave out training.host_learning_rate"
+        yield f"{inside[0]}: the host is frozen; leave out training.host_learning_rate"
     if len(inside) > 1:
         yield "give lora or houlsby, one of them"
     for name in inside if not still else []:

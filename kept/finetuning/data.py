@@ -76,7 +76,7 @@ class TaskData:
     sample and epoch.
     An example whose target is cut off by `max_words` is left out, counted in `skipped` and put into
     `cut_off`; where the *view* then cuts a target, it is read at the first node. A word without a
-    node is not asked.
+    node is not evaluated.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class TaskData:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """In how many examples the method has anything of the graph to read."""
+        """The number of examples in which the method has anything of the graph to read."""
         texts, targets = self._texts, [example.targets for example in self.examples]
         has_two = self.problem_type != TAGGING and all(
             len(targets_found) == 2 for targets_found in targets
@@ -254,7 +254,7 @@ def pair_ids(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> NDArray[
 
 
 def exclusion(example: TaskExample, graph: KnowledgeGraph) -> Exclusion | None:
-    """What an example never shows: facts between the two entities of its pair."""
+    """The facts that an example never shows: those between the two entities of its pair."""
     pairs = pair_ids([example], graph)
     return Exclusion(pairs=pairs) if len(pairs) else None
 

@@ -43,8 +43,8 @@ class FewshotConfig(RunConfig):
     """Episodes over the relations of `novel`, and the fine-tuning that comes before them.
 
     `task` are fields of `FinetuneConfig`; its `leave_out` names the relations of `novel` as the
-    training file writes them. `trained` false asks the encoder as it comes. `max_novel` draws so
-    many examples. An episode asks `n_queries` questions a class.
+    training file writes them. `trained` false evaluates the encoder untrained. `max_novel` draws
+    as many examples. An episode has `n_queries` questions per class.
     """
 
     name: str
@@ -74,7 +74,7 @@ class FewshotConfig(RunConfig):
 def run_fewshot(
     config: FewshotConfig, folder: Path, *, reporter: Reporter | None = None
 ) -> dict[str, Any]:
-    """Train (or resume in `folder`), then ask; scores by setting, with what was left out.
+    """Train (or resume in `folder`), then evaluate; return scores by setting, and what is left out.
 
     Facts between two entities of a novel example are in no graph, and no novel text is trained on.
     Novel examples are linked, controlled and corrupted as those of an evaluation split. Raises
@@ -166,8 +166,8 @@ def _pools(labels: Sequence[str], way: int, shot: int, n_queries: int) -> list[N
     pools = [np.array(items[label]) for label in sorted(items)]
     if len(pools) < way or min(map(len, pools)) < shot + n_queries:
         raise EvaluationError(
-            f"{way} classes of {shot} + {n_queries} examples are asked, there are {len(pools)} "
-            f"with {min(map(len, pools), default=0)} or more; ask for less or read more"
+            f"{way} classes of {shot} + {n_queries} examples are requested, there are {len(pools)} "
+            f"with {min(map(len, pools), default=0)} or more; request fewer or read more"
         )
     return pools
 

@@ -22,7 +22,7 @@ Sets = dict[str, list[TaskExample]]
 
 @dataclass(frozen=True)
 class FurtherSets:
-    """What was read of a further task: `config` has its fields in the place of the run's own."""
+    """The data of a further task: `config` has its fields in the place of the run's own."""
 
     name: str
     config: FinetuneConfig
@@ -33,7 +33,7 @@ class FurtherSets:
 def keep_apart(
     config: FinetuneConfig, sets: Sets, further: Sequence[FurtherSets]
 ) -> dict[str, int]:
-    """Drop from every task's training texts what is asked of another, unless repeats are kept.
+    """Drop training texts that another task evaluates, unless repeats are kept.
 
     Raises `ConfigError` where nothing is left.
     """
@@ -51,7 +51,7 @@ def keep_apart(
     for name, own in everything:
         left = [example for example in own["train"] if example.linked.text not in held]
         if not left:
-            raise ConfigError(f"all training texts of {name} are asked of another task")
+            raise ConfigError(f"all training texts of {name} are evaluated by another task")
         n_dropped += len(own["train"]) - len(left)
         own["train"] = left
     return {"n_train_asked_of_other_tasks_dropped": n_dropped}
@@ -62,8 +62,8 @@ def with_further(
 ) -> FinetuneRun:
     """`run` with a new head and a run of its own for each further task; `maker` makes their data.
 
-    Their sets are asked in `run` as `NAME/dev` and `NAME/test`. `is_trained`: the model brings the
-    heads.
+    Their evaluation splits are in `run` as `NAME/dev` and `NAME/test`. `is_trained`: the model
+    brings the heads.
     """
     further_runs, evaluation = {}, dict(run.evaluation)
     for number, each in enumerate(further, start=1):

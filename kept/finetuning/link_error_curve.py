@@ -1,7 +1,7 @@
 """The link-error curve: a trained model's score as a function of how many links are wrong.
 
-The model stays as it is; only the texts that it is asked about change. A curve that stays flat
-says that the model does not live on its links. To train on wrong links as well, give `link_errors`
+The model stays as it is; only the evaluated texts change. A flat curve means that the model does
+not depend on its links. To train on wrong links as well, give `link_errors`
 to `FinetuneConfig`.
 
 Axis legend: item (an example).
@@ -40,8 +40,8 @@ SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
 class CurvePoint:
     """Scores with a share of the links corrupted, and what was lost against clean links.
 
-    `lost` is the mean over examples of the share of right answers (one an example, for tagging one
-    a word) with clean links, minus that with corrupted ones, on the same examples.
+    `lost` is the mean over examples of the share of right answers (one per example, for tagging one
+    per word) with clean links, minus that with corrupted ones, on the same examples.
     """
 
     kind: Kind
@@ -67,9 +67,9 @@ def link_error_curve(
     kinds: Sequence[Kind] = KINDS,
     shares: Sequence[float] = SHARES,
 ) -> list[CurvePoint]:
-    """The curve of a trained run on its set `name`, by kind and share; nothing is trained.
+    """Return the curve of a trained run on its split `name`, by kind and share; nothing is trained.
 
-    Link errors that `run` was itself asked with are left out: the curve starts at clean links.
+    Link errors of `run` itself are left out: the curve starts at clean links.
     Raises `ConfigError` for a run without links: nothing could be corrupted.
     """
     if name not in run.evaluation:
@@ -96,7 +96,7 @@ def link_error_curve(
 def right_shares(
     answers: Answers, examples: Sequence[TaskExample], problem_type: str
 ) -> NDArray[np.float64]:
-    """`[item]`: share of right answers, one an example (a set of labels) or, in tagging, a word."""
+    """`[item]`: share of right answers, per example (a set of labels) or, in tagging, per word."""
     gold = [example.labels for example in examples]
     counts = item_counts(answers, gold, problem_type=problem_type, no_relation=None)["accuracy"]
     return np.asarray(counts[:, 0] / counts[:, 1])
@@ -152,7 +152,7 @@ def _point(
 
 # ---- out ----------------------------------------------------------------------------------------
 def write_csv(points: Sequence[CurvePoint], path: Path, *, force: bool = False) -> None:
-    """A line a point; bounds that there are none of are empty. `force` replaces a file."""
+    """Write one line per point; missing bounds are empty. `force` replaces a file."""
     rows = [asdict(point).values() for point in points]
     write_text(path, csv_text([f.name for f in fields(CurvePoint)], rows), force=force)
 

@@ -1,4 +1,4 @@
-"""What a model costs: milliseconds a sentence, parameters."""
+"""Costs of a model: milliseconds per sentence, parameters."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 
 N_TIMED = 5
-"""Batches behind the time of a sentence."""
+"""Number of batches that are timed."""
 
 
 @torch.no_grad()
 def sentence_milliseconds(
     model: KnowledgeForTask, data: TaskData, *, batch_size: int = 32
 ) -> float:
-    """Milliseconds of the model a sentence, graphs being built before: median over batches."""
+    """Milliseconds of the model per sentence, without building graphs: median over batches."""
     batches = []
     for start in range(0, min(len(data), batch_size * N_TIMED), batch_size):
         stop = min(start + batch_size, len(data))
@@ -40,7 +40,7 @@ def size(module: torch.nn.Module) -> int:
 
 
 def n_trained(model: KnowledgeForPreTraining | KnowledgeForTask) -> int:
-    """Parameters that move: not frozen, and read by some output."""
+    """Parameters that are trained: not frozen, and read by some output."""
     unused = tuple(f"encoder.{prefix}" for prefix in model.encoder.unused)
     return sum(
         parameter.numel()

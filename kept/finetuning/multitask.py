@@ -71,7 +71,7 @@ class TaskMixture:
         return self.parts[task].n_nodes(own)
 
     def strata(self, *, epoch: int, seed: int) -> list[NDArray[np.int64]]:
-        """The samples of an epoch, task by task, in the order in which they are shown."""
+        """The samples of an epoch, task by task, in the order of training."""
         strata = []
         for task, (part, n) in enumerate(zip(self.parts, self.turns, strict=True)):
             rounds = [

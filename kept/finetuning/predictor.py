@@ -1,4 +1,4 @@
-"""`Predictor`: what a fine-tuned run answers about new texts, and which facts made an answer.
+"""`Predictor`: the answers of a fine-tuned run for new texts, and the influence of each fact.
 
 Axis legend: class.
 """
@@ -46,9 +46,9 @@ class Influence:
     """One piece of knowledge and the answer without it.
 
     `kind` is "fact" or "link", `what` says it in words, `row` is the fact's row in the graph and
-    `link` the index of the link that brought it. `score` is what the class that was asked about
-    gets without it, `change` the score with everything minus that: above 0, it spoke for the class.
-    `label` is the answer without it. `attention` is the fact's share of what the head reads, by
+    `link` the index of the link that brought it. `score` is that of the class in question without
+    it, `change` the score with everything minus that: above 0, it spoke for the class.
+    `label` is the answer without it. `attention` is the fact's share in what the head reads, by
     attention rollout over the host's layers; None for a link, and where facts are no nodes.
     """
 
@@ -91,8 +91,8 @@ class Predictor:
     """A fine-tuned model with its tokenizer and the settings it was trained with.
 
     >>> predictor = Predictor.from_pretrained("runs/roles")           # doctest: +SKIP
-    >>> asked = question("Padre met Jasper.", "Padre")
-    >>> predictor.explain(asked, kg="kg/").influences[0].what         # doctest: +SKIP
+    >>> example = question("Padre met Jasper.", "Padre")
+    >>> predictor.explain(example, kg="kg/").influences[0].what         # doctest: +SKIP
     'Padre — works as → welder'
     """
 
@@ -145,7 +145,7 @@ class Predictor:
         kg: KnowledgeGraph | str | Path,
         linker: Linker | None = None,
     ) -> list[tuple[str, ...]]:
-        """The labels of every question, in their order; of a regression the number as text.
+        """Return the labels of every question, in their order; of a regression the number as text.
 
         Texts without links are linked by `linker`, without one by the names of `kg`. Raises
         `ConfigError` where a target is missing, or cut off with the text, and `GraphMismatchError`
@@ -164,13 +164,13 @@ class Predictor:
         *,
         about: str | None = None,
     ) -> Explanation:
-        """The answer, and what it would be without each fact and without each link.
+        """Return the answer, and the answer without each fact and without each link.
 
-        Everything is asked in one batch. Without a link, its facts are gone too and the text stands
-        there as words; where the builder draws facts at random, those of later links are drawn
-        anew. Where the view shows fewer facts than the graph has, the next one may take the place
-        of one left out. `about` is the class whose score is followed, by default the answer's (of
-        several types the likeliest). Raises as `predict` does, and for a task that tags words.
+        Everything is predicted in one batch. Without a link, its facts are gone too and the text
+        stands there as words; where the builder draws facts at random, those of later links are
+        drawn anew. Where the view shows fewer facts than the graph has, the next one may take the
+        place of one left out. `about` is the class whose score is followed, by default the answer's
+        (of several types the likeliest). Raises as `predict` does, and for a task that tags words.
         """
         graph = self._graph(kg)
         problem = self.model.asking().problem_type
@@ -309,7 +309,7 @@ class Predictor:
 
 
 def question(text: str | LinkedText, *targets: str | tuple[int, int]) -> TaskExample:
-    """A text with the stretches that are asked about: characters, or words it holds just once.
+    """Return a text with its targets marked: spans of characters, or words it holds just once.
 
     Raises `ConfigError` for words that the text has not, or more than once.
 

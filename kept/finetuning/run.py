@@ -1,4 +1,4 @@
-"""Fine-tuning any method on any task: configuration in, a model, its data and its scores out.
+"""Fine-tuning any method on any task: from a configuration to a model, its data and its scores.
 
 Axis legend: item (an example), class, node, word.
 """
@@ -68,7 +68,7 @@ class FinetuneRun:
 
     @property
     def coverage(self) -> dict[str, Coverage]:
-        """By set, those of further tasks as `NAME/train`: in how many texts the graph is read."""
+        """By split, those of further tasks as `NAME/train`: in how many texts the graph is read."""
         sets = {"train": self.train, **self.evaluation}
         for name, run in self.further.items():
             sets |= {f"{name}/train": run.train}
@@ -76,7 +76,7 @@ class FinetuneRun:
 
     @property
     def cautions(self) -> list[str]:
-        """A line for every set of which the method reads the graph in a low share."""
+        """One line for each split of which the method reads the graph in a low share of texts."""
         if self.config.knowledge == "off":
             return []
         lines = (caution(coverage.as_json(), name) for name, coverage in self.coverage.items())
@@ -167,7 +167,7 @@ def predict(
     """Labels for every item of `data`, in its order; the model is left in the mode it was in.
 
     Of a regression the number, as text of six places.
-    `task`: which of the model's tasks is asked (`KnowledgeForTask.question`).
+    `task`: the number of the model's task (`KnowledgeForTask.asking`).
     """
     question = model.question(task)
     names, kind = question.labels, question.problem_type

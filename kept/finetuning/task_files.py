@@ -1,4 +1,4 @@
-"""Where the examples of a task lie, and how they are asked: a run's own and further ones."""
+"""The files of a task and how its examples are read: a run's own and further tasks."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class TaskFiles(BaseModel):
     """A task's files by set, what is drawn of them, and the head that answers.
 
     Without a `dev` file a share of the training file is held out, whole groups (pairs of entities,
-    texts) at a time; so is a test set if `test_share` is above 0. `max_train` and `max_asked` draw
-    so many examples of each set. `head` None is the task's own. `threshold` is the logit above
-    which a type is predicted; `no_relation` the class that is never counted as a find.
+    texts) at a time; so is a test set if `test_share` is above 0. `max_train` and `max_asked` are
+    the most examples drawn of each split. `head` None is the task's own. `threshold` is the logit
+    above which a type is predicted; `no_relation` the class that is never counted as a find.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -22,7 +22,7 @@ SHADES = {FACT: COLOURS[0], BARE: COLOURS[1], NOTHING: COLOURS[2]}
 
 
 def draw_dots(compared: Compared, png: Path, *, force: bool = False) -> None:
-    """Scores of each method by knowledge, every seed a point; beneath, the gains on slices.
+    """Scores of each method by knowledge, one point per seed; beneath, the gains on slices.
 
     A dot is the mean of the seeds, its line the interval over seeds and items.
     """
@@ -132,7 +132,7 @@ def _finish(axis: Axes, label: str, names: list[str]) -> None:
 
 
 def draw_all_curves(compared: Compared, folder: Path, png: Path, *, force: bool = False) -> None:
-    """The task's loss over steps, a line an arm (its first seed); dashes are controls."""
+    """The task's loss over steps, one line per arm (its first seed); dashes are controls."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: most draw nothing
     from matplotlib.figure import Figure
 

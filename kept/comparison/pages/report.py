@@ -52,7 +52,7 @@ N_SHOWN = 2
 class Difference:
     """An item that a method or the baseline, and not both, has right in most seeds.
 
-    `answers`: by arm, what its seeds say; where they disagree, with the number of seeds.
+    `answers`: by arm, those of its seeds; where they disagree, with the number of seeds.
     """
 
     index: int
@@ -66,7 +66,7 @@ CSVS = ("scores", "pairs", "gains", "differences")
 
 @dataclass(frozen=True)
 class _Item:
-    """What the seeds of an arm say; `is_right`: more than half of them."""
+    """The answers of an arm's seeds; `is_right`: in more than half of them."""
 
     gold: tuple[str, ...]
     answers: str
@@ -89,7 +89,7 @@ def write_report(
 ) -> list[Path]:
     """The page, and scores, pairs and differences as CSV beside it; all files written.
 
-    `force` replaces files that are there. Raises `WriteError`.
+    `force` replaces existing files. Raises `WriteError`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     stem = path.with_suffix("")
@@ -187,7 +187,7 @@ def differences(compared: Compared, judge: Judge, name: str) -> list[Difference]
 
 
 def _items(row: ComparedRow, judge: Judge) -> dict[int, _Item]:
-    """What the seeds of a row say to each item."""
+    """The answers of a row's seeds to each item."""
     by_item: dict[int, list[Answer]] = {}
     for record in row.records:
         for answer in judge.answers(record):

@@ -1,6 +1,6 @@
 """From finished runs to rows, pairs, gains on slices and the primary contrast.
 
-Axis legend: item (an asked example), cluster (items of one group), seed.
+Axis legend: item (an example of the evaluation split), cluster (items of one group), seed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Sheets:
 
     @cached_property
     def slices(self) -> dict[str, dict[str, Mask]]:
-        """Of what was asked, the same of every run."""
+        """Slices of the evaluation split, the same for every run."""
         return self.judge.slices(next(iter(next(iter(self.arms.values())).values())))
 
     def counts(self, arm: Arm, seeds: Sequence[int], mask: Mask | None = None) -> list[Floats]:
@@ -182,7 +182,7 @@ def _primary(sheets: _Sheets, experiment: Plan) -> Iterator[PrimaryResult]:
 
 
 def _corrected(results: list[PrimaryResult]) -> Iterator[PrimaryResult]:
-    """One question is asked of every method: p with Holm's correction over them."""
+    """The contrasts with Holm's correction of p over methods."""
     ps = holm([result.effect.p for result in results])
     for result, p in zip(results, ps, strict=True):
         yield dataclasses.replace(result, holm=p)

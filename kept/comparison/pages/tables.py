@@ -36,13 +36,13 @@ COSTS = (
     "with facts", "ms a sentence", "seconds", COLUMN,
 )  # fmt: skip
 COVERAGE = (
-    "Beside each row: in how many of the asked samples a link leads to an entity of its graph, "
+    "Beside each row: in how many evaluated samples a link leads to an entity of its graph, "
     "such an entity has a fact, both ends of the question have one, and the method reads anything "
     "of the graph at all; a score moves by no more than the last."
 )
 SLICES = (
-    "Slices are of what is asked, the same for every method. A fact can help only where there is "
-    "one: a gain without a fact is a placebo. Intervals and p are not corrected."
+    "Slices are of the evaluation split, the same for every method. A fact can help only where "
+    "there is one: a gain without a fact is a placebo. Intervals and p are not corrected."
 )
 PUBLISHED = ("system", "metric", "value", "where it stands")
 
@@ -105,7 +105,7 @@ def pair_cells(compared: Compared) -> list[list[str]]:
 
 
 def verdict_cells(compared: Compared) -> list[list[str]]:
-    """A line a method: what all its pairs say together."""
+    """One line per method: the conclusion from all its pairs."""
     base = {p.method: p.effect for p in compared.pairs if p.theirs[0] == BASELINE}
     return [
         [
@@ -121,7 +121,7 @@ def verdict_cells(compared: Compared) -> list[list[str]]:
 
 
 def primary_cells(compared: Compared) -> list[list[str]]:
-    """The contrast that the experiment's file names, a line a method."""
+    """The contrast that the experiment's file names, one line per method."""
     return [
         [
             result.title,
@@ -159,7 +159,7 @@ def slice_kinds(compared: Compared) -> list[str]:
 
 
 def headline(compared: Compared) -> str:
-    """What the whole comparison says, in a sentence or two: the first thing on a page."""
+    """The conclusion of the whole comparison, in a sentence or two: the first thing on a page."""
     if compared.primary:
         return _primary_sentence(compared)
     names = [row.method for row in compared.rows if row.knowledge == "true"]
@@ -192,7 +192,7 @@ def _primary_sentence(compared: Compared) -> str:
 
 
 def cost_cells(compared: Compared) -> list[list[str]]:
-    """What a run of each arm took; of its first seed."""
+    """Costs of each arm's first seed."""
     return [
         [
             compared.experiment.title(row.method),
@@ -251,8 +251,8 @@ def conditions(compared: Compared) -> str:
         "the mean over seeds. Intervals and p are over seeds and over groups of items (one text, "
         "or the same two entities), both drawn: they hold for other seeds and other items; of one "
         f"seed, for other items alone. {_regrouped(compared)}"
-        "No graph holds a triple between two entities that dev or test ask about. "
-        f"{_first_stage(compared)} {COVERAGE} A verdict is at 5 %, p with Holm's "
+        "No graph holds a triple between two entities of an evaluated pair. "
+        f"{_continued_pretraining(compared)} {COVERAGE} A verdict is at 5 %, p with Holm's "
         "correction; *ruled out*: two one-sided tests at 5 %; *not visible*: found in fewer than "
         "four of five such comparisons, at 5 % without correction."
     )
@@ -288,17 +288,17 @@ def _regrouped(compared: Compared) -> str:
     )
 
 
-def _first_stage(compared: Compared) -> str:
-    """What every method read before the task: as many texts as there were, not as were asked."""
+def _continued_pretraining(compared: Compared) -> str:
+    """Continued pre-training in words; the number of texts is that read, not that requested."""
     stage = compared.experiment.pretraining
     if stage is None:
-        return "No first stage."
+        return "No continued pre-training."
     n_texts = [n for row in compared.rows for r in row.records if (n := r.costs.get("n_texts"))]
     n_read = f"{n_texts[0]:,} " if n_texts else ""
-    more = "" if n_texts and n_texts[0] == stage.n_texts else f"; {stage.n_texts:,} were asked for"
+    more = "" if n_texts and n_texts[0] == stage.n_texts else f"; {stage.n_texts:,} were requested"
     return (
         f"Every method first reads the same {n_read}linked sentences ({stage.text}{more}), for "
-        "the same steps; seeds of the task share that stage."
+        "the same steps; seeds of the task share that training."
     )
 
 
@@ -346,12 +346,12 @@ def _published(experiment: Plan) -> str:
 
 
 def published_cells(experiment: Plan) -> list[list[str]]:
-    """Numbers of the literature."""
+    """Published numbers."""
     return [[p.system, p.metric, f"{p.value:g}", p.where] for p in experiment.published]
 
 
 def _mentions(costs: dict[str, Any]) -> tuple[str, str]:
-    """Asked mentions that brought an entity to the method; none where it reads no graph then."""
+    """Evaluated mentions that brought an entity to the method; none where it reads no graph."""
     if not costs["reads_graph"]:
         return "reads none", "reads none"
     inside = f"{costs['mentions_in_graph']} of {costs['mentions']}"
@@ -363,7 +363,7 @@ def _primary(compared: Compared) -> str:
 
 
 def _numbers(effect: Effect) -> dict[str, Any]:
-    """What an effect says, as JSON values."""
+    """An effect as JSON values."""
     return {
         "interval": msgspec.to_builtins(effect.interval()),
         "p": effect.p,

@@ -1,1 +1,1 @@
-"""The answers of a run and what they are worth, by kept's scores and by the official ones."""
+"""The answers of a run, scored by kept's metrics and by the official ones."""

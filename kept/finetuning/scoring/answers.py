@@ -22,7 +22,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `group`: items of one are not independent. `counts`: by metric, what a score is summed from;
     `traits`: what slices are made from (`kept.comparison`). Both are None of an answer that no
-    comparison stored, or one before 0.2; then `group`, too, may tell one text asked twice apart.
+    comparison stored, or one before 0.2; then `group`, too, may separate two targets of one text.
     An item that `is_cut_off` was not read: nothing is predicted, only an official score counts it.
     """
 
@@ -53,12 +53,12 @@ def answers_of(run: FinetuneRun, predictions: Mapping[str, Answers]) -> list[Ans
 
 
 def write_answers(path: Path, answers: Iterable[Answer]) -> None:
-    """One line an item; the file appears when whole."""
+    """Write one line per item; the file appears when whole."""
     write_bytes(path, b"".join(msgspec.json.encode(a) + b"\n" for a in answers), force=True)
 
 
 def read_answers(path: Path, name: str) -> list[Answer]:
-    """The answers to the set called `name`; CheckpointError for a line that is none."""
+    """The answers to the split called `name`; CheckpointError for a faulty line."""
     answers = []
     for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if not line:

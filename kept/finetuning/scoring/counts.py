@@ -1,4 +1,4 @@
-"""What an answer counts, by metric: scores are read from sums of these.
+"""The counts of an answer by metric: scores are functions of their sums.
 
 Axis legend: item (an example), count.
 """
@@ -16,7 +16,7 @@ from kept.heads.model import REGRESSION, TAGGING
 
 Floats = NDArray[np.float64]
 Answers = Sequence[tuple[str, ...]]
-"""Labels of every item: one, any number, or one a word."""
+"""Labels of every item: one, any number, or one per word."""
 
 
 def item_counts(

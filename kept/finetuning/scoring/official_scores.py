@@ -1,6 +1,6 @@
 """The score that the owners of a task report, by file format: one line of `OFFICIAL` each.
 
-Every score is a function of sums over items, so that a bootstrap only has to sum anew.
+Every score is a function of sums over items, so that a bootstrap only has to sum again.
 
 Axis legend: item (an example), group, draw, part (of a score).
 """
@@ -27,7 +27,7 @@ WITHOUT_CUT_OFF = "without questions cut off with the text"
 
 @dataclass(frozen=True)
 class Official:
-    """`parts(predicted, asked, train) -> [item part]`; `values([draw part])` by name, `[draw]`.
+    """`parts(predicted, examples, train) -> [item part]`; `values([draw part])` by name, `[draw]`.
 
     The first of the values is the score, the others stand beside it. An answer without a label, to
     a question that was not read, is wrong in every score.
@@ -46,7 +46,7 @@ def official_score(
     *,
     cut_off: Sequence[tuple[TaskExample, tuple[str, ...]]] = (),
 ) -> dict[str, Any] | None:
-    """Name, estimate and 95 % bootstrap interval over groups, with what stands beside.
+    """Name, estimate and 95 % bootstrap interval over groups, with further values.
 
     None for a format without a score of its own. `n` counts groups (`task_example.clusters`); there
     are no bounds where there are fewer than two. Questions that are `cut_off` count, each with the
@@ -177,7 +177,7 @@ def _docred_parts(
 
 
 def _docred_values(sums: Floats) -> dict[str, Floats]:
-    """F1 and Ign F1, whose precision leaves away what is right and was seen in training.
+    """F1 and Ign F1, whose precision leaves out right answers that were seen in training.
 
     Recall is over every fact of the documents, and the same in both (Yao et al. 2019, section 4.1,
     as released; the small constant under the fraction is left out).
@@ -233,7 +233,7 @@ def _cola_parts(
 
 
 def _cola_values(sums: Floats) -> dict[str, Floats]:
-    """Matthews (1975); 0 where a class is never asked or never answered."""
+    """Matthews (1975); 0 where a class is never gold or never predicted."""
     tp, tn, fp, fn = sums.T
     scale = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
     accuracy = _ratio(tp + tn, tp + tn + fp + fn)

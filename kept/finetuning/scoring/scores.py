@@ -1,4 +1,4 @@
-"""Scores of a fine-tuned model with what they mean: how many were asked, intervals, a baseline.
+"""Scores of a fine-tuned model with their counts, intervals and a baseline.
 
 Axis legend: item (an example), class.
 """
@@ -26,7 +26,7 @@ from kept.heads.model import MULTI, REGRESSION, TAGGING
 
 @dataclass(frozen=True)
 class Baseline:
-    """What needs no model: the most frequent answer of training, for words the word's own."""
+    """Answers without a model: the most frequent one of training, for words the word's own."""
 
     labels: tuple[str, ...]
     words: dict[str, str]

@@ -318,7 +318,7 @@ def test_what_the_file_says_of_itself_is_shown(data: Path, tmp_path: Path) -> No
     )
     bare = dataclasses.replace(compared, experiment=experiment_of("tiny"))
     assert _published(bare) == ()
-    assert "No first stage." in conditions(bare)
+    assert "No continued pre-training." in conditions(bare)
     old = [dataclasses.replace(r, records=(dataclasses.replace(r.record, costs={}),))
            for r in compared.rows]  # fmt: skip
     told = conditions(dataclasses.replace(compared, rows=tuple(old)))
