@@ -33,7 +33,7 @@ from kg_loaders import KnowledgeGraph
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionData:
-    """Examples as training data: CoLAKE's masked nodes, and the asked relation always masked.
+    """Examples as training data: CoLAKE's masked nodes, and the relation in question always masked.
 
     The pair's own triples are never injected, so a training example looks like a tested one.
     Examples whose entities do not both become anchors (cut off with a long text, or overlapping)
@@ -50,7 +50,7 @@ class CompletionData:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the graph, the examples and every option."""
+        """A hash that changes with the graph, the examples and every option."""
         state = hashlib.sha256(self.graph.content_hash.encode())
         state.update(repr((self.builder, self.masking, self.n_negatives)).encode())
         for example in self.examples:
@@ -89,7 +89,7 @@ def question_graph(
     *,
     generator: np.random.Generator,
 ) -> WordKnowledgeGraph:
-    """The example's word-knowledge graph; its last node is the asked relation, by id.
+    """The example's word-knowledge graph; its last node is the relation in question, by id.
 
     Raises `ConfigError` when head and tail do not both become anchors.
     """
@@ -170,7 +170,7 @@ def completion_scores(
     seed: int,
     batch_size: int = 64,
 ) -> NDArray[np.float32]:
-    """Scores `[example relation]` of every relation at the asked node; no other node is masked."""
+    """Scores `[example relation]` of every relation at the masked node; no other node is masked."""
     model.eval()
     encoder, objective = model.encoder, model.objectives["masked_nodes"]
     assert isinstance(encoder, CoLAKE)
@@ -194,7 +194,7 @@ def completion_scores(
 def completion_triples(
     examples: Sequence[RelationExample], graph: KnowledgeGraph
 ) -> NDArray[np.int64]:
-    """The asked triples by id, `[example 3]`."""
+    """The triples in question by id, `[example 3]`."""
     return np.array(
         [
             (graph.entities.id(e.head), graph.relations.id(e.relation), graph.entities.id(e.tail))
@@ -207,7 +207,7 @@ def completion_triples(
 def rank_relations(
     scores: NDArray[np.float32], triples: NDArray[np.int64], *, filter: Filter, ties: Ties
 ) -> RankingResult:
-    """Filtered ranks of the asked relations; `scores [example relation]`."""
+    """Filtered ranks of the gold relations; `scores [example relation]`."""
     mask = np.ones(scores.shape, np.bool_)
     rows, known = filter.known("relation", triples)
     mask[rows, known] = False
@@ -220,7 +220,7 @@ def rank_relations(
 def relation_result(
     triples: NDArray[np.int64], counts: RankCounts, *, filter: str, ties: Ties
 ) -> RankingResult:
-    """A result in which every triple was asked for its relation, all relations competing."""
+    """A result in which every triple's relation is ranked among all relations."""
     return RankingResult(
         triples=triples,
         slots=np.ones(len(triples), np.uint8),

@@ -1,4 +1,4 @@
-"""One command's worth of word-knowledge completion: every method and control, in every setting.
+"""A comparison of word-knowledge completion: every method and control, in every setting.
 
 Runs, verdicts and tables are those of `kept.comparison`; ranks and the leak audit are its own.
 """
@@ -49,7 +49,7 @@ def compare(
     reporter: Reporter | None = None,
     announce: Callable[[str], None] = lambda _: None,
 ) -> Completion:
-    """Run what is not done, then compare; a training that was cut goes on from its checkpoint.
+    """Run what is missing, then compare; an interrupted training resumes from its checkpoint.
 
     Several processes may share a folder. CheckpointError: it holds ranks of kept 0.1.
     """
@@ -84,7 +84,7 @@ def refuse_old(folder: Path) -> None:
     if old := sorted(folder.glob("ranks-*.json")):
         raise CheckpointError(
             f"{old[0]} is of kept 0.1, which stored ranks in another way; remove ranks-*.json and "
-            f"colake-* from {folder}, or give another folder, and give the command again"
+            f"colake-* from {folder}, or give another folder, and run the command again"
         )
 
 

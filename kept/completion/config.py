@@ -1,4 +1,4 @@
-"""What a word-knowledge completion runs: one YAML file, and what its rows are called."""
+"""The configuration of a word-knowledge completion: one YAML file, and the titles of its rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TITLES = {
 
 
 class CompletionConfig(RunConfig):
-    """A comparison as `kept.comparison` reads it (`Plan`), ranked by MRR on the setting `asked`.
+    """A comparison as `kept.comparison` reads it (`Plan`), evaluated by MRR on the setting `asked`.
 
     `recipes`: by triple scorer or "dkrl", fields that differ. `seeds` are those from `seed` on, of
     every row.

@@ -46,7 +46,7 @@ TEXTS_AT_ONCE = 4096
 class DescriptionScores:
     """What `kept.evaluation.ranking.rank` takes: tables that were read from texts, under a score.
 
-    `partners(entity ids, relation ids)` reads the known side of a question anew, together with its
+    `partners(entity ids, relation ids)` reads the known side of a question again, together with its
     relation (KEPLER-Cond); None means that the entity's own row stands for it.
     """
 
@@ -54,7 +54,7 @@ class DescriptionScores:
     partners: Partners | None = None
 
     def scores(self, direction: Direction, triples: Tensor, /) -> Float[Tensor, "batch candidate"]:
-        """All candidates for the asked slot of `triples` int `[batch 3]`."""
+        """All candidates for the open slot of `triples` int `[batch 3]`."""
         if self.partners is None or direction == "relation":
             return self.scorer.scores(direction, triples)
         heads, relations, tails = triples.unbind(-1)

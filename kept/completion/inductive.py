@@ -1,8 +1,8 @@
-"""Inductive completion: methods with and without text, asked about entities they never saw.
+"""Inductive completion: methods with and without text, evaluated on entities they never saw.
 
 A run is a method on a split under a seed. Every method learns from `split.train` alone, chooses
-its epoch on "valid", and is asked every other part twice: among all entities of the part
-(filtered), and among a few sampled ones (GraIL's protocol). Both stand in the record.
+its epoch on "valid", and is evaluated on every other part twice: among all entities of the part
+(filtered), and among a few sampled ones (GraIL's protocol). The record has both.
 
 Axis legend: entity (of a part), text, question.
 """
@@ -166,7 +166,7 @@ def run_method(
     sampled: SampledConfig,
     seed: int,
 ) -> InductiveResult:
-    """Train `method` and ask every part but those that choose; `text` is that of the graph."""
+    """Train `method` and evaluate every part but validation; `text` is that of the graph."""
     cpu, started = time.process_time(), time.perf_counter()
     scorer_of, costs = _prepare(method, split, torch.from_numpy(text), seed)
     costs |= {"training_cpu_seconds": round(time.process_time() - cpu, 1)}
@@ -226,7 +226,7 @@ def _interval(
 def _prepare(
     method: Method, split: InductiveSplit, text: Tensor, seed: int
 ) -> tuple[ScorerOf, dict[str, Any]]:
-    """Train where there is something to learn; what scores a part, and what it cost."""
+    """Train where there is something to learn; return the scorer of a part and the costs."""
     sizes = {"n_relations": split.graph.n_relations}
     if isinstance(method, DegreeMethod):
         return lambda name: DegreeScorer(

@@ -1,4 +1,4 @@
-"""Entities as a KEPLER run's encoder reads them: link prediction for anything with a text.
+"""Entities encoded from their texts by a KEPLER run: link prediction for anything with a text.
 
 Wang et al. 2021 (KEPLER, TACL): an entity's vector is what the encoder makes of its description, so
 an entity that no training saw has one, too.
@@ -51,7 +51,7 @@ class EncodedEntities:
     scorer: Scorer
 
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
-        """All candidates for the asked slot of `triples` int `[batch 3]`."""
+        """All candidates for the open slot of `triples` int `[batch 3]`."""
         return self.scorer.scores(direction, triples)
 
     def of(self, entities: NDArray[np.integer]) -> EncodedEntities:
@@ -95,10 +95,10 @@ def train_kepler(
     training: TrainConfig,
     reporter: Reporter | None = None,
 ) -> TrainResult:
-    """KEPLER's `ke` alone on `graph`, in `folder`; a run that was cut goes on where it stopped.
+    """Train KEPLER's `ke` alone on `graph`, in `folder`; an interrupted run resumes.
 
-    The graph goes to `folder/kg`, and how far it came to `folder/kepler.json`. The loop reads texts
-    beside the triples; they are the entities' own descriptions, and no loss asks about them.
+    The graph goes to `folder/kg`, the state of the training to `folder/kepler.json`. The loop reads
+    texts beside the triples; they are the entities' own descriptions, and no loss asks about them.
     ConfigError: the folder's run was trained on other triples.
     """
     kg, texts = folder / "kg", folder / "texts.jsonl"
@@ -133,7 +133,7 @@ def train_kepler(
 def kepler_plan(
     graph: KnowledgeGraph, *, host: str, options: Mapping[str, Any], training: TrainConfig
 ) -> dict[str, Any]:
-    """What decides the weights of `train_kepler`, as JSON values; budgets decide only how far."""
+    """The settings that decide the weights of `train_kepler`, as JSON values, without budgets."""
     length = {"steps": training.steps, "epochs": training.epochs}
     return {
         "host": host, "options": dict(options), "training": binding(training) | length,

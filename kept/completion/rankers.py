@@ -1,7 +1,7 @@
-"""The methods that a word-knowledge completion compares, each as ranks of the asked relations.
+"""The methods that a word-knowledge completion compares, each as ranks of the gold relations.
 
-A method is trained on `split.train` or `split.train_graph` alone and asked every test of the split.
-A method that cannot answer a setting says why instead.
+A method is trained on `split.train` or `split.train_graph` alone and evaluated on every test of the
+split. A method that cannot answer a setting gives the reason instead.
 
 Axis legend: example, relation, entity, token.
 """
@@ -109,7 +109,7 @@ def with_knowledge(
 
 
 def most_frequent(split: CompletionSplit, questions: Questions) -> Answers:
-    """Every relation scored by how many training examples ask for it."""
+    """Every relation scored by its number of training examples."""
     counts = np.zeros(split.full_graph.n_relations, np.float32)
     for example in split.train:
         counts[split.full_graph.relations.id(example.relation)] += 1
@@ -128,7 +128,7 @@ def triple_scorer(
     """TransE, DistMult, ComplEx or RotatE on the training triples; transductive only.
 
     `changes` replace fields of the scorer's recipe; by default a cross entropy over all relations
-    is added to the recipe's loss, since relations are what is asked.
+    is added to the recipe's loss, since relations are predicted.
     """
     width, recipe = RECIPES[name]
     draws = torch_generator(seed, "triple scorer", name)
@@ -208,7 +208,7 @@ def description_tokens(
 
 @dataclass(frozen=True, kw_only=True)
 class CoLAKERun:
-    """How every CoLAKE of a comparison is made, trained and asked; only the knowledge differs."""
+    """The settings of every CoLAKE of a comparison; only the knowledge differs."""
 
     host: str
     builder: BuilderConfig
@@ -223,7 +223,7 @@ class CoLAKERun:
         folder: Path,
         reporter: Reporter | None,
     ) -> KnowledgeForPreTraining:
-        """A trained model; a run that was cut goes on from its last checkpoint.
+        """A trained model; an interrupted run resumes from its last checkpoint.
 
         Raises `UnfinishedError` for a training that its budget ended.
         """

@@ -1,4 +1,4 @@
-"""Runs of a word-knowledge completion: each ranks the asked relations of every setting.
+"""Runs of a word-knowledge completion: each ranks the relations of every setting.
 
 A folder of runs is as in `kept.comparison.stored`; trained CoLAKEs lie in `pretrained/`, as those
 that differ at test only share one.
@@ -47,12 +47,12 @@ class CompletionRuns(StoredRuns):
 
     @property
     def plan(self) -> CompletionConfig:
-        """The configuration, which says what is asked."""
+        """The configuration."""
         return self.config
 
     @property
     def keys(self) -> list[RunKey]:
-        """All runs, seed by seed; the baseline asks for the relation that is most frequent."""
+        """All runs, seed by seed; the baseline predicts the most frequent relation."""
         rows: list[Arm] = [(BASELINE, "off"), *self._trained]
         rows += [(COLAKE, knowledge) for knowledge in COMPARED]
         rows += [(HIDDEN, knowledge) for knowledge in COMPARED[1:]]
@@ -113,7 +113,7 @@ class CompletionRuns(StoredRuns):
         )
 
     def trained(self, key: RunKey) -> Path:
-        """Where the CoLAKE of a run is trained: by true facts, where they are hidden at test."""
+        """The folder of a run's CoLAKE; that with true facts where only the test hides them."""
         trained_key = key if key.method == COLAKE else RunKey(COLAKE, "true", key.seed)
         return self.folder / "pretrained" / self.of(trained_key).name
 
@@ -134,9 +134,9 @@ class CompletionRuns(StoredRuns):
         return run.ask(model, split, self.questions, knowledge=key.knowledge)
 
     def _rows(self, setting: str, result: RankingResult) -> list[Answer]:
-        """`ranks`: how many relations beat the right one, and how many equal it.
+        """`ranks`: the numbers of relations above and equal to the gold one.
 
-        Slices are by what the graph says of the head.
+        Slices are by the head's facts in the graph.
         """
         examples = [from_relation(example) for example in self.split.tests[setting]]
         train = [from_relation(example) for example in self.split.train]
@@ -161,7 +161,7 @@ class CompletionRuns(StoredRuns):
 
     @cached_property
     def data(self) -> str:
-        """SHA-256 over the graphs and the examples that are trained on and asked."""
+        """SHA-256 over the graphs and the training and evaluation examples."""
         split, state = self.split, hashlib.sha256()
         for graph in (split.full_graph, split.train_graph, split.context_graph):
             state.update(graph.content_hash.encode())

@@ -65,7 +65,7 @@ def split_examples(
     `inductive_heads` may be held out; they are drawn in random order until `n_inductive` facts are
     held out, and every sentence and training triple about a drawn one is dropped. Transductive
     facts are then drawn among those whose head and tail keep another training triple. A tested
-    fact is asked in one sentence, its first.
+    fact is evaluated in one sentence, its first.
     Raises `ConfigError` when the examples do not allow as many.
     """
     first: dict[Fact, RelationExample] = {}

@@ -17,12 +17,12 @@ from kept.evaluation.leakage import LeakCheck
 
 RANKS = ("method", "knowledge", "MR", "MRR", "95 % interval", "Hits@1", "Hits@3", "Hits@10")
 PAIRS = tables.PAIRS[:-1]
-"""Without the column of coverage: every row is asked about two linked entities."""
+"""Without the column of coverage: every example has two linked entities."""
 AUDIT = ("check", "checked", "found", "examples")
 
 
 def rank_cells(compared: Compared) -> list[list[str]]:
-    """Means over seeds, a line a row; what a row that is left out says instead."""
+    """Means over seeds, one line per row; of a row that is left out the reason."""
     cells, setting = [], compared.experiment.asked
     for row in compared.rows:
         mr, mrr, *hits = (
@@ -73,7 +73,7 @@ def describe(compared: Compared) -> str:
         f"graph as candidates, filter: {conditions['filter']}, ties: {conditions['ties']}. "
         "Differences are in MRR; none is the most frequent relation. Intervals and p are over "
         "seeds and over groups of items, both drawn; of one seed, over items alone, and no verdict "
-        "is given. In slices, a fact is one that the head has beside those that are asked."
+        "is given. In slices, a fact is one that the head has beside the evaluated ones."
     )
 
 

@@ -50,7 +50,7 @@ Announce = Callable[[str], None]
 
 @dataclass(frozen=True)
 class AtlasResult:
-    """The chapter's sections and numbers; the methods' own comparison if one was asked for."""
+    """The chapter's sections and numbers; the methods' own comparison if one was requested."""
 
     sections: list[Section]
     values: dict[str, Any]
@@ -67,7 +67,7 @@ def run_atlas(
     methods: Sequence[str] = (),
     should_stop: Callable[[], bool] = lambda: False,
 ) -> AtlasResult:
-    """Run what is not done yet in `folder`.
+    """Run what is missing in `folder`.
 
     With an `experiment` its `methods` are compared as well, as far as they get before `should_stop`
     says so.
@@ -150,7 +150,7 @@ def _draw(graph: KnowledgeGraph, config: CompletionConfig) -> str:
 
 
 def _split(graph: KnowledgeGraph, config: CompletionConfig) -> tuple[CompletionSplit, int]:
-    """What is trained on and asked, and how many examples lack an anchor."""
+    """Training and evaluation examples, and the number of examples without an anchor."""
     all_examples = list(atlas_examples(atlas.sentences()))
     tokenizer = load_tokenizer(config.host)
     examples, n_unusable = usable_examples(all_examples, graph, tokenizer, config.colake.builder)
@@ -159,13 +159,13 @@ def _split(graph: KnowledgeGraph, config: CompletionConfig) -> tuple[CompletionS
 
 # ---- the page ------------------------------------------------------------------
 def _opening(completion: Completion) -> Section:
-    """What this chapter is the other side of: a task whose texts say most of the answer."""
+    """The introduction of this chapter: a task whose texts state most answers."""
     return Section(
-        "Chapter 2: the atlas, whose texts say what is asked",
+        "Chapter 2: the atlas, whose texts state the answers",
         (
             prose(
                 "Here a sentence about real places and people says itself how they are related, "
-                "and CoLAKE is asked for that relation with the facts of both beside the text. "
+                "and CoLAKE predicts that relation with the facts of both beside the text. "
                 "Tasks that methods are compared on are mostly of this kind; a method that shows "
                 "no gain on them may still read every fact, as the first chapter's does."
             ),
@@ -280,6 +280,6 @@ def _audit_section(completion: Completion, skipped: dict[str, int]) -> Section:
         "What was left out, and the leak audit",
         (
             table(("what", "n"), counts, "Counts"),
-            table(AUDIT, audit_cells(completion.audit), "Could an answer be read off the input?"),
+            table(AUDIT, audit_cells(completion.audit), "Do answers leak into the input?"),
         ),
     )

@@ -57,7 +57,7 @@ def compare_methods(
     reporter: Reporter | None,
     should_stop: Callable[[], bool],
 ) -> tuple[Compared, ...]:
-    """Both settings; a run answers both, so that the second trains nothing.
+    """Compare both settings; a run answers both, so that the second trains nothing.
 
     Raises CheckpointError for a folder of runs that version 0.1 made.
     """
@@ -85,7 +85,7 @@ def method_sections(comparisons: Sequence[Compared], runs: Path) -> list[Section
         if not compared.rows:
             continue
         setting, n = SETTINGS[compared.experiment.asked], len(compared.pairs)
-        missing = f"Not finished, run again to go on: {'; '.join(compared.missing)}"
+        missing = f"Not finished, run the command again to resume: {'; '.join(compared.missing)}"
         chance = (
             "What this shows: each method trains, and what its knowledge changed here. Not which "
             f"method is best: it is one seed, and of {n} comparisons at 5 % about {0.05 * n:.0f} "

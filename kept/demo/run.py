@@ -51,7 +51,7 @@ def run_demo(
     methods: Sequence[str] = (),
     should_stop: Callable[[], bool] = lambda: False,
 ) -> DemoResult:
-    """Run what is not done yet in `folder`; write `report.html` and `results.json` there.
+    """Run what is missing in `folder`; write `report.html` and `results.json` there.
 
     With an `experiment` its `methods` are compared on the atlas as well, as far as they get before
     `should_stop` says so.
@@ -60,7 +60,7 @@ def run_demo(
     indented = partial(_indented, announce)
     announce("1/3 a private world, where only the graph knows")
     private = run_private(folder, config.private, announce=indented, reporter=reporter)
-    announce("2/3 the atlas, whose texts say what is asked")
+    announce("2/3 the atlas, whose texts state the answers")
     atlas = run_atlas(
         folder,
         config.atlas,
@@ -77,7 +77,7 @@ def run_demo(
     report = folder / "report.html"
     lead = (
         "A small language model, a few minutes of training, two worlds: one where only the graph "
-        "knows the answer, and one whose texts say it."
+        "knows the answer, and one whose texts state it."
     )
     sections = [*private_sections(private, folder), *atlas.sections]
     write_text(report, page("kept demo", lead, sections), force=True)

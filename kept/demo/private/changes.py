@@ -1,4 +1,4 @@
-"""What a trained model answers when its graph changes and nothing is trained.
+"""The answers of a trained model when its graph changes and nothing is trained.
 
 Facts are edited, wrong facts are added beside right ones, people join.
 """
@@ -21,7 +21,7 @@ from kg_loaders import KnowledgeGraph
 
 
 class Edited(msgspec.Struct, frozen=True):
-    """The role of all `n` people asked about was changed; shares of answers, and one shown.
+    """The roles of all `n` test people were changed; shares of answers, and one explanation.
 
     `new` follow the graph, `old` stay what they were right with; the rest are neither.
     """
@@ -34,7 +34,7 @@ class Edited(msgspec.Struct, frozen=True):
 
 
 class Added(msgspec.Struct, frozen=True):
-    """`n` people were added with their facts; accuracies without them and with, and one shown."""
+    """`n` people were added with their facts; accuracies before and after, and one explanation."""
 
     n: int
     without: float
@@ -70,7 +70,7 @@ class Changes(msgspec.Struct, frozen=True):
 def after_changes(
     predictor: Predictor, company: Company, *, seed: int, n_explained: int
 ) -> Changes:
-    """Ask about the company's graph as it is edited, grows, and is told wrong facts."""
+    """Predict while the company's graph is edited, grows, and receives wrong facts."""
     world = company.world
     draws = generator(seed, "changed facts")
     wrong = {
@@ -160,7 +160,7 @@ def _is_fact(
     relation: str,
     wrong: dict[str, int],
 ) -> bool:
-    """Whether it is the wrong fact of who is asked about."""
+    """Whether it is the wrong fact about the person in question."""
     assert fact.row is not None
     head, relation_found, tail = graph.triples[fact.row].tolist()
     names = (

@@ -35,20 +35,21 @@ def _scores(result: PrivateResult, png: Path) -> Section:
             prose(
                 "A company of made-up people, towns and devices. What a person works as is never "
                 "said in a text; it stands in the graph, beside facts that say nothing of it. "
-                "Nobody who is asked about was in a training text: there is nothing to remember."
+                "No test person is in a training text: there is nothing to remember."
             ),
             quoted(QUESTION, f"{_asked(result)}: {example.linked.text} → {example.labels[0]}"),
             verdict(_finding(result)),
-            picture(png, "Accuracy under each condition, every seed a point"),
+            picture(png, "Accuracy under each condition, one point per seed"),
             table(
-                ("condition", "what the model is given", "right", "accuracy", "true minus it"),
+                ("condition", "condition", "right", "accuracy", "true minus it"),
                 [_row(result, name) for name in CONDITIONS],
                 "In brackets 95 % intervals over seeds and questions, both drawn at random",
             ),
             *map(prose, _notes(result)),
             prose(
-                f"{config.arm} on the first {config.n_layers} layers of {config.host}, trained and "
-                f"asked under each condition: {config.steps} steps of {config.batch_size} texts, "
+                f"{config.arm} on the first {config.n_layers} layers of {config.host}, trained "
+                f"and evaluated under each condition: {config.steps} steps of "
+                f"{config.batch_size} texts, "
                 f"{len(config.seeds)} seeds. {len(world.train)} training and {len(world.test)} "
                 f"test questions over {world.graph.n_entities} entities and "
                 f"{world.graph.n_triples} facts. Links by the graph's own names: {result.links}. "
@@ -82,7 +83,7 @@ def _row(result: PrivateResult, name: str) -> tuple[str, ...]:
 
 
 def _notes(result: PrivateResult) -> list[str]:
-    """What the table does not say of itself."""
+    """Notes on the table."""
     notes, n = [], len(result.company.world.test)
     if all(map(all, result.right["true"])):
         notes.append(
@@ -111,7 +112,7 @@ def _scored(interval: Interval, sign: str = "") -> str:
 def _edit(result: PrivateResult) -> Section:
     edited = result.changes.edited
     return Section(
-        "A fact is edited, and the answer is asked for again",
+        "A fact is edited, and the answer is predicted again",
         (
             verdict(
                 f"The roles of all {edited.n} people were changed in the graph, and nothing was "
@@ -121,7 +122,7 @@ def _edit(result: PrivateResult) -> Section:
             _explained(edited.before, "As it was: the answer, and what it is without each piece"),
             _explained(edited.after, "With one fact edited"),
             prose(
-                "What a fact gave is how far the score falls without it; attention is the share "
+                "The gain of a fact is the fall of the score without it; attention is the share "
                 "of the fact's nodes in what the head reads (attention rollout)."
             ),
         ),
@@ -154,7 +155,7 @@ def _wrong_facts(result: PrivateResult) -> Section:
     if misled.named is not None and misled.restored is not None:
         blocks.append(
             prose(
-                f"Which fact did it? Each is left out in turn. In {misled.named:.1%} of "
+                f"Which fact caused it? Each is left out in turn. In {misled.named:.1%} of "
                 f"{misled.n_explained} such answers, the fact that moves the answer most is the "
                 f"one that was added; in {misled.restored:.1%} the answer is right without it."
             )
@@ -179,7 +180,7 @@ def _explained(explanation: Explanation, caption: str) -> str:
     ]
     score = explanation.scores[explanation.about]
     return table(
-        ("left out", "kind", f"p({explanation.about})", "what it gave", "answer", "attention"),
+        ("left out", "kind", f"p({explanation.about})", "gain", "answer", "attention"),
         [("nothing", "", f"{score:.3f}", "", explanation.label, ""), *rows],
         f"{caption}: {explanation.text} → {explanation.label}",
     )

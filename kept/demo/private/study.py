@@ -1,7 +1,7 @@
 """The private chapter's runs: a method trained under four conditions, then a graph that changes.
 
 Each training leaves `private/KEY.json`, its answers under the hash of all that decides them; a
-chapter that was cut goes on where it stopped.
+chapter that was interrupted resumes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ VERSION = 1
 """Part of every hash; raised when the same settings would come to other answers."""
 CONDITIONS = {
     "true": "the facts as they are",
-    "shuffled": "as many facts, each relation's objects dealt out anew",
+    "shuffled": "the same facts with the objects of each relation shuffled",
     "anchors-only": "the links, and a graph without a fact",
     "off": "the text alone",
 }
@@ -152,7 +152,7 @@ def run_private(
     reporter: Reporter | None = None,
     opened: Callable[[Budget], Opened] = open_host,
 ) -> PrivateResult:
-    """Train what is not done yet in `folder`, and ask; `opened` gives host and tokenizer.
+    """Train what is missing in `folder`, and evaluate; `opened` gives host and tokenizer.
 
     Raises `CheckpointError` for a damaged file of answers.
     """
@@ -201,12 +201,12 @@ def _read(path: Path) -> Trained | None:
         return msgspec.json.decode(path.read_bytes(), type=Trained)
     except msgspec.MsgspecError as error:
         raise CheckpointError(
-            f"{path} is not what kept demo wrote: {error}; remove it and run again"
+            f"{path} is no file of kept demo: {error}; remove it and run again"
         ) from error
 
 
 def _linked(firm: Company) -> tuple[Company, str, float]:
-    """Its questions with the links that the dictionary linker finds; how good they are; ceiling."""
+    """The questions with the dictionary linker's links, their quality in words, and the ceiling."""
     world = firm.world
     examples = [*world.train, *world.test]
     relinked = _with_links(examples, DictionaryLinker(world.graph))
@@ -244,7 +244,7 @@ def _trained(
     host: Opened,
     reporter: Reporter | None,
 ) -> Trained:
-    """A new model, trained and asked; the first one also what changes of its graph do."""
+    """A new model, trained and evaluated; the first one also on changes of its graph."""
     bench = Bench.of(cell, host, firm.world)
     bench = dataclasses.replace(bench, arm=dataclasses.replace(bench.arm, graph=SHOWN))
     training = training_of(cell, config.steps, evaluate_every=None, threads=config.threads)

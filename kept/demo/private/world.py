@@ -1,7 +1,7 @@
 """A company of made-up people, towns and devices: a graph, a text about each person, questions.
 
 Nobody has met these names before, and what a person works as is never said in a text: it stands in
-the graph alone, beside facts that say nothing of it. Every person is asked about in one text.
+the graph alone, beside facts that say nothing of it. Every person is the target of one text.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ N_TOWNS, N_DEVICES = 12, 24
 
 @dataclass(frozen=True, eq=False)
 class Company:
-    """The world as it is trained and asked about, and the same graph with people added later.
+    """The world of training and test, and the same graph with people added later.
 
-    `world.telling` is the relation to the role, `C0` and so on. `new` asks about the people who
+    `world.telling` is the relation to the role, `C0` and so on. The targets of `new` are people who
     are in `later` alone.
     """
 
@@ -45,8 +45,8 @@ class Company:
 def company(seed: int, *, n_train: int, n_test: int, n_new: int) -> Company:
     """The company of a seed, with so many people; all links of its texts are right.
 
-    >>> made = company(0, n_train=8, n_test=8, n_new=8)
-    >>> made.world.test[0].linked.text, made.world.test[0].labels
+    >>> staff = company(0, n_train=8, n_test=8, n_new=8)
+    >>> staff.world.test[0].linked.text, staff.world.test[0].labels
     ('In Bruzil, Pizhil waited for Vlumuz all day.', ('painter',))
     """
     draws = generator(seed, "private world")
@@ -90,7 +90,7 @@ def company(seed: int, *, n_train: int, n_test: int, n_new: int) -> Company:
 def _asked(
     number: int, labels: Mapping[str, str], role: str, n_people: int, draws: np.random.Generator
 ) -> TaskExample:
-    """A text about a person, a colleague and a town or device; the person's role is asked for."""
+    """A text about a person, a colleague and a town or device; the person's role is the label."""
     colleague = (number + 1 + int(draws.integers(n_people - 1))) % n_people
     slots = {
         "person": f"person{number}",
