@@ -71,8 +71,8 @@ class DictionaryLinker(Pipeline):
         mentions = NameLinker(names, gates, max_candidates=max_candidates, formula=formula)
         source: CandidateSource = mentions
         if not exact:
-            found = NameCandidates(names, max_candidates=max_candidates, formula=formula)
-            source = candidates_of(found, [SpeltAlike(named, languages)], min_prior)
+            by_name = NameCandidates(names, max_candidates=max_candidates, formula=formula)
+            source = candidates_of(by_name, [SpeltAlike(named, languages)], min_prior)
         super().__init__(mentions, source, PriorScorer(), Decision(nil_below=nil_below))
         self._about = f"{names!r}, case={case!r}, exact={exact}, {graph!r}"
 

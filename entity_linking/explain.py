@@ -49,14 +49,14 @@ def _of_pipeline(
         parts = [[{"log-odds against NIL": _scores(link)} for link in t.links] for t in texts]
     return [
         [
-            _told(pipeline, link, shares) if link.candidates else ()
+            _explanations(pipeline, link, shares) if link.candidates else ()
             for link, shares in zip(text.links, of_text, strict=True)
         ]
         for text, of_text in zip(texts, parts, strict=True)
     ]
 
 
-def _told(pipeline: Pipeline, link: Link, shares: Shares) -> tuple[Explanation, ...]:
+def _explanations(pipeline: Pipeline, link: Link, shares: Shares) -> tuple[Explanation, ...]:
     sure_of = pipeline.decision.confidences(_scores(link)).tolist()
     return tuple(
         Explanation(

@@ -36,7 +36,7 @@ class Scorer(Protocol):
     """How well each candidate of a link fits."""
 
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
-        """For each link of each text one finite number a candidate, in their order; more is better.
+        """For each link of each text one finite number per candidate, in their order.
 
         Read as log-odds: a `Decision` takes the softmax over the candidates of a link.
         """

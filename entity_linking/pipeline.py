@@ -98,5 +98,5 @@ class Pipeline:
             if len(self._decided) >= MOST_REMEMBERED:
                 self._decided.clear()
             known = self._decided[id(candidates)] = _Decided(candidates, written, decided)
-        link_made = known.link
-        return Link(link.mention, link_made.candidates, link_made.entity, link_made.confidence)
+        same = known.link
+        return Link(link.mention, same.candidates, same.entity, same.confidence)

@@ -1,4 +1,4 @@
-"""`check`: what may be wrong with a graph, as a coded report.
+"""`check`: possible faults of a graph, as a coded report.
 
 Errors mean that results will be wrong; warnings, that someone should look.
 
@@ -69,7 +69,7 @@ def check(
 ) -> list[Finding]:
     """All findings with something in them, errors first, then by code.
 
-    `splits` are held-out graphs (validation, test) that `graph` is not to give away; `damage` is
+    `splits` are held-out graphs (validation, test) that must not leak into `graph`; `damage` is
     the report of its load, to show places where the graph itself remembers only counts.
     """
     findings = [
@@ -99,7 +99,7 @@ def labelled_as_entities(graph: KnowledgeGraph) -> Finding:
 
 
 def to_json(findings: Iterable[Finding]) -> bytes:
-    """A JSON array, an object a finding."""
+    """A JSON array, one object per finding."""
     return msgspec.json.format(msgspec.json.encode(list(findings)), indent=2)
 
 

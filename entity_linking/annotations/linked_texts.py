@@ -1,6 +1,6 @@
 """Gold annotations and other linkers' output, in through `LinkedText`.
 
-Our own format is a JSON object a line:
+Our own format is one JSON object per line:
 
     {"id": "7", "text": "In Paris.", "mentions": [{"start": 3, "end": 8, "entity": "Q90"}]}
 
@@ -145,10 +145,10 @@ def to_json(linked: LinkedText) -> bytes:
 
 
 def read_elevant(path: str | Path, report: DamageReport) -> Iterator[LinkedText]:
-    """ELEVANT benchmark articles, an object a line (github.com/ad-freiburg/elevant).
+    """ELEVANT benchmark articles, one object per line (github.com/ad-freiburg/elevant).
 
     The text is cropped to the evaluation span, the only part that is labelled; labels that reach
-    out of it are left away. A label whose id is no Wikidata item (`<NIL>`, `<NO_MAPPING>`,
+    out of it are left out. A label whose id is no Wikidata item (`<NIL>`, `<NO_MAPPING>`,
     `DATETIME`, `QUANTITY`) is NIL. Nested labels stay.
     """
     return (typed.linked for typed in read_elevant_typed(path, report))
@@ -164,7 +164,7 @@ def read_tagme(
 ) -> Iterator[TypingExample]:
     """Typing rows with TagMe links, a JSON array, as ERNIE (Zhang et al. 2019) distributes them.
 
-    TagMe's score is the link's confidence; links below `min_confidence` are left away (ERNIE's own
+    TagMe's score is the link's confidence; links below `min_confidence` are left out (ERNIE's own
     fine-tuning takes 0.3).
     """
 

@@ -140,7 +140,7 @@ def _require_once(path: str | Path, relations: Sequence[str]) -> None:
 def read_wiki80(
     path: str | Path, report: DamageReport, *, distinct: bool = False
 ) -> Iterator[RelationExample]:
-    """Wiki80 rows (and SemEval-2010 Task 8 in the same form), an object a line.
+    """Wiki80 rows (and SemEval-2010 Task 8 in the same form), one object per line.
 
     The text is the tokens with one blank between them. `relation` is the name in the file.
     """

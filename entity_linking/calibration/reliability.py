@@ -179,8 +179,8 @@ def _answers(
     sure, right = np.asarray(confidences, np.float64), np.asarray(correct, np.float64)
     if sure.ndim != 1 or sure.shape != right.shape or not len(sure):
         raise ScoreError(
-            f"give one confidence and one outcome an answer, at least one; shapes are {sure.shape} "
-            f"and {right.shape}"
+            f"give one confidence and one outcome per answer, at least one; shapes are "
+            f"{sure.shape} and {right.shape}"
         )
     if not ((sure >= 0) & (sure <= 1)).all():
         raise ScoreError(f"confidences reach from {sure.min()} to {sure.max()}, outside [0, 1]")

@@ -95,7 +95,7 @@ def read_searcher(path: Path, shape: tuple[int, int], *, mapped: bool) -> Any:
 
 
 def searcher_bytes(searcher: Any) -> int:
-    """Its size when written, which is what it takes in memory; 0 for None."""
+    """Its size when written, which is its size in memory; 0 for None."""
     return 0 if searcher is None else int(faiss.serialize_index(searcher).nbytes)
 
 

@@ -99,7 +99,7 @@ def context_vectors(
 
 
 class RememberingEncoder:
-    """A `SentenceEncoder` that keeps the vectors of the `most` texts it was asked for last."""
+    """A `SentenceEncoder` that keeps the vectors of the `most` texts that were encoded last."""
 
     def __init__(self, encoder: SentenceEncoder, *, most: int = 8192) -> None:
         if most < 1:
@@ -165,7 +165,7 @@ class DenseCandidates:
         return f"DenseCandidates({self._index!r}, max_candidates={self._max_candidates})"
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
-        """For each link of each text its candidates, best first; equal mentions are asked once."""
+        """For each link of each text its candidates, best first; equal mentions cost one search."""
         contexts = contexts_of(texts, self._window)
         distinct = list(dict.fromkeys(context for some in contexts for context in some))
         vectors = context_vectors(self._encoder, distinct, self._surface_share)
@@ -218,7 +218,7 @@ class ContextScorer:
         return f"ContextScorer({self._index!r}, window={self._window}, scale={self._scale:g})"
 
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
-        """For each link of each text one number a candidate; equal contexts are read once."""
+        """For each link of each text one number per candidate; equal contexts are read once."""
         contexts_and_names = [
             (context, [candidate.entity for candidate in link.candidates])
             for linked, contexts in zip(texts, contexts_of(texts, self._window), strict=True)

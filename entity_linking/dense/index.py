@@ -139,8 +139,8 @@ class DenseIndex:
         """Embed the cards of all entities of `graph`.
 
         With `checkpoint`, a folder, vectors are written there shard by shard, and a build that died
-        goes on from the last one; the folder may go once the index is saved. `progress` is told
-        `(entities done, of all)`.
+        goes on from the last one; the folder may go once the index is saved. `progress` is called
+        with `(entities done, of all)`.
         """
         if kind not in ("auto", *get_args(Kind)) or dtype not in get_args(Dtype):
             raise LinkingError(

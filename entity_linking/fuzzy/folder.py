@@ -129,15 +129,15 @@ def _check_rows(part: _Part, columns: dict[str, Any]) -> None:
 def write(folder: Path, segments: Sequence[StoredSegment], *, force: bool) -> None:
     """Write a new folder, all or nothing; `force` replaces an index that is already there."""
     about = {"gram_sizes": SIZES}
-    write_parts(folder, FUZZY, LAYOUT, about, _told(segments), force=force)
+    write_parts(folder, FUZZY, LAYOUT, about, _contents(segments), force=force)
 
 
 def append(folder: Path, segments: Sequence[StoredSegment]) -> None:
     """Write further segments; the manifest that names them is replaced at the end."""
-    add_parts(folder, FUZZY, LAYOUT, _told(segments))
+    add_parts(folder, FUZZY, LAYOUT, _contents(segments))
 
 
-def _told(segments: Sequence[StoredSegment]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def _contents(segments: Sequence[StoredSegment]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """What the manifest says of each segment, and its columns."""
     return [
         (

@@ -201,7 +201,7 @@ def _invert(
 def _heaviest(
     borne: NDArray[np.int64], n_names: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """CSR by name of `borne [row 3]` (name, entity, weight), one row a name and entity."""
+    """CSR by name of `borne [row 3]` (name, entity, weight), one row per name and entity."""
     borne = borne[np.lexsort((-borne[:, 2], borne[:, 1], borne[:, 0]))]
     borne = borne[_firsts(borne[:, 0]) | _firsts(borne[:, 1])]
     offsets = np.append(0, np.cumsum(np.bincount(borne[:, 0], minlength=n_names)))

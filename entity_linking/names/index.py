@@ -1,4 +1,4 @@
-"""`NameIndex`: every name of a graph's entities with what it takes for p(entity | surface).
+"""`NameIndex`: every name of a graph's entities with the counts behind p(entity | surface).
 
 The index lives in a folder and is memory-mapped; it knows entities by their identifiers and stands
 without the graph. It is one segment for the graph it was built from and one for each addition.

@@ -1,1 +1,1 @@
-"""How well candidates fit: one file a scorer, their mix, and the trained re-ranker."""
+"""Scores of candidates: one file per scorer, their mix, and the trained re-ranker."""

@@ -1,4 +1,4 @@
-"""`CandidateRows`: the candidates of a batch of texts as flat columns, one row a candidate.
+"""`CandidateRows`: the candidates of a batch of texts as flat columns, one row per candidate.
 
 Axis legend: text, mention (the links of all texts in order), candidate.
 """
@@ -74,7 +74,7 @@ class CandidateRows:
         return others
 
     def split(self, values: Scores) -> list[list[Scores]]:
-        """One array a link of each text, from one value a row."""
+        """One array per link of each text, from one value per row."""
         parts = iter(np.split(np.asarray(values, np.float64), self.offsets[1:-1]))
         return [[next(parts) for _ in text.links] for text in self.texts]
 

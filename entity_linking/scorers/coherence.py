@@ -82,7 +82,7 @@ class CoherenceScorer:
         )
 
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
-        """For each link of each text one score a candidate."""
+        """For each link of each text one score per candidate."""
         return [self._score(text) for text in texts]
 
     def _score(self, text: LinkedText) -> list[Scores]:

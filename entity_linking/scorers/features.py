@@ -57,7 +57,7 @@ class PriorScorer:
 class PopularityScorer:
     """`log(1 + count)`; the count is the degree in the graph, or given.
 
-    `counts` is a mapping from identifiers or one number an entity of the graph `[entity]`, such as
+    `counts` is a mapping from identifiers or one number per entity of the graph `[entity]`, such as
     page views; negative numbers and NaN are refused. Unknown entities have 0.
     """
 

@@ -172,7 +172,7 @@ def compare(
 
 
 def to_markdown(reports: Mapping[str, LinkReport], names: Sequence[str]) -> str:
-    """A table with a row a linker and a column a score, each with its interval."""
+    """A table with one row per linker and one column per score, each with its interval."""
     lines = ["| linker | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for linker, scores in reports.items():
         cells = [_cell(scores[name]) for name in names]

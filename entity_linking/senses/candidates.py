@@ -102,7 +102,7 @@ class FirstSense:
         return "FirstSense()"
 
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
-        """For each link of each text one score a candidate."""
+        """For each link of each text one score per candidate."""
         return [
             [-np.log(np.arange(1, len(link.candidates) + 1, dtype=np.float64)) for link in t.links]
             for t in texts
@@ -137,7 +137,7 @@ class GlossScorer:
         return f"GlossScorer({self._encoder.name}, scale={self._scale}, {self._graph!r})"
 
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
-        """For each link of each text one score a candidate; links without two are not encoded."""
+        """For each link of each text one score per candidate; links without two are not encoded."""
         rows: dict[str, int] = {}
         row_places = [
             [self._rows(text, mention, rows) for mention in range(len(text.links))]

@@ -47,7 +47,7 @@ class SenseWord:
 
 @dataclass(frozen=True, slots=True)
 class SenseText:
-    """A document, a sentence a line, tokens parted by spaces, with all its content words."""
+    """A document, one sentence per line, tokens separated by spaces, with all its content words."""
 
     id: str
     text: str
@@ -62,7 +62,7 @@ class SenseText:
 
 
 def read_senses(data: str | Path, keys: str | Path | None = None) -> list[SenseText]:
-    """Read `NAME.data.xml` (or `.xml.gz`) and the gold keys beside it; one text a document.
+    """Read `NAME.data.xml` (or `.xml.gz`) and the gold keys beside it; one text per document.
 
     Raises `LinkingError` for XML that is broken or not of this form, an instance whose part of
     speech WordNet does not have, and gold keys of instances that are not there, or instances

@@ -106,7 +106,7 @@ class SenseWalk:
         )
 
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
-        """For each link of each text one score a candidate.
+        """For each link of each text one score per candidate.
 
         One walk for each distinct word of all the texts, so fewer calls with more texts are faster.
         """

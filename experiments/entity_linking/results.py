@@ -72,7 +72,7 @@ def score_all(laboratory: Laboratory, folder: Path) -> Told:
         for row in DETECTS
     }
     return {
-        "world": laboratory.world.told,
+        "world": laboratory.world.counts,
         "graph hash": laboratory.world.graph.content_hash,
         "decisions": {row: msgspec.to_builtins(d) for row, d in decisions.items()},
         "decisions end to end": {row: msgspec.to_builtins(d) for row, d in free.items()},

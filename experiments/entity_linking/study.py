@@ -4,7 +4,7 @@ world-HASH/   graph, counts, training and held-out documents   (texts, seed)
   names/      name index
   dense/      card vectors of every entity                     (dense plan, in its own HASH)
   pools/      candidates of every text                         (dense plan, names; gates if free)
-run-HASH/     everything below, one folder a configuration     (all settings)
+run-HASH/     everything below, one folder per configuration     (all settings)
   reranker/   trained weights
   scored/     for each row and text the best candidates with their scores
 vectors/      vectors of texts by their hash, whatever the settings

@@ -91,12 +91,12 @@ def _conditions(full: dict[str, object], few: dict[str, object]) -> str:
 
 def _steps(by_method: Mapping[str, Sequence[RunRecord]]) -> list[str]:
     """How far the KEPLER runs were trained that methods read."""
-    told: dict[str, list[str]] = {}
+    by_steps: dict[str, list[str]] = {}
     for method, runs in by_method.items():
         for state in (run.settings["kepler"] for run in runs[:1] if "kepler" in run.settings):
             steps = f"after step {state['step']} of {state['n_steps']}"
-            told.setdefault(steps, []).append(method)
-    lines = [f"The KEPLER run was read {steps}: {', '.join(of)}." for steps, of in told.items()]
+            by_steps.setdefault(steps, []).append(method)
+    lines = [f"The KEPLER run was read {steps}: {', '.join(of)}." for steps, of in by_steps.items()]
     return [*lines, ""] if lines else []
 
 

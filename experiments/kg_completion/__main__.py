@@ -124,18 +124,18 @@ def main() -> None:
         results = run(plan, names, benchmark, options.states / options.dataset, deadline)
     except OutOfTime as stopped:
         sys.exit(f"out of time in {stopped}: run the same command again to go on")
-    told = {
+    results_page = {
         "dataset": options.dataset, "seed": plan["seed"], "scorers": results,
         "n_unseen": splits.n_unseen("test"),
         "command": f"python -m experiments.kg_completion --dataset {options.dataset}"
         + (f" --scorers {options.scorers}" if options.scorers else ""),
         "content_hash": splits.graph.content_hash, "torch": torch.__version__,
     }  # fmt: skip
-    text = page(told, plan, audit(splits))
+    text = page(results_page, plan, audit(splits))
     tell(text)
     if options.scorers is None:
         output = HERE / f"{options.dataset}.results"
-        write_json(output.with_suffix(".results.json"), told, force=True)
+        write_json(output.with_suffix(".results.json"), results_page, force=True)
         write_text(output.with_suffix(".results.md"), text, force=True)
 
 

@@ -71,7 +71,7 @@ def _conditions(results: dict[str, Any]) -> str:
         f"or a relation unseen in training and are asked all the same; ties {conditions['ties']}; "
         f"filter {conditions['filter']}; both sides; candidates {conditions['candidates']}. The "
         "interval is a bootstrap over test triples, of one seed: it does not hold the spread over "
-        "seeds. Relations: one question a test triple, the same filter, all relations compete. "
+        "seeds. Relations: one question per test triple, the same filter, all relations compete. "
         '"degree" is no model: it ranks entities by how many training triples have them on that '
         "side of the asked relation."
     )

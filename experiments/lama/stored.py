@@ -29,7 +29,7 @@ def write_stored(path: Path, origin: Origin, values: object) -> None:
 
 
 def read_stored(path: Path, origin: Origin) -> Any:
-    """What was told in `path`, None where it is not there.
+    """The values stored in `path`, None where there are none.
 
     Raises `CheckpointError` where it has another origin than `origin`, or none.
     """

@@ -172,7 +172,7 @@ def train_row(
 
 
 def read_trained(row: Row, study: Study, world: World, out: Path) -> dict[str, Any] | None:
-    """What was told of a row's training, None before it; raises `CheckpointError` for another."""
+    """The record of a row's training, None before it; raises `CheckpointError` for another."""
     stored: dict[str, Any] | None = read_stored(
         out / row.name / TRAINED, _origin(row, study, world)
     )

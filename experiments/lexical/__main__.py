@@ -1,6 +1,6 @@
 """`python -m experiments.lexical PAIRS MODEL... --kg GRAPH`: do near words come nearer?
 
-PAIRS holds two words and a score a line, after a head. A MODEL is a host, or a run of `kept
+PAIRS holds two words and a score per line, after a head. A MODEL is a host, or a run of `kept
 pretrain`. A word is the mean of its pieces' last states in "[CLS] word [SEP]"; the similarity of
 two words is their cosine. Spearman's correlation with the scores, over all pairs, over those that
 the graph's lexicon joins, and over those that it does not, which training cannot have shown; and

@@ -1,4 +1,4 @@
-"""One method's pre-training under a budget of processor time, and what came of it."""
+"""One method's pre-training under a budget of processor time, and its losses."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def n_sentences(data: WordGraphData, config: TrainConfig, n_steps: int) -> int:
 
 
 def to_markdown(results: Sequence[Mapping[str, Any]], study: Study) -> str:
-    """The table of all methods; a row a method, and a row a loss."""
+    """The table of all methods, one row per method and loss."""
     builder = dataclasses.asdict(study.builder)
     about = (
         f"Host {study.host}, {study.cpu_minutes:g} CPU-minutes a method, seed {study.seed}, "

@@ -48,7 +48,7 @@ def demo(
 
     First a company of made-up people, whose graph alone knows the answer: facts true, shuffled,
     hidden; then edited, added and wrong ones, without training. Second the atlas, real facts and
-    sentences that say most of what is asked: CoLAKE with controls, triple scorers. With --methods,
+    sentences that state most answers: CoLAKE with controls, triple scorers. With --methods,
     every method named is also pre-trained and fine-tuned on the atlas, with true, shuffled and no
     knowledge. The same command resumes a run that was interrupted.
     """

@@ -222,7 +222,7 @@ def _show_strata(strata: Mapping[str, Mapping[str, Any]], n: int, *, pooled: boo
 def predict(
     source: Path,
     model: Path,
-    asked: tuple[str, str, str],
+    triple: tuple[str, str, str],
     *,
     top: int,
     untrained: bool,
@@ -231,7 +231,7 @@ def predict(
     """Print the best answers for the slot "?"; see `kept.kge.prediction.best_answers`."""
     splits, scorer = _load(source, model)
     answers = best_answers(
-        scorer, splits, read_seen(model, splits), asked, n=top, untrained=untrained
+        scorer, splits, read_seen(model, splits), triple, n=top, untrained=untrained
     )
     if as_json:
         echo(json.dumps([asdict(answer) for answer in answers.best], indent=2, ensure_ascii=False))

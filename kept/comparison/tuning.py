@@ -152,7 +152,7 @@ def _score(runs: ExperimentRuns, name: str, controls: Sequence[Knowledge]) -> fl
     for key in kinds:
         try:
             record = runs.record(key) or runs.run(key)
-        except (NoControlError, NoKnowledgeError):  # told where the table's own runs are made
+        except (NoControlError, NoKnowledgeError):  # reported where the table's own runs are made
             continue
         if record is None:
             return None

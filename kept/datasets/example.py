@@ -34,7 +34,7 @@ class DocumentPair:
 
 @dataclass(frozen=True, slots=True)
 class TaskExample:
-    """A linked text with what is asked of it.
+    """A linked text with the question about it.
 
     `targets` are the stretches that the question is about: head and tail of a relation, the mention
     to be typed, the words to be tagged; none for a whole text. `labels`: one for a relation or a

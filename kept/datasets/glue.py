@@ -63,7 +63,7 @@ class _Prompt(msgspec.Struct):
 
 
 def read_wic(path: Path, report: DamageReport) -> Iterator[TaskExample]:
-    """`{"text": "Word: w. Sentence 1: ... Sentence 2: ...", "label": 0 or 1}`, an object a line.
+    """`{"text": "Word: w. Sentence 1: ... Sentence 2: ...", "label": 0 or 1}`, one object per line.
 
     An example is the pair of sentences, its targets are the word's two places. A sentence in which
     no form of the word is found is itself the target; `report` counts such words, beside the lines,

@@ -204,7 +204,7 @@ def linked_text_of(doc: Doc, use: Use = "ents") -> LinkedText:
 
 
 def set_extensions() -> None:
-    """Make `span._.kept_link` and `doc._.kept_lost` known to spaCy; again is no harm."""
+    """Make `span._.kept_link` and `doc._.kept_lost` known to spaCy; idempotent."""
     Span.set_extension("kept_link", getter=_link_of, force=True)
     Doc.set_extension("kept_lost", default=0, force=True)
 

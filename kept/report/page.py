@@ -59,7 +59,7 @@ def quoted(mark: str, text: str) -> str:
     return f"<blockquote><b>{escape(mark)}</b> {escape(text)}</blockquote>"
 
 
-def drawn(svg: str) -> str:
+def drawing(svg: str) -> str:
     """A drawing of ours, at its own size."""
     return f'<div class="scroll drawn">{svg}</div>'
 

@@ -1,4 +1,4 @@
-"""One description sentence an entity.
+"""One description sentence per entity.
 
 A description may name the tail of a training triple, never one of a held-out triple, and no
 description of a training entity names a reserved entity. A city whose country is held out is

@@ -2,7 +2,7 @@
 
 A row is one item: `id` (Wikidata QID), `name` (unique; a leading "the " is the article used in
 running text and no part of the label, a trailing " (...)" only tells namesakes apart), `kind`,
-`aliases` (`;` between them), attributes, and one column a relation that names the tails.
+`aliases` (`;` between them), attributes, and one column per relation that names the tails.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from kg_loaders.disk.writing import claim, sync, whole_folder
 
 STRINGS = ".arrow"
 WAIT_SECONDS = 600.0
-"""How long parts wait for another writer of the same folder."""
+"""Seconds that parts wait for another writer of the same folder."""
 
 Layout = Mapping[str, str]
 """Name of a column to its dtype ("<i4"), to `STRINGS`, or to the suffix of a file (".marisa")."""
@@ -187,7 +187,7 @@ def write_parts(
     *,
     force: bool,
 ) -> None:
-    """Write a folder of `parts`, each what is said of it and its columns; else as `write`."""
+    """Write a folder of `parts`, each as its description and its columns; else as `write`."""
     with whole_folder(folder, **replaced(format), force=force) as partial:
         entries, files = _write_new_parts(partial, layout, parts)
         seal(partial, format, {**about, "parts": entries}, (), known=files)

@@ -4,7 +4,7 @@
      "files": {"triples.npy": {"size": 308, "sha256": ...}, ...}, "seal": ...}
 
 `seal` is the SHA-256 of the rest as JSON with sorted keys. A seal finds damage and mistakes. It is
-no signature: whoever may write the folder may seal it anew, so what maps the files also checks
+no signature: whoever may write the folder may seal it again, so what maps the files also checks
 every id and offset in them (`kg_loaders.disk.columns`).
 
 `open_sealed` reads every byte once. What was found whole is remembered in the user's cache folder
@@ -54,9 +54,9 @@ class FileSeal(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderFormat:
-    """A kind of sealed folder: what its manifest says first, and how faults are told.
+    """A kind of sealed folder: what its manifest says first, and the words of its errors.
 
-    `what` is the kind for people ("a knowledge graph"), `remedy` what makes a damaged one anew,
+    `what` is the kind for people ("a knowledge graph"), `remedy` what rebuilds a damaged one,
     `make` what makes the first one; `mark` is a file (a glob) by which a damaged one is known.
     `error` is the class of every fault. `takes_links`: files may be symbolic links, as in the
     caches of hubs.

@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 from kg_loaders.errors import ExistsError, InUseError, KgError, WriteError
 
 GRACE_SECONDS = 0.5
-"""How long a writer waits for another unless it is told: enough for one small file."""
+"""Seconds that a writer waits for another by default: enough for one small file."""
 WAIT_SECONDS = 60.0
 """Where several processes share a file to which each adds."""
 
@@ -41,7 +41,7 @@ _REMEDIES = {
     errno.EROFS: "choose a folder that you may write to",
 }
 _NATIVE = re.compile(r"\(os error (\d+)\)")
-"""How safetensors and tokenizers, which raise no `OSError`, tell the system's answer."""
+"""How safetensors and tokenizers, which raise no `OSError`, report the system's error."""
 StrPath = str | os.PathLike[str]
 
 
@@ -246,7 +246,7 @@ def remove(path: Path) -> None:
 
 # ---- refusals ------------------------------------------------------------------------------------
 def refuse_file(path: StrPath, *, force: bool, inputs: Iterable[StrPath] = ()) -> None:
-    """Raise `ExistsError` where `whole_file` would; to be asked before long work, too."""
+    """Raise `ExistsError` where `whole_file` would; for a check before long work, too."""
     target = Path(path)
     with write_errors(target):
         if target.is_dir():
@@ -268,7 +268,7 @@ def refuse_folder(
     force: bool,
     inputs: Iterable[StrPath] = (),
 ) -> None:
-    """Raise `ExistsError` where `whole_folder` would; to be asked before long work, too."""
+    """Raise `ExistsError` where `whole_folder` would; for a check before long work, too."""
     target = Path(path)
     with write_errors(target):
         if not target.exists():

@@ -1,1 +1,1 @@
-"""One module a format: what it yields as records, and the ids it gives."""
+"""One module per format: its records, and the ids it gives."""

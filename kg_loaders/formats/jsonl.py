@@ -1,4 +1,4 @@
-"""Texts as JSON lines, an object a node (and language):
+"""Texts as JSON lines, one object per node (and language):
 
     {"id": "Q90", "label": "Paris", "aliases": ["City of Light", ["Paname", 12]],
      "description": "capital of France", "types": ["Q515"], "language": "en"}
@@ -113,7 +113,7 @@ def write(graph: KnowledgeGraph, path: str | Path, *, force: bool = False) -> in
 
 
 def _nodes(texts: Texts, names: Vocabulary, is_relation: bool) -> Iterator[Node]:
-    """One `Node` a node and language; one more where it has two labels or descriptions."""
+    """One `Node` per node and language; one more where it has two labels or descriptions."""
     for index in np.flatnonzero(np.diff(texts.offsets)):
         rows = range(int(texts.offsets[index]), int(texts.offsets[index + 1]))
         by_language = sorted(rows, key=lambda row: (texts.languages[row], row))

@@ -23,7 +23,7 @@ def read(
     language: str = "zh",
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Record]:
-    """One triple a line; no comments, since a name may start with any character.
+    """One triple per line; no comments, since a name may start with any character.
 
     Labels are counted in `report.n_further`; `labels=False` leaves them out.
     """

@@ -34,7 +34,7 @@ def read(
     order: str = "hrt",
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Triple]:
-    """Triples, one a line; `order` names the columns (OpenKE "htr", ConceptNet "rht")."""
+    """Triples, one per line; `order` names the columns (OpenKE "htr", ConceptNet "rht")."""
     if order not in ORDERS:
         raise KgError(f"order {order!r} is none of {', '.join(ORDERS)}")
     head, relation, tail = (order.index(letter) for letter in "hrt")
@@ -60,7 +60,7 @@ def read_texts(
     header: bool = False,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Record]:
-    """Texts about nodes: an identifier, then one field a column; an identifier may come again.
+    """Texts about nodes: an identifier, then one field per column; an identifier may repeat.
 
     Columns: "label", "alias", "description", "type"; "count" is the frequency of the alias before
     it, "-" is passed over. Fields at the end may be missing and, save the identifier, be empty. A

@@ -1,4 +1,4 @@
-"""Wikidata's JSON dump: one array, an entity a line, plain or compressed, read as a stream.
+"""Wikidata's JSON dump: one array, one entity per line, plain or compressed, read as a stream.
 
     labels, aliases, descriptions   texts; of a property (P17) texts of the relation
     truthy statement, item to item  a triple; P31 also or instead a `TYPE` text (see `types`)
@@ -111,7 +111,7 @@ def read(
 
 
 class _EntityReader:
-    """Turns entities into records, and keeps count of what each leaves out."""
+    """Turns entities into records, and counts what is left out of each."""
 
     def __init__(self, report: DamageReport, languages: Sequence[str] | None, types: Types) -> None:
         self._languages = None if languages is None else {*languages, ANY_LANGUAGE}

@@ -2,7 +2,7 @@
 
 RFC 3986, section 5.2.4, takes such segments out of base and reference together; pyoxigraph and
 rdflib take them out of the reference alone: `../s` on `http://e/a/b/../c/` gives `http://e/a/b/../s`,
-not `http://e/a/s`. A relative base is resolved before it is used, so it does no harm.
+not `http://e/a/s`. A relative base is resolved before it is used, so it is harmless.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How deep a document nests, found by one linear scan before a parser that recurses meets it.
 
-Strings, comments and the like are told apart from brackets as the format's grammar does; a document
-that breaks the grammar gets some answer, and its parser the last word.
+Strings, comments and the like are distinguished from brackets as the format's grammar does; a
+document that breaks the grammar gets some answer, and its parser the last word.
 """
 
 from __future__ import annotations

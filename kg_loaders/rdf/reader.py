@@ -1,6 +1,6 @@
 """RDF: N-Triples, N-Quads, Turtle, TriG, RDF/XML and JSON-LD by pyoxigraph; N3 and TriX by rdflib.
 
-What becomes of a statement says `kg_loaders.rdf.records`. To know the predicates, a file is read
+`kg_loaders.rdf.records` says what a statement becomes. To know the predicates, a file is read
 twice; `relation_prefixes` says beforehand what is a relation: that reads once, and is needed when
 labels and triples stand in different files.
 
@@ -110,7 +110,7 @@ def read(
 
 
 def format_of(path: Path) -> str:
-    """The format that a file name tells, "nt" for `facts.nt.gz`; "" when it has no suffix."""
+    """The format that a file name suggests, "nt" for `facts.nt.gz`; "" when it has no suffix."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()

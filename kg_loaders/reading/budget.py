@@ -1,4 +1,4 @@
-"""`ReaderBudget`: how much one file may cost before it is refused.
+"""`ReaderBudget`: limits on the size, depth and time of reading one file.
 
 A file of a kilobyte can ask for gigabytes (compression, entities, nesting). Each limit is there to
 be raised for a file that one trusts: `ReaderBudget(depth=2000)` in Python; on the command line

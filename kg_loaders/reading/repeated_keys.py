@@ -29,7 +29,7 @@ def repeated_key(raw: bytes) -> str | None:
 
 
 def repeats_fault(raw: bytes) -> str:
-    """Return what a `DamageReport` is told of a repeated key in well-formed JSON, or ""."""
+    """Return the reason to reject a repeated key in well-formed JSON, or ""."""
     try:
         key = repeated_key(raw)
     except ValueError as error:

@@ -65,7 +65,7 @@ class Capitals:
         return follows is None or not (follows.joins and self._continues(follows))
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """Capitalised words one after another, ordinary words and titles before them left away."""
+        """Capitalised words one after another, without ordinary words and titles before them."""
         run: list[_Word] = []
         for word in [*self._words, None]:
             if word is not None and word.is_capital and (word.joins or not run):

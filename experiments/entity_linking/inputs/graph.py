@@ -52,7 +52,7 @@ def build_graph(root: Path) -> KnowledgeGraph:
 
 
 def records(root: Path, labels: Mapping[str, tuple[str, str]]) -> Iterator[Record]:
-    """Every record of the graph; deterministic, entities outside `labels` left away."""
+    """Every record of the graph; deterministic, without entities outside `labels`."""
     for triple in dict.fromkeys(facts(root)):
         if triple.head in labels and triple.tail in labels:
             yield triple

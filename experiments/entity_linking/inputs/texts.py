@@ -250,7 +250,7 @@ def shortened(
 
     `ways_of(entity, surface)` names the shorter ways. The first mention of an entity is shortened
     with probability `first`, those after it with `later`, drawn from the text and the place, so the
-    order of texts does not matter. Links that overlap an earlier one are left away.
+    order of texts does not matter. Links that overlap an earlier one are left out.
     """
     pieces, links = list[str](), list[Link]()
     seen: set[str] = set()

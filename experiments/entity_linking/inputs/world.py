@@ -32,14 +32,14 @@ PARTS = ("train", "held_out")
 class World:
     """`surfaces` are counts `(surface, entity, count)`; `documents` are to train and calibrate on.
 
-    `told` is what the tables report.
+    `counts` are what the tables report.
     """
 
     graph: KnowledgeGraph
     surfaces: list[tuple[str, str, int]]
     documents: dict[str, tuple[LinkedText, ...]]
     benchmarks: Benchmarks
-    told: dict[str, Any]
+    counts: dict[str, Any]
 
 
 def open_world(root: Path, study: Study, folder: Path, announce: Callable[[str], None]) -> World:

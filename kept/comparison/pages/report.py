@@ -42,7 +42,7 @@ from kept.finetuning.scoring.answers import Answer
 from kept.graphs.drawing.draw import draw_svg
 from kept.graphs.graph import NodeKind
 from kept.methods import BASELINE
-from kept.report.page import Section, drawn, page, picture, prose, quoted, table, verdict
+from kept.report.page import Section, drawing, page, picture, prose, quoted, table, verdict
 from kg_loaders.disk.writing import refuse_file, write_text
 
 N_SHOWN = 2
@@ -224,7 +224,7 @@ def _examples(
             blocks += [
                 quoted(word, data.examples[place[each.index]].linked.text),
                 prose(f"Gold: {', '.join(each.gold)}. {_said(each)}"),
-                drawn(draw_svg(built, data.graph, tokenizer)),
+                drawing(draw_svg(built, data.graph, tokenizer)),
             ]
     return Section(f"What {called} changed", tuple(blocks))
 

@@ -37,7 +37,7 @@ def _scores(result: PrivateResult, png: Path) -> Section:
                 "said in a text; it stands in the graph, beside facts that say nothing of it. "
                 "No test person is in a training text: there is nothing to remember."
             ),
-            quoted(QUESTION, f"{_asked(result)}: {example.linked.text} → {example.labels[0]}"),
+            quoted(QUESTION, f"{_question(result)}: {example.linked.text} → {example.labels[0]}"),
             verdict(_finding(result)),
             picture(png, "Accuracy under each condition, one point per seed"),
             table(
@@ -98,7 +98,7 @@ def _notes(result: PrivateResult) -> list[str]:
     return notes
 
 
-def _asked(result: PrivateResult) -> str:
+def _question(result: PrivateResult) -> str:
     example = result.company.world.test[0]
     target = example.targets[0]
     return example.linked.text[target.start : target.end]

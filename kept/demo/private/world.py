@@ -72,22 +72,22 @@ def company(seed: int, *, n_train: int, n_test: int, n_new: int) -> Company:
     of_people = list(named(people, "person"))
     old = [*shared, *of_people[: 2 * n_old], *facts[: 3 * n_old]]
     labels = {**people, **towns, **devices}
-    asked = [_asked(i, labels, OCCUPATIONS[roles[i]], n_old, draws) for i in range(n)]
+    examples = [_example(i, labels, OCCUPATIONS[roles[i]], n_old, draws) for i in range(n)]
     return Company(
         world=World(
             graph_from_records(old),
-            asked[:n_train],
-            asked[n_train:n_old],
+            examples[:n_train],
+            examples[n_train:n_old],
             OCCUPATIONS,
             "person",
             WORKS_AS,
         ),
         later=graph_from_records([*old, *of_people[2 * n_old :], *facts[3 * n_old :]]),
-        new=asked[n_old:],
+        new=examples[n_old:],
     )
 
 
-def _asked(
+def _example(
     number: int, labels: Mapping[str, str], role: str, n_people: int, draws: np.random.Generator
 ) -> TaskExample:
     """A text about a person, a colleague and a town or device; the person's role is the label."""

@@ -123,8 +123,8 @@ def _numbers(predicted: Answers, gold: Answers) -> tuple[NDArray[np.int64], NDAr
     return np.array(ours, np.int64), np.array(theirs, np.int64)
 
 
-def _plain(found: Any) -> dict[str, float]:
-    return {name: value for name, value in asdict(found).items() if name != "n"}
+def _plain(interval: Any) -> dict[str, float]:
+    return {name: value for name, value in asdict(interval).items() if name != "n"}
 
 
 def _loose_macro(predicted: Answers, gold: Answers) -> dict[str, float]:
