@@ -37,8 +37,8 @@ from kept.training.config import RunConfig, TrainConfig, merged
 DEFAULT_SEEDS = 10
 """With three, few differences of a published size could be seen (`benchmarks/intervals.md`)."""
 OF_A_RUN = {
-    "knowledge": "--controls names the kinds beside the true one",
-    "training.seed": "--seeds gives their number",
+    "knowledge": "kinds beside the true one are chosen by --controls",
+    "training.seed": "their number is given by --seeds",
 }
 """Fields of `FinetuneConfig` that are set for every run, and by what."""
 OF_ALL_ROWS = (

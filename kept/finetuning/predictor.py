@@ -173,7 +173,7 @@ class Predictor:
         (of several types the likeliest). Raises as `predict` does, and for a task that tags words.
         """
         graph = self._graph(kg)
-        problem = self.model.asking().problem_type
+        problem = self.model.question().problem_type
         if problem == TAGGING:
             raise ConfigError(f"{self.task} answers for every word; explain asks for one answer")
         (example,) = self._examples([question], graph, linker)
@@ -192,7 +192,7 @@ class Predictor:
             *self._without_links(example, linked, graph),
         ]
         scores = self._scores(batches, problem)
-        names = self.model.asking().labels
+        names = self.model.question().labels
         if about is not None and about not in names:
             raise ConfigError(f"{about!r} is no class; there are {', '.join(names)}")
         best = int(scores[0].argmax())
@@ -241,7 +241,7 @@ class Predictor:
             examples[i] = dataclasses.replace(examples[i], linked=linked)
         n_targets = self.model.config.head.get("n_targets", 0)
         for each in examples:
-            if len(each.targets) != n_targets and self.model.asking().problem_type != TAGGING:
+            if len(each.targets) != n_targets and self.model.question().problem_type != TAGGING:
                 raise ConfigError(
                     f"{self.task} asks about {n_targets} stretch(es) of a text, "
                     f"{each.linked.text[:60]!r} comes with {len(each.targets)}; give "
@@ -256,7 +256,7 @@ class Predictor:
             self.tokenizer,
             builder=self.builder,
             view=view_for(self.method, graph, self.tokenizer, self.view),
-            problem_type=self.model.asking().problem_type,
+            problem_type=self.model.question().problem_type,
             labels=None,
         )
         if data.cut_off:
@@ -298,7 +298,7 @@ class Predictor:
         return logits.sigmoid() if problem == MULTI else logits.softmax(dim=1)
 
     def _label(self, scores: Tensor, problem: str) -> str:
-        names = self.model.asking().labels
+        names = self.model.question().labels
         if problem == REGRESSION:
             return f"{float(scores[0]):.6f}"
         if problem == MULTI:

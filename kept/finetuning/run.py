@@ -167,7 +167,7 @@ def predict(
     """Labels for every item of `data`, in its order; the model is left in the mode it was in.
 
     Of a regression the number, as text of six places.
-    `task`: the number of the model's task (`KnowledgeForTask.asking`).
+    `task`: the number of the model's task (`KnowledgeForTask.question`).
     """
     question = model.question(task)
     names, kind = question.labels, question.problem_type

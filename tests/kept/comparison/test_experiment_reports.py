@@ -121,7 +121,7 @@ def test_one_text_asked_twice_is_one_group_also_in_runs_stored_before(
     assert finished(runs).n_regrouped == 0
     assert "other groups" not in conditions(finished(runs))
     path.write_text(text.replace('"index": 0,', '"index": 80,'), encoding="utf-8")
-    with pytest.raises(CheckpointError, match="answers item 80, but 80 are asked"):
+    with pytest.raises(CheckpointError, match="answers item 80, but the split has 80"):
         finished(runs)
 
 
@@ -242,7 +242,7 @@ def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) ->
     assert shown.missing == ("ernie, knowledge true, seed 0",)  # no word on a row that is gone
     assert shown.conclusion("kbert").startswith("no verdict from one seed")
     (tmp_path / ASKED).write_text("[]")
-    with pytest.raises(CheckpointError, match="does not say what was asked"):
+    with pytest.raises(CheckpointError, match="does not say what was requested"):
         read_requested(tmp_path, "tiny")
 
 
@@ -309,7 +309,7 @@ def test_what_the_file_says_of_itself_is_shown(data: Path, tmp_path: Path) -> No
         runs.keep(dataclasses.replace(record, costs=COSTS | {"n_texts": 30}))
     compared = finished(runs)
     page = to_markdown(compared, "kept compare")
-    assert "same 30 linked sentences (trex; 100,000 were asked for), for" in page
+    assert "same 30 linked sentences (trex; 100,000 were requested), for" in page
     assert page.endswith("What differs: Five <shots>.\n\n- <b>One</b> host.\n- Two graphs.\n")
     html = "".join(_published(compared))
     assert html == (
@@ -322,7 +322,7 @@ def test_what_the_file_says_of_itself_is_shown(data: Path, tmp_path: Path) -> No
     old = [dataclasses.replace(r, records=(dataclasses.replace(r.record, costs={}),))
            for r in compared.rows]  # fmt: skip
     told = conditions(dataclasses.replace(compared, rows=tuple(old)))
-    assert "the same linked sentences (trex; 100,000 were asked for)" in told
+    assert "the same linked sentences (trex; 100,000 were requested)" in told
 
 
 def test_a_control_is_left_out_of_the_pairs_only_if_all_its_runs_are_copies(

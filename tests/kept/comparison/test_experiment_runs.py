@@ -466,7 +466,7 @@ def test_names_of_methods_are_checked() -> None:
     assert method_names("all") == tuple(METHODS)
     with pytest.raises(ConfigError, match="no method 'kbird'"):
         method_names("ernie,kbird")
-    with pytest.raises(ConfigError, match="name methods"):
+    with pytest.raises(ConfigError, match="comma-separated names"):
         method_names(",")
 
 

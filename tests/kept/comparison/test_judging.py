@@ -98,7 +98,7 @@ def test_accuracy_wants_all_labels_of_an_item(judged: Made) -> None:
 def test_answers_to_what_is_not_asked_are_refused(judged: Made) -> None:
     judge, stored = judged("accuracy", 4, task="relation")
     assert np.shape(judge.counts(stored("whole", ROWS))) == (4, 3)
-    with pytest.raises(CheckpointError, match="answers item 4, but 4 are asked"):
+    with pytest.raises(CheckpointError, match="answers item 4, but the split has 4"):
         judge.counts(stored("more", ROWS, first=1))
 
 

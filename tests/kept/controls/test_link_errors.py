@@ -121,7 +121,7 @@ def test_random_controls_of_a_run(world: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--shares", "a"], "numbers by comma"),
+        (["--shares", "a"], "comma-separated numbers"),
         (["--shares", "2"], "from 0 to 1"),
         (["--kinds", "drop,lose"], "--kinds 'lose'"),
         (["--set", "train"], "dev or test"),

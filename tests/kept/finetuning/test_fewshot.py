@@ -93,7 +93,7 @@ def test_a_training_that_its_budget_ended_is_not_asked(files: Path, host: Path) 
 
 
 def test_too_few_are_told_before_training(files: Path, host: Path) -> None:
-    with pytest.raises(EvaluationError, match=r"9 classes of 1 \+ 2 examples are asked"):
+    with pytest.raises(EvaluationError, match=r"9 classes of 1 \+ 2 examples are requested"):
         run_fewshot(configured(files, host, {}, ways=(2, 9)), files / "run")
     assert not (files / "run").exists()
 

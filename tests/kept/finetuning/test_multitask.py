@@ -173,7 +173,7 @@ def test_a_text_asked_of_one_task_trains_none(config: FinetuneConfig, tmp_path: 
         one.model_copy(update={"train": words, "dev": words}),
         two.model_copy(update={"train": texts, "dev": asked}),
     )
-    with pytest.raises(ConfigError, match="nothing is left of the train set"):
+    with pytest.raises(ConfigError, match="nothing is left of the train split"):
         assemble(config.model_copy(update={"also": also}))
     also = (one.model_copy(update={"train": words, "dev_share": 0.3}), also[1])
     made = assemble(config.model_copy(update={"also": also}))
