@@ -325,8 +325,8 @@ def _encoded(
     nodes = nodes[places[nodes] >= 0]
     tokens = states[torch.from_numpy(places[nodes])]
     of_links = [(link, nodes_of(word_graph, nodes, link.mention)) for link in linked.links]
-    of_links = [(link, found) for link, found in of_links if len(found)]
-    means = [states[torch.from_numpy(places[found])].mean(0) for _, found in of_links]
+    of_links = [(link, node_ids) for link, node_ids in of_links if len(node_ids)]
+    means = [states[torch.from_numpy(places[node_ids])].mean(0) for _, node_ids in of_links]
     width = states.shape[-1]
     return EncodedText(
         linked=linked,

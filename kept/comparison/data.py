@@ -1,4 +1,4 @@
-"""What all runs of an experiment share: its files, its graph without what is asked, its texts."""
+"""What all runs of an experiment share: its files, its graph without evaluated pairs, its texts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ASKED_BY = (
     "task", "format", "link", "dev_share", "test_share", "data_seed", "leave_out", "max_train",
     "max_asked",
 )  # fmt: skip
-"""Fields that say, beside the files, which pairs are asked."""
+"""Fields that decide, beside the files, which pairs are evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +72,11 @@ class ExperimentData:
         return {**task, **{name: self.root / task[name] for name in SETS if task.get(name)}}
 
     def config(self, row: Mapping[str, Any], **fields: Any) -> FinetuneConfig:
-        """What `kept finetune` is given for the fields of a `row`, and `fields` over them."""
+        """The configuration of a run from the fields of a `row`, overridden by `fields`."""
         values = {**row, **self.files}
         if "also" in values:
             values["also"] = list(map(self._rooted, values["also"]))
-        values.setdefault("data_seed", 0)  # every seed is asked the same
+        values.setdefault("data_seed", 0)  # every seed has the same evaluation splits
         return FinetuneConfig.read(None, values | fields)
 
     @cached_property
@@ -95,8 +95,8 @@ class ExperimentData:
         return examples
 
     @cached_property
-    def asked(self) -> list[TaskExample]:
-        """What dev and test hold in the files, in what is split off, or once texts are linked."""
+    def evaluation_examples(self) -> list[TaskExample]:
+        """Every example of dev and test: in the files, split off, or with texts linked."""
         examples = [e for name in SETS[1:] for e in self.examples.get(name, [])]
         for each in (self.task, *map(self.task.of_further, self.further)):
             if each.task in PAIRED:  # the others ask about no pair
@@ -106,7 +106,7 @@ class ExperimentData:
 
     @cached_property
     def texts(self) -> list[LinkedText]:
-        """What the first stage reads: no text of the task, no pair of entities that is asked."""
+        """Texts of continued pre-training: none of the task, none with an evaluated pair."""
         plan = self.experiment.pretraining
         if plan is None:
             return []
@@ -115,14 +115,16 @@ class ExperimentData:
             if plan.text in TEXTS
             else read_texts([self.root / plan.text])[0]
         )
-        examples = self.every + (self.asked if self.is_linked else [])  # else `every` has all pairs
+        examples = self.every + (
+            self.evaluation_examples if self.is_linked else []
+        )  # else `every` has all pairs
         evaluation_pairs = {frozenset(example.pair) for example in examples if example.pair}
         own = {_normal(example.linked.text) for example in examples}
         free = [t for t in texts if _normal(t.text) not in own and not _pairs(t) & evaluation_pairs]
         if not free:
             raise ConfigError(
                 f"none of the {len(texts)} texts of {plan.text} is left before the task: all "
-                "are texts of the task or mention a pair that is asked; give others as "
+                "are texts of the task or mention an evaluated pair; give others as "
                 "pretraining.text"
             )
         order = generator(plan.training.seed, "texts of the first stage").permutation(len(free))
@@ -130,12 +132,12 @@ class ExperimentData:
 
     @cached_property
     def texts_digest(self) -> str:
-        """Of those texts with links: tasks in one folder share a first stage where it is equal."""
+        """Hash of those texts with links: equal ones share continued pre-training."""
         return _digest(repr(self.texts).encode())
 
     @cached_property
     def graph_folder(self) -> Path:
-        """The graph, saved, without any triple between two entities that dev or test ask about."""
+        """The graph, saved, without any triple between two entities of an evaluated pair."""
         kg = self.experiment.task["kg"]
         settings = {
             "files": self.digests,
@@ -148,7 +150,9 @@ class ExperimentData:
         place.parent.mkdir(parents=True, exist_ok=True)
         with claim(place.with_suffix(".made"), wait=WAIT_SECONDS):
             if not place.exists():
-                without_pairs(self.whole, pair_ids(self.asked, self.whole)).save(place)
+                without_pairs(self.whole, pair_ids(self.evaluation_examples, self.whole)).save(
+                    place
+                )
             tidy(place)
         return place
 
@@ -164,7 +168,7 @@ class ExperimentData:
 
     @cached_property
     def whole(self) -> KnowledgeGraph:
-        """The graph with what is asked; of a public one what touches an entity of the texts."""
+        """The graph with evaluated pairs; of a public one the part that touches the texts."""
         name = self.experiment.task["kg"]
         if name not in GRAPHS:
             return KnowledgeGraph.open(self.root / name)
@@ -188,7 +192,7 @@ class ExperimentData:
 
     @cached_property
     def stage(self) -> dict[str, Any] | None:
-        """The first stage as part of a hash."""
+        """The continued pre-training as part of a hash."""
         plan = self.experiment.pretraining
         if plan is None:
             return None
@@ -197,17 +201,17 @@ class ExperimentData:
 
 
 def binding_of(training: TrainConfig) -> dict[str, Any]:
-    """What of a training's settings touches the weights and is not the default."""
+    """The settings of a training that affect the weights and are not the default."""
     return training.model_dump(mode="json", exclude=set(OPERATIONAL), exclude_defaults=True)
 
 
 def folder_digests(config: FinetuneConfig) -> dict[str, str]:
-    """Of every folder or file that host, adapters, and options of encoder and view name."""
+    """Hashes of every folder or file that host, adapters, and options of encoder and view name."""
     return digests_of(config.host, config.adapters, config.options, config.view)
 
 
 def digests_of(*values: Any) -> dict[str, str]:
-    """Of every folder or file that the values name."""
+    """Hashes of every folder or file that the values name."""
     return {text: _of_folder(Path(text)) for text in sorted(set(_paths(values)))}
 
 

@@ -1,4 +1,4 @@
-"""Runs of an experiment: one method with one kind of knowledge and one seed, fine-tuned and asked.
+"""Runs of an experiment: one method, one kind of knowledge, one seed; fine-tuned and evaluated.
 
 Axis legend: node, item (an example).
 """
@@ -18,10 +18,10 @@ import torch
 
 from entity_linking.dictionary import LINKS_VERSION
 from kept import hosts
-from kept.comparison.continued_pretraining import FirstStage
+from kept.comparison.continued_pretraining import ContinuedPretraining
 from kept.comparison.data import ExperimentData, binding_of, folder_digests
 from kept.comparison.experiment import Experiment, RunRecord
-from kept.comparison.items import AskedItems
+from kept.comparison.items import EvaluationItems
 from kept.comparison.stored import Run, RunKey, StoredRuns
 from kept.controls.conditions import Knowledge, objectives_of
 from kept.datasets.formats import TASKS, TaskExample
@@ -55,8 +55,8 @@ Resolved = Run[FinetuneConfig]
 class ExperimentRuns(StoredRuns):
     """The runs of `experiment` in `folder`; `root` is where its data lie.
 
-    The configuration of a run is what `kept finetune` would be given, but for the model of a first
-    stage.
+    The configuration of a run is what `kept finetune` would be given, but for the model of
+    continued pre-training.
     """
 
     experiment: Experiment
@@ -104,9 +104,9 @@ class ExperimentRuns(StoredRuns):
         if folders := folder_digests(config):
             fixed["folders"] = folders
         if self.experiment.pretraining is not None and (
-            drawn := pretraining_fields(method(name), config.graph or BuilderConfig())
-        ):  # what the method's line says of graphs in the first stage, where the task does not
-            fixed["in_pretraining"] = drawn
+            graph_fields := pretraining_fields(method(name), config.graph or BuilderConfig())
+        ):  # the method's line on graphs in pre-training, where the task has none
+            fixed["in_pretraining"] = graph_fields
         if config.link:
             fixed["links"] = LINKS_VERSION
         if fixed.get("graph", {}).get("drop_probability") == 0:
@@ -136,21 +136,21 @@ class ExperimentRuns(StoredRuns):
         config = run.config
         if self._is_baseline(key):
             base = dataclasses.replace(key, method=BASELINE)
-            found = self.record(base) or self.run(base)
-            return None if found is None else self._copied(found, run)
-        pretrained = self._first_stage(key)
+            shared = self.record(base) or self.run(base)
+            return None if shared is None else self._copied(shared, run)
+        pretrained = self._pretrained(key)
         if pretrained is None and self.experiment.pretraining is not None:
             return None
         if pretrained is not None:
             config = config.started_from(pretrained)
-        made = assemble(config, is_pretrained_control=pretrained is not None)
+        assembled = assemble(config, is_pretrained_control=pretrained is not None)
         place = self.folder / run.name
         ended = train(
-            made.model,
-            made.data,
+            assembled.model,
+            assembled.data,
             config.training,
             place,
-            evaluate=made.evaluate if config.training.evaluate_every else None,
+            evaluate=assembled.evaluate if config.training.evaluate_every else None,
             reporter=self.reporter,
             resume=Resume.IF_ANY,
             should_stop=self.should_stop,
@@ -158,14 +158,16 @@ class ExperimentRuns(StoredRuns):
         if ended.stopped != "finished":
             return None
         with process_settings(config.training):
-            scores, predictions = made.metrics()
-            milliseconds = sentence_milliseconds(made.model, next(iter(made.asked.values())))
+            scores, predictions = assembled.metrics()
+            milliseconds = sentence_milliseconds(
+                assembled.model, next(iter(assembled.evaluation.values()))
+            )
         answers = []
         for name, predicted in predictions.items():
-            own = answers_of(made, {name: predicted})
+            own = answers_of(assembled, {name: predicted})
             answers += self.items(name).counted(own, place / ANSWERS) if name in SETS else own
         write_answers(place / ANSWERS, answers)
-        costs = self._costs(key, made) | {
+        costs = self._costs(key, assembled) | {
             "milliseconds_a_sentence": milliseconds,
             "steps": ended.step,
             "seconds": ended.seconds,
@@ -185,18 +187,18 @@ class ExperimentRuns(StoredRuns):
         )
 
     def counted(self, answers: Sequence[Answer], path: Path) -> list[Answer]:
-        """See `AskedItems.counted`."""
+        """See `EvaluationItems.counted`."""
         return self.items(self.experiment.asked).counted(answers, path)
 
-    def items(self, name: str) -> AskedItems:
-        """What is asked in the set called `name`, of all runs alike; the task's files are read."""
+    def items(self, name: str) -> EvaluationItems:
+        """The items of the split `name`, the same for all runs; read from the task's files."""
         config = self.of(RunKey(BASELINE, "off", 0)).config
         if not self._sets:
             self._sets.update(read_sets(config, self.data.graph)[0])
-        return AskedItems(name, self._sets[name], self._sets["train"], self.data.graph, config)
+        return EvaluationItems(name, self._sets[name], self._sets["train"], self.data.graph, config)
 
-    def asked_data(self, name: str) -> TaskData:
-        """The asked set as a method with true knowledge sees it, without a model."""
+    def evaluation_data(self, name: str) -> TaskData:
+        """The evaluation split as a method with true knowledge sees it, without a model."""
         run = self.of(RunKey(name, "true", 0))
         config, chosen = run.config, method(self.experiment.variant_of(name))
         graph, tokenizer = self.data.graph, hosts.load_tokenizer(config.host)
@@ -215,30 +217,30 @@ class ExperimentRuns(StoredRuns):
             labels=None,
         )
 
-    def _costs(self, key: RunKey, made: FinetuneRun) -> dict[str, Any]:
-        links = [e.linked for data in made.asked.values() for e in data.examples]
+    def _costs(self, key: RunKey, assembled: FinetuneRun) -> dict[str, Any]:
+        links = [e.linked for data in assembled.evaluation.values() for e in data.examples]
         entities = linked_entities(links, self.data.graph)[0]
         known = entities[entities >= 0]
         has_facts = np.isin(known, self.data.graph.triples[:, [0, 2]])
-        encoder = made.model.encoder
+        encoder = assembled.model.encoder
         return {
             "added": size(encoder) - size(encoder.host),
-            "trained": n_trained(made.model),
+            "trained": n_trained(assembled.model),
             "mentions": len(entities),
             "mentions_in_graph": len(known),
             "mentions_with_facts": int(has_facts.sum()),
-            "reads_graph": made.train.view.reads_graph,
+            "reads_graph": assembled.train.view.reads_graph,
         }
 
     # ---- no knowledge and no part of its own: the baseline under another name ------------------
-    def _copied(self, found: RunRecord, run: Resolved) -> RunRecord:
-        shutil.copytree(self.folder / found.run, self.folder / run.name, dirs_exist_ok=True)
+    def _copied(self, record: RunRecord, run: Resolved) -> RunRecord:
+        shutil.copytree(self.folder / record.run, self.folder / run.name, dirs_exist_ok=True)
         return dataclasses.replace(
-            found,
+            record,
             run=run.name,
             method=run.key.method,
             knowledge=run.key.knowledge,
-            costs=found.costs | {"same_as": found.run},
+            costs=record.costs | {"same_as": record.run},
             settings=run.settings,
             primary=self._primary,
         )
@@ -272,9 +274,9 @@ class ExperimentRuns(StoredRuns):
                 states.append(encoder(batch).node_states)
         return torch.equal(*states)
 
-    # ---- the first stage ---------------------------------------------------------------------
-    def _first_stage(self, key: RunKey) -> Path | None:
-        """The folder of the pre-trained model; None where there is no such stage, or on a stop."""
+    # ---- continued pre-training -------------------------------------------------------------
+    def _pretrained(self, key: RunKey) -> Path | None:
+        """The folder of the pre-trained model; None without pre-training, or on a stop."""
         plan = self.experiment.pretraining
         if plan is None:
             return None
@@ -295,7 +297,7 @@ class ExperimentRuns(StoredRuns):
         )
 
     def _stage_seed(self, key: RunKey) -> int:
-        """Of a run's first stage: 0 unless it, or what its control shuffles, is redrawn."""
+        """The seed of continued pre-training: 0 unless it, or its control's shuffle, is redrawn."""
         is_shuffled = "controls" in self.experiment.redrawn and key.knowledge not in ("true", "off")
         return key.seed if is_shuffled or "first stage" in self.experiment.redrawn else 0
 
@@ -305,8 +307,8 @@ class ExperimentRuns(StoredRuns):
             return stage
         return stage | {"seed": key.seed}
 
-    def _stage(self, name: str, knowledge: Knowledge, seed: int = 0) -> FirstStage:
+    def _stage(self, name: str, knowledge: Knowledge, seed: int = 0) -> ContinuedPretraining:
         run = self.of(RunKey(name, knowledge, seed))
-        drawn = seed if "first stage" in self.experiment.redrawn else 0
+        draw = seed if "first stage" in self.experiment.redrawn else 0
         chosen = self.experiment.variant_of(name)
-        return FirstStage(chosen, knowledge, run.config, self.data.graph, drawn)
+        return ContinuedPretraining(chosen, knowledge, run.config, self.data.graph, draw)

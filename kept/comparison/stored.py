@@ -1,11 +1,11 @@
-"""Runs in a folder, each at the address that is the hash of all that its outcome depends on.
+"""Runs in a folder; the address of each is the hash of all that its outcome depends on.
 
 A folder of runs holds
 
-    runs.jsonl     a `RunRecord` a line, appended when a run is finished
+    runs.jsonl     one `RunRecord` per line, appended when a run is finished
     HASH/          answers, log and curves of a run
-    pretrained/    first stages, shared by the runs that start from one
-    graphs/        the graph without what is asked
+    pretrained/    models of continued pre-training, shared by runs
+    graphs/        the graph without evaluated pairs
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class StoredRuns(ABC):
 
     @abstractmethod
     def make(self, key: RunKey) -> RunRecord | None:
-        """Train and ask a run, whose folder is claimed; see `run`."""
+        """Train and evaluate a run, whose folder is claimed; see `run`."""
 
     @abstractmethod
     def counted(self, answers: Sequence[Answer], path: Path) -> list[Answer]:
@@ -103,10 +103,10 @@ class StoredRuns(ABC):
         return read_records(self.folder).get(self.of(key).name)
 
     def run(self, key: RunKey) -> RunRecord | None:
-        """Train, ask and record a run; goes on where an earlier process was cut.
+        """Train, evaluate and record a run; resumes one that was interrupted.
 
-        None: told to stop before the end. NoControlError: the control changes nothing here.
-        InUseError: another process is at this run, or at what it needs.
+        None: stopped before the end. NoControlError: the control changes nothing here.
+        InUseError: another process holds this run, or one that it needs.
         """
         with claim(self.folder / self.of(key).name) as place:
             if (record := self.record(key)) is not None:
@@ -118,7 +118,7 @@ class StoredRuns(ABC):
             return result
 
     def tidy(self, key: RunKey) -> None:
-        """Take away what a process left that died after it had recorded the run."""
+        """Remove the leftovers of a process that died after it had recorded the run."""
         place = self.folder / self.of(key).name
         with suppress(InUseError), claim(place):  # who holds it is at it
             _leave(place)

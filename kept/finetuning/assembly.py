@@ -27,7 +27,7 @@ from kept.controls.conditions import (
     random_entities,
     without_pairs,
 )
-from kept.controls.link_errors import LinkErrors, spoil, spoilt_sets
+from kept.controls.link_errors import LinkErrors, corrupt_links, corrupted_sets
 from kept.datasets.class_labels import classes_of, warnings_of
 from kept.datasets.formats import (
     TASKS,
@@ -78,28 +78,32 @@ def assemble(
         raise NoKnowledgeError(_untrained(config))
     whole = KnowledgeGraph.open(config.kg)
     clean, facts = read_sets(config, whole, hidden)
-    sets, facts["link_errors"] = spoilt_sets(clean, config.link_errors, whole, config.control_seed)
+    sets, facts["link_errors"] = corrupted_sets(
+        clean, config.link_errors, whole, config.control_seed
+    )
     further = _read_further(config, whole)
     facts |= keep_apart(config, sets, further)
     every = [sets, *(each.sets for each in further)]
-    asked = [example for each in every for name in _asked(each) for example in each[name]]
-    asked_pairs = pair_ids([*asked, *hidden], whole)
-    clear = without_pairs(whole, asked_pairs)
+    evaluation = [example for each in every for name in _evaluated(each) for example in each[name]]
+    evaluation_pairs = pair_ids([*evaluation, *hidden], whole)
+    clear = without_pairs(whole, evaluation_pairs)
     graph = controlled_graph(clear, config.knowledge, config.control_seed)
     others = None
     if config.knowledge == "random-entity":
         others = random_entities(whole, config.control_seed)
     facts |= {
         "n_true_triples": n_true(graph, clear),
-        "n_asked_pairs_joined_in_kg": n_joined(whole, asked_pairs),
+        "n_asked_pairs_joined_in_kg": n_joined(whole, evaluation_pairs),
         "n_triples_removed": whole.n_triples - clear.n_triples,
         "links_in_kg": _link_counts(sets["train"], whole),
     }
     labels = classes_of(sets["train"], task.problem_type)
     if warnings := warnings_of(labels, task.problem_type):
         facts["warnings"] = warnings
-    made = _model(config, graph, whole, labels) if trained is None else _trained(trained, graph)
-    model, chosen, tokenizer = made
+    new_model = (
+        _model(config, graph, whole, labels) if trained is None else _trained(trained, graph)
+    )
+    model, chosen, tokenizer = new_model
     builder, options = config.graph, config.view
     if builder is None:
         builder = saved_builder(config.model) if config.model else BuilderConfig()
@@ -115,7 +119,7 @@ def assemble(
         model=model,
         tokenizer=tokenizer,
         train=train,
-        asked={name: maker.data(sets[name], None) for name in _asked(sets)},
+        evaluation={name: maker.data(sets[name], None) for name in _evaluated(sets)},
         baseline=Baseline.of(sets["train"], task.problem_type),
         facts=facts
         | {
@@ -123,11 +127,11 @@ def assemble(
             "labels": labels,
             "coverage": {"train": train.coverage.as_json()},
         },
-        asked_with=maker.spoilt(clean),
-        asked_like=maker.asked,
+        with_link_errors=maker.with_link_errors(clean),
+        evaluation_data=maker.evaluation_data,
     )
     if trained is None:
-        for name, data in {"train": train, **run.asked}.items():
+        for name, data in {"train": train, **run.evaluation}.items():
             maker.require_read(name, clean[name], data)
     changes = chosen.reads_facts or config.knowledge != "shuffled"  # names and links stay
     is_new = train.view.reads_graph and not config.model and changes
@@ -142,8 +146,8 @@ def assemble(
 
 def _is_untrained(config: FinetuneConfig) -> bool:
     """Whether a new encoder would have its knowledge from pre-training that it has not had."""
-    given = config.adapters or config.options.get("adapters_from")
-    is_new = config.model is None and not given
+    adapters = config.adapters or config.options.get("adapters_from")
+    is_new = config.model is None and not adapters
     return is_new and method(config.method or "").reads != "links"
 
 
@@ -197,38 +201,40 @@ class _Maker:
             labels=labels,
         )
 
-    def asked(self, examples: Sequence[TaskExample]) -> TaskData:
-        """Further examples as those of an asked set, the run's link errors among them."""
+    def evaluation_data(self, examples: Sequence[TaskExample]) -> TaskData:
+        """Further examples as those of an evaluation split, the run's link errors among them."""
         config, sets = self.config, {"asked": list(examples)}
-        sets, _ = spoilt_sets(sets, config.link_errors, self.whole, config.control_seed)
-        made = self.data(sets["asked"], None)
-        self.require_read("what is asked", examples, made)
-        return made
+        sets, _ = corrupted_sets(sets, config.link_errors, self.whole, config.control_seed)
+        data = self.data(sets["asked"], None)
+        self.require_read("the evaluation split", examples, data)
+        return data
 
-    def require_read(self, name: str, clean: Sequence[TaskExample], made: TaskData) -> None:
+    def require_read(self, name: str, clean: Sequence[TaskExample], task_data: TaskData) -> None:
         """Raise `NoKnowledgeError` where nothing of the graph is read in a set.
 
-        `clean` are its examples before any link was spoilt on purpose.
+        `clean` are its examples before any link was corrupted.
         """
         config = self.config
         if config.knowledge == "off":
             return
-        data = self.data(clean, None) if config.link_errors.share else made
+        data = self.data(clean, None) if config.link_errors.share else task_data
         brought = config.model or precomputed_options(config.options)
         data.require_read(
             name, is_linked=config.link, needs_facts=self.method.reads_facts and not brought
         )
 
-    def spoilt(
+    def with_link_errors(
         self, clean: Mapping[str, Sequence[TaskExample]]
     ) -> Callable[[str, LinkErrors], tuple[TaskData, CorruptionReport]]:
-        """Makes the data of an asked set with link errors, from examples without."""
+        """Return a function that adds link errors to the clean examples of a split."""
 
-        def made(name: str, errors: LinkErrors) -> tuple[TaskData, CorruptionReport]:
-            spoilt, report = spoil(clean[name], errors, self.whole, self.config.control_seed)
-            return self.data(spoilt, None), report
+        def corrupted(name: str, errors: LinkErrors) -> tuple[TaskData, CorruptionReport]:
+            examples, report = corrupt_links(
+                clean[name], errors, self.whole, self.config.control_seed
+            )
+            return self.data(examples, None), report
 
-        return made
+        return corrupted
 
 
 def _model(
@@ -275,8 +281,10 @@ def _encoder(
             "adapters_graph": whole,
             "any_graph": config.any_graph,
         }
-    made = chosen.new_encoder(config.host, graph, tokenizer, seed=config.training.seed, **options)
-    return made, chosen, tokenizer
+    new_encoder = chosen.new_encoder(
+        config.host, graph, tokenizer, seed=config.training.seed, **options
+    )
+    return new_encoder, chosen, tokenizer
 
 
 def read_sets(
@@ -293,8 +301,8 @@ def read_sets(
             sets["train"], sets[name] = hold_out(sets["train"], share, seed, name)
     if config.leave_out:
         out = set(config.leave_out)
-        sets = {n: [e for e in found if out.isdisjoint(e.labels)] for n, found in sets.items()}
-    held = {e.linked.text for e in (*(e for name in _asked(sets) for e in sets[name]), *hidden)}
+        sets = {n: [e for e in members if out.isdisjoint(e.labels)] for n, members in sets.items()}
+    held = {e.linked.text for e in (*(e for name in _evaluated(sets) for e in sets[name]), *hidden)}
     n_all = len(sets["train"])
     if not config.keep_repeats:
         sets["train"] = [e for e in sets["train"] if e.linked.text not in held]
@@ -316,7 +324,7 @@ def linked(
     """The sets as `link` makes them: entities of `graph` found in texts that have no link."""
     linker = DictionaryLinker(graph)
     has_pairs = config.task in PAIRED
-    return {name: _linked(found, linker, has_pairs) for name, found in sets.items()}
+    return {name: _linked(examples, linker, has_pairs) for name, examples in sets.items()}
 
 
 def _linked(
@@ -324,11 +332,11 @@ def _linked(
 ) -> list[TaskExample]:
     """Texts without links linked; the entities found at head and tail become the pair."""
     bare = [i for i, example in enumerate(examples) if not example.linked.links]
-    found = linker.link([examples[i].linked.text for i in bare])
+    linked_texts = linker.link([examples[i].linked.text for i in bare])
     changed = list(examples)
-    for i, made in zip(bare, found, strict=True):
+    for i, linked_text in zip(bare, linked_texts, strict=True):
         text = examples[i].linked
-        links = tuple(link for link in made.links if not _crosses(link, text.pair_start))
+        links = tuple(link for link in linked_text.links if not _crosses(link, text.pair_start))
         changed[i] = dataclasses.replace(
             examples[i],
             linked=dataclasses.replace(text, links=links),
@@ -356,7 +364,7 @@ def _crosses(link: Link, pair_start: int | None) -> bool:
     return pair_start is not None and start < pair_start < end
 
 
-def _asked(sets: Mapping[str, Any]) -> list[str]:
+def _evaluated(sets: Mapping[str, Any]) -> list[str]:
     return [name for name in ("dev", "test") if name in sets]
 
 

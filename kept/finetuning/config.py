@@ -103,9 +103,9 @@ class FinetuneConfig(TaskFiles, RunConfig):
                 f"adapters know what they were trained on, whatever knowledge={self.knowledge!r} "
                 "takes away; give adapters trained on such a graph as kg"
             )
-        if self.knowledge != "true" and (given := precomputed_options(self.options)):
+        if self.knowledge != "true" and (names := precomputed_options(self.options)):
             faults.append(
-                f"options {given} bring what was made beforehand, whatever "
+                f"options {names} bring what was made beforehand, whatever "
                 f"knowledge={self.knowledge!r} takes away; leave them out"
             )
         if self.knowledge == "off" and self.link_errors.share:
@@ -146,8 +146,8 @@ class FinetuneConfig(TaskFiles, RunConfig):
 
     def with_absolute_paths(self) -> Self:
         """The same run from any working directory."""
-        given = self.files | {"kg": self.kg} | ({"model": self.model} if self.model else {})
-        paths = {name: path.resolve() for name, path in given.items()}
+        named_paths = self.files | {"kg": self.kg} | ({"model": self.model} if self.model else {})
+        paths = {name: path.resolve() for name, path in named_paths.items()}
         update: dict[str, Any] = {
             **paths,
             "adapters": tuple(map(Path.resolve, self.adapters)),
@@ -193,12 +193,12 @@ def _of_further(config: FinetuneConfig) -> Iterator[str]:
         if n > 1:
             yield f"also: {n} tasks are named {name!r}; give each its own name"
     weights = [config.weight, *(each.weight for each in config.also)]
-    given = [weight for weight in weights if weight is not None]
-    if not config.also and (given or config.mixing is not None):
+    set_weights = [weight for weight in weights if weight is not None]
+    if not config.also and (set_weights or config.mixing is not None):
         yield "weight and mixing go with further tasks (also)"
-    elif given and config.mixing is not None:
+    elif set_weights and config.mixing is not None:
         yield "give mixing or the weights of all tasks, one of them"
-    elif given and len(given) < len(weights):
+    elif set_weights and len(set_weights) < len(weights):
         yield "give a weight to every task, the run's own too, or to none"
     if config.also and config.training.objective_weights:
         yield "objective_weights are for losses of one batch; weigh tasks by their weight"
