@@ -70,7 +70,7 @@ def test_branches_in_fine_tuning_and_after(
         sizes[most] = [
             run.train.sample(i, epoch=0, seed=0).node_ids.shape[1] for i in range(len(run.train))
         ]
-        assert len(run.asked["dev"]) > 0
+        assert len(run.evaluation["dev"]) > 0
     assert all(one < two for one, two in zip(*sizes.values(), strict=True))
     plain = assemble(finetune_config(world, method="kbert"))
     assert plain.config.view == {}
