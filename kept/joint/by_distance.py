@@ -16,7 +16,7 @@ from torch import Tensor
 from kept.joint.corpus import Corpus, Ints, tokenise
 from kept.joint.likelihood import BIAS, Drawn, RowAdagrad
 from kept.joint.skip_gram import noise_table
-from kept.joint.training import chunks
+from kept.joint.training import chunks, permutation
 from kept.joint.wang2014 import fact_losses, link_losses, name_triples, word_losses
 from kept.joint.wikipedia2vec import Keep, link_pairs, word_pairs
 from kept.joint.zhong2015 import description_losses
@@ -162,9 +162,8 @@ class DistanceSpace:
 
     def _share(self, epoch: int, number: int, n: int, what: str) -> Ints:
         """The rows of this step, of a permutation for each pass."""
-        order = generator(self.seed, "joint", what, epoch).permutation(n)
         begin, end = (n * i // self.n_steps for i in (number, number + 1))
-        return np.asarray(order[begin:end], np.int64)
+        return permutation(self.seed, what, epoch, n)[begin:end]
 
     def _drawn(self, right: Tensor, draws: np.random.Generator) -> Tensor:
         """Items of the kind of each right one: words by their noise, entities evenly."""

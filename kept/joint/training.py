@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors.torch import load, save
 from torch import Tensor
 
 from kept.errors import CheckpointError, TrainingError
 from kept.model_files import readable
+from kept.randomness import generator
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
 
@@ -122,6 +126,14 @@ def _resumed(space: Space, place: Path, fingerprint: str) -> Progress:
     with readable(place / STATE):
         space.load(load((place / STATE).read_bytes()))
     return Progress(**told["progress"])
+
+
+@lru_cache(maxsize=8)
+def permutation(seed: int, what: str, number: int, n: int) -> NDArray[np.int64]:
+    """The order of `n` things in pass `number`; every step of the pass reads a part of it."""
+    found = generator(seed, "joint", what, number).permutation(n).astype(np.int64)
+    found.flags.writeable = False
+    return found
 
 
 def chunks(n: int, size: int) -> Sequence[tuple[int, int]]:

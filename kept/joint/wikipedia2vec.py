@@ -20,7 +20,7 @@ from torch import Tensor
 
 from kept.joint.corpus import Corpus, Ints
 from kept.joint.skip_gram import Tables, keep_table, noise_table, sigmoids, update
-from kept.joint.training import chunks
+from kept.joint.training import chunks, permutation
 from kept.randomness import generator
 
 MAX_NOISE = 10_000_000
@@ -157,13 +157,14 @@ class Wikipedia2Vec:
         self._noise = words, n_words + entities
         self._sigmoids = sigmoids()
         self.n_pages = int(corpus.pages.max()) + 1
+        self._by_page = np.argsort(corpus.pages, kind="stable")
         self._parts = chunks(self.n_pages, settings.pages_per_step)
         self.n_steps = len(self._parts)
 
     def step(self, epoch: int, number: int, done: float) -> tuple[float, int]:
         """See `kept.joint.training.Space`."""
         settings, begin, end = self.settings, *self._parts[number]
-        pages = generator(self.seed, "joint", "pages", epoch).permutation(self.n_pages)[begin:end]
+        pages = permutation(self.seed, "pages", epoch, self.n_pages)[begin:end]
         numbers = epoch * self.n_pages + np.arange(begin, end)
         n_all = settings.epochs * self.n_pages
         rates = page_rates(numbers, n_all, settings.learning_rate, settings.min_learning_rate)
@@ -177,7 +178,7 @@ class Wikipedia2Vec:
         n, n_entities = self.settings.entities_per_page, len(self.corpus.entities)
         places = numbers[:, None] * n + np.arange(n)
         turns = {
-            int(turn): generator(self.seed, "joint", "entities", int(turn)).permutation(n_entities)
+            int(turn): permutation(self.seed, "entities", int(turn), n_entities)
             for turn in np.unique(places // n_entities)
         }
         found = [turns[at // n_entities][at % n_entities] for at in places.ravel().tolist()]
@@ -239,7 +240,7 @@ class Wikipedia2Vec:
 
     def _texts(self, pages: Ints) -> tuple[Ints, Ints]:
         """The texts of the pages in turn, and the place of each one's page."""
-        order = np.argsort(self.corpus.pages, kind="stable")
+        order = self._by_page
         numbers = self.corpus.pages[order]
         begin, end = (np.searchsorted(numbers, pages, side) for side in ("left", "right"))
         return order[_ranges(begin, end)], np.repeat(np.arange(len(pages)), end - begin)
