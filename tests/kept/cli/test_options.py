@@ -10,7 +10,7 @@ import pytest
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_startup import COMMANDS, commands, loaded
+from test_startup import COMMANDS, Loaded, commands
 
 from kept.cli import app
 from kept.cli.options import WRITTEN, KeptCommand
@@ -121,7 +121,7 @@ def test_nonsense_is_refused_or_taken_and_never_a_crash(
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
-def test_a_missing_file_loads_nothing_heavy(names: tuple[str, ...]) -> None:
+def test_a_missing_file_loads_nothing_heavy(names: tuple[str, ...], loaded: Loaded) -> None:
     read = [one for words, one in FILES if words == names]
     if not read:
         assert names == ("check", "reading"), f"{names} reads nothing"

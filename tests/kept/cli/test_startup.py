@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,47 +16,7 @@ from kept.methods import METHODS
 from kept.objectives.model import OBJECTIVES
 from kg_loaders import FORMATS as GRAPH_FORMATS
 
-HEAVY = ("torch", "sklearn", "scipy", "transformers", "pyarrow", "matplotlib")
-CODE = """
-import atexit, json, os, sys
-import pydantic
-from kept.cli import main
-for asked in sys.stdin:
-    heavy, line = json.loads(asked)
-    read, write = os.pipe()
-    if not os.fork():
-        os.dup2(write, 1)
-        os.dup2(write, 2)
-        sys.argv[1:] = line
-        atexit.register(lambda: print("loaded:", *(name for name in heavy if name in sys.modules)))
-        main()
-    os.close(write)
-    said = open(read).read()
-    print(json.dumps([os.waitstatus_to_exitcode(os.wait()[1]), said]), flush=True)
-"""
-"""Each command in a fork of a process that has loaded the command line alone, as all of them do."""
-
 Loaded = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def loaded() -> Iterator[Loaded]:
-    """The exit code of `kept LINE`, the heavy modules that it imported, and what it said."""
-    with subprocess.Popen(
-        [sys.executable, "-c", CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        to, back = process.stdin, process.stdout
-        assert to is not None
-        assert back is not None
-
-        def answer(*line: str, heavy: Sequence[str] = HEAVY) -> tuple[int, str, str]:
-            to.write(json.dumps([heavy, line]) + "\n")
-            to.flush()
-            code, shown = json.loads(back.readline())
-            said, _, modules = shown.rpartition("loaded:")
-            return code, modules.strip(), said
-
-        yield answer
 
 
 def commands(
@@ -109,7 +66,7 @@ def test_help_and_mistyped_commands_load_nothing_heavy(
 
 def test_a_faulty_line_is_told_in_plain_lines(loaded: Loaded) -> None:
     """And is known before the library that draws boxes is loaded, which takes as long as all."""
-    code, modules, said = loaded("link", "--no-such-option", heavy=(*HEAVY, "rich"))
+    code, modules, said = loaded("link", "--no-such-option", more=["rich"])
     assert (code, modules) == (2, "")
     *_, last = said.splitlines()
     assert last == "Error: No such option: --no-such-option"
