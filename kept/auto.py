@@ -1,6 +1,6 @@
 """`AutoEncoder`: the encoder of any saved run, from texts to vectors in one call.
 
-Axis legend: text, token, mention, entity, width.
+Axis legend: text, token, mention, entity, layer (the embedding first), width.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class EncodedText:
     links cut off with the text are not among them. `entities` is None where the method has none in
     this text. `sentence` is the mean of all tokens. `linking` holds what a method that links by
     itself (KnowBERT) chose for the mentions of each of its graphs, None with other methods.
+    `layers` holds the tokens' states in the embedding and after every layer, where asked for.
     """
 
     linked: LinkedText
@@ -76,6 +77,7 @@ class EncodedText:
     entities: Entities | None
     sentence: Float[Tensor, " width"]
     linking: tuple[Choice, ...] | None = None
+    layers: Float[Tensor, "layer token width"] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -180,12 +182,14 @@ class AutoEncoder:
         linker: Linker | None = None,
         *,
         batch_size: int = 32,
+        layers: bool = False,
     ) -> Encoded:
         """Vectors of every text, on the CPU; the same call gives the same vectors.
 
         Plain texts are linked by `linker`, without one by the labels and aliases of `kg`; a
         `LinkedText` keeps its links. A text's neighbours depend on the text alone. `kg` may be
-        left out where the method reads no graph at inference (KEPLER, K-Adapter). Raises
+        left out where the method reads no graph at inference (KEPLER, K-Adapter). `layers`: with
+        the tokens' states after every layer. Raises
         `ConfigError` where it may not, `GraphMismatchError` for a graph of other ids.
         """
         batch_texts = [texts] if isinstance(texts, str) else list(texts)
@@ -196,7 +200,7 @@ class AutoEncoder:
         encoded: dict[int, EncodedText] = {}
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
-            parts = self._encode([linked[i] for i in chosen], graph, view)
+            parts = self._encode([linked[i] for i in chosen], graph, view, layers=layers)
             encoded.update(zip(chosen, parts, strict=True))
         ordered = tuple(encoded[i] for i in range(len(linked)))
         width = self.encoder.host.config.hidden_size
@@ -230,7 +234,7 @@ class AutoEncoder:
 
     @torch.no_grad()
     def _encode(
-        self, texts: Sequence[LinkedText], graph: KnowledgeGraph, view: View
+        self, texts: Sequence[LinkedText], graph: KnowledgeGraph, view: View, *, layers: bool
     ) -> Iterator[EncodedText]:
         built = [
             build(
@@ -246,7 +250,8 @@ class AutoEncoder:
         pad_id = int(self.tokenizer.pad_token_id)
         batch = KnowledgeBatch.stack(samples, word_pad_id=pad_id).to(self.encoder.device)
         output: KnowledgeOutput = self.encoder(batch)
-        states = output.node_states.float().cpu()
+        every = output.hidden_states if layers else (output.node_states,)
+        states = torch.stack(every, 1).float().cpu()
         entity_states = output.entity_states
         for i, (text, word_graph, sample) in enumerate(zip(texts, built, samples, strict=True)):
             places = view.places(word_graph, sample)
@@ -317,13 +322,14 @@ def _encoded(
     word_graph: WordKnowledgeGraph,
     batch: KnowledgeBatch,
     places: NDArray[np.int64],
-    states: Tensor,
+    layers: Float[Tensor, "layer node width"],
     entity_states: Tensor | None,
     graph: KnowledgeGraph,
 ) -> EncodedText:
     nodes = text_nodes(word_graph)
     nodes = nodes[places[nodes] >= 0]
-    tokens = states[torch.from_numpy(places[nodes])]
+    states, chosen = layers[-1], torch.from_numpy(places[nodes])
+    tokens = states[chosen]
     of_links = [(link, nodes_of(word_graph, nodes, link.mention)) for link in linked.links]
     of_links = [(link, node_ids) for link, node_ids in of_links if len(node_ids)]
     means = [states[torch.from_numpy(places[node_ids])].mean(0) for _, node_ids in of_links]
@@ -336,6 +342,7 @@ def _encoded(
         mentions=torch.stack(means) if means else torch.zeros(0, width),
         entities=_entities(word_graph, batch, places, states, entity_states, graph),
         sentence=tokens.mean(0) if len(tokens) else states[0],
+        layers=layers[:, chosen] if len(layers) > 1 else None,
     )
 
 

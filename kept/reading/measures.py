@@ -20,6 +20,7 @@ from kept.errors import EvaluationError
 from kept.finetuning.data import TaskData
 from kept.graphs.graph import NodeKind
 from kept.heads.model import KnowledgeForTask
+from kept.probing.layers.linear import fit
 
 GOOD = 0.9
 """The share of the ceiling from which on a method counts as reading."""
@@ -67,24 +68,16 @@ def probe_accuracy(
 ) -> float:
     """Return the accuracy on `test` of a linear probe fitted on `train`.
 
-    Ridge regression of the classes' indicators on standardised states; `penalty` times the number
-    of items is added to the diagonal. States that do not differ are left out.
+    A ridge regression (`kept.probing.layers.linear`). Where no state differs it answers the most
+    frequent class.
 
     >>> states = torch.eye(4).repeat(4, 1)
     >>> probe_accuracy((states, torch.arange(16) % 4), (states, torch.arange(16) % 4))
     1.0
     """
     (states, classes), (test_states, gold) = train, test
-    mean, spread = states.mean(0), states.std(0)
-    varies = spread > 1e-6 * states.abs().max().clamp_min(1e-12)
-    if not bool(varies.any()):
-        return float((gold == classes.mode().values).double().mean())
-    design = ((states - mean) / spread)[:, varies].double()
-    indicators = nn.functional.one_hot(classes, int(classes.max()) + 1).double()
-    inner = design @ design.T + penalty * len(design) * torch.eye(len(design), dtype=design.dtype)
-    weights = design.T @ torch.linalg.solve(inner, indicators - indicators.mean(0))
-    scores = ((test_states - mean) / spread)[:, varies].double() @ weights + indicators.mean(0)
-    return float((scores.argmax(1) == gold).double().mean())
+    found = fit(states, classes, penalty=penalty).classes(test_states)
+    return float((found == gold).double().mean())
 
 
 def share_moved(shown: Float[Tensor, "item width"], hidden: Float[Tensor, "item width"]) -> float:

@@ -1,4 +1,4 @@
-"""`kept check reading`: which methods read a fact of the graph, at this budget."""
+"""`kept check`: which methods read a fact at this budget, and what layers hold."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kept.bounds import MAX_COUNT
+from kept.cli.check.layers import layers
 from kept.cli.options import KeptCommand, local_or_hub
 from kept.cli.terminal import echo
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from kept.reading.cell import Cell, Outcome
 
 app = typer.Typer(no_args_is_help=True, help="Check that methods can do what they are measured by.")
+app.command(cls=KeptCommand)(layers)
 PAGE, VALUES, CURVES = "reading.md", "reading.json", "reading.curves.png"
 
 

@@ -28,7 +28,7 @@ def open_model(
     """
     if show_asked and mode == "weights":
         raise ConfigError("mode weights shows no facts; show_asked belongs to mode graph")
-    if _is_ours(name):
+    if is_ours(name):
         from kept.probing.models.enriched import KeptMaskedLM
 
         return KeptMaskedLM.open(Path(name), mode, kg, show_asked=show_asked)
@@ -39,7 +39,7 @@ def open_model(
     return PlainMaskedLM.open(str(hosts.minilm_folder() if str(name) == "minilm" else name))
 
 
-def _is_ours(name: str | Path) -> bool:
+def is_ours(name: str | Path) -> bool:
     """Whether a folder's configuration is that of an encoder of ours."""
     path = Path(name) / "config.json"
     if not path.is_file():

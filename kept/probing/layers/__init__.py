@@ -1,0 +1,1 @@
+"""What each layer of an encoder holds of a sentence's grammar."""
