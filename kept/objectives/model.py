@@ -74,6 +74,11 @@ from kept.objectives.text_pairs import (
     SentenceOrderPreparation,
     TextPairOptions,
 )
+from kept.objectives.words.replaced import (
+    ReplacedWords,
+    ReplacedWordsOptions,
+    ReplacedWordsPreparation,
+)
 from kept.options import read_options
 from kept.outputs import KnowledgeOutput
 from kept.suggestions import no_such
@@ -95,6 +100,12 @@ class ObjectiveKind:
 
 OBJECTIVES: dict[str, ObjectiveKind] = {
     "mlm": ObjectiveKind(MaskedWordsOptions, MaskedWords, MaskedWordsPreparation, "masked words"),
+    "replaced_words": ObjectiveKind(
+        ReplacedWordsOptions,
+        ReplacedWords,
+        ReplacedWordsPreparation,
+        "masked words, and then which words are not the text's own",
+    ),
     "nsp": ObjectiveKind(
         TextPairOptions,
         NextSentence,

@@ -1,0 +1,1 @@
+"""Words: which pieces begin one, and words that a generator replaced."""
