@@ -12,6 +12,7 @@ from entity_linking.annotations.linked_texts import (
     write_jsonl,
 )
 from entity_linking.annotations.rows import (
+    convert_row,
     decode_row,
     decode_whole,
     read_array,
@@ -22,6 +23,7 @@ from entity_linking.annotations.rows import (
 __all__ = [
     "TypedText",
     "TypingExample",
+    "convert_row",
     "decode_row",
     "decode_whole",
     "gold_link",

@@ -37,7 +37,7 @@ def read_rows(
         if not raw.strip():
             report.n_blank += 1
             continue
-        yield from _convert(raw, decoder, convert, report, (str(path), line, offset))
+        yield from convert_row(raw, decoder, convert, report, (str(path), line, offset))
 
 
 def read_array(
@@ -57,7 +57,7 @@ def read_array(
         offset = data.index(raw, end)
         end = offset + len(raw)
         report.n_lines += 1
-        yield from _convert(raw, decoder, convert, report, (str(path), number, offset))
+        yield from convert_row(raw, decoder, convert, report, (str(path), number, offset))
 
 
 def whole_file(path: str | Path, budget: ReaderBudget | None = None) -> bytes:
@@ -85,13 +85,14 @@ def decode_row(raw: bytes, decoder: msgspec.json.Decoder[Row]) -> Row:
     return row
 
 
-def _convert(
+def convert_row(
     raw: bytes,
     decoder: msgspec.json.Decoder[Row],
     convert: Callable[[Row], Example],
     report: DamageReport,
     place: tuple[str, int, int],
 ) -> Iterator[Example]:
+    """What a row holds, counted; nothing for a faulty one, which the report takes or raises."""
     try:
         example = convert(decode_row(raw, decoder))
     except (*JSON_FAULTS, LinkingError) as error:

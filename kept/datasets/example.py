@@ -37,10 +37,11 @@ class TaskExample:
     """A linked text with the question about it.
 
     `targets` are the stretches that the question is about: head and tail of a relation, the mention
-    to be typed, the words to be tagged; none for a whole text. `labels`: one for a relation or a
-    text, any number for a mention or a pair of a document, one a word for tagging. `pair`: entities
+    to be typed, the words to be tagged, an answer; none for a whole text. `labels`: one for a
+    relation or a text, any number for a mention or a pair of a document, one a word for tagging,
+    for a question every answer that counts. `pair`: entities
     whose facts would give the answer away and are never shown. `place`: where in a document it is.
-    `source`: the text as it was before marks went in around the targets.
+    `source`: the text as it was before marks went in around the targets; the context of a question.
     """
 
     linked: LinkedText

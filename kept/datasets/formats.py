@@ -19,10 +19,11 @@ from kept.datasets.docred import read_docred, thinned
 from kept.datasets.example import TaskExample, from_relation, from_typing, word_places
 from kept.datasets.glue import read_cola, read_stsb, read_wic
 from kept.datasets.semeval import read_semeval, read_tacred
+from kept.datasets.squad import read_squad, read_squad2
 from kept.datasets.ultrafine import read_ultrafine
 from kept.errors import ConfigError
 from kept.graphs.words import join_texts
-from kept.heads.model import MULTI, REGRESSION, SINGLE, TAGGING
+from kept.heads.model import MULTI, REGRESSION, SINGLE, SPAN, TAGGING
 from kept.randomness import generator
 from kg_loaders.damage import DamageReport
 from kg_loaders.reading.lines import read_lines
@@ -65,6 +66,8 @@ TASKS: dict[str, Task] = {
     "classification": Task(SINGLE, "pooled", {}, "none"),
     "regression": Task(REGRESSION, "pooled", {}, "none"),
     "tagging": Task(TAGGING, "tagging", {}, "none"),
+    "span": Task(SPAN, "span", {}, "none"),
+    "span_or_none": Task(SPAN, "span", {"no_answer": True}, "none"),
 }
 
 
@@ -203,6 +206,8 @@ FORMATS: dict[str, Format] = {
     "scores": Format("regression", read_scores),
     "stsb": Format("regression", read_stsb),
     "conll": Format("tagging", read_conll),
+    "squad": Format("span", read_squad),
+    "squad2": Format("span_or_none", read_squad2),
 }
 
 

@@ -199,6 +199,7 @@ class _Maker:
             view=self.view,
             problem_type=task.problem_type,
             labels=labels,
+            spans=config.span_options,
         )
 
     def evaluation_data(self, examples: Sequence[TaskExample]) -> TaskData:

@@ -25,7 +25,8 @@ from kept.datasets.formats import TASKS
 from kept.finetuning.task_files import FurtherTask, TaskFiles
 from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
-from kept.heads.model import head_kind
+from kept.heads.model import SPAN, head_kind
+from kept.heads.span import SpanOptions
 from kept.methods import method, method_key
 from kept.pretraining.assembly import precomputed_options
 from kept.pretraining.config import absolute
@@ -112,6 +113,8 @@ class FinetuneConfig(TaskFiles, RunConfig):
             faults.append("link_errors: with knowledge off there is no link to corrupt")
         if self.any_graph and not self.adapters:
             faults.append("any_graph goes with adapters")
+        if TASKS[self.task].problem_type == SPAN and self.markers_name != "none":
+            faults.append(f"markers {self.markers_name} would show where the answer is; use none")
         faults += contradictions(self)
         if faults:
             raise ValueError("; ".join(faults))
@@ -133,6 +136,13 @@ class FinetuneConfig(TaskFiles, RunConfig):
         known = {f.name for f in dataclasses.fields(head_kind(self.head or task.head).options)}
         own = {name: value for name, value in task.head_options.items() if name in known}
         return {**own, **self.head_options}
+
+    @property
+    def span_options(self) -> SpanOptions | None:
+        """How a question is shown, where the head is one for spans."""
+        if (self.head or TASKS[self.task].head) != "span":
+            return None
+        return SpanOptions(**self.all_head_options())
 
     def of_further(self, task: FurtherTask) -> Self:
         """This configuration with what differs for a further task."""

@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.controls.conditions import EntityMap, Knowledge, controlled_text
 from kept.datasets.formats import TaskExample
-from kept.errors import NoControlError
+from kept.errors import ConfigError, NoControlError
 from kept.finetuning.markers import MARKERS, mark_targets
+from kept.finetuning.windows import WHOLE, n_pieces, windows
 from kept.graphs.builder import BuilderConfig, Exclusion, join_words
 from kept.graphs.coverage import Coverage, coverage_of, require_read
 from kept.graphs.graph import WordKnowledgeGraph
@@ -30,7 +32,8 @@ from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.views.base import row
 from kept.graphs.words import Words
-from kept.heads.model import MULTI, REGRESSION, TAGGING
+from kept.heads.model import MULTI, REGRESSION, SPAN, TAGGING
+from kept.heads.span import Span, SpanOptions, Window, best_spans, score_of_none
 from kept.pretraining.data import (
     encode_texts,
     linked_entities,
@@ -77,6 +80,9 @@ class TaskData:
     An example whose target is cut off by `max_words` is left out, counted in `skipped` and put into
     `cut_off`; where the *view* then cuts a target, it is read at the first node. A word without a
     node is not evaluated.
+    For spans (`spans`) a sample is a row a window of its context, none is cut; `labels` are the
+    first and last node of the answer, (0, 0) where a window does not hold it, and without labels
+    `target_spans` are the nodes of each piece of the context.
     """
 
     def __init__(
@@ -90,16 +96,19 @@ class TaskData:
         problem_type: str,
         labels: Mapping[str, int] | None,
         relink: Callable[[LinkedText, np.random.Generator], LinkedText] | None = None,
+        spans: SpanOptions | None = None,
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
         self._relink = relink
         self.problem_type, self.labels = problem_type, labels
         self._word_pad_id = int(tokenizer.pad_token_id)
         texts = [example.linked for example in examples]
-        flat, offsets = encode_texts(texts, tokenizer, builder.max_words)
+        self.spans = spans or SpanOptions() if problem_type == SPAN else None
+        n_words = builder.max_words if self.spans is None else WHOLE
+        flat, offsets = encode_texts(texts, tokenizer, n_words)
         words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
         fits = [
-            problem_type == TAGGING or _are_whole(targets_found, example.targets)
+            problem_type in (TAGGING, SPAN) or _are_whole(targets_found, example.targets)
             for targets_found, example in zip(words, examples, strict=True)
         ]
         self.indices = np.flatnonzero(fits)
@@ -108,6 +117,12 @@ class TaskData:
         self.skipped = {CUT: len(cut_off)} if cut_off else {}
         self.examples = [_slim(examples[i], view) for i in self.indices.tolist()]
         self._words = [words[i] for i in self.indices.tolist()]
+        self._windows = [[whole] for whole in self._words]
+        if self.spans is not None:
+            self._windows = [
+                windows(whole, context_of(e), max_words=builder.max_words, options=self.spans)
+                for whole, e in zip(self._words, self.examples, strict=True)
+            ]
         self._hidden = [exclusion(example, graph) for example in self.examples]
         self._bounds = self._node_bounds()
 
@@ -128,6 +143,8 @@ class TaskData:
         name = policy if isinstance(policy, str) else f"{policy.__module__}.{policy.__qualname__}"
         options[0]["policy"] = name
         digest.update(repr((options, self.labels)).encode())
+        if self.spans is not None:
+            digest.update(repr(self.spans).encode())
         if self._relink is not None:
             digest.update(repr(self._relink).encode())
         for example, words in zip(self.examples, self._words, strict=True):
@@ -165,10 +182,9 @@ class TaskData:
     def _is_read(self, index: int) -> bool:
         """Whether the view shows something of the graph in an example of which nothing is left out
         by chance."""
-        word_graph = self._joined(
-            index, 0, 0, dataclasses.replace(self.builder, drop_probability=0.0)
-        )
-        return self.view.brings_knowledge(word_graph, self.view(word_graph))
+        builder = dataclasses.replace(self.builder, drop_probability=0.0)
+        graphs = (self._joined(index, 0, 0, builder, n) for n in range(len(self._windows[index])))
+        return any(self.view.brings_knowledge(each, self.view(each)) for each in graphs)
 
     def n_nodes(self, index: int) -> int:
         """An upper bound for example `index` in every epoch."""
@@ -176,11 +192,17 @@ class TaskData:
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """The graph of example `index` as drawn in `epoch`, with targets and labels."""
-        return self.shown(index, self.drawn(index, epoch=epoch, seed=seed))
+        rows = [
+            self.shown(index, self._joined(index, epoch, seed, self.builder, window), window)
+            for window in range(len(self._windows[index]))
+        ]
+        return rows[0] if len(rows) == 1 else self.collate(rows, epoch=epoch, seed=seed, step=0)
 
-    def shown(self, index: int, word_graph: WordKnowledgeGraph) -> KnowledgeBatch:
+    def shown(self, index: int, word_graph: WordKnowledgeGraph, window: int = 0) -> KnowledgeBatch:
         """A word-knowledge graph of example `index` as the view shows it, with targets, labels."""
         example, batch = self.examples[index], self.view(word_graph)
+        if self.spans is not None:
+            return batch.replace(**self._of_span(index, window, word_graph, batch))
         if not example.targets:
             return batch.replace(**self._labels(example, batch, None))
         spans = target_spans(word_graph, self.view.places(word_graph, batch), example.targets)
@@ -193,20 +215,20 @@ class TaskData:
         return self.view.fact_nodes(word_graph, self.view(word_graph), relation)
 
     def drawn(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
-        """The word-knowledge graph of example `index`, before the view."""
+        """The word-knowledge graph of example `index`, of its first window, before the view."""
         return self._joined(index, epoch, seed, self.builder)
 
     def _joined(
-        self, index: int, epoch: int, seed: int, builder: BuilderConfig
+        self, index: int, epoch: int, seed: int, builder: BuilderConfig, window: int = 0
     ) -> WordKnowledgeGraph:
         linked = self.examples[index].linked
         if self._relink is not None:
             linked = self._relink(linked, generator(seed, "relinked", epoch, index))
         return join_words(
             linked,
-            self._words[index],
+            self._windows[index][window],
             self.graph,
-            generator=generator(seed, "graph", epoch, index),
+            generator=generator(seed, "graph", epoch, index, *([window] if window else [])),
             config=builder,
             exclude=self._hidden[index],
         )
@@ -237,10 +259,48 @@ class TaskData:
                 at_nodes[0, start] = number
         return {"node_labels": at_nodes}
 
+    def answers(self, index: int, scores: Tensor, batch: KnowledgeBatch) -> list[Span]:
+        """The best spans for question `index`, from `scores [window node 2]` of its sample `batch`.
+
+        A span without characters is no answer, which its score is then the score of.
+        """
+        assert self.spans is not None
+        assert batch.target_spans is not None
+        read = [
+            Window(row.numpy(), nodes[: len(spans)].numpy(), spans)
+            for row, nodes, words in zip(
+                scores, batch.target_spans, self._windows[index], strict=True
+            )
+            for spans in (self._context_spans(index, words),)
+        ]
+        found = best_spans(read, self.spans)
+        if found and not self.spans.no_answer:
+            return found
+        return sorted([*found, Span(0, 0, score_of_none(read))], key=lambda span: -span.score)
+
+    def _context_spans(self, index: int, words: Words) -> NDArray[np.int32]:
+        return words.spans[words.spans[:, 0] >= context_of(self.examples[index])]
+
+    def _of_span(
+        self, index: int, window: int, drawn: WordKnowledgeGraph, batch: KnowledgeBatch
+    ) -> dict[str, Any]:
+        words, targets = self._windows[index][window], self.examples[index].targets
+        places = self.view.places(drawn, batch)
+        if self.labels is None:
+            pieces = [Mention(*span) for span in self._context_spans(index, words).tolist()]
+            return {"target_spans": row(target_spans(drawn, places, pieces))}
+        first, end = 0, 1
+        if targets and n_pieces(words, targets[0]) == n_pieces(self._words[index], targets[0]) > 0:
+            first, end = target_spans(drawn, places, targets)[0].tolist()
+        return {"labels": torch.tensor([[first, max(end - 1, first)]])}
+
     def _node_bounds(self) -> NDArray[np.int64]:
         entities, link_offsets = linked_entities(self._texts, self.graph)
-        n_words = np.array([len(words.ids) for words in self._words], np.int64)
-        return node_bounds(entities, link_offsets, n_words, self.graph, self.builder, self.view)
+        longest = [max(len(window.ids) for window in each) for each in self._windows]
+        n_words, n_windows = np.array(longest, np.int64), np.array([*map(len, self._windows)])
+        return n_windows * node_bounds(
+            entities, link_offsets, n_words, self.graph, self.builder, self.view
+        )
 
 
 def pair_ids(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> NDArray[np.int32]:
@@ -257,6 +317,17 @@ def exclusion(example: TaskExample, graph: KnowledgeGraph) -> Exclusion | None:
     """The facts that an example never shows: those between the two entities of its pair."""
     pairs = pair_ids([example], graph)
     return Exclusion(pairs=pairs) if len(pairs) else None
+
+
+def context_of(example: TaskExample) -> int:
+    """Where the context of a question begins; ConfigError for a text that is no pair."""
+    start = example.linked.pair_start
+    if start is None:
+        raise ConfigError(
+            f"{example.linked.text[:60]!r} is no pair: a span is found in the second of two texts, "
+            "a question and its context"
+        )
+    return start
 
 
 def _are_whole(words: Words, targets: Sequence[Mention]) -> bool:

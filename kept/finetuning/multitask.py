@@ -85,7 +85,7 @@ class TaskMixture:
         """The sample with its task's number."""
         task, own = self._locate(index)
         sample = self.parts[task].sample(own, epoch=epoch, seed=seed)
-        return sample.replace(task_ids=torch.tensor([task]))
+        return sample.replace(task_ids=torch.full((len(sample),), task))
 
     def collate(
         self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int

@@ -31,7 +31,8 @@ from kept.graphs.builder import BuilderConfig
 from kept.graphs.edit import without_fact
 from kept.graphs.explain import fact_in_words
 from kept.graphs.graph import NodeKind
-from kept.heads.model import MULTI, REGRESSION, TAGGING, KnowledgeForTask
+from kept.heads.model import MULTI, REGRESSION, SPAN, TAGGING, KnowledgeForTask
+from kept.heads.span import SpanOptions
 from kept.methods import method_of
 from kept.pretraining.assembly import builder_for, view_for
 from kg_loaders import KnowledgeGraph
@@ -147,6 +148,8 @@ class Predictor:
     ) -> list[tuple[str, ...]]:
         """Return the labels of every question, in their order; of a regression the number as text.
 
+        Of a span its words: the question is a pair of texts (`kept.graphs.words.join_texts`).
+
         Texts without links are linked by `linker`, without one by the names of `kg`. Raises
         `ConfigError` where a target is missing, or cut off with the text, and `GraphMismatchError`
         for a graph whose rows are not the model's.
@@ -174,8 +177,8 @@ class Predictor:
         """
         graph = self._graph(kg)
         problem = self.model.question().problem_type
-        if problem == TAGGING:
-            raise ConfigError(f"{self.task} answers for every word; explain asks for one answer")
+        if problem in (TAGGING, SPAN):
+            raise ConfigError(f"{self.task} answers word by word; explain asks for one answer")
         (example,) = self._examples([question], graph, linker)
         data = self._data([example], graph)
         word_graph = data.drawn(0, epoch=0, seed=0)
@@ -240,8 +243,9 @@ class Predictor:
             linked = dataclasses.replace(examples[i].linked, links=text.links)
             examples[i] = dataclasses.replace(examples[i], linked=linked)
         n_targets = self.model.config.head.get("n_targets", 0)
+        kind = self.model.question().problem_type
         for each in examples:
-            if len(each.targets) != n_targets and self.model.question().problem_type != TAGGING:
+            if len(each.targets) != n_targets and kind not in (TAGGING, SPAN):
                 raise ConfigError(
                     f"{self.task} asks about {n_targets} stretch(es) of a text, "
                     f"{each.linked.text[:60]!r} comes with {len(each.targets)}; give "
@@ -258,6 +262,7 @@ class Predictor:
             view=view_for(self.method, graph, self.tokenizer, self.view),
             problem_type=self.model.question().problem_type,
             labels=None,
+            spans=self._span_options(),
         )
         if data.cut_off:
             raise ConfigError(
@@ -265,6 +270,13 @@ class Predictor:
                 f"{self.builder.max_words} word pieces; give a shorter text"
             )
         return data
+
+    def _span_options(self) -> SpanOptions | None:
+        head = self.model.config.head
+        names = {field.name for field in dataclasses.fields(SpanOptions)}
+        if head["name"] != "span":
+            return None
+        return SpanOptions(**{name: value for name, value in head.items() if name in names})
 
     def _without_links(
         self, example: TaskExample, links: Sequence[int], graph: KnowledgeGraph

@@ -18,6 +18,7 @@ from entity_linking.corruption import CorruptionReport
 from kept.batches import KnowledgeBatch
 from kept.controls.link_errors import LinkErrors
 from kept.datasets.formats import OUTSIDE, TaskExample
+from kept.datasets.squad import NO_ANSWER
 from kept.evaluation.correlation import CORRELATIONS
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData
@@ -25,7 +26,8 @@ from kept.finetuning.multitask import TaskMixture
 from kept.finetuning.scoring.counts import Answers
 from kept.finetuning.scoring.scores import Baseline, scores
 from kept.graphs.coverage import Coverage, caution
-from kept.heads.model import MULTI, REGRESSION, TAGGING, KnowledgeForTask
+from kept.heads.model import MULTI, REGRESSION, SPAN, TAGGING, KnowledgeForTask
+from kept.heads.span import Span
 from kept.randomness import generator
 
 Set = Literal["dev", "test"]
@@ -128,7 +130,8 @@ class FinetuneRun:
         ]
         known = set(question.labels)
         n_unknown = sum(
-            kind != REGRESSION and not known.issuperset(example.labels) for example in data.examples
+            kind not in (REGRESSION, SPAN) and not known.issuperset(example.labels)
+            for example in data.examples
         )
         counts = {
             "n_asked": len(data) + sum(data.skipped.values()),
@@ -166,7 +169,8 @@ def predict(
 ) -> Answers:
     """Labels for every item of `data`, in its order; the model is left in the mode it was in.
 
-    Of a regression the number, as text of six places.
+    Of a regression the number, as text of six places. Of a span its words, "" for no answer: where
+    there may be none, the best span must be more than `threshold` better.
     `task`: the number of the model's task (`KnowledgeForTask.question`).
     """
     question = model.question(task)
@@ -182,7 +186,15 @@ def predict(
         if task:
             batch = batch.replace(task_ids=torch.full((len(batch),), task))
         logits = model(batch.to(model.device)).class_logits.float().cpu()
-        for place, item in enumerate(chosen):
+        place = -1
+        for item, sample in zip(chosen, samples, strict=True):
+            place += 1
+            if kind == SPAN:
+                rows = slice(place, place + len(sample))
+                place = rows.stop - 1
+                spans = data.answers(item, logits[rows], batch.take(rows))
+                labels[item] = (answer_of(data.examples[item].linked.text, spans, threshold),)
+                continue
             if kind == REGRESSION:
                 labels[item] = (f"{float(logits[place, 0]):.6f}",)
                 continue
@@ -195,6 +207,16 @@ def predict(
             labels[item] = tuple(OUTSIDE if n is None else names[n] for n in numbers)
     model.train(was_training)
     return [labels[i] for i in range(len(data))]
+
+
+def answer_of(text: str, spans: Sequence[Span], threshold: float) -> str:
+    """The words of the best of `spans` (`TaskData.answers`); "" if none is by more than `threshold`
+    better than no answer, where that is among them."""
+    none = next((span.score for span in spans if not span.end), None)
+    best = next((span for span in spans if span.end), None)
+    if best is None or (none is not None and best.score - none <= threshold):
+        return NO_ANSWER
+    return text[best.start : best.end]
 
 
 def _tags(logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int) -> list[int | None]:

@@ -35,7 +35,8 @@ class TaskFiles(BaseModel):
     Without a `dev` file a share of the training file is held out, whole groups (pairs of entities,
     texts) at a time; so is a test set if `test_share` is above 0. `max_train` and `max_asked` are
     the most examples drawn of each split. `head` None is the task's own. `threshold` is the logit
-    above which a type is predicted; `no_relation` the class that is never counted as a find.
+    above which a type is predicted, or by how much a span must be better than no answer;
+    `no_relation` the class that is never counted as a find.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

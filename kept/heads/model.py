@@ -27,6 +27,7 @@ from kept.heads.pooled import (
     TransformHead,
     TransformOptions,
 )
+from kept.heads.span import SpanHead, SpanOptions
 from kept.heads.tagging import TaggingHead, TaggingOptions
 from kept.heads.uer import UERHead, UEROptions
 from kept.options import read_options
@@ -37,6 +38,7 @@ from kg_loaders import KnowledgeGraph
 SINGLE, MULTI = "single_label_classification", "multi_label_classification"
 TAGGING = "token_classification"
 REGRESSION = "regression"
+SPAN = "span_extraction"
 SCORE = "score"
 """The one class of a regression."""
 MAIN_LOSS = "class"
@@ -78,6 +80,7 @@ HEADS: dict[str, HeadKind] = {
     "targets": HeadKind(TargetsOptions, TargetsHead),
     "tagging": HeadKind(TaggingOptions, TaggingHead),
     "uer": HeadKind(UEROptions, UERHead),
+    "span": HeadKind(SpanOptions, SpanHead),
 }
 
 
@@ -98,9 +101,10 @@ class KnowledgeForTask(KnowledgeModel):
     the classes. An encoder that is frozen as a whole stays in evaluation mode: its states are the
     head's features. `config.problem_type`: `single_label_classification` (cross entropy, `labels
     [batch]`), `multi_label_classification` (binary cross entropy averaged over batch and classes,
-    `labels [batch class]`), `token_classification` (cross entropy over nodes, `node_labels`) or
+    `labels [batch class]`), `token_classification` (cross entropy over nodes, `node_labels`),
     `regression` (mean squared error of the one output, `labels [batch]` numbers; the one class is
-    `SCORE`).
+    `SCORE`) or `span_extraction` (cross entropy over the nodes of a text, the mean of first and
+    last node, `labels [batch 2]`; the classes are `START_END`).
     """
 
     def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
@@ -236,6 +240,8 @@ class KnowledgeForTask(KnowledgeModel):
 
 def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
     """The loss of a `problem_type`; raises `BatchError` for labels that do not fit."""
+    if kind == SPAN:
+        logits = logits.movedim(1, -1)  # the nodes are the classes, of start and of end
     expected = tuple(logits.shape) if kind == MULTI else tuple(logits.shape[:-1])
     if tuple(labels.shape) != expected:
         raise BatchError(f"labels have shape {tuple(labels.shape)}, {kind} needs {expected}")
@@ -264,10 +270,10 @@ def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def _require_kind(problem_type: str | None) -> None:
-    if problem_type not in (SINGLE, MULTI, TAGGING, REGRESSION):
+    if problem_type not in (SINGLE, MULTI, TAGGING, REGRESSION, SPAN):
         raise ConfigError(
-            f"problem_type is {problem_type!r}; use {SINGLE!r}, {MULTI!r}, {TAGGING!r} or "
-            f"{REGRESSION!r}"
+            f"problem_type is {problem_type!r}; use {SINGLE!r}, {MULTI!r}, {TAGGING!r}, "
+            f"{REGRESSION!r} or {SPAN!r}"
         )
 
 

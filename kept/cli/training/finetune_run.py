@@ -17,6 +17,7 @@ from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
+from kept.heads.model import SPAN
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 from kg_loaders.disk.writing import whole_files, write_json, write_text
@@ -111,6 +112,11 @@ def _score(assembled: FinetuneRun, output: Path) -> None:
     metrics, predictions = assembled.metrics()
     write_answers(output / ANSWERS, answers_of(assembled, predictions))
     write_json(output / METRICS_FILE, metrics, indent=2, force=True)
+    if assembled.model.question().problem_type == SPAN:
+        for name, data in assembled.evaluation.items():
+            rows = zip(data.examples, predictions[name], strict=True)
+            answers = {example.linked.id: answer for example, (answer,) in rows}
+            write_json(output / f"predictions-{name}.json", answers, force=True)
     for name in assembled.evaluation:
         echo(_line(name, metrics[name], assembled.config.knowledge))
     echo(f"scores in {output / METRICS_FILE}, answers in {output / ANSWERS}")

@@ -24,6 +24,9 @@ def predict(
             help="Target words in the text; head, then tail of a relation.",
         ),
     ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="The text in which the answer to a question stands.")
+    ] = None,
     about: Annotated[
         str | None,
         typer.Option(help="With --explain: the class to explain (default: the answer's)."),
@@ -41,14 +44,20 @@ def predict(
 
     Example: kept predict runs/types "Padre met Jasper." --kg kg/ --target Padre --explain
     """
+    import dataclasses
     import json
 
+    from entity_linking.mentions import LinkedText
     from kept.errors import ConfigError
     from kept.finetuning.predictor import Predictor, question
+    from kept.graphs.words import join_texts
 
     if about is not None and not explain:
         raise ConfigError("--about says what --explain follows; give both")
     predictor, example = Predictor.from_pretrained(run), question(text, *(target or ()))
+    if context is not None:
+        pair = join_texts(example.linked, LinkedText(context, ()))
+        example = dataclasses.replace(example, linked=pair)
     if explain:
         explanation = predictor.explain(example, kg, about=about)
         echo(
@@ -61,7 +70,7 @@ def predict(
     if as_json:
         echo(json.dumps({"text": text, "labels": labels}, ensure_ascii=False))
     else:
-        echo(", ".join(labels) or "no class is likely enough")
+        echo(", ".join(labels) or "no answer is likely enough")
 
 
 def _page(explanation: Explanation) -> str:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kept.evaluation.answers import exact_match, token_f1
 from kept.evaluation.correlation import CORRELATIONS
 from kept.evaluation.tagging import span_counts
-from kept.heads.model import REGRESSION, TAGGING
+from kept.heads.model import REGRESSION, SPAN, TAGGING
 
 Floats = NDArray[np.float64]
 Answers = Sequence[tuple[str, ...]]
@@ -26,7 +27,7 @@ def item_counts(
 
     `accuracy` and `micro`: right, found, to find. For accuracy each item (a word, in tagging) finds
     and wants one; for micro F1 labels are counted but for `no_relation`, in tagging spans. Of a
-    regression the parts of each correlation.
+    regression the parts of each correlation; of answers in words, exact match and F1 of the words.
 
     >>> found = item_counts([("a",)], [("b",)], problem_type="single", no_relation="a")
     >>> {name: counts.tolist() for name, counts in found.items()}
@@ -36,9 +37,14 @@ def item_counts(
     if problem_type == REGRESSION:
         ours, theirs = ([float(labels[0]) for labels in side] for side in (predicted, gold))
         return {name: parts(ours, theirs) for name, (parts, _) in CORRELATIONS.items()}
+    exact: list[tuple[float, int, int]]
+    micro: Sequence[tuple[float, int, int]]
     if problem_type == TAGGING:
         exact = [(sum(a == b for a, b in zip(p, g, strict=True)), len(g), len(g)) for p, g in pairs]
         micro = span_counts(predicted, gold)
+    elif problem_type == SPAN:
+        exact = [(exact_match("".join(p), g), 1, 1) for p, g in pairs]
+        micro = [(token_f1("".join(p), g), 1, 1) for p, g in pairs]
     else:
         exact = [(int(set(p) == set(g)), 1, 1) for p, g in pairs]
         micro = [_of_labels({*p} - {no_relation}, {*g} - {no_relation}) for p, g in pairs]

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from kept.datasets.example import Document, TaskExample, clusters
+from kept.datasets.squad import NO_ANSWER
 from kept.errors import EvaluationError
+from kept.evaluation.answers import exact_match, token_f1
 from kept.evaluation.paired import by_cluster, score_interval
 from kept.finetuning.scoring.counts import Answers, Floats
 
@@ -251,6 +253,33 @@ def _right_values(sums: Floats) -> dict[str, Floats]:
     return {"accuracy": _ratio(*sums.T)}
 
 
+# ---- SQuAD ---------------------------------------------------------------------------------------
+def _squad_parts(
+    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+) -> Floats:
+    """F1, exact match, one; the same of questions with an answer, and of those without."""
+    rows = []
+    for ours, example in zip(predicted, asked, strict=True):
+        answer, golds = "".join(ours), example.labels
+        own = [token_f1(answer, golds), exact_match(answer, golds), 1.0] if ours else [0, 0, 1.0]
+        zeros, has_none = [0.0] * 3, golds == (NO_ANSWER,)
+        rows.append([*own, *(zeros if has_none else own), *(own if has_none else zeros)])
+    return np.array(rows, np.float64).reshape(-1, 9)
+
+
+def _squad_values(sums: Floats) -> dict[str, Floats]:
+    """Rajpurkar et al. 2018: the script of version 2.0, which counts 1.1's questions alike."""
+    f1, exact, n, f1_has, exact_has, n_has, f1_none, _, n_none = sums.T
+    found = {"F1": _ratio(f1, n), "exact match": _ratio(exact, n)}
+    if not n_none.any():
+        return found
+    return found | {
+        "F1 with an answer": _ratio(f1_has, n_has),
+        "exact match with an answer": _ratio(exact_has, n_has),
+        "right without an answer": _ratio(f1_none, n_none),
+    }
+
+
 OFFICIAL: dict[str, Official] = {
     "semeval": Official(_semeval_parts, _semeval_values),
     "tacred": Official(_tacred_parts, _tacred_values),
@@ -258,4 +287,6 @@ OFFICIAL: dict[str, Official] = {
     "ultrafine": Official(_ultrafine_parts, _ultrafine_values),
     "cola": Official(_cola_parts, _cola_values),
     "wic": Official(_right_parts, _right_values),
+    "squad": Official(_squad_parts, _squad_values),
+    "squad2": Official(_squad_parts, _squad_values),
 }

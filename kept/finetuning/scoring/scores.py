@@ -21,7 +21,7 @@ from kept.evaluation.paired import Value, by_cluster, score_interval
 from kept.evaluation.statistics import bootstrap_interval
 from kept.finetuning.scoring.counts import Answers, Floats, item_counts
 from kept.finetuning.scoring.official_scores import official_score
-from kept.heads.model import MULTI, REGRESSION, TAGGING
+from kept.heads.model import MULTI, REGRESSION, SPAN, TAGGING
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Baseline:
         """Counts `train`; ties go to the answer that sorts first. Of a regression, the mean."""
         if problem_type == REGRESSION:
             return cls((f"{np.mean([float(e.labels[0]) for e in train]):.6f}",), {})
+        if problem_type == SPAN:
+            return cls(_most(Counter(e.labels[:1] for e in train)), {})
         if problem_type != TAGGING:
             return cls(_most(Counter(tuple(sorted(e.labels)) for e in train)), {})
         by_word: dict[str, Counter[str]] = {}
@@ -67,8 +69,10 @@ def scores(
     `accuracy`: share of items that are exactly right (single label, or the whole set of types:
     "strict"), of words for tagging. `micro`, `macro`: precision, recall and F1: over items and the
     mean over classes; for typing over labels and the mean over items (loose); for tagging over
-    spans. `no_relation` is never counted as a find in `micro`. Intervals are bootstraps over groups
-    of examples (`kept.datasets.example.clusters`), without bounds where there are fewer than two.
+    spans. Of answers in words `accuracy` is exact match, `micro` has the mean F1 of their words
+    (`kept.evaluation.answers`). `no_relation` is never counted as a find in `micro`. Intervals are
+    bootstraps over groups of examples (`kept.datasets.example.clusters`), without bounds where
+    there are fewer than two.
     A regression has `pearson`, `spearman` and `mean_squared_error` instead
     (`kept.evaluation.correlation`), and no share of right answers.
     `official`: the score of the task's owners, where the file's `format` has one (see
@@ -93,7 +97,7 @@ def scores(
     )
     if problem_type == MULTI:
         result["macro"] = _loose_macro(predicted, gold)
-    elif problem_type != TAGGING:
+    elif problem_type not in (TAGGING, SPAN):
         result["macro"] = _macro(predicted, gold)
     official = official_score(format, predicted, examples, train, generator, cut_off=cut_off)
     return result if official is None else result | {"official": official}

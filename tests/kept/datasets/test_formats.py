@@ -63,6 +63,8 @@ ATLAS = {
     "text": "Paris is in France", "mentions": [[0, 5, "Q90"], [12, 18, "Q142"]],
     "facts": [["Q90", "P17", "Q142"]],
 }  # fmt: skip
+PLACE = {"id": "q1", "question": "Where?", "answers": [{"text": "Paris", "answer_start": 3}]}
+SQUAD = {"data": [{"paragraphs": [{"context": "In Paris", "qas": [PLACE]}]}]}
 SAMPLES = {
     "atlas": json.dumps(ATLAS),
     "trex": json.dumps(FACT),
@@ -82,6 +84,8 @@ SAMPLES = {
     "scores": "score\ttext_a\ttext_b\n3.8\tIt is.\tIt is.\n-1\tIt is.\tI was.\n",
     "stsb": "g\tf\t2012\t1\t3.8\tIt is.\tIt is.\ng\tf\t2012\t2\t-1\tIt is.\tI was.\tsource\n",
     "conll": "Paris\tB-place\nis\tO\n\nnear\tO\n",
+    "squad": json.dumps(SQUAD),
+    "squad2": json.dumps(SQUAD),
 }
 
 
@@ -112,6 +116,11 @@ def test_reads(name: str, tmp_path: Path) -> None:
         (example,) = examples
         assert (example.labels, example.targets) == (("place",), (Mention(3, 8),))
         assert [link.entity for link in example.linked.links] == ["Q90"] * (name == "tagme")
+    elif task.startswith("span"):
+        (example,) = examples
+        assert (example.linked.id, example.linked.text) == ("q1", "Where? In Paris")
+        assert (example.labels, example.targets) == (("Paris",), (Mention(10, 15),))
+        assert example.group == "In Paris"
     elif name == "wic":
         assert [e.labels for e in examples] == [("1",), ("0",)]
         assert examples[0].linked.text == "It is. It is."

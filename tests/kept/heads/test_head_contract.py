@@ -12,22 +12,25 @@ import pytest
 import torch
 from tiny_hosts import FAMILIES, tiny_host
 
-from entity_linking.mentions import LinkedText
+from entity_linking.mentions import LinkedText, Mention
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.datasets.formats import TaskExample
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.finetuning.data import TaskData
 from kept.graphs.builder import BuilderConfig
+from kept.graphs.words import join_texts
 from kept.heads.model import (
     HEADS,
     MULTI,
     REGRESSION,
     SCORE,
     SINGLE,
+    SPAN,
     TAGGING,
     KnowledgeForTask,
     task_loss,
 )
+from kept.heads.span import START_END, SpanOptions
 from kept.methods import METHODS
 from kept.pretraining.assembly import builder_for
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
@@ -36,12 +39,12 @@ from kg_loaders.errors import GraphMismatchError
 LABELS = ["a", "b", "c"]
 OPTIONS: dict[str, dict[str, Any]] = {
     "pooled": {}, "transform": {}, "targets": {"n_targets": 2}, "tagging": {},
-    "uer": {},
+    "uer": {}, "span": {"stride": 8},
 }  # fmt: skip
 OF_TEXTS = (SINGLE, MULTI, REGRESSION)
 KINDS: dict[str, tuple[str, ...]] = {
     "pooled": OF_TEXTS, "transform": OF_TEXTS, "targets": OF_TEXTS, "tagging": (TAGGING,),
-    "uer": OF_TEXTS,
+    "uer": OF_TEXTS, "span": (SPAN,),
 }  # fmt: skip
 FURTHER = [("colake", h, kind) for h in HEADS for kind in KINDS[h][1:]]
 CASES = [*((m, h, KINDS[h][0]) for m in METHODS for h in HEADS), *FURTHER]
@@ -78,6 +81,12 @@ def task_examples(linked: list[LinkedText], kind: str) -> list[TaskExample]:
             labels = tuple(LABELS[: i % 3])
         elif kind == TAGGING:
             labels = (LABELS[i % 3], LABELS[(i + 1) % 3])
+        elif kind == SPAN:
+            asked = join_texts(LinkedText("Who is it?", ()), text)
+            shift = asked.pair_start or 0
+            answer = Mention(targets[0].start + shift, targets[0].end + shift)
+            found.append(TaskExample(asked, ("x",), (answer,)))
+            continue
         elif kind == REGRESSION:
             labels = (("0.0", "4.75", "-2")[i % 3],)
         found.append(TaskExample(text, labels, targets))
@@ -85,7 +94,7 @@ def task_examples(linked: list[LinkedText], kind: str) -> list[TaskExample]:
 
 
 def classes_for(kind: str) -> list[str]:
-    return [SCORE] if kind == REGRESSION else LABELS
+    return {REGRESSION: [SCORE], SPAN: [*START_END]}.get(kind, LABELS)
 
 
 def task_model(
@@ -108,7 +117,8 @@ def case(
     linked: list[LinkedText],
 ) -> Case:
     method, head, kind = request.param
-    small = BuilderConfig(max_neighbours=2, max_words=60, max_nodes=120, policy="degree")
+    n_words = 24 if kind == SPAN else 60  # a context has several windows
+    small = BuilderConfig(max_neighbours=2, max_words=n_words, max_nodes=120, policy="degree")
     data = TaskData(
         task_examples(linked, kind),
         small_graph,
@@ -117,6 +127,7 @@ def case(
         view=METHODS[method].view.of(small_graph, tokenizer),
         problem_type=kind,
         labels={label: i for i, label in enumerate(classes_for(kind))},
+        spans=SpanOptions(**OPTIONS["span"]) if kind == SPAN else None,
     )
     samples = [data.sample(i, epoch=0, seed=0) for i in range(len(data))]
     model = task_model(method, head, kind, small_graph, tokenizer)
@@ -126,7 +137,7 @@ def case(
 def test_every_head_is_here() -> None:
     assert list(OPTIONS) == list(KINDS) == list(HEADS)
     assert {kind for kinds in KINDS.values() for kind in kinds} == {
-        SINGLE, MULTI, TAGGING, REGRESSION,
+        SINGLE, MULTI, TAGGING, REGRESSION, SPAN,
     }  # fmt: skip
     assert len(CASES) == len(HEADS) * len(METHODS) + len(FURTHER) >= 7
 
@@ -136,7 +147,8 @@ def test_shapes_and_losses(case: Case) -> None:
     output = case.model(case.batch)
     n_batch, n_nodes = case.batch.node_ids.shape
     n_classes = len(classes_for(case.kind))
-    expected = (n_batch, n_nodes, 3) if case.kind == TAGGING else (n_batch, n_classes)
+    is_by_node = case.kind in (TAGGING, SPAN)
+    expected = (n_batch, n_nodes, n_classes) if is_by_node else (n_batch, n_classes)
     assert output.class_logits.shape == expected
     assert list(output.losses) == ["class"]
     assert output.losses["class"].shape == ()
@@ -147,9 +159,10 @@ def test_shapes_and_losses(case: Case) -> None:
 @torch.no_grad()
 def test_a_batch_equals_batches_of_one(case: Case) -> None:
     whole = case.model(case.batch).class_logits
-    for i, sample in enumerate(case.samples):
+    rows = [sample.take(slice(i, i + 1)) for sample in case.samples for i in range(len(sample))]
+    for i, sample in enumerate(rows):
         alone = case.model(sample).class_logits[0]
-        same = whole[i, : len(alone)] if case.kind == TAGGING else whole[i]
+        same = whole[i, : len(alone)] if case.kind in (TAGGING, SPAN) else whole[i]
         torch.testing.assert_close(same, alone, atol=1e-5, rtol=1e-5)
 
 
@@ -206,8 +219,9 @@ def test_label_faults_are_named(case: Case) -> None:
         with pytest.raises(BatchError, match="learns finite numbers"):
             case.model(unknown)
     elif case.kind != MULTI:
-        high = torch.where(labels == IGNORE, IGNORE, 3)
-        with pytest.raises(BatchError, match="label 3 is outside the 3 classes"):
+        n = case.batch.node_ids.shape[1] if case.kind == SPAN else 3
+        high = torch.where(labels == IGNORE, IGNORE, n)
+        with pytest.raises(BatchError, match=f"label {n} is outside the {n} classes"):
             case.model(dataclasses.replace(case.batch, **{field: high}))
     if case.kind == TAGGING:
         unasked = torch.full_like(labels, IGNORE)
@@ -228,7 +242,7 @@ def test_every_head_takes_every_family(
     head: str, family: str, small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     model = task_model("colake", head, KINDS[head][0], small_graph, tokenizer, family)
-    assert model.head.classes.out_features == 3
+    assert model.head.classes.out_features == len(classes_for(KINDS[head][0]))
 
 
 def test_a_regression_is_judged_by_its_squared_error() -> None:

@@ -1,0 +1,45 @@
+"""Long contexts as windows: the question and as much of its context as there is room for.
+
+Axis legend: word (word pieces), window.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from entity_linking.mentions import Mention
+from kept.errors import ConfigError
+from kept.graphs.words import Words
+from kept.heads.span import SpanOptions
+
+WHOLE = 1 << 24
+"""More word pieces than a text has: nothing is cut before there are windows."""
+
+
+def windows(words: Words, context: int, *, max_words: int, options: SpanOptions) -> list[Words]:
+    """Pieces of a question and its whole context, as windows of at most `max_words` pieces.
+
+    The context is what starts at the character `context`. All special pieces stand in each window,
+    and every piece of the context in one at least; characters stay those of the whole text. Raises
+    `ConfigError` where the question leaves no room.
+    """
+    starts = words.spans[:, 0]
+    second = np.flatnonzero(starts >= context)
+    first = np.flatnonzero((starts >= 0) & (starts < context))
+    always = np.setdiff1d(np.arange(len(starts)), np.r_[second, first[options.max_question :]])
+    room = max_words - len(always)
+    if room < 1:
+        raise ConfigError(
+            f"a question of {len(always)} word pieces leaves no room for its context within "
+            f"max_words {max_words}; raise it, or lower the head's max_question"
+        )
+    stride = min(options.stride, room)
+    last = max(len(second) - room, 0)
+    places = [*range(0, last, stride), last]
+    return [words[np.sort(np.r_[always, second[at : at + room]])] for at in places]
+
+
+def n_pieces(words: Words, mention: Mention) -> int:
+    """How many pieces share a character with `mention`."""
+    starts, ends = words.spans.T
+    return int(((starts >= 0) & (starts < mention.end) & (ends > mention.start)).sum())
