@@ -23,10 +23,11 @@ from kept.encoders.kadapter import KAdapter
 from kept.encoders.kbert import KBERT
 from kept.encoders.kepler import KEPLER
 from kept.encoders.knowbert import KnowBERT
-from kept.encoders.libert import LIBERT
+from kept.encoders.ktnet import KTNET
+from kept.encoders.lexical.libert import LIBERT
+from kept.encoders.lexical.sensebert import SenseBERT
+from kept.encoders.lexical.sentilare import SentiLARE
 from kept.encoders.plain import Plain
-from kept.encoders.sensebert import SenseBERT
-from kept.encoders.sentilare import SentiLARE
 from kept.encoders.wklm import WKLM
 from kept.errors import ConfigError
 from kept.graphs.views import (
@@ -36,6 +37,7 @@ from kept.graphs.views import (
     ERNIEView,
     KBERTView,
     KnowBERTView,
+    KTNETView,
     LinkedWordsView,
     SensesView,
     SentiLAREView,
@@ -290,6 +292,21 @@ METHODS: dict[str, Method] = {
         reads_facts=False,
         injects="nothing",
         unreleased="its code is published, no checkpoint of it is known",
+    ),
+    "ktnet": Method(
+        paper="KT-NET (Yang et al., ACL 2019)",
+        since="0.2",
+        enters=(
+            "vectors of the concepts that a word may mean (WordNet's synsets, or candidates in "
+            "any graph), attended to beside a sentinel over the host's last layer"
+        ),
+        published_on="BERT-large, cased; WordNet and NELL",
+        encoder=KTNET,
+        view=KTNETView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}},
+        injects="nothing",
+        unreleased="its checkpoints are of a PaddlePaddle that is gone, and are not read",
     ),
 }
 

@@ -52,7 +52,7 @@ def test_every_command_is_read(command: str) -> None:
 
 
 def test_the_page_has_them() -> None:
-    assert (len(OPTIONS), len(COMMANDS)) == (9, 7)
+    assert (len(OPTIONS), len(COMMANDS)) == (10, 8)
 
 
 def test_each_unfreezing_bears_the_name_of_its_paper() -> None:
@@ -65,4 +65,5 @@ def test_each_unfreezing_bears_the_name_of_its_paper() -> None:
         "gradual": ["gradual unfreezing", "Howard and Ruder 2018, section 3.3"],
         "chain": ["chain-thaw", "Felbo et al. 2017, section 3.3"],
         "sequential": ["sequential unfreezing", "Chronopoulou et al. 2019, section 3"],
+        "two-stage": ["what is new first, then all", "Yang et al. 2019 (KT-NET)"],
     }

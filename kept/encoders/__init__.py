@@ -21,11 +21,12 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "kept-kadapter": ("kept.encoders.kadapter", "KAdapter"),
     "kept-plain": ("kept.encoders.plain", "Plain"),
     "kept-kbert": ("kept.encoders.kbert", "KBERT"),
-    "kept-libert": ("kept.encoders.libert", "LIBERT"),
-    "kept-sensebert": ("kept.encoders.sensebert", "SenseBERT"),
-    "kept-sentilare": ("kept.encoders.sentilare", "SentiLARE"),
+    "kept-libert": ("kept.encoders.lexical.libert", "LIBERT"),
+    "kept-sensebert": ("kept.encoders.lexical.sensebert", "SenseBERT"),
+    "kept-sentilare": ("kept.encoders.lexical.sentilare", "SentiLARE"),
     "kept-ebert": ("kept.encoders.ebert", "EBERT"),
     "kept-wklm": ("kept.encoders.wklm", "WKLM"),
+    "kept-ktnet": ("kept.encoders.ktnet", "KTNET"),
     "kept-knowbert": ("kept.encoders.knowbert", "KnowBERT"),
 }
 """`model_type` of a saved configuration to the module and the class of its encoder."""

@@ -105,6 +105,13 @@ ARMS: dict[str, Arm] = {
         changes="an entity's vector is the mean of its name's and its facts' word pieces",
         options={"vectors": "facts"},
     ),
+    "ktnet-published": Arm(method="ktnet"),
+    "ktnet-mention": Arm(
+        method="ktnet",
+        changes="read at the mention; what is new learns 5 times faster than the host",
+        rates={"learning_rate": 1e-3, "host_learning_rate": 2e-4},
+        **AT_MENTION,
+    ),
     "kepler-published": Arm(
         method="kepler", tasks=("description",), stage={"objectives": {"mlm": {}, "ke": {}}}
     ),

@@ -61,6 +61,8 @@ def stages(groups: tuple[str, ...], order: str) -> list[tuple[str, ...]]:
     """
     if order == "gradual":
         return [groups[start:] for start in reversed(range(len(groups)))]
+    if order == "two-stage":
+        return list(dict.fromkeys([groups[-1:], groups]))
     if order == "sequential":
         without = tuple(name for name in groups if name != EMBEDDINGS)
         return list(dict.fromkeys([groups[-1:], without, groups]))

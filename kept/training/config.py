@@ -40,15 +40,16 @@ class Unfreezing(BaseModel):
     "gradual": the head, then one more group per stage, from the last layer down (Howard and Ruder
     2018, section 3.3). "chain": chain-thaw, the head, then each group alone from the embeddings up,
     then all (Felbo et al. 2017, section 3.3). "sequential": the head, then the hidden layers too,
-    then the embeddings too (Chronopoulou et al. 2019, section 3). Without `every` a stage is an
-    epoch. Groups in which nothing is trained have no stage. Felbo et al. go on when a stage has
-    converged on held-out data, Chronopoulou et al. choose the length of each by hand; here stages
-    are of equal length, so that a resumed run is the same.
+    then the embeddings too (Chronopoulou et al. 2019, section 3). "two-stage": the head, then all
+    (KT-NET, Yang et al. 2019). Without `every` a stage is an epoch. Groups in which nothing is
+    trained have no stage. Felbo et al. go on when a stage has converged on held-out data,
+    Chronopoulou et al. choose the length of each by hand; here stages are of equal length, so that
+    a resumed run is the same.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    order: Literal["gradual", "chain", "sequential"]
+    order: Literal["gradual", "chain", "sequential", "two-stage"]
     every: PositiveInt | None = None
 
 

@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
-from kept.encoders.libert import LIBERT
+from kept.encoders.lexical.libert import LIBERT
 from kept.objectives.base import World
 from kept.objectives.described_triples import text_batch
 from kept.objectives.lexical.relations import (

@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept import hosts
 from kept.batches import IGNORE, NONE
-from kept.encoders.sensebert import SenseBERT
+from kept.encoders.lexical.sensebert import SenseBERT
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.views import WORDS_ONLY, SensesView
 from kept.graphs.views.senses import SENSES

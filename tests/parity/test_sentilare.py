@@ -21,7 +21,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.batches import IGNORE, NONE, KnowledgeBatch
-from kept.encoders.sentilare import SentiLARE
+from kept.encoders.lexical.sentilare import SentiLARE
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.sentiment import (
     NEUTRAL,

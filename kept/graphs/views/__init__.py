@@ -6,6 +6,7 @@ from kept.graphs.views.ebert import EBERTView
 from kept.graphs.views.ernie import ERNIEView
 from kept.graphs.views.kbert import KBERTView
 from kept.graphs.views.knowbert import KnowBERTView
+from kept.graphs.views.ktnet import KTNETView
 from kept.graphs.views.linked_words import LinkedWordsView, linked_words
 from kept.graphs.views.senses import SensesView
 from kept.graphs.views.sentilare import SentiLAREView
@@ -17,6 +18,7 @@ __all__ = [
     "EBERTView",
     "ERNIEView",
     "KBERTView",
+    "KTNETView",
     "KnowBERTView",
     "LinkedWordsView",
     "SensesView",

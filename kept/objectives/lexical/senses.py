@@ -22,7 +22,7 @@ from transformers import PreTrainedTokenizerBase
 from entity_linking.senses.gloss_links import FUNCTION_WORDS
 from kept.batches import IGNORE, NONE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
-from kept.encoders.sensebert import SenseBERT
+from kept.encoders.lexical.sensebert import SenseBERT
 from kept.errors import BatchError, ConfigError
 from kept.graphs.views.senses import SENSES
 from kept.layers.vocabularies import VocabularyHead, allowed_losses

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from kept.batches import IGNORE, NONE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
-from kept.encoders.sentilare import SentiLARE
+from kept.encoders.lexical.sentilare import SentiLARE
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.graphs.sentiment import NEUTRAL

@@ -227,6 +227,11 @@ def test_sequential_unfreezing_is_head_then_hidden_layers_then_embeddings(
     assert stages(groups, "sequential") == wanted
 
 
+def test_two_stages_are_what_is_new_then_all() -> None:
+    assert stages(GROUPS, "two-stage") == [("head",), GROUPS]
+    assert stages(("head",), "two-stage") == [("head",)]
+
+
 class Stopper:
     """Ends a run after a step."""
 

@@ -1,0 +1,1 @@
+"""Encoders of lexical knowledge: joined terms, supersenses, word polarity."""
