@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.evaluation.answers import exact_match, token_f1
 from kept.evaluation.correlation import CORRELATIONS
 from kept.evaluation.tagging import span_counts
+from kept.finetuning.scoring.exact_match import exact_match, token_f1
 from kept.heads.model import REGRESSION, SPAN, TAGGING
 
 Floats = NDArray[np.float64]

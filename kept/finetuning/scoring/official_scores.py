@@ -16,9 +16,9 @@ import numpy as np
 from kept.datasets.example import Document, TaskExample, clusters
 from kept.datasets.squad import NO_ANSWER
 from kept.errors import EvaluationError
-from kept.evaluation.answers import exact_match, token_f1
 from kept.evaluation.paired import by_cluster, score_interval
 from kept.finetuning.scoring.counts import Answers, Floats
+from kept.finetuning.scoring.exact_match import exact_match, token_f1
 
 NO_RELATION = "no_relation"
 """TACRED's class for a pair without a relation."""

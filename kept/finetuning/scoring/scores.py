@@ -70,7 +70,7 @@ def scores(
     "strict"), of words for tagging. `micro`, `macro`: precision, recall and F1: over items and the
     mean over classes; for typing over labels and the mean over items (loose); for tagging over
     spans. Of answers in words `accuracy` is exact match, `micro` has the mean F1 of their words
-    (`kept.evaluation.answers`). `no_relation` is never counted as a find in `micro`. Intervals are
+    (`kept.finetuning.scoring.exact_match`). `no_relation` is never counted as a find in `micro`. Intervals are
     bootstraps over groups of examples (`kept.datasets.example.clusters`), without bounds where
     there are fewer than two.
     A regression has `pearson`, `spearman` and `mean_squared_error` instead

@@ -7,7 +7,7 @@ import pytest
 
 from entity_linking.mentions import LinkedText
 from kept.datasets.example import TaskExample
-from kept.evaluation.answers import exact_match, token_f1
+from kept.finetuning.scoring.exact_match import exact_match, token_f1
 from kept.finetuning.scoring.official_scores import official_score
 
 
