@@ -18,8 +18,8 @@ from kept.datasets.class_labels import not_a_number
 from kept.datasets.docred import read_docred, thinned
 from kept.datasets.example import TaskExample, from_relation, from_typing, word_places
 from kept.datasets.glue import read_cola, read_stsb, read_wic
+from kept.datasets.questions.squad import read_squad, read_squad2
 from kept.datasets.semeval import read_semeval, read_tacred
-from kept.datasets.squad import read_squad, read_squad2
 from kept.datasets.ultrafine import read_ultrafine
 from kept.errors import ConfigError
 from kept.graphs.words import join_texts

@@ -64,10 +64,10 @@ class SentinelAttention(nn.Module):
     ) -> Float[Tensor, "batch node _"]:
         """Shares of the sentinel, which is the first, and of every slot."""
         query = self.projection(states)
-        scores = (concepts.to(query.dtype) @ query[..., None])[..., 0]
+        scores = (concepts * query[:, :, None]).sum(-1)
         scores = scores.masked_fill(~is_concept, torch.finfo(scores.dtype).min)
-        of_sentinel = query @ self.sentinel.to(query.dtype)
-        return torch.cat([of_sentinel[..., None], scores], dim=-1).softmax(-1)
+        of_sentinel = (query * self.sentinel).sum(-1, keepdim=True)
+        return torch.cat([of_sentinel, scores], dim=-1).softmax(-1)
 
     def forward(
         self,
@@ -77,8 +77,7 @@ class SentinelAttention(nn.Module):
     ) -> Float[Tensor, "batch node concept_width"]:
         """The weighted sum of sentinel and concepts."""
         shares = self.attention(states, concepts, is_concept)
-        mixed: Tensor = (shares[..., None, 1:] @ concepts.to(shares.dtype))[..., 0, :]
-        mixed = mixed + shares[..., :1] * self.sentinel
+        mixed = (shares[..., 1:, None] * concepts).sum(2) + shares[..., :1] * self.sentinel
         return mixed.masked_fill(~is_concept.any(-1, keepdim=True), 0)
 
 
@@ -93,9 +92,9 @@ class SelfMatching(nn.Module):
     def attention(
         self, states: Float[Tensor, "batch node joint"], mask: Bool[Tensor, "batch node node"]
     ) -> Float[Tensor, "batch node node"]:
-        """Each node's shares of the nodes that it sees."""
-        scores = (states * self.product) @ states.mT + self.bias
-        scores = scores + (states @ self.query)[:, :, None] + (states @ self.key)[:, None]
+        """Each node's shares of the nodes that it sees; `query` and `bias` change none of them."""
+        scores = (states * self.product + self.key) @ states.mT + self.bias
+        scores = scores + (states * self.query).sum(-1, keepdim=True)
         return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)
 
     def forward(

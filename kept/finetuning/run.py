@@ -18,7 +18,7 @@ from entity_linking.corruption import CorruptionReport
 from kept.batches import KnowledgeBatch
 from kept.controls.link_errors import LinkErrors
 from kept.datasets.formats import OUTSIDE, TaskExample
-from kept.datasets.squad import NO_ANSWER
+from kept.datasets.questions.squad import NO_ANSWER
 from kept.evaluation.correlation import CORRELATIONS
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData

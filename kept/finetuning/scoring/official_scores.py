@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kept.datasets.example import Document, TaskExample, clusters
-from kept.datasets.squad import NO_ANSWER
+from kept.datasets.questions.squad import NO_ANSWER
 from kept.errors import EvaluationError
 from kept.evaluation.paired import by_cluster, score_interval
 from kept.finetuning.scoring.counts import Answers, Floats

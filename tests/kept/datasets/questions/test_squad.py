@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kept.datasets.formats import FORMATS, TaskExample, hold_out, read_examples
-from kept.datasets.squad import read_squad2
+from kept.datasets.questions.squad import read_squad2
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import BudgetError, DamageError
 from kg_loaders.reading.budget import ReaderBudget
