@@ -112,9 +112,12 @@ def kepler_state(config: InductiveConfig, split: InductiveSplit, folder: Path) -
 
 
 def placed(method: Any, folder: Path) -> Any:
-    """The method with its paths below `folder`."""
+    """The method with its runs below `folder`, and released weights below KEPT_DATA."""
     fields = [field for field in ("folder", "text_from") if getattr(method, field, None)]
-    return method.model_copy(update={field: folder / getattr(method, field) for field in fields})
+    update = {field: folder / getattr(method, field) for field in fields}
+    if getattr(method, "weights", None):
+        update["weights"] = Path(os.environ["KEPT_DATA"]) / method.weights
+    return method.model_copy(update=update)
 
 
 def text_vectors(graph: KnowledgeGraph, folder: Path) -> NDArray[np.float32]:
@@ -133,7 +136,9 @@ def text_vectors(graph: KnowledgeGraph, folder: Path) -> NDArray[np.float32]:
 
 def runs_under(config: InductiveConfig, method: str, seed: int) -> bool:
     """Whether the method is asked under this seed."""
-    return config.methods[method].kind not in ("degree", "kepler") or seed == config.seeds[0]
+    chosen = config.methods[method]
+    learns = chosen.kind not in ("degree", "kepler") and not getattr(chosen, "weights", None)
+    return learns or seed == config.seeds[0]
 
 
 def settings_of(
@@ -157,6 +162,8 @@ def settings_of(
     for path in (getattr(needed, "folder", None), getattr(needed, "text_from", None)):
         if path is not None:
             settings["kepler"] = kepler_state(config, split, path)
+    if getattr(needed, "weights", None):
+        settings["weights"] = hashlib.sha256(needed.weights.read_bytes()).hexdigest()
     return settings
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 from torch import Tensor
 
 from kept.completion.kepler_entities import encoded_texts, kepler_scores
@@ -41,7 +41,9 @@ from kept.kge.gnn.recipes import make_layers
 from kept.kge.gnn.training import train_graph_model
 from kept.kge.inductive import DegreeScorer, InductiveSplit, Part
 from kept.kge.training_config import TrainingConfig
-from kept.randomness import generator, torch_generator
+from kept.kge.ultra.networks import Ultra, load_ultra, make_ultra
+from kept.kge.ultra.training import UltraScorer, train_ultra
+from kept.randomness import generator, torch_draws, torch_generator
 from kept.training.config import RunConfig, TrainConfig
 
 ScorerOf = Callable[[str], HasScores | None]
@@ -94,8 +96,28 @@ class KeplerMethod(_Method):
     folder: Path
 
 
+class UltraMethod(_Method):
+    """`kept.kge.ultra`: trained on the split's own training graph, or the `weights` of a release.
+
+    Released weights have seen other graphs: whoever uses them says which in `differs` or `notes`.
+    """
+
+    kind: Literal["ultra"]
+    weights: Path | None = None
+    width: PositiveInt = 64
+    n_layers: PositiveInt = 6
+    training: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> UltraMethod:
+        if (self.weights is None) == (not self.training):
+            raise ValueError("ultra takes either weights or training")
+        return self
+
+
 Method = Annotated[
-    DegreeMethod | GraphMethod | DKRLMethod | KeplerMethod, Field(discriminator="kind")
+    DegreeMethod | GraphMethod | DKRLMethod | KeplerMethod | UltraMethod,
+    Field(discriminator="kind"),
 ]
 
 
@@ -236,6 +258,8 @@ def _prepare(
         return _of_kepler(method, split)
     if isinstance(method, DKRLMethod):
         return _trained_dkrl(method, split, seed)
+    if isinstance(method, UltraMethod):
+        return _ultra(method, split, seed)
     if method.text_from is not None:
         text = encoded_texts(method.text_from, split.graph)
     return _trained_graph_model(method, split, text, seed)
@@ -317,6 +341,39 @@ def _trained_graph_model(
         return scorer(model, part)
 
     return answer, costs
+
+
+def _ultra(
+    method: UltraMethod, split: InductiveSplit, seed: int
+) -> tuple[ScorerOf, dict[str, Any]]:
+    n_relations, draws = split.graph.n_relations, torch_generator(seed, "ultra")
+    with torch_draws(seed, "initial weights"):
+        model = make_ultra(width=method.width, n_layers=method.n_layers)
+    costs: dict[str, Any] = {"n_parameters": sum(weight.numel() for weight in model.parameters())}
+
+    def scorer(name: str) -> UltraScorer:
+        part = split.parts[name]
+        return UltraScorer(model, part.context, n_entities=part.n_entities, n_relations=n_relations)
+
+    def validate(_: Ultra) -> float:
+        part = split.parts["valid"]
+        return rank(
+            scorer("valid"), part.queries, filter=part.filter(n_relations), ties="realistic",
+            directions=("head", "tail"), candidates="all",
+        ).mrr  # fmt: skip
+
+    if method.weights is not None:
+        load_ultra(model, method.weights)
+        return scorer, costs
+    history = train_ultra(
+        model, split.train.context, n_entities=split.train.n_entities, n_relations=n_relations,
+        config=TrainingConfig(**method.training), generator=draws, validate=validate,
+    )  # fmt: skip
+    return scorer, costs | {
+        "epochs": len(history.losses),
+        "best_epoch": history.best_epoch,
+        "validations": list(history.validations),
+    }
 
 
 def _trained_dkrl(

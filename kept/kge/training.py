@@ -147,10 +147,11 @@ def run_epochs(
 
 
 def make_optimiser(module: torch.nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Adagrad or Adam over all parameters, fused: one pass over the memory of a table."""
+    """Adagrad, Adam or AdamW over all parameters, fused: one pass over the memory of a table."""
     kinds: dict[str, type[torch.optim.Optimizer]] = {
         "adagrad": torch.optim.Adagrad,
         "adam": torch.optim.Adam,
+        "adamw": torch.optim.AdamW,
     }
     return kinds[config.optimiser](module.parameters(), lr=config.learning_rate, fused=True)  # type: ignore[call-arg]
 

@@ -27,7 +27,7 @@ class TrainingConfig:
     n_epochs: int
     batch_size: int
     learning_rate: float
-    optimiser: Literal["adagrad", "adam"] = "adagrad"
+    optimiser: Literal["adagrad", "adam", "adamw"] = "adagrad"
     objective: Literal["one_vs_all", "negative_sampling"] = "one_vs_all"
     loss: Loss = "cross_entropy"
     corrupt: Literal["both", "uniform", "bernoulli"] = "both"

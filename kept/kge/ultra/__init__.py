@@ -1,0 +1,1 @@
+"""Completion by conditional message passing: NBFNet's layers and ULTRA, for graphs never seen."""
