@@ -41,6 +41,8 @@ STUDIES = {
         "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "inductive_completion/grail.yaml":
         "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
+    "inductive_completion/ultra.yaml":
+        "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "kbert_zh/chnsenticorp.yaml":
         "experiments/test_kbert_zh.py::test_runs_are_made_once_and_compared",
     "kg_completion/codex-m.yaml":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from inductive_toy import toy_split
+from safetensors.torch import save_file
 
 from experiments.inductive_completion import __main__ as script
 from experiments.inductive_completion.tables import to_markdown
@@ -20,6 +21,7 @@ from kept.completion.inductive import (
     InductiveConfig,
     KeplerMethod,
     SampledConfig,
+    UltraMethod,
     run_method,
 )
 from kept.completion.kepler_entities import encoded_texts, kepler_scores, train_kepler
@@ -28,6 +30,7 @@ from kept.encoders.kepler import KEPLER
 from kept.errors import ConfigError
 from kept.hosts import load_host, load_tokenizer
 from kept.kge.inductive import InductiveSplit
+from kept.kge.ultra.networks import make_ultra
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.training.config import TrainConfig
 from kg_loaders import KnowledgeGraph
@@ -36,8 +39,8 @@ FOLDER = Path(__file__).parents[3] / "experiments" / "inductive_completion"
 PLANS = sorted(FOLDER.glob("*.yaml"))
 
 
-def test_there_are_two_plans():
-    assert [path.stem for path in PLANS] == ["codex", "grail"]
+def test_there_are_three_plans():
+    assert [path.stem for path in PLANS] == ["codex", "grail", "ultra"]
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
@@ -54,7 +57,15 @@ def test_every_plan_loads_and_runs(
         if isinstance(method, GraphMethod):
             training = method.training | {"n_epochs": 2, "batch_size": 30, "validate_every": 1}
             method = method.model_copy(update={"training": training, "width": 8})
+        if isinstance(method, UltraMethod):
+            training = method.training and method.training | {"n_epochs": 1}
+            method = method.model_copy(update={"training": training, "width": 4, "n_layers": 1})
         methods[name] = method
+    for path in (getattr(method, "weights", None) for method in methods.values()):
+        if path is not None:
+            (tmp_path / path).parent.mkdir()
+            save_file(make_ultra(width=4, n_layers=1).state_dict(), tmp_path / path)
+    monkeypatch.setenv("KEPT_DATA", str(tmp_path))
     small = {"methods": methods, "splits": plan.splits[:1], "seeds": (0, 1)}
     config = plan.model_copy(update=small)
     split = toy_split()
@@ -62,7 +73,8 @@ def test_every_plan_loads_and_runs(
     for seed in config.seeds:
         for name in methods:
             script.run(config, config.splits[0], split, text, name, seed, tmp_path)
-    n_runs = 2 * len(methods) - 1  # the degree baseline runs once
+    n_runs = sum(1 + script.runs_under(config, name, 1) for name in methods)
+    assert script.runs_under(config, "degree", 0) > script.runs_under(config, "degree", 1)
     records = list(script.read_records(tmp_path))
     assert len(records) == n_runs
     page = to_markdown(config, records, tmp_path)
@@ -77,7 +89,6 @@ def test_every_plan_loads_and_runs(
     monkeypatch.setattr(script, "read_split", lambda *_: split)
     monkeypatch.setattr(script, "text_vectors", lambda *_: text)
     monkeypatch.setattr(script.InductiveConfig, "read", lambda _: config)
-    monkeypatch.setenv("KEPT_DATA", str(tmp_path))
     monkeypatch.setattr("sys.argv", ["x", str(path), "-o", str(tmp_path)])
     script.main()
     assert [r.scores for r in script.read_records(tmp_path)] == [r.scores for r in records]
