@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from kept.datasets.example import TaskExample
 from kept.errors import ConfigError
-from kept.heads.model import REGRESSION, SCORE, SINGLE, SPAN
+from kept.heads.model import CHOICE, REGRESSION, SCORE, SINGLE, SPAN
 from kept.heads.span import START_END
 from kg_loaders.reading.digits import decimal_number
 
@@ -25,12 +25,12 @@ def not_a_number(label: str) -> str | None:
 
 
 def classes_of(examples: Iterable[TaskExample], problem_type: str) -> list[str]:
-    """The classes of a task's training examples, sorted; of a regression the one `SCORE`,
-    of spans `START_END`.
+    """The classes of a task's training examples, sorted; of a regression and of choices the
+    one `SCORE`, of spans `START_END`.
 
     ConfigError: the one label of each text is a number with a fraction, so it is a score.
     """
-    if problem_type == REGRESSION:
+    if problem_type in (REGRESSION, CHOICE):
         return [SCORE]
     if problem_type == SPAN:
         return [*START_END]

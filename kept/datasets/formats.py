@@ -18,12 +18,13 @@ from kept.datasets.class_labels import not_a_number
 from kept.datasets.docred import read_docred, thinned
 from kept.datasets.example import TaskExample, from_relation, from_typing, word_places
 from kept.datasets.glue import read_cola, read_stsb, read_wic
+from kept.datasets.questions.choices import read_copa, read_lettered
 from kept.datasets.questions.squad import read_squad, read_squad2
 from kept.datasets.semeval import read_semeval, read_tacred
 from kept.datasets.ultrafine import read_ultrafine
 from kept.errors import ConfigError
 from kept.graphs.words import join_texts
-from kept.heads.model import MULTI, REGRESSION, SINGLE, SPAN, TAGGING
+from kept.heads.model import CHOICE, MULTI, REGRESSION, SINGLE, SPAN, TAGGING
 from kept.randomness import generator
 from kg_loaders.damage import DamageReport
 from kg_loaders.reading.lines import read_lines
@@ -68,6 +69,7 @@ TASKS: dict[str, Task] = {
     "tagging": Task(TAGGING, "tagging", {}, "none"),
     "span": Task(SPAN, "span", {}, "none"),
     "span_or_none": Task(SPAN, "span", {"no_answer": True}, "none"),
+    "multiple_choice": Task(CHOICE, "pooled", {}, "none"),
 }
 
 
@@ -208,6 +210,8 @@ FORMATS: dict[str, Format] = {
     "conll": Format("tagging", read_conll),
     "squad": Format("span", read_squad),
     "squad2": Format("span_or_none", read_squad2),
+    "copa": Format("multiple_choice", read_copa),
+    "lettered": Format("multiple_choice", read_lettered),
 }
 
 

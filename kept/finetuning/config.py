@@ -25,7 +25,7 @@ from kept.datasets.formats import TASKS
 from kept.finetuning.task_files import FurtherTask, TaskFiles
 from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
-from kept.heads.model import SPAN, head_kind
+from kept.heads.model import CHOICE, SPAN, head_kind
 from kept.heads.span import SpanOptions
 from kept.methods import method, method_key
 from kept.pretraining.assembly import precomputed_options
@@ -113,8 +113,8 @@ class FinetuneConfig(TaskFiles, RunConfig):
             faults.append("link_errors: with knowledge off there is no link to corrupt")
         if self.any_graph and not self.adapters:
             faults.append("any_graph goes with adapters")
-        if TASKS[self.task].problem_type == SPAN and self.markers_name != "none":
-            faults.append(f"markers {self.markers_name} would show where the answer is; use none")
+        if TASKS[self.task].problem_type in (SPAN, CHOICE) and self.markers_name != "none":
+            faults.append(f"markers {self.markers_name} would show where the answers are; use none")
         faults += contradictions(self)
         if faults:
             raise ValueError("; ".join(faults))

@@ -24,7 +24,7 @@ from kept.controls.conditions import EntityMap, Knowledge, controlled_text
 from kept.datasets.formats import TaskExample
 from kept.errors import ConfigError, NoControlError
 from kept.finetuning.markers import MARKERS, mark_targets
-from kept.finetuning.windows import WHOLE, n_pieces, windows
+from kept.finetuning.windows import WHOLE, choice_rows, n_pieces, windows
 from kept.graphs.builder import BuilderConfig, Exclusion, join_words
 from kept.graphs.coverage import Coverage, coverage_of, require_read
 from kept.graphs.graph import WordKnowledgeGraph
@@ -32,7 +32,7 @@ from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.views.base import row
 from kept.graphs.words import Words
-from kept.heads.model import MULTI, REGRESSION, SPAN, TAGGING
+from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING
 from kept.heads.span import Span, SpanOptions, Window, best_spans, score_of_none
 from kept.pretraining.data import (
     encode_texts,
@@ -82,7 +82,7 @@ class TaskData:
     node is not evaluated.
     For spans (`spans`) a sample is a row a window of its context, none is cut; `labels` are the
     first and last node of the answer, (0, 0) where a window does not hold it, and without labels
-    `target_spans` are the nodes of each piece of the context.
+    `target_spans` are the nodes of each piece of the context. Of choices it is a row a choice.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class TaskData:
         self._word_pad_id = int(tokenizer.pad_token_id)
         texts = [example.linked for example in examples]
         self.spans = spans or SpanOptions() if problem_type == SPAN else None
-        n_words = builder.max_words if self.spans is None else WHOLE
+        n_words = WHOLE if problem_type in (SPAN, CHOICE) else builder.max_words
         flat, offsets = encode_texts(texts, tokenizer, n_words)
         words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
         fits = [
@@ -121,6 +121,11 @@ class TaskData:
         if self.spans is not None:
             self._windows = [
                 windows(whole, context_of(e), max_words=builder.max_words, options=self.spans)
+                for whole, e in zip(self._words, self.examples, strict=True)
+            ]
+        elif problem_type == CHOICE:
+            self._windows = [
+                choice_rows(whole, context_of(e), e.targets, max_words=builder.max_words)
                 for whole, e in zip(self._words, self.examples, strict=True)
             ]
         self._hidden = [exclusion(example, graph) for example in self.examples]
@@ -156,7 +161,7 @@ class TaskData:
     def coverage(self) -> Coverage:
         """The number of examples in which the method has anything of the graph to read."""
         texts, targets = self._texts, [example.targets for example in self.examples]
-        has_two = self.problem_type != TAGGING and all(
+        has_two = self.problem_type not in (TAGGING, CHOICE) and all(
             len(targets_found) == 2 for targets_found in targets
         )
         return coverage_of(
@@ -203,6 +208,8 @@ class TaskData:
         example, batch = self.examples[index], self.view(word_graph)
         if self.spans is not None:
             return batch.replace(**self._of_span(index, window, word_graph, batch))
+        if self.problem_type == CHOICE:
+            return batch.replace(**self._of_choice(example, window))
         if not example.targets:
             return batch.replace(**self._labels(example, batch, None))
         spans = target_spans(word_graph, self.view.places(word_graph, batch), example.targets)
@@ -281,6 +288,11 @@ class TaskData:
     def _context_spans(self, index: int, words: Words) -> NDArray[np.int32]:
         return words.spans[words.spans[:, 0] >= context_of(self.examples[index])]
 
+    def _of_choice(self, example: TaskExample, window: int) -> dict[str, Any]:
+        if self.labels is None:
+            return {}
+        return {"labels": torch.tensor([IGNORE if window else int(example.labels[0]) - 1])}
+
     def _of_span(
         self, index: int, window: int, drawn: WordKnowledgeGraph, batch: KnowledgeBatch
     ) -> dict[str, Any]:
@@ -324,7 +336,7 @@ def context_of(example: TaskExample) -> int:
     start = example.linked.pair_start
     if start is None:
         raise ConfigError(
-            f"{example.linked.text[:60]!r} is no pair: a span is found in the second of two texts, "
+            f"{example.linked.text[:60]!r} is no pair: answers stand in the second of two texts, "
             "a question and its context"
         )
     return start

@@ -31,7 +31,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.graphs.edit import without_fact
 from kept.graphs.explain import fact_in_words
 from kept.graphs.graph import NodeKind
-from kept.heads.model import MULTI, REGRESSION, SPAN, TAGGING, KnowledgeForTask
+from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING, KnowledgeForTask
 from kept.heads.span import SpanOptions
 from kept.methods import method_of
 from kept.pretraining.assembly import builder_for, view_for
@@ -148,7 +148,8 @@ class Predictor:
     ) -> list[tuple[str, ...]]:
         """Return the labels of every question, in their order; of a regression the number as text.
 
-        Of a span its words: the question is a pair of texts (`kept.graphs.words.join_texts`).
+        Of a span its words: the question is a pair of texts (`kept.graphs.words.join_texts`). Of
+        choices (`kept.datasets.questions.choices.choice_example`) the number of the best, from 1.
 
         Texts without links are linked by `linker`, without one by the names of `kg`. Raises
         `ConfigError` where a target is missing, or cut off with the text, and `GraphMismatchError`
@@ -177,8 +178,10 @@ class Predictor:
         """
         graph = self._graph(kg)
         problem = self.model.question().problem_type
-        if problem in (TAGGING, SPAN):
-            raise ConfigError(f"{self.task} answers word by word; explain asks for one answer")
+        if problem in (TAGGING, SPAN, CHOICE):
+            raise ConfigError(
+                f"{self.task} answers word by word, or by choices; explain asks for one class"
+            )
         (example,) = self._examples([question], graph, linker)
         data = self._data([example], graph)
         word_graph = data.drawn(0, epoch=0, seed=0)
@@ -245,7 +248,7 @@ class Predictor:
         n_targets = self.model.config.head.get("n_targets", 0)
         kind = self.model.question().problem_type
         for each in examples:
-            if len(each.targets) != n_targets and kind not in (TAGGING, SPAN):
+            if len(each.targets) != n_targets and kind not in (TAGGING, SPAN, CHOICE):
                 raise ConfigError(
                     f"{self.task} asks about {n_targets} stretch(es) of a text, "
                     f"{each.linked.text[:60]!r} comes with {len(each.targets)}; give "

@@ -26,7 +26,7 @@ from kept.finetuning.multitask import TaskMixture
 from kept.finetuning.scoring.counts import Answers
 from kept.finetuning.scoring.scores import Baseline, scores
 from kept.graphs.coverage import Coverage, caution
-from kept.heads.model import MULTI, REGRESSION, SPAN, TAGGING, KnowledgeForTask
+from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING, KnowledgeForTask
 from kept.heads.span import Span
 from kept.randomness import generator
 
@@ -130,7 +130,7 @@ class FinetuneRun:
         ]
         known = set(question.labels)
         n_unknown = sum(
-            kind not in (REGRESSION, SPAN) and not known.issuperset(example.labels)
+            kind not in (REGRESSION, SPAN, CHOICE) and not known.issuperset(example.labels)
             for example in data.examples
         )
         counts = {
@@ -170,7 +170,8 @@ def predict(
     """Labels for every item of `data`, in its order; the model is left in the mode it was in.
 
     Of a regression the number, as text of six places. Of a span its words, "" for no answer: where
-    there may be none, the best span must be more than `threshold` better.
+    there may be none, the best span must be more than `threshold` better. Of choices the number of
+    the best, from "1".
     `task`: the number of the model's task (`KnowledgeForTask.question`).
     """
     question = model.question(task)
@@ -194,6 +195,10 @@ def predict(
                 place = rows.stop - 1
                 spans = data.answers(item, logits[rows], batch.take(rows))
                 labels[item] = (answer_of(data.examples[item].linked.text, spans, threshold),)
+                continue
+            if kind == CHOICE:
+                best = int(logits[place : place + len(sample), 0].argmax())
+                labels[item], place = (str(best + 1),), place + len(sample) - 1
                 continue
             if kind == REGRESSION:
                 labels[item] = (f"{float(logits[place, 0]):.6f}",)

@@ -59,6 +59,8 @@ class TaskFiles(BaseModel):
     @field_validator(*NAMES)
     @classmethod
     def _is_there(cls, name: str | None, info: Any) -> str | None:
+        if info.field_name == "task" and name is not None:
+            name = name.replace("-", "_")
         if name is not None and name not in NAMES[info.field_name]:
             raise no_such(info.field_name, name, sorted(NAMES[info.field_name]))
         return name

@@ -1,12 +1,15 @@
-"""Long contexts as windows: the question and as much of its context as there is room for.
+"""A question's rows: windows of a long context, or its choices.
 
 Axis legend: word (word pieces), window.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import Mention
 from kept.errors import ConfigError
 from kept.graphs.words import Words
@@ -37,6 +40,31 @@ def windows(words: Words, context: int, *, max_words: int, options: SpanOptions)
     last = max(len(second) - room, 0)
     places = [*range(0, last, stride), last]
     return [words[np.sort(np.r_[always, second[at : at + room]])] for at in places]
+
+
+def choice_rows(
+    words: Words, context: int, choices: Sequence[Mention], *, max_words: int
+) -> list[Words]:
+    """Pieces of a question and all choices, as one row for each choice: the question, and of what
+    starts at the character `context` that choice alone.
+
+    Where both are too long the question's first pieces are left out. Raises `ConfigError` where a
+    choice leaves no room for any.
+    """
+    starts = words.spans[:, 0]
+    special = np.flatnonzero(starts < 0)
+    first = np.flatnonzero((starts >= 0) & (starts < context))
+    places = np.array([(choice.start, choice.end) for choice in choices], np.int32)
+    rows = []
+    for start, stop in pieces_of_all(words.spans, places).tolist():
+        room = max_words - len(special) - (stop - start)
+        if room < 1:
+            raise ConfigError(
+                f"a choice of {stop - start} word pieces leaves no room for its question within "
+                f"max_words {max_words}; raise it"
+            )
+        rows.append(words[np.sort(np.r_[special, first[-room:], start:stop])])
+    return rows
 
 
 def n_pieces(words: Words, mention: Mention) -> int:

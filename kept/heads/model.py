@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -39,8 +40,9 @@ SINGLE, MULTI = "single_label_classification", "multi_label_classification"
 TAGGING = "token_classification"
 REGRESSION = "regression"
 SPAN = "span_extraction"
+CHOICE = "multiple_choice"
 SCORE = "score"
-"""The one class of a regression."""
+"""The one class of a regression, and of a choice."""
 MAIN_LOSS = "class"
 """Name of the loss; those of further tasks are theirs."""
 
@@ -103,8 +105,10 @@ class KnowledgeForTask(KnowledgeModel):
     [batch]`), `multi_label_classification` (binary cross entropy averaged over batch and classes,
     `labels [batch class]`), `token_classification` (cross entropy over nodes, `node_labels`),
     `regression` (mean squared error of the one output, `labels [batch]` numbers; the one class is
-    `SCORE`) or `span_extraction` (cross entropy over the nodes of a text, the mean of first and
-    last node, `labels [batch 2]`; the classes are `START_END`).
+    `SCORE`), `span_extraction` (cross entropy over the nodes of a text, the mean of first and
+    last node, `labels [batch 2]`; the classes are `START_END`) or `multiple_choice` (cross entropy
+    over the choices of a question, a row each; the one class is `SCORE`; `labels [batch]` are the
+    number of the right one at a question's first row and IGNORE at its others).
     """
 
     def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
@@ -249,6 +253,8 @@ def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
     if kind == REGRESSION:
         return _squared_error(logits, labels)
+    if kind == CHOICE:
+        logits, labels = _by_question(logits, labels)
     is_labelled = labels != IGNORE
     outside = is_labelled & ((labels < 0) | (labels >= logits.shape[-1]))
     if bool(outside.any()):
@@ -269,12 +275,32 @@ def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
     return F.mse_loss(outputs[..., 0], labels.to(outputs.dtype))
 
 
-def _require_kind(problem_type: str | None) -> None:
-    if problem_type not in (SINGLE, MULTI, TAGGING, REGRESSION, SPAN):
-        raise ConfigError(
-            f"problem_type is {problem_type!r}; use {SINGLE!r}, {MULTI!r}, {TAGGING!r}, "
-            f"{REGRESSION!r} or {SPAN!r}"
+def _by_question(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores of choices `[batch 1]` as `[question choice]`, the lowest where there are fewer.
+
+    Raises `BatchError` for rows before a question's first, and a label beyond its choices.
+    """
+    begins = labels != IGNORE
+    if scores.shape[-1] != 1 or not bool(begins[0]):
+        raise BatchError(
+            f"a choice has one output, this head has {scores.shape[-1]}; and the first row of a "
+            f"question says which choice is right, the batch begins with {int(labels[0])}"
         )
+    question, (first,) = begins.cumsum(0) - 1, begins.nonzero(as_tuple=True)
+    sizes, right = question.bincount(), labels[begins]
+    beyond = right >= sizes
+    if bool(beyond.any()):
+        n = int(sizes[beyond][0])
+        raise BatchError(f"label {int(right[beyond][0])} is outside the {n} classes")
+    places = torch.arange(len(labels), device=labels.device) - first[question]
+    table = scores.new_full((len(first), int(sizes.max())), torch.finfo(scores.dtype).min)
+    return table.index_put((question, places), scores[:, 0]), right
+
+
+def _require_kind(problem_type: str | None) -> None:
+    known = (SINGLE, MULTI, TAGGING, REGRESSION, SPAN, CHOICE)
+    if problem_type not in known:
+        raise ConfigError(f"problem_type is {problem_type!r}; use {', '.join(map(repr, known))}")
 
 
 def _described(

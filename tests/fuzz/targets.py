@@ -222,7 +222,7 @@ GRAPH_SUFFIXES = {
 LINK_FORMATS = ("text", "jsonl", "json", "tagme", "elevant", "fewrel", "wiki80", "trex")
 TASK_FORMATS = (
     "atlas", "semeval", "tacred", "docred", "ultrafine", "tsv", "cola", "wic", "conll", "stsb",
-    "scores", "squad", "squad2",
+    "scores", "squad", "squad2", "copa", "lettered",
 )  # fmt: skip
 
 READERS: dict[str, Target] = {

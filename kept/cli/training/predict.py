@@ -27,6 +27,9 @@ def predict(
     context: Annotated[
         str | None, typer.Option(help="The text in which the answer to a question stands.")
     ] = None,
+    choice: Annotated[
+        list[str] | None, typer.Option(help="An answer to choose from; two or more.")
+    ] = None,
     about: Annotated[
         str | None,
         typer.Option(help="With --explain: the class to explain (default: the answer's)."),
@@ -48,9 +51,11 @@ def predict(
     import json
 
     from entity_linking.mentions import LinkedText
+    from kept.datasets.questions.choices import choice_example
     from kept.errors import ConfigError
     from kept.finetuning.predictor import Predictor, question
     from kept.graphs.words import join_texts
+    from kept.heads.model import CHOICE
 
     if about is not None and not explain:
         raise ConfigError("--about says what --explain follows; give both")
@@ -58,6 +63,10 @@ def predict(
     if context is not None:
         pair = join_texts(example.linked, LinkedText(context, ()))
         example = dataclasses.replace(example, linked=pair)
+    if choice:
+        if predictor.model.question().problem_type != CHOICE:
+            raise ConfigError(f"--choice goes with a run of multiple_choice, not {predictor.task}")
+        example = choice_example(text, choice)
     if explain:
         explanation = predictor.explain(example, kg, about=about)
         echo(
@@ -67,6 +76,8 @@ def predict(
         )
         return
     (labels,) = predictor.predict([example], kg)
+    if choice:
+        labels = tuple(choice[int(label) - 1] for label in labels)
     if as_json:
         echo(json.dumps({"text": text, "labels": labels}, ensure_ascii=False))
     else:

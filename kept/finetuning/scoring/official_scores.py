@@ -287,6 +287,8 @@ OFFICIAL: dict[str, Official] = {
     "ultrafine": Official(_ultrafine_parts, _ultrafine_values),
     "cola": Official(_cola_parts, _cola_values),
     "wic": Official(_right_parts, _right_values),
+    "copa": Official(_right_parts, _right_values),
+    "lettered": Official(_right_parts, _right_values),
     "squad": Official(_squad_parts, _squad_values),
     "squad2": Official(_squad_parts, _squad_values),
 }

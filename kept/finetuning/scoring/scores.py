@@ -21,7 +21,7 @@ from kept.evaluation.paired import Value, by_cluster, score_interval
 from kept.evaluation.statistics import bootstrap_interval
 from kept.finetuning.scoring.counts import Answers, Floats, item_counts
 from kept.finetuning.scoring.official_scores import official_score
-from kept.heads.model import MULTI, REGRESSION, SPAN, TAGGING
+from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def scores(
     )
     if problem_type == MULTI:
         result["macro"] = _loose_macro(predicted, gold)
-    elif problem_type not in (TAGGING, SPAN):
+    elif problem_type not in (TAGGING, SPAN, CHOICE):
         result["macro"] = _macro(predicted, gold)
     official = official_score(format, predicted, examples, train, generator, cut_off=cut_off)
     return result if official is None else result | {"official": official}

@@ -65,6 +65,14 @@ ATLAS = {
 }  # fmt: skip
 PLACE = {"id": "q1", "question": "Where?", "answers": [{"text": "Paris", "answer_start": 3}]}
 SQUAD = {"data": [{"paragraphs": [{"context": "In Paris", "qas": [PLACE]}]}]}
+COPA = {
+    "premise": "It rained.",
+    "choice1": "Wet.",
+    "choice2": "Dry.",
+    "question": "effect",
+    "label": 0,
+}
+LETTERED = {"question": "Where?", "options": "\nA. Wet.\nB. Dry.", "answer": "A. Wet."}
 SAMPLES = {
     "atlas": json.dumps(ATLAS),
     "trex": json.dumps(FACT),
@@ -86,6 +94,8 @@ SAMPLES = {
     "conll": "Paris\tB-place\nis\tO\n\nnear\tO\n",
     "squad": json.dumps(SQUAD),
     "squad2": json.dumps(SQUAD),
+    "copa": json.dumps(COPA),
+    "lettered": json.dumps(LETTERED),
 }
 
 
@@ -121,6 +131,12 @@ def test_reads(name: str, tmp_path: Path) -> None:
         assert (example.linked.id, example.linked.text) == ("q1", "Where? In Paris")
         assert (example.labels, example.targets) == (("Paris",), (Mention(10, 15),))
         assert example.group == "In Paris"
+    elif task == "multiple_choice":
+        (example,) = examples
+        text = example.linked.text
+        assert [text[t.start : t.end] for t in example.targets] == ["Wet.", "Dry."]
+        assert example.labels == ("1",)
+        assert example.group == text.removesuffix(" Wet. | Dry.")
     elif name == "wic":
         assert [e.labels for e in examples] == [("1",), ("0",)]
         assert examples[0].linked.text == "It is. It is."

@@ -15,11 +15,13 @@ from tiny_hosts import FAMILIES, tiny_host
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.datasets.formats import TaskExample
+from kept.datasets.questions.choices import choice_example
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.finetuning.data import TaskData
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.words import join_texts
 from kept.heads.model import (
+    CHOICE,
     HEADS,
     MULTI,
     REGRESSION,
@@ -42,9 +44,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "uer": {}, "span": {"stride": 8},
 }  # fmt: skip
 OF_TEXTS = (SINGLE, MULTI, REGRESSION)
+OF_ROWS = (*OF_TEXTS, CHOICE)
 KINDS: dict[str, tuple[str, ...]] = {
-    "pooled": OF_TEXTS, "transform": OF_TEXTS, "targets": OF_TEXTS, "tagging": (TAGGING,),
-    "uer": OF_TEXTS, "span": (SPAN,),
+    "pooled": OF_ROWS, "transform": OF_ROWS, "targets": OF_TEXTS, "tagging": (TAGGING,),
+    "uer": OF_ROWS, "span": (SPAN,),
 }  # fmt: skip
 FURTHER = [("colake", h, kind) for h in HEADS for kind in KINDS[h][1:]]
 CASES = [*((m, h, KINDS[h][0]) for m in METHODS for h in HEADS), *FURTHER]
@@ -87,6 +90,10 @@ def task_examples(linked: list[LinkedText], kind: str) -> list[TaskExample]:
             answer = Mention(targets[0].start + shift, targets[0].end + shift)
             found.append(TaskExample(asked, ("x",), (answer,)))
             continue
+        elif kind == CHOICE:
+            names = [text.text[target.start : target.end] for target in targets]
+            found.append(choice_example(text.text, names + ["x"] * (i % 2), right=1 + i % 2))
+            continue
         elif kind == REGRESSION:
             labels = (("0.0", "4.75", "-2")[i % 3],)
         found.append(TaskExample(text, labels, targets))
@@ -94,7 +101,7 @@ def task_examples(linked: list[LinkedText], kind: str) -> list[TaskExample]:
 
 
 def classes_for(kind: str) -> list[str]:
-    return {REGRESSION: [SCORE], SPAN: [*START_END]}.get(kind, LABELS)
+    return {REGRESSION: [SCORE], CHOICE: [SCORE], SPAN: [*START_END]}.get(kind, LABELS)
 
 
 def task_model(
@@ -137,7 +144,7 @@ def case(
 def test_every_head_is_here() -> None:
     assert list(OPTIONS) == list(KINDS) == list(HEADS)
     assert {kind for kinds in KINDS.values() for kind in kinds} == {
-        SINGLE, MULTI, TAGGING, REGRESSION, SPAN,
+        SINGLE, MULTI, TAGGING, REGRESSION, SPAN, CHOICE,
     }  # fmt: skip
     assert len(CASES) == len(HEADS) * len(METHODS) + len(FURTHER) >= 7
 
@@ -161,7 +168,7 @@ def test_a_batch_equals_batches_of_one(case: Case) -> None:
     whole = case.model(case.batch).class_logits
     rows = [sample.take(slice(i, i + 1)) for sample in case.samples for i in range(len(sample))]
     for i, sample in enumerate(rows):
-        alone = case.model(sample).class_logits[0]
+        alone = case.model(sample.replace(labels=None, node_labels=None)).class_logits[0]
         same = whole[i, : len(alone)] if case.kind in (TAGGING, SPAN) else whole[i]
         torch.testing.assert_close(same, alone, atol=1e-5, rtol=1e-5)
 
@@ -189,7 +196,10 @@ def test_saved_and_loaded_it_says_the_same(case: Case, tmp_path: Path) -> None:
     again = KnowledgeForTask.from_pretrained(tmp_path, graph=case.graph).eval()
     expected = case.model(case.batch).class_logits
     found = again(case.batch).class_logits
-    if case.kind == REGRESSION:  # one output is a dot product, summed as its memory is aligned
+    if case.kind in (
+        REGRESSION,
+        CHOICE,
+    ):  # one output is a dot product, summed as its memory is aligned
         torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
     else:
         assert torch.equal(found, expected)
@@ -219,7 +229,7 @@ def test_label_faults_are_named(case: Case) -> None:
         with pytest.raises(BatchError, match="learns finite numbers"):
             case.model(unknown)
     elif case.kind != MULTI:
-        n = case.batch.node_ids.shape[1] if case.kind == SPAN else 3
+        n = {SPAN: case.batch.node_ids.shape[1], CHOICE: 2}.get(case.kind, 3)
         high = torch.where(labels == IGNORE, IGNORE, n)
         with pytest.raises(BatchError, match=f"label {n} is outside the {n} classes"):
             case.model(dataclasses.replace(case.batch, **{field: high}))
