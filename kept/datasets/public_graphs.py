@@ -24,6 +24,8 @@ from kept.errors import ConfigError
 from kept.suggestions import no_such
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
+from kg_loaders.formats import wordnet
+from kg_loaders.records import Record
 
 TYPE = "P31"
 """Instance of: joins an entity and each of its types."""
@@ -43,9 +45,8 @@ def public_graph(name: str, root: Path, around: Collection[str] | None = None) -
         triples = [t for t in triples if t.head in inside or t.tail in inside]
     entities = dict.fromkeys([*(around or ()), *(e for t in triples for e in (t.head, t.tail))])
     relations = dict.fromkeys(t.relation for t in triples)
-    texts = [
-        text for text in _texts(root) if text.node in (relations if text.is_relation else entities)
-    ]
+    named = TEXTS_OF.get(name, _texts)(root)
+    texts = [t for t in named if t.node in (relations if t.is_relation else entities)]
     return graph_from_records([*triples, *texts], sources=sources, licence=licence)
 
 
@@ -83,11 +84,30 @@ def _types(root: Path) -> Iterator[Triple]:
             yield Triple(entity, TYPE, each)
 
 
+def _wordnet(root: Path) -> tuple[list[Triple], Sequence[str], str]:
+    """WordNet's synsets; relations between words join their synsets."""
+    triples = [record for record in _wordnet_records(root) if isinstance(record, Triple)]
+    return triples, ("WordNet",), "WordNet licence"
+
+
+def _wordnet_texts(root: Path) -> Iterator[Text]:
+    return (record for record in _wordnet_records(root) if isinstance(record, Text))
+
+
+def _wordnet_records(root: Path) -> Iterator[Record]:
+    """From the folder `wordnet`, or where the system has it."""
+    own = root / "wordnet"
+    return wordnet.read(own if own.is_dir() else None, DamageReport(), lexical="synsets")
+
+
 GRAPHS: dict[str, Callable[[Path], tuple[list[Triple], Sequence[str], str]]] = {
     "wikidata": _wikidata,
     "codex-s": _codex_s,
     "codex-types": _codex_types,
+    "wordnet": _wordnet,
 }
+TEXTS_OF: dict[str, Callable[[Path], Iterator[Text]]] = {"wordnet": _wordnet_texts}
+"""Names of graphs that are not Wikidata's."""
 
 
 # ---- labels, aliases, descriptions -----------------------------------------------------------

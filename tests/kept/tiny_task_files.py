@@ -175,6 +175,15 @@ def _atlas(example: RelationExample) -> dict[str, Any]:
     return {"text": example.linked.text, "mentions": mentions, "facts": [fact]}
 
 
+def _squad(examples: Sequence[RelationExample]) -> str:
+    paragraphs = []
+    for number, each in enumerate(examples):
+        answer = {"text": each.tail, "answer_start": each.tail_mention.start}
+        asked = {"id": str(number), "question": f"where is {each.head}", "answers": [answer]}
+        paragraphs.append({"context": each.linked.text, "qas": [asked]})
+    return json.dumps({"data": [{"paragraphs": paragraphs}]})
+
+
 WRITERS: dict[str, Callable[[Sequence[RelationExample]], str]] = {
     "atlas": _lines(_atlas),
     "wiki80": _lines(wiki80_row),
@@ -187,6 +196,7 @@ WRITERS: dict[str, Callable[[Sequence[RelationExample]], str]] = {
     "tsv": _tsv,
     "cola": _cola,
     "wic": _lines(_wic),
+    "squad": _squad,
 }
 
 

@@ -106,6 +106,20 @@ def test_graphs(root: Path) -> None:
     whole = public_graph("wikidata", root)
     assert whole.n_triples == 4 + 1 + 2 + 3  # CoDEx-M's own is in S
     assert public_graph("codex-s", root).n_triples == 2
+
+
+def test_wordnet_is_a_graph_of_synsets(wordnet_files: Path, tmp_path: Path) -> None:
+    (tmp_path / "wordnet").symlink_to(wordnet_files)
+    dog = "wn:02084071-n"
+    graph = public_graph("wordnet", tmp_path, around=[dog])
+    names = [graph.entities.name(i) for i in range(graph.n_entities)]
+    assert dog in names
+    assert all(name.startswith("wn:") and "%" not in name for name in names)
+    relations = {graph.relations.name(i) for i in range(graph.n_relations)}
+    assert {"hypernym", "hyponym", "part_meronym"} <= relations
+    entity = graph.entities.find(dog)
+    assert entity is not None
+    assert "domestic dog" in [name for name, _ in graph.aliases(entity)]
     for made, faulty in ((public_graph, "codex-l"), (public_texts, "wiki")):
         with pytest.raises(ConfigError, match=faulty):
             made(faulty, root)
