@@ -300,7 +300,7 @@ METHODS: dict[str, Method] = {
             "vectors of the concepts that a word may mean (WordNet's synsets, or candidates in "
             "any graph), attended to beside a sentinel over the host's last layer"
         ),
-        published_on="BERT-large, cased; WordNet and NELL",
+        published_on="BERT-large; WordNet and NELL",
         encoder=KTNET,
         view=KTNETView,
         builder=WORDS_ONLY,

@@ -337,7 +337,7 @@ def context_of(example: TaskExample) -> int:
     if start is None:
         raise ConfigError(
             f"{example.linked.text[:60]!r} is no pair: answers stand in the second of two texts, "
-            "a question and its context"
+            "a question and its context or choices"
         )
     return start
 
