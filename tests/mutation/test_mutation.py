@@ -9,6 +9,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from tests.mutation.mutants import mutants_of, sample
 from tests.mutation.targets import GROUPS, name_of
 
@@ -65,6 +67,10 @@ print(score.told(root, [group], 12, trial.State(state.path), accepted)[0])
 """
 
 
+FREEZES = "import gc\n\n\ndef pytest_collection_finish():\n    gc.freeze()\n"
+"""As the suite's own: what is set aside must be found and changed all the same."""
+
+
 def _run(root: Path) -> tuple[dict[str, str], str]:
     """What was tried, with its result, and the table."""
     said = root / "said.txt"
@@ -83,6 +89,7 @@ def _run(root: Path) -> tuple[dict[str, str], str]:
 def test_faults_are_caught_or_survive_and_nothing_is_tried_twice(tmp_path: Path) -> None:
     (tmp_path / "toy.py").write_text(MODULE, encoding="utf-8")
     (tmp_path / "test_toy.py").write_text(TESTS, encoding="utf-8")
+    (tmp_path / "conftest.py").write_text(FREEZES, encoding="utf-8")
     results, table = _run(tmp_path)
     assert results == {
         "larger::if a < b → if False": "caught",
@@ -115,6 +122,15 @@ def test_faults_are_caught_or_survive_and_nothing_is_tried_twice(tmp_path: Path)
 
     (tmp_path / "toy.py").write_text(MODULE + "\n", encoding="utf-8")
     assert set(_run(tmp_path)[0]) == set(results), "another module: everything again"
+
+
+def test_modules_that_no_test_reaches_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "toy.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "test_toy.py").write_text("def test_nothing():\n    pass\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="AssertionError: 4"):
+        _run(tmp_path)
+    log = (tmp_path / ".mutation/pytest.log").read_text(encoding="utf-8")
+    assert "no test of the group reaches a line of toy.py" in log
 
 
 def test_the_sample_is_the_same_whatever_stands_before_it() -> None:

@@ -99,6 +99,7 @@ def replace_code(tree: ast.Module, path: str) -> None:
         code = waiting.pop()
         codes[code.co_qualname, code.co_firstlineno] = code
         waiting += [part for part in code.co_consts if isinstance(part, CodeType)]
+    gc.unfreeze()  # what the suite set aside would not be among the objects
     for held in gc.get_objects():
         if type(held) is FunctionType and held.__code__.co_filename == path:
             old = held.__code__
@@ -160,6 +161,9 @@ class Trial:
             paths[module] = str(importlib.import_module(name_of(module)).__file__)
         reach = self._reach(items, paths)
         session.testsfailed = len(items) - len(reach)
+        reached = {module for _, lines in reach.values() for module, _ in lines}
+        if missed := sorted({*self.group.modules} - reached):
+            raise pytest.UsageError(f"no test of the group reaches a line of {', '.join(missed)}")
         for module, path in paths.items():
             source = self.sources[module]
             for mutant in sample(mutants_of(source, module), self.n_mutants):
