@@ -55,6 +55,8 @@ STUDIES = {
         "experiments/test_kg_completion.py::test_every_plan_loads_and_runs",
     "lama/trex.yaml":
         "experiments/test_lama_experiment.py::test_the_study_in_small",
+    "layers/trex.yaml":
+        "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
     "pretraining/trex.yaml":
         "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
     "wk_completion/trex.yaml":

@@ -332,6 +332,15 @@ def test_damaged_folders_are_refused(world: NameIndex, tmp_path: Path, how: str,
         NameIndex.open(tmp_path / "names")
 
 
+def test_a_damaged_folder_is_replaced_by_force_alone(world: NameIndex, tmp_path: Path) -> None:
+    world.save(tmp_path / "names")
+    _damage(tmp_path / "names", "torn manifest")
+    with pytest.raises(LinkIndexError, match="damaged"):
+        world.save(tmp_path / "names")
+    world.save(tmp_path / "names", force=True)
+    assert answers(NameIndex.open(tmp_path / "names")) == answers(world)
+
+
 def test_two_processes_share_an_index(world: NameIndex, tmp_path: Path) -> None:
     index = world.save(tmp_path / "names")
     with multiprocessing.get_context("fork").Pool(2) as pool:

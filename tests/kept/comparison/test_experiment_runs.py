@@ -211,6 +211,21 @@ def test_it_waits_only_when_all_that_is_left_is_held(monkeypatch: pytest.MonkeyP
     assert said == [first, second, third, first, second, "wait", first, second]
 
 
+def test_runs_that_were_done_before_are_tidied_and_new_ones_are_not() -> None:
+    keys = list(planned(["none", "kbert"], ["off"], 1))
+    records = {keys[0]: "a record", keys[1]: None, keys[2]: None}
+    tidied: list[RunKey] = []
+    runs: Any = SimpleNamespace(record=records.get, run=lambda key: f"{key}", tidy=tidied.append)
+    ran = experiment_comparison.run_all(runs, keys, announce=lambda line: None)
+    assert tidied == keys[:1]
+    assert list(ran.done) == keys
+    stopped = experiment_comparison.run_all(
+        runs, keys, announce=lambda line: None, should_stop=lambda: True
+    )
+    assert tidied == [keys[0], keys[0]]
+    assert stopped.missing == [str(key) for key in keys[1:]]
+
+
 def test_rows_that_answered_other_items_are_not_paired(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
