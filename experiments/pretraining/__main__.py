@@ -25,6 +25,9 @@ from kept.training.log import StepRecord
 from kg_loaders.disk.writing import write_json, write_text
 
 
+GRAPH = "kg"
+
+
 class Printer:
     """Prints every hundredth step."""
 
@@ -49,6 +52,8 @@ def main() -> None:
     if arguments.method is not None:
         corpus = read_corpus(Path(os.environ["KEPT_DATA"]))
         print(f"{arguments.method}: {corpus}", flush=True)
+        if not (arguments.out / GRAPH).exists():
+            corpus.graph.save(arguments.out / GRAPH)
         folder = arguments.out / arguments.method
         result = run_method(arguments.method, study, corpus, folder, Printer())
         print(result, flush=True)

@@ -126,6 +126,7 @@ def run_method(
         stored: dict[str, Any] = json.loads(result.read_text())
         return stored
     folder.mkdir(parents=True, exist_ok=True)
+    hosts.load_tokenizer(study.host).save_pretrained(folder)  # the run's encoder opens by itself
     chosen, plan = method(name), study.plan(name)
     objectives = plan.objectives or chosen.objectives
     parts = corpus.split(study.n_held_out, seed=study.seed)
@@ -173,7 +174,7 @@ def new_model(
     objectives: Mapping[str, Mapping[str, Any]],
 ) -> KnowledgeForPreTraining:
     """The untrained model; the same weights in every process."""
-    host, tokenizer = hosts.load_host(study.host), hosts.load_tokenizer(study.host)
+    host, tokenizer = hosts.load_host(study.host), hosts.hosts.load_tokenizer(study.host)
     with torch_draws(study.seed, "initial weights"):
         encoder = chosen.new_encoder(host, corpus.graph, tokenizer, seed=study.seed, **plan.options)
         return KnowledgeForPreTraining.of(encoder, objectives)

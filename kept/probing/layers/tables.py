@@ -77,7 +77,8 @@ def draw_layers(rows: Sequence[LayerRow], png: Path) -> None:
         for row in mine:
             if not row.encoder:
                 axis.axhline(row.accuracy.estimate, color="0.6", linestyle=":", linewidth=1)
-                axis.annotate(row.layer, (0, row.accuracy.estimate), fontsize=6, color="0.4")
+                axis.annotate(row.layer, (0, row.accuracy.estimate), fontsize=6, color="0.4",
+                              xytext=(0, 2), textcoords="offset points")  # fmt: skip
         axis.set(title=task, xlabel="layer", ylabel="accuracy")
         axis.legend(fontsize=7)
     figure.savefig(png, format="png", dpi=120, metadata={"Software": None})
