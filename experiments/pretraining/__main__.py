@@ -24,7 +24,6 @@ from experiments.pretraining.study import RESULT, Study, run_method, to_markdown
 from kept.training.log import StepRecord
 from kg_loaders.disk.writing import write_json, write_text
 
-
 GRAPH = "kg"
 
 
