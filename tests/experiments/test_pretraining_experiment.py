@@ -21,6 +21,7 @@ from experiments.pretraining.study import (
     run_method,
     to_markdown,
 )
+from kept.auto import AutoEncoder
 from kept.methods import METHODS
 from kept.training.checkpoint import list_checkpoints
 from kept.training.config import TrainConfig
@@ -28,6 +29,7 @@ from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
 
 PLAN = Path(__file__).parents[2] / "experiments" / "pretraining" / "trex.yaml"
+LAYERS = Path(__file__).parents[2] / "experiments" / "layers" / "trex.yaml"
 LATER = {name for name, line in METHODS.items() if line.since != "0.1"}
 """Methods that were added after this study was planned."""
 
@@ -64,6 +66,21 @@ def test_the_committed_configuration_loads() -> None:
     for name in study.names:
         config = study.training_of(name, 1.5)
         assert (config.budget_cpu_minutes, config.threads, config.seed) == (1.5, 1, study.seed)
+
+
+def test_runs_whose_layers_are_compared_open_by_themselves(
+    study: Study, corpus: Corpus, tmp_path: Path
+) -> None:
+    """The plan for layers is the other one with fewer methods and minutes."""
+    plan, whole = (Study.model_validate(yaml.safe_load(p.read_text())) for p in (LAYERS, PLAN))
+    same = {"methods": whole.methods, "cpu_minutes": whole.cpu_minutes}
+    assert plan.model_copy(update=same) == whole
+    for name in plan.names:
+        run_method(name, study, corpus, tmp_path / name)
+        encoder = AutoEncoder.from_pretrained(tmp_path / name)
+        (text,) = encoder.encode(["the old city"], corpus.graph, layers=True)
+        assert text.layers is not None
+        assert len(text.layers) == 1 + encoder.encoder.host.config.num_hidden_layers
 
 
 @pytest.mark.parametrize("name", METHODS)
