@@ -174,7 +174,7 @@ def new_model(
     objectives: Mapping[str, Mapping[str, Any]],
 ) -> KnowledgeForPreTraining:
     """The untrained model; the same weights in every process."""
-    host, tokenizer = hosts.load_host(study.host), hosts.hosts.load_tokenizer(study.host)
+    host, tokenizer = hosts.load_host(study.host), hosts.load_tokenizer(study.host)
     with torch_draws(study.seed, "initial weights"):
         encoder = chosen.new_encoder(host, corpus.graph, tokenizer, seed=study.seed, **plan.options)
         return KnowledgeForPreTraining.of(encoder, objectives)

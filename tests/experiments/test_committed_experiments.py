@@ -56,7 +56,7 @@ STUDIES = {
     "lama/trex.yaml":
         "experiments/test_lama_experiment.py::test_the_study_in_small",
     "layers/trex.yaml":
-        "experiments/test_pretraining_experiment.py::test_runs_whose_layers_are_compared_open_by_themselves",
+        "experiments/test_pretraining_experiment.py::test_runs_for_layers_open_by_themselves",
     "pretraining/trex.yaml":
         "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
     "wk_completion/trex.yaml":

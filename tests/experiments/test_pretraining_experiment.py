@@ -68,7 +68,7 @@ def test_the_committed_configuration_loads() -> None:
         assert (config.budget_cpu_minutes, config.threads, config.seed) == (1.5, 1, study.seed)
 
 
-def test_runs_whose_layers_are_compared_open_by_themselves(
+def test_runs_for_layers_open_by_themselves(
     study: Study, corpus: Corpus, tmp_path: Path
 ) -> None:
     """The plan for layers is the other one with fewer methods and minutes."""
