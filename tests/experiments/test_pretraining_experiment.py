@@ -68,9 +68,7 @@ def test_the_committed_configuration_loads() -> None:
         assert (config.budget_cpu_minutes, config.threads, config.seed) == (1.5, 1, study.seed)
 
 
-def test_runs_for_layers_open_by_themselves(
-    study: Study, corpus: Corpus, tmp_path: Path
-) -> None:
+def test_runs_for_layers_open_by_themselves(study: Study, corpus: Corpus, tmp_path: Path) -> None:
     """The plan for layers is the other one with fewer methods and minutes."""
     plan, whole = (Study.model_validate(yaml.safe_load(p.read_text())) for p in (LAYERS, PLAN))
     same = {"methods": whole.methods, "cpu_minutes": whole.cpu_minutes}
