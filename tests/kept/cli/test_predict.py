@@ -65,8 +65,40 @@ def test_without_entities_there_is_no_influence(run: Path) -> None:
     assert "nothing of the graph was read" in _told(run, "the old river", "--explain")
 
 
+def test_an_answer_is_chosen(
+    run: Path, examples: list[RelationExample], host: Path, tmp_path: Path
+) -> None:
+    rows = [
+        {"question": example.linked.text, "options": "A. old\nB. river\nC. city", "answer": "B"}
+        for example in examples[:30]
+    ]
+    file = tmp_path / "train.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    arguments = [
+        "finetune", "--task", "multiple-choice", "--format", "lettered", "--link",
+        "--method", "ktnet", "--train", str(file), "--kg", str(run / "kg"), "--host", str(host),
+        "--steps", "2", "--batch-size", "4", "-o", str(tmp_path / "run"), "--device", "cpu",
+        "--set", "training.unfreezing.order=two-stage", "--set", "training.unfreezing.every=1",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text(encoding="utf-8"))
+    assert metrics["dev"]["official"]["name"] == "accuracy"
+    assert metrics["dev"]["n_scored"] > 0
+    given = ["predict", str(tmp_path / "run"), rows[0]["question"], "--kg", str(run / "kg")]
+    told = CliRunner().invoke(app, [*given, "--choice", "old", "--choice", "the river"])
+    assert told.exit_code == 0, told.output
+    assert told.output.strip() in ("old", "the river")
+    bare = CliRunner().invoke(app, given)
+    assert bare.exit_code == 1
+    assert "is no pair" in bare.output
+
+
 def test_faults(run: Path) -> None:
     given = ["predict", str(run / "run"), "a text", "--kg", str(run / "kg")]
+    done = CliRunner().invoke(app, [*given, "--choice", "x", "--choice", "y"])
+    assert done.exit_code == 1
+    assert "--choice goes with a run of multiple_choice, not classification" in done.output
     done = CliRunner().invoke(app, [*given, "--about", "x"])
     assert (done.exit_code, "give both" in done.output) == (1, True)
     done = CliRunner().invoke(app, [*given, "--target", "text"])
