@@ -1,0 +1,1 @@
+"""Joint spaces as ERNIE's vectors."""

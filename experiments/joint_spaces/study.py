@@ -1,0 +1,119 @@
+"""Vectors of words and entities, trained beside a task, as what ERNIE reads of its entities.
+
+Spaces are trained on the experiment's own graph, without the triples between two entities that are
+asked, and on texts in which no such pair stands. So is ERNIE's own TransE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import PositiveInt
+from torch import Tensor
+
+from entity_linking.annotations import write_jsonl
+from kept.comparison.compare import compare
+from kept.comparison.compared import Compared
+from kept.comparison.data import ExperimentData
+from kept.comparison.experiment import Experiment, shipped_experiments
+from kept.joint.assembly import VECTORS, Assembled, JointConfig
+from kept.joint.training import train
+from kept.joint.writing import write_vectors
+from kept.randomness import generator
+from kept.training.config import RunConfig, merged
+
+STRANGERS = "strangers"
+
+
+class VectorStudy(RunConfig):
+    """`experiment` lies over the shipped one that it extends; each space becomes a row of ERNIE.
+
+    `strangers_of` names the space whose vectors a further row gives to other entities.
+    """
+
+    extends: str
+    experiment: dict[str, Any]
+    ernie: dict[str, Any]
+    n_texts: PositiveInt
+    spaces: dict[str, dict[str, Any]]
+    strangers_of: str
+
+    def base(self) -> Experiment:
+        """The experiment, whose rows have no vectors of a space yet."""
+        shipped = Experiment.fields_of(shipped_experiments()[self.extends])
+        rows = {"ernie": {"options": self.ernie}}
+        return Experiment(**merged(shipped, self.experiment) | {"methods": rows})
+
+    def with_spaces(self, found: dict[str, Path]) -> Experiment:
+        """The experiment with a row for each file of vectors."""
+        base = self.base()
+        rows = {
+            f"ernie-{name}": {"method": "ernie", "options": self.ernie | {"vectors": str(path)}}
+            for name, path in found.items()
+        }
+        return base.model_copy(update={"methods": base.methods | rows})
+
+
+def run(
+    study: VectorStudy, root: Path, folder: Path, *, seeds: int, announce: Callable[[str], None]
+) -> Compared:
+    """Train the spaces that are not there, then compare; nothing in `folder` is done again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = spaces(study, root, folder, announce)
+    experiment = study.with_spaces(found)
+    return compare(
+        experiment, root=root, folder=folder, methods=tuple(experiment.methods), controls=(),
+        seeds=seeds, announce=announce,
+    )  # fmt: skip
+
+
+def spaces(
+    study: VectorStudy, root: Path, folder: Path, announce: Callable[[str], None]
+) -> dict[str, Path]:
+    """A file of vectors for each space, and for the strangers."""
+    base = study.base()
+    data = ExperimentData(base, root, folder)
+    text = folder / "joint.jsonl"
+    if not text.exists():
+        assert base.pretraining is not None
+        stage = base.pretraining.model_copy(update={"n_texts": study.n_texts})
+        more = ExperimentData(base.model_copy(update={"pretraining": stage}), root, folder)
+        write_jsonl(more.texts, text)
+    found = {}
+    for name, told in study.spaces.items():
+        found[name] = folder / name / VECTORS
+        if not found[name].exists():
+            config = JointConfig(kg=data.graph_folder, text=(text,), **told)
+            made, losses = trained(config, folder / name)
+            made.write(folder / name, losses)
+            announce(f"{name}: {made.corpus}, loss {losses[0]:.3f} to {losses[-1]:.3f}")
+            if name == study.strangers_of:
+                (folder / STRANGERS).mkdir(exist_ok=True)
+                vectors = strangers(made.vectors()[0], len(made.corpus.words), config.seed)
+                path = folder / STRANGERS / VECTORS
+                write_vectors(path, made.corpus, made.graph, vectors, force=True)
+    return found | {STRANGERS: folder / STRANGERS / VECTORS}
+
+
+def trained(config: JointConfig, folder: Path) -> tuple[Assembled, list[float]]:
+    """A trained space, from its checkpoint if there is one."""
+    folder.mkdir(exist_ok=True)
+    made = Assembled(config)
+    done = train(
+        made.space, folder, epochs=made.settings.epochs, fingerprint=made.fingerprint,
+        resume=True, checkpoint_seconds=config.checkpoint_seconds,
+    )  # fmt: skip
+    return made, done.losses
+
+
+def strangers(vectors: Tensor, n_words: int, seed: int) -> Tensor:
+    """The same vectors, each entity's given to another: nothing of an entity is in its own."""
+    n = len(vectors) - n_words
+    turn = np.roll(order := generator(seed, "strangers").permutation(n), 1)
+    places = np.empty(n, np.int64)
+    places[order] = turn
+    return torch.cat([vectors[:n_words], vectors[n_words:][torch.from_numpy(places)]])
