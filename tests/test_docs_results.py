@@ -12,12 +12,15 @@ from typer.main import get_command
 
 from kept.cli import app
 from kept.comparison.experiment import shipped_experiments
+from kept.joint.assembly import MODELS
+from kept.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/results.md").read_text(encoding="utf-8")
 INTRODUCTION, *PARTS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
 SECTIONS = {part.partition("\n")[0]: part.partition("\n")[2] for part in PARTS}
 SOURCES = SECTIONS.pop("Sources")
+CHECKED = SECTIONS.pop("Each encoder and joint space: what is checked, and what is not")
 PAPERS = set(re.findall(r"([\w-]+): [A-Z]\w+ et al\. \d{4}", SOURCES)) | {"Zhen et al."}
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 NOT_RUN = "not run yet"
@@ -66,6 +69,17 @@ def test_section(title: str) -> None:
     assert after.startswith("What differs: ")
     assert after.endswith(".")
     assert NUMBER.search(after), "how much of the data?"
+
+
+def test_every_system_says_what_could_not_be_checked() -> None:
+    _, _, *rows = table(CHECKED)
+    systems = [row[0].strip("`") for row in rows]
+    assert sorted(systems) == sorted({*METHODS, *MODELS, "bertmk", "dkrl"} - {"none"})
+    for system, original, *_, unchecked in rows:
+        (test,) = re.findall(r"\(\.\./(tests/[^)]+)\)", original)
+        text = (ROOT / test).read_text(encoding="utf-8")
+        assert system.strip("`")[:4] in text.lower(), system
+        assert len(unchecked.split()) > 3, system
 
 
 @pytest.mark.parametrize("row", PUBLISHED, ids=name)
