@@ -15,7 +15,7 @@ from kept.finetuning.scoring.official_scores import OFFICIAL
 ROOT = Path(__file__).parents[2] / "experiments"
 NAMES = (
     "semeval2010", "fewrel", "redocred", "ultrafine", "wnut17",
-    "sst2", "cola", "wic", "sst2-before", "cola-before", "wic-before",
+    "sst2", "cola", "wic", "sst2-before", "cola-before", "wic-before", "open_entity-before",
 )  # fmt: skip
 PATHS = [shipped_experiments()[name] for name in NAMES]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any, get_args
@@ -74,7 +75,7 @@ def run(
 
 def _write(compared: Compared, output: Path, console: TerminalConsole) -> None:
     """Write the tables and values of one comparison, and print its summary."""
-    name, command = compared.experiment.name, " ".join(["kept", *sys.argv[1:]])
+    name, command = compared.experiment.name, shlex.join(["kept", *sys.argv[1:]])
     if compared.rows:
         write_json(output / f"{name}.json", to_json(compared), force=True)
         write_text(output / f"{name}.md", to_markdown(compared, command), force=True)
