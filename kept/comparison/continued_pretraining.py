@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from kept.controls.conditions import (
     random_entities,
 )
 from kept.encoders.base import KnowledgeEncoder
+from kept.errors import NoControlError
 from kept.finetuning.config import FinetuneConfig
+from kept.finetuning.data import SAMPLES_COMPARED
 from kept.graphs.builder import BuilderConfig
 from kept.methods import method
 from kept.objectives.model import KnowledgeForPreTraining
@@ -90,7 +92,9 @@ class ContinuedPretraining:
         with torch_draws(plan.training.seed, "initial weights", "heads"):
             objectives = objectives_of(self.name, self.knowledge)
             model = KnowledgeForPreTraining.of(encoder, objectives)
-        data = self.data(texts())
+        sentences = texts()
+        data = self.data(sentences)
+        self._require_difference(data, sentences)
         if not list_checkpoints(place / "checkpoints"):
             place.mkdir(exist_ok=True)
             with whole_files(place) as part:
@@ -141,6 +145,26 @@ class ContinuedPretraining:
             require_links=self.knowledge != "off",
             require_read=self.knowledge == "true",
         )
+
+    def _require_difference(self, data: WordGraphData, texts: Sequence[LinkedText]) -> None:
+        """Raise `NoControlError` when a control leaves what mentions are replaced by as it is.
+
+        Shuffled objects leave type records alone, and what the ends of a relation have in common
+        (WKLM). Other methods read triples or texts here, of which a sample says nothing.
+        """
+        if method(self.name).reads != "mentions" or self.knowledge in ("true", "off"):
+            return
+        true = replace(self, knowledge="true").data(texts)
+        n = min(SAMPLES_COMPARED, len(data), len(true))
+        if len(data) == len(true) and all(
+            data.sample(i, epoch=0, seed=0).same_as(true.sample(i, epoch=0, seed=0))
+            for i in range(n)
+        ):
+            raise NoControlError(
+                f"{self.name}, knowledge={self.knowledge!r}: the first {n} texts are rewritten as "
+                "under the true graph, so it would be no control; name a relation as the source of "
+                "types (objectives.mention_truth.types), or take another control"
+            )
 
     def _controlled(self) -> KnowledgeGraph:
         config = self.config

@@ -267,6 +267,20 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
     assert "## Left out\n\n- kepler, knowledge true: KEPLER reads the graph in pre-training" in page
 
 
+def test_a_first_stage_that_a_control_leaves_as_it_is_is_left_out(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    """Ends of a relation have one type here, whichever way its objects are shuffled."""
+    compared = compare(
+        experiment.model_copy(update={"methods": {"wklm": {}}}), root=experiment_root,
+        folder=tmp_path, methods=["none", "wklm"], controls=["shuffled", "random-entity"], seeds=1,
+    )  # fmt: skip
+    assert list(compared.left_out) == ["wklm, knowledge shuffled"]
+    assert "rewritten as under the true graph" in compared.left_out["wklm, knowledge shuffled"]
+    kinds = {(row.method, row.knowledge) for row in compared.rows}
+    assert kinds == {("none", "off"), ("wklm", "true"), ("wklm", "random-entity")}
+
+
 def test_rows_that_get_nothing_from_the_graph_are_left_out_and_all_of_them_stop(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
