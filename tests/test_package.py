@@ -23,7 +23,7 @@ FLOORS = (
     ("batches", "model_files", "options", "suggestions", "vectors"),
     ("evaluation", "graphs", "layers"),
     ("hosts", "kge"),
-    ("adapters",),
+    ("adapters", "decoders"),
     ("encoders",),
     ("heads", "linking", "methods", "objectives", "training"),
     ("convert", "datasets", "joint"),

@@ -72,6 +72,11 @@ class Visibility:
         return derived(cls, {"mask": (node_mask[:, :, None] & node_mask[:, None, :]) | own})
 
     @classmethod
+    def causal(cls, node_mask: Bool[Tensor, "batch node"]) -> Visibility:
+        """As decoders read: `among`, and no node sees a later one."""
+        return derived(cls, {"mask": cls.among(node_mask).mask.tril()})
+
+    @classmethod
     def of_real(cls, node_mask: Bool[Tensor, "batch node"]) -> Visibility:
         """Every node, padding too, sees the nodes of `node_mask` and no padding, as BERT has it."""
         n_batch, n_nodes = node_mask.shape

@@ -1,0 +1,205 @@
+"""Decoder hosts: Hugging Face language models that read left to right, GPT-2 and Llama-shaped.
+
+The protocol of `kept.hosts` with what decoders add: positions reach every layer (rotary), a cache
+of keys and values may stand before the nodes, and `finish` normalises after the last layer. A host
+is the model with its head (AutoModelForCausalLM), so that its own `generate` is at hand.
+
+Axis legend: batch, node, width, word (of the vocabulary).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AutoModelForCausalLM, Cache, PreTrainedModel
+
+from kept.batches import IGNORE, Visibility
+from kept.errors import BatchError, ConfigError, HostError
+from kept.hosts import open_pretrained
+from kept.model_files import require_finite, require_whole
+
+FAMILIES = ("gpt2", "llama", "mistral", "qwen2", "qwen3")
+Pooling = Literal["last", "mean"]
+
+
+def load_decoder(name_or_path: str | Path) -> PreTrainedModel:
+    """The decoder of a folder or of a hub name, with its head, in evaluation mode.
+
+    Raises `HostError` for what cannot be opened or is of no family in `FAMILIES`, and
+    `CheckpointError` when weights are missing, left over or not finite.
+    """
+    host, info = open_pretrained(AutoModelForCausalLM, name_or_path, output_loading_info=True)
+    check_decoder(host)
+    require_whole(host.base_model, info, name_or_path)
+    require_finite(host, name_or_path)
+    return host.eval()
+
+
+def check_decoder(host: PreTrainedModel) -> None:
+    """Raise `HostError` unless `host` is a decoder of a known family that can take our masks."""
+    family, attention = host.config.model_type, host.config._attn_implementation
+    if family not in FAMILIES or host.base_model is host or host.get_output_embeddings() is None:
+        raise HostError(
+            f"{type(host).__name__} (model type {family!r}) is not a decoder host; families that "
+            f"work: {', '.join(FAMILIES)}, each with its head (AutoModelForCausalLM)"
+        )
+    if attention not in ("sdpa", "eager"):
+        raise HostError(
+            f"attention {attention!r} cannot take a visibility mask; "
+            "load the host with attn_implementation='sdpa' or 'eager'"
+        )
+
+
+def running_positions(node_mask: Bool[Tensor, "batch node"]) -> Int[Tensor, "batch node"]:
+    """How many real nodes stand before each node, wherever the padding is; 0 on leading padding.
+
+    >>> running_positions(torch.tensor([[False, True, True], [True, True, False]])).tolist()
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    return (node_mask.long().cumsum(dim=1) - 1).clamp(min=0)
+
+
+def embed(
+    host: PreTrainedModel,
+    vectors: Float[Tensor, "batch node width"],
+    positions: Int[Tensor, "batch node"],
+) -> Float[Tensor, "batch node width"]:
+    """Return what enters the first layer: GPT-2 adds its positions, rotary hosts change nothing.
+
+    Raises `BatchError` for a position beyond those that the host was made for, or beyond its
+    sliding window, which a visibility mask would not keep.
+    """
+    config = host.config
+    window = getattr(config, "sliding_window", None)
+    n_positions = min(config.max_position_embeddings, window or config.max_position_embeddings)
+    if not torch.compiler.is_compiling() and int(positions.max()) >= n_positions:
+        raise BatchError(
+            f"position {int(positions.max())} is beyond the host's {n_positions} positions; "
+            "cut the text or keep fewer neighbours"
+        )
+    if config.model_type != "gpt2":
+        return vectors
+    base = host.base_model
+    embedded: Tensor = base.drop(vectors + base.wpe(positions))
+    return embedded
+
+
+def layers(host: PreTrainedModel) -> nn.ModuleList:
+    """The host's layers, first to last; `stepper` calls them."""
+    base = host.base_model
+    decoder_layers: nn.ModuleList = base.h if host.config.model_type == "gpt2" else base.layers
+    return decoder_layers
+
+
+def stepper(
+    host: PreTrainedModel,
+    visibility: Visibility,
+    positions: Int[Tensor, "batch node"],
+    cache: Cache | None = None,
+) -> Callable[[nn.Module, Tensor], Tensor]:
+    """Return a function from a layer and states `[batch node width]` to the states after it.
+
+    `positions` may repeat. With a `cache` the layers write their keys and values to it, and
+    `visibility` is over the nodes it holds already, then those of `positions`.
+    Raises `BatchError` where these numbers of nodes differ.
+    """
+    n_cached = 0 if cache is None else cache.get_seq_length()
+    n_nodes = positions.shape[1]
+    if visibility.mask.shape[1] != n_cached + n_nodes:
+        raise BatchError(
+            f"visibility is over {visibility.mask.shape[1]} nodes, but {n_cached} are in the cache "
+            f"and {n_nodes} are new"
+        )
+    mask = visibility.attention(host.config._attn_implementation, host.dtype)[:, :, -n_nodes:]
+    if host.config.model_type == "gpt2":
+        return lambda layer, hidden: layer(hidden, cache, mask, use_cache=cache is not None)
+    rotary = host.base_model.rotary_emb
+
+    def step(layer: nn.Module, hidden: Tensor) -> Tensor:
+        after: Tensor = layer(
+            hidden,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=cache is not None,
+            position_embeddings=rotary(hidden, position_ids=positions),
+        )
+        return after
+
+    return step
+
+
+def finish(
+    host: PreTrainedModel, hidden: Float[Tensor, "batch node width"]
+) -> Float[Tensor, "batch node width"]:
+    """The host's last normalisation, over the states after the last layer."""
+    base = host.base_model
+    states: Tensor = (base.ln_f if host.config.model_type == "gpt2" else base.norm)(hidden)
+    return states
+
+
+def run(
+    host: PreTrainedModel,
+    hidden: Float[Tensor, "batch node width"],
+    visibility: Visibility,
+    positions: Int[Tensor, "batch node"],
+    cache: Cache | None = None,
+) -> tuple[Float[Tensor, "batch node width"], ...]:
+    """`hidden` itself, then the states after every layer, the last of them finished.
+
+    These are the `hidden_states` of the host's own forward; `cache` as in `stepper`.
+    """
+    step, states = stepper(host, visibility, positions, cache), [hidden]
+    for layer in layers(host):
+        states.append(step(layer, states[-1]))
+    return (*states[:-1], finish(host, states[-1]))
+
+
+def logits(
+    host: PreTrainedModel, states: Float[Tensor, "batch node width"]
+) -> Float[Tensor, "batch node word"]:
+    """The host's head over finished states."""
+    scores: Tensor = host.get_output_embeddings()(states)
+    return scores
+
+
+def causal_loss(
+    logits: Float[Tensor, "batch node word"], labels: Int[Tensor, "batch node"]
+) -> Float[Tensor, ""]:
+    """Mean cross-entropy in nats of each node's label given the nodes before it; `IGNORE` is left
+    out.
+
+    Raises `BatchError` where nothing is left to predict, whose mean would be NaN.
+    """
+    expected = labels[:, 1:]
+    if not torch.compiler.is_compiling() and not bool((expected != IGNORE).any()):
+        raise BatchError("no label after the first node is kept, so there is nothing to predict")
+    predicted = logits[:, :-1].flatten(0, 1).float()
+    return functional.cross_entropy(predicted, expected.flatten(), ignore_index=IGNORE)
+
+
+def sentence_vectors(
+    states: Float[Tensor, "batch node width"],
+    node_mask: Bool[Tensor, "batch node"],
+    pooling: Pooling = "last",
+) -> Float[Tensor, "batch width"]:
+    """The state of the last real node, or the mean of all real nodes; padding on either side.
+
+    Raises `ConfigError` for another pooling, `BatchError` for a text without a node.
+    """
+    if pooling not in get_args(Pooling):
+        raise ConfigError(f"pooling is {pooling!r}; choose one of {', '.join(get_args(Pooling))}")
+    if not bool(node_mask.any(dim=1).all()):
+        raise BatchError("a text without a real node has no vector; leave it out")
+    if pooling == "mean":
+        kept = node_mask[..., None]
+        return states.masked_fill(~kept, 0).sum(dim=1) / kept.sum(dim=1)
+    places = torch.arange(node_mask.shape[1], device=node_mask.device)
+    last = (node_mask * places).argmax(dim=1)
+    return states[torch.arange(len(states), device=states.device), last]
