@@ -13,8 +13,6 @@ import typer
 from kept.bounds import MAX_COUNT, MAX_SEED
 from kept.cli.options import Threads, local_or_hub
 
-PAGE, VALUES, CURVES = "layers.md", "layers.json", "layers.png"
-
 
 def _models(names: list[str]) -> list[str]:
     for name in names:

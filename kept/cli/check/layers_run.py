@@ -11,7 +11,6 @@ from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.dictionary import DictionaryLinker
 from kept.auto import AutoEncoder
-from kept.cli.check.layers import CURVES, PAGE, VALUES
 from kept.cli.terminal import echo
 from kept.datasets.conllu import read_conllu
 from kept.errors import ConfigError
@@ -22,6 +21,8 @@ from kept.probing.layers.tables import draw_layers, to_markdown, to_values
 from kept.probing.models.opening import is_ours
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.disk.writing import refuse_file, whole_file, write_json, write_text
+
+PAGE, VALUES, CURVES = "layers.md", "layers.json", "layers.png"
 
 
 def run(
