@@ -41,7 +41,7 @@ def _scores(result: PrivateResult, png: Path) -> Section:
             verdict(_finding(result)),
             picture(png, "Accuracy under each condition, one point per seed"),
             table(
-                ("condition", "condition", "right", "accuracy", "true minus it"),
+                ("condition", "graph and links", "right", "accuracy", "true minus it"),
                 [_row(result, name) for name in CONDITIONS],
                 "In brackets 95 % intervals over seeds and questions, both drawn at random",
             ),
