@@ -41,6 +41,8 @@ def load(name: str) -> dict[str, Tensor]:
         ("colake/graph", ["documents"], 7),
         ("colake/lama", ["rows"], 20),
         ("dkrl/data", ["entities"], 6),
+        ("simkgc/tokenization_fb15k237", ["examples"], 68),
+        ("simkgc/evaluation", ["runs"], 18),
         ("libert/constraints", ["all_examples"], 38),
         ("libert/constraints", ["features", "rows"], 38),
         ("sensebert/tokenizer", ["cases"], 6),

@@ -1,0 +1,1 @@
+"""Completion by two text encoders, one for questions and one for entities: SimKGC."""
