@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -14,36 +13,34 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from kg_loaders.assembly import Columns
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.folder import GRAPH
 from kg_loaders.disk.writing import refuse_folder, whole_file
 from kg_loaders.errors import SourceError
+from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.lines import COMPRESSED
-from kg_loaders.records import Record, Triple
-from kg_loaders.store import KnowledgeGraph, assemble, offsets_of
-from kg_loaders.texts import Texts
-from kg_loaders.vocabulary import Vocabulary, strings
+from kg_loaders.records import Record
+from kg_loaders.store import KnowledgeGraph
 
 DEFAULT_LANGUAGES = ("en",)
-MAX_NODES = MAX_TRIPLES = 2**31 - 1
-MAX_LANGUAGES = 2**15 - 1
 
 
 # ---- formats -------------------------------------------------------------------------------------
 class Format(NamedTuple):
-    """A reader `function(path, report, **options)` in `module`, and the names that suggest it."""
+    """A reader `function(path, report, **options)` in `module`, and the names that suggest it.
+
+    `in_blocks` names a function that reads the same in blocks, faster, if there is one.
+    """
 
     module: str
     suffixes: tuple[str, ...] = ()
     function: str = "read"
     takes_languages: bool = False
+    in_blocks: str = ""
 
 
 FORMATS: dict[str, Format] = {
@@ -55,6 +52,7 @@ FORMATS: dict[str, Format] = {
         "kg_loaders.rdf.reader",
         (".nt", ".nq", ".ttl", ".trig", ".rdf", ".owl", ".xml", ".jsonld", ".n3", ".trix"),
         takes_languages=True,
+        in_blocks="read_in_blocks",
     ),
     "wikidata": Format("kg_loaders.formats.wikidata", (".json",), takes_languages=True),
     "wordnet": Format("kg_loaders.formats.wordnet", ("/data.noun",)),
@@ -87,14 +85,30 @@ class Source:
         self, report: DamageReport, languages: Sequence[str] | None = None
     ) -> Iterator[Record]:
         """Its records; `languages` limits formats that can tell them apart."""
-        format = FORMATS[self.format_name]
-        options = dict(self.options)
-        if languages is not None and format.takes_languages:
-            options.setdefault("languages", languages)
-        records: Iterator[Record] = getattr(import_module(format.module), format.function)(
-            self.path, report, **options
+        records: Iterator[Record] = self._reader("function")(
+            self.path, report, **self._options(languages)
         )
         return records
+
+    def read_in_blocks(
+        self, report: DamageReport, languages: Sequence[str] | None = None
+    ) -> Iterator[Record | Block]:
+        """The same, many at once where the format's reader can; their order is another."""
+        can = FORMATS[self.format_name].in_blocks
+        records: Iterator[Record | Block] = self._reader("in_blocks" if can else "function")(
+            self.path, report, **self._options(languages)
+        )
+        return records
+
+    def _reader(self, which: str) -> Any:
+        format = FORMATS[self.format_name]
+        return getattr(import_module(format.module), getattr(format, which))
+
+    def _options(self, languages: Sequence[str] | None) -> dict[str, Any]:
+        options = dict(self.options)
+        if languages is not None and FORMATS[self.format_name].takes_languages:
+            options.setdefault("languages", languages)
+        return options
 
 
 def guess_format(path: Path) -> str:
@@ -175,7 +189,7 @@ def _read_source(
     source: Source, columns: Columns, report: DamageReport, languages: Sequence[str] | None
 ) -> str:
     report.units = "lines"
-    columns.add(source.read(report, languages))
+    columns.add(source.read_in_blocks(report, languages))
     return report.units
 
 
@@ -189,132 +203,7 @@ def _count(report: DamageReport, columns: Columns, graph: KnowledgeGraph) -> Non
         raise SourceError(f"no triple and no text was found: {report}{first}")
 
 
-# ---- records to arrays ---------------------------------------------------------------------------
-class Columns:
-    """Records as they come, in flat arrays with provisional ids; `graph` sorts and seals them."""
-
-    def __init__(self) -> None:
-        self._entities: dict[str, int] = {}
-        self._relations: dict[str, int] = {}
-        self._triples = array("i")
-        self._texts = (_TextColumns(), _TextColumns())
-
-    @property
-    def n_records(self) -> int:
-        """Records added so far, duplicates included."""
-        return len(self._triples) // 3 + sum(len(texts.values) for texts in self._texts)
-
-    def add(self, records: Iterable[Record]) -> None:
-        """Take records in; `SourceError` beyond two thousand million triples."""
-        entities, relations = self._entities, self._relations
-        extend, entity_id, relation_id = (
-            self._triples.extend, entities.setdefault, relations.setdefault,
-        )  # fmt: skip
-        for record in records:
-            if isinstance(record, Triple):
-                head, relation, tail = record
-                extend(
-                    (
-                        entity_id(head, len(entities)),
-                        relation_id(relation, len(relations)),
-                        entity_id(tail, len(entities)),
-                    )
-                )
-            elif record.is_relation:
-                self._texts[1].add(relation_id(record.node, len(relations)), record)
-            else:
-                self._texts[0].add(entity_id(record.node, len(entities)), record)
-        if len(self._triples) // 3 > MAX_TRIPLES or len(entities) > MAX_NODES:
-            raise SourceError(f"a graph holds at most {MAX_TRIPLES} triples and as many entities")
-
-    def graph(
-        self, *, languages: Sequence[str], sources: Sequence[str], licence: str
-    ) -> KnowledgeGraph:
-        """Sort names and rows, drop duplicates, and empty these columns."""
-        entities, entity_ranks = _sort_names(self._entities)
-        relations, relation_ranks = _sort_names(self._relations)
-        triples = np.frombuffer(self._triples, np.int32).reshape(-1, 3).copy()
-        triples[:, 0], triples[:, 2] = entity_ranks[triples[:, 0]], entity_ranks[triples[:, 2]]
-        triples[:, 1] = relation_ranks[triples[:, 1]]
-        seen = {name for texts in self._texts for name in texts.languages}
-        names = [*dict.fromkeys(languages), *sorted(seen.difference(languages))]
-        if len(names) > MAX_LANGUAGES:
-            raise SourceError(
-                f"texts in {len(names)} languages, and a graph holds at most {MAX_LANGUAGES}; a "
-                "damaged file may make up names of languages: name those you need (--language)"
-            )
-        return assemble(
-            triples=triples,
-            entities=entities,
-            relations=relations,
-            entity_texts=self._texts[0].seal(entity_ranks, names),
-            relation_texts=self._texts[1].seal(relation_ranks, names),
-            languages=names,
-            sources=sources,
-            licence=licence,
-        )
-
-
-class _TextColumns:
-    def __init__(self) -> None:
-        self.nodes, self.kinds = array("i"), array("B")
-        self.language_ids, self.counts = array("i"), array("i")
-        self.values: list[str] = []
-        self.languages: dict[str, int] = {}
-
-    def add(self, node: int, text: Any) -> None:
-        languages = self.languages
-        self.nodes.append(node)
-        self.kinds.append(text.kind)
-        self.language_ids.append(languages.setdefault(text.language, len(languages)))
-        self.counts.append(text.frequency)
-        self.values.append(text.value)
-
-    def seal(self, node_ranks: NDArray[np.int32], names: Sequence[str]) -> Texts:
-        """Sorted by (node, kind, language, -count, value); of equal texts the highest count."""
-        order = {name: rank for rank, name in enumerate(names)}
-        language_ranks = np.array([order[name] for name in self.languages], np.int16)
-        nodes = node_ranks[np.frombuffer(self.nodes, np.int32)]
-        kinds = np.frombuffer(self.kinds, np.uint8)
-        languages = language_ranks[np.frombuffer(self.language_ids, np.int32)]
-        counts = np.frombuffer(self.counts, np.int32)
-        values = strings(self.values).dictionary_encode()
-        distinct, ranks = _sort_strings(values.dictionary)
-        value_ranks = ranks[values.indices.to_numpy()]
-
-        columns = np.stack([nodes, kinds, languages, value_ranks])
-        by_value = np.lexsort((-counts, *columns[::-1]))
-        text = columns[:, by_value]
-        first = np.ones(len(nodes), np.bool_)
-        first[1:] = (text[:, 1:] != text[:, :-1]).any(axis=0)
-        kept = by_value[first]
-        keys = (value_ranks[kept], -counts[kept], languages[kept], kinds[kept], nodes[kept])
-        rows = kept[np.lexsort(keys)]
-        return Texts(
-            offsets=offsets_of(nodes[rows], len(node_ranks)),
-            kinds=kinds[rows],
-            languages=languages[rows],
-            counts=counts[rows],
-            values=distinct.take(pa.array(value_ranks[rows])),
-            language_names=names,
-        )
-
-
-def _sort_names(ids: Mapping[str, int]) -> tuple[Vocabulary, NDArray[np.int32]]:
-    names, ranks = _sort_strings(strings(ids))
-    return Vocabulary(names), ranks
-
-
-def _sort_strings(
-    values: pa.LargeStringArray,
-) -> tuple[pa.LargeStringArray, NDArray[np.int32]]:
-    """Distinct strings by code point, and the rank of each."""
-    order = pc.sort_indices(values).to_numpy()
-    ranks = np.empty(len(order), np.int32)
-    ranks[order] = np.arange(len(order), dtype=np.int32)
-    return values.take(pa.array(order)), ranks
-
-
+# ---- records -----------------------------------------------------------------------------------
 def graph_from_records(
     records: Iterable[Record],
     *,

@@ -14,17 +14,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyoxigraph as ox
 
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.rdf.bases import require_no_dot_segments
+from kg_loaders.rdf.block_records import BlockRecords, statements_of
 from kg_loaders.rdf.document_parser import TOO_LONG, Fault, Row, row_of
 from kg_loaders.rdf.documents import Document
+from kg_loaders.rdf.line_blocks import LineSplitter
 from kg_loaders.rdf.records import TEXT_PREDICATES, LiteralTerm, Statement, Types, to_records
+from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
-from kg_loaders.reading.lines import COMPRESSED, MAX_LINE_BYTES, read_lines
+from kg_loaders.reading.lines import (
+    COMPRESSED,
+    MAX_LINE_BYTES,
+    checked_lines,
+    read_blocks,
+    read_lines,
+)
 from kg_loaders.records import Record, TextKind
 
 LINE_FORMATS = {
@@ -39,6 +49,8 @@ DOCUMENT_FORMATS = {  # and the names by which their parser knows them
 }  # fmt: skip
 SUFFIXES = (*LINE_FORMATS, *DOCUMENT_FORMATS)
 
+Line = tuple[int, int, bytes]
+"""Its number, the offset of its first byte, and its bytes."""
 CHUNK_LINES = 1024
 CHUNK_BYTES = 1024 * 1024
 EXCERPT = 4096
@@ -93,7 +105,8 @@ def read(
     elif relation_prefixes is None:
         predicates = (row[1] for row in document().rows(predicates=True))
     if name in LINE_FORMATS:
-        statements = _read_lines(path, report, LINE_FORMATS[name], max_line_bytes)
+        lines = read_lines(path, report, max_line_bytes=max_line_bytes)
+        statements = _read_lines(path, report, LINE_FORMATS[name], lines)
     else:
         statements = _read_document(document(), report)
     report.units = "lines" if name in LINE_FORMATS else "statements"
@@ -107,6 +120,47 @@ def read(
         languages=languages,
         relation_prefixes=relation_prefixes,
     )
+
+
+def read_in_blocks(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    format: str | None = None,
+    base_iri: str | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    **options: Any,
+) -> Iterator[Record | Block]:
+    """What `read` reads, with the same options, N-Triples and N-Quads in blocks and in one pass.
+
+    Texts of these come last. Other formats come as `read` gives them.
+    """
+    path = Path(path)
+    name = format or format_of(path)
+    if name not in LINE_FORMATS:
+        yield from read(
+            path, report, format=format, base_iri=base_iri, max_line_bytes=max_line_bytes, **options
+        )
+        return
+    require_no_dot_segments(path, base_iri or "", "the option base_iri")
+    report.units = "lines"
+    splitter = LineSplitter(LINE_FORMATS[name], max_line_bytes)
+    records = BlockRecords(report, **options)
+    predicates: dict[bytes, None] = {}
+    for block in read_blocks(path, report, max_line_bytes=max_line_bytes):
+        statements, odd = splitter.split(block)
+        if statements is not None:
+            report.n_lines += len(statements)
+            yield from records.blocks(statements)
+        if odd.any():
+            lines = checked_lines(
+                str(path), block, report, chosen=odd, max_line_bytes=max_line_bytes
+            )
+            watched = _watch_predicates(lines, predicates)
+            rows = _read_lines(path, report, LINE_FORMATS[name], watched)
+            yield from records.blocks(statements_of(rows, report))
+    records.know(_parsed(predicates))
+    yield from records.rest()
 
 
 def format_of(path: Path) -> str:
@@ -126,12 +180,12 @@ def _statement(row: Row) -> Statement:
 
 
 def _read_lines(
-    path: Path, report: DamageReport, format: ox.RdfFormat, max_line_bytes: int
+    path: Path, report: DamageReport, format: ox.RdfFormat, lines: Iterable[Line]
 ) -> Iterator[Statement]:
     """Parse lines a chunk at a time, and one at a time where a chunk is malformed."""
-    pending: list[tuple[int, int, bytes]] = []
+    pending: list[Line] = []
     n_bytes = 0
-    for item in read_lines(path, report, max_line_bytes=max_line_bytes):
+    for item in lines:
         line = item[2].strip()
         if not line:
             report.n_blank += 1
@@ -150,7 +204,7 @@ def _read_lines(
 
 
 def _parse_chunk(
-    path: Path, report: DamageReport, format: ox.RdfFormat, lines: list[tuple[int, int, bytes]]
+    path: Path, report: DamageReport, format: ox.RdfFormat, lines: list[Line]
 ) -> Iterator[Statement]:
     data = b"\n".join(line for _, _, line in lines)
     quads, reason = _parse(data, format)
@@ -184,10 +238,21 @@ def _predicates_of_lines(path: Path, budget: ReaderBudget, max_line_bytes: int) 
     """The predicates of N-Triples or N-Quads, found without parsing every line."""
     aside = DamageReport(DamagePolicy.SKIP, max_kept=0, budget=budget)
     predicates: dict[bytes, None] = {}
-    for _, _, line in read_lines(path, aside, max_line_bytes=max_line_bytes):
-        match = _PREDICATE.match(line)
+    for _ in _watch_predicates(read_lines(path, aside, max_line_bytes=max_line_bytes), predicates):
+        pass
+    return _parsed(predicates)
+
+
+def _watch_predicates(lines: Iterable[Line], predicates: dict[bytes, None]) -> Iterator[Line]:
+    """The same lines; what looks like their predicate goes into `predicates`."""
+    for line in lines:
+        match = _PREDICATE.match(line[2])
         if match:
             predicates[match[1]] = None
+        yield line
+
+
+def _parsed(predicates: Iterable[bytes]) -> Iterator[str]:
     for predicate in predicates:
         quads, _ = _parse(b"<a:a> <" + predicate + b"> <a:a> .", ox.RdfFormat.N_TRIPLES)
         yield from (quad.predicate.value for quad in quads)

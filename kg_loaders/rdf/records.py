@@ -123,9 +123,16 @@ def _no_text(
         return f"literal of {predicate}"
     if not value.value:
         return "empty text"
-    if languages is None or not value.language:
-        return ""
-    tag = value.language.lower()
-    if any(tag == name.lower() or tag.startswith(f"{name.lower()}-") for name in languages):
-        return ""
-    return "text in another language"
+    return "" if language_fits(value.language, languages) else "text in another language"
+
+
+def language_fits(language: str, languages: Sequence[str] | None) -> bool:
+    """Whether a tag is one of `languages`, or of a region of one; no tag fits always.
+
+    >>> language_fits("en-gb", ["EN"]), language_fits("eng", ["en"]), language_fits("", ["en"])
+    (True, False, True)
+    """
+    if languages is None or not language:
+        return True
+    tag = language.lower()
+    return any(tag == name.lower() or tag.startswith(f"{name.lower()}-") for name in languages)

@@ -20,12 +20,16 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
+import numpy as np
 import zstandard
+from numpy.typing import NDArray
 
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
@@ -33,6 +37,8 @@ from kg_loaders.reading.budget import FREE_BYTES, ReaderBudget
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 BLOCK_BYTES = 256 * 1024
+LINE_BLOCK_BYTES = 4 * 1024 * 1024
+"""What is split at once by readers that split many lines at once."""
 BOM = b"\xef\xbb\xbf"
 JSON_FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for a line that is not the JSON that is wanted; RecursionError: too deep."""
@@ -51,6 +57,35 @@ class _Kind(Enum):
     DAMAGE = auto()  # what was pending when the stream broke
 
 
+_Part = tuple[_Kind, bytes, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Whole lines of a file: the number of the first, its offset, all bytes with line ends.
+
+    Nothing is checked or counted yet: `checked_lines` does that for the lines it is asked for.
+    """
+
+    first_line: int
+    offset: int
+    data: bytes
+
+    @property
+    def n_lines(self) -> int:
+        return self.data.count(b"\n") + (not self.data.endswith(b"\n"))
+
+    def lines(self) -> Iterator[tuple[int, int, bytes]]:
+        """`(line number, offset, line without its LF)` of every line."""
+        lines = self.data.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        offset = self.offset
+        for line_no, line in enumerate(lines, self.first_line):
+            yield line_no, offset, line
+            offset += len(line) + 1
+
+
 def read_lines(
     path: str | Path,
     report: DamageReport,
@@ -64,43 +99,75 @@ def read_lines(
     (unless `nul_is_text`).
     Offsets count the decompressed bytes. Yielded lines decode as UTF-8.
     """
-    file, line_no, offset, broken = str(path), 0, 0, ""
+    for block in read_blocks(path, report, max_line_bytes=max_line_bytes, block_bytes=0):
+        yield from checked_lines(
+            str(path), block, report, max_line_bytes=max_line_bytes, nul_is_text=nul_is_text
+        )
+
+
+def checked_lines(
+    file: str,
+    block: LineBlock,
+    report: DamageReport,
+    *,
+    chosen: NDArray[np.bool_] | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    nul_is_text: bool = False,
+) -> Iterator[tuple[int, int, bytes]]:
+    """The lines of a block as `read_lines` yields them; with `chosen [line]` only those."""
+    suspect, crlf = bool(fault_of(block.data, nul_is_text)), b"\r\n" in block.data
+    lines = block.lines()
+    for line_no, start, line in lines if chosen is None else compress(lines, chosen.tolist()):
+        report.n_lines += 1
+        if crlf and line.endswith(b"\r"):
+            line = line[:-1]
+        broken = ""
+        if len(line) > max_line_bytes:
+            broken = _too_long(max_line_bytes)
+        elif suspect:
+            broken = fault_of(line, nul_is_text)
+        if broken:
+            report.reject(file, line_no, start, broken, line)
+        else:
+            yield line_no, start, line
+
+
+def read_blocks(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    block_bytes: int | None = None,
+) -> Iterator[LineBlock]:
+    """Yield all lines of a file in blocks of about `block_bytes` (default: 4 MiB).
+
+    Counts and rejects only what is in no block: lines much too long, and damage of the stream.
+    """
+    file, line_no, offset = str(path), 1, 0
     parts = _parts(_blocks(Path(path), report.budget), max_line_bytes)
-    for kind, data, reason in parts:
+    for kind, data, reason in _gathered(
+        parts, LINE_BLOCK_BYTES if block_bytes is None else block_bytes
+    ):
         if kind is _Kind.MORE:
             report.set_aside(data)
             offset += len(data)
         elif kind is _Kind.LINES:
             if offset == 0 and data.startswith(BOM):
                 data, offset = data[len(BOM) :], len(BOM)
-            lines = data.split(b"\n")
-            if not lines[-1]:
-                lines.pop()
-            suspect, crlf = bool(_fault(data, nul_is_text)), b"\r\n" in data
-            for line in lines:
-                line_no += 1
-                report.n_lines += 1
-                start, offset = offset, offset + len(line) + 1
-                if crlf and line.endswith(b"\r"):
-                    line = line[:-1]
-                if len(line) > max_line_bytes:
-                    broken = _too_long(max_line_bytes)
-                elif suspect:
-                    broken = _fault(line, nul_is_text)
-                if broken:
-                    report.reject(file, line_no, start, broken, line)
-                    broken = ""
-                    continue
-                yield line_no, start, line
+            if data:
+                block = LineBlock(line_no, offset, data)
+                line_no += block.n_lines
+                offset += len(data)
+                yield block
         else:
             if kind is _Kind.DAMAGE and report.policy is DamagePolicy.STOP:
                 raise SourceError(
                     f"{file}, decompressed byte {offset + len(data)}: {reason}; fetch the file "
                     "again, or load with --damage skip to keep the whole lines before the damage"
                 )
-            line_no += 1
             report.n_lines += 1
             report.reject(file, line_no, offset, reason, data, more=kind is _Kind.LONG)
+            line_no += 1
             offset += len(data)
 
 
@@ -123,7 +190,8 @@ def _too_long(limit: int) -> str:
     return f"longer than {limit} bytes"
 
 
-def _fault(line: bytes, nul_is_text: bool) -> str:
+def fault_of(line: bytes, nul_is_text: bool = False) -> str:
+    """What is wrong with the bytes of a line, or of many: a NUL byte, no UTF-8; "" if nothing."""
     if not nul_is_text and b"\0" in line:
         return "NUL byte"
     if line.isascii():
@@ -135,7 +203,24 @@ def _fault(line: bytes, nul_is_text: bool) -> str:
     return ""
 
 
-def _parts(blocks: Blocks, limit: int) -> Iterator[tuple[_Kind, bytes, str]]:
+def _gathered(parts: Iterator[_Part], block_bytes: int) -> Iterator[_Part]:
+    """The same parts, lines that follow each other joined up to about `block_bytes`."""
+    lines: list[bytes] = []
+    n_bytes = 0
+    for part in parts:
+        if part[0] is _Kind.LINES:
+            lines.append(part[1])
+            n_bytes += len(part[1])
+        if lines and (part[0] is not _Kind.LINES or n_bytes >= block_bytes):
+            yield _Kind.LINES, b"".join(lines), ""
+            lines, n_bytes = [], 0
+        if part[0] is not _Kind.LINES:
+            yield part
+    if lines:
+        yield _Kind.LINES, b"".join(lines), ""
+
+
+def _parts(blocks: Blocks, limit: int) -> Iterator[_Part]:
     """Regroup blocks at line ends, holding back at most `limit` bytes and a block."""
     pending: list[bytes] = []
     n_pending, in_long = 0, False

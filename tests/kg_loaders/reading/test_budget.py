@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kg_loaders import DamageError, DamageReport, KgError, Source, SourceError, Triple
-from kg_loaders.build import Columns
+from kg_loaders.assembly import Columns
 from kg_loaders.damage import DamagePolicy
 from kg_loaders.errors import BudgetError
 from kg_loaders.rdf.documents import Document
@@ -76,7 +76,7 @@ PROGRAM = r"""
 import json, re, sys
 from pathlib import Path
 from kg_loaders import DamageReport, KgError, Source
-from kg_loaders.build import Columns
+from kg_loaders.assembly import Columns
 for name in sys.argv[1:]:
     columns, said = Columns(), "no error"
     try:

@@ -1,0 +1,186 @@
+"""Regular lines of N-Triples and N-Quads, a block at a time.
+
+A line is regular that starts with `<IRI> <IRI> <IRI>` or `<IRI> <IRI> "text"`, one space between
+and neither a backslash nor a CR in it. The strict parser judges every distinct ending behind the
+object (` .`, a language, a datatype, the name of a graph), and every distinct IRI that is not of a
+plain form; whatever it does not take makes the line an odd one, which it is then given whole. So a
+regular line is one that the strict parser takes, and says the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyoxigraph as ox
+from numpy.typing import NDArray
+
+from kg_loaders.rdf.document_parser import TERM_BYTES
+from kg_loaders.reading.blocks import Ids, distinct_ids, strings_between
+from kg_loaders.reading.lines import MAX_LINE_BYTES, LineBlock, fault_of
+
+_LF, _SPACE, _QUOTE, _LESS, _GREATER = b'\n "<>'
+_N_CUTS = 7  # of a line: subject, gap, predicate, gap, object, ending, what lies before the next
+_CHARACTER = (
+    r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|[\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}"
+    r"\x{FDF0}-\x{FFEF}\x{10000}-\x{1FFFD}])"
+)
+_PLAIN_IRI = (
+    rf"^[A-Za-z][A-Za-z0-9+.-]*:(?:(?://[A-Za-z0-9.-]+(?:/{_CHARACTER}*)*)|(?:{_CHARACTER}+"
+    rf"(?:/{_CHARACTER}*)*))(?:\?(?:{_CHARACTER}|[/?])*)?(?:#(?:{_CHARACTER}|[/?])*)?$"
+)
+"""RFC 3987 without ports, users, addresses in brackets and private characters."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statements:
+    """Statements by places in `terms`, where an IRI and a text may be the same string.
+
+    `language_ids [statement]` are places in `languages`, -1 where the object is an IRI.
+    """
+
+    terms: pa.StringArray
+    subjects: Ids
+    predicates: Ids
+    objects: Ids
+    language_ids: Ids
+    languages: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+
+class LineSplitter:
+    """Splits blocks of lines; what the strict parser said of endings is remembered."""
+
+    def __init__(self, format: ox.RdfFormat, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._format, self._longest = format, min(max_line_bytes, TERM_BYTES)
+        self._endings: dict[str, str | None] = {}
+
+    def split(self, block: LineBlock) -> tuple[Statements | None, NDArray[np.bool_]]:
+        """What the regular lines say, None if there are none, and which lines are odd `[line]`."""
+        data = _without_cr(block)
+        if fault_of(data):
+            return None, np.ones(block.n_lines, np.bool_)
+        regular, is_text, cuts = _cut(data, self._longest)
+        if not len(cuts):
+            return None, ~regular
+        # the last piece lies behind the last ending and is empty
+        pieces = strings_between(data, np.append(cuts, cuts[-1, -1])).dictionary_encode()
+        codes = pieces.indices.to_numpy().reshape(-1, _N_CUTS)
+        subjects, predicates, objects, endings = codes.T[[0, 2, 4, 5]]
+        language_of = self._judge_endings(pieces.dictionary, endings)
+        is_iri = self._judge_iris(pieces.dictionary, (subjects, predicates, objects[~is_text]))
+        good = is_iri[subjects] & is_iri[predicates] & (is_text | is_iri[objects])
+        languages = language_of[0][endings]
+        good &= languages != _REFUSED
+        if not good.all():
+            regular[np.flatnonzero(regular)[~good]] = False
+            subjects, predicates, objects = subjects[good], predicates[good], objects[good]
+            languages, is_text = languages[good], is_text[good]
+        statements = Statements(
+            pieces.dictionary, subjects, predicates, objects,
+            np.where(is_text, languages, np.int32(-1)), language_of[1],
+        )  # fmt: skip
+        return statements, ~regular
+
+    def _judge_endings(self, terms: pa.StringArray, endings: Ids) -> tuple[Ids, tuple[str, ...]]:
+        """The language of each ending, a place among `languages`; `_REFUSED` for odd ones."""
+        language_of = np.full(len(terms), _REFUSED, np.int32)
+        names: dict[str, int] = {}
+        for code in distinct_ids(endings, len(terms)):
+            language = self._language(terms[int(code)].as_py())
+            if language is not None:
+                language_of[code] = names.setdefault(language, len(names))
+        return language_of, tuple(names)
+
+    def _language(self, ending: str) -> str | None:
+        """The language that an ending says, "" if none; None if the strict parser refuses it."""
+        if ending not in self._endings:
+            if len(self._endings) > _MOST_REMEMBERED:
+                self._endings.clear()
+            is_text = ending.startswith('"')
+            value = _object_of(('"' if is_text else "<a:a") + ending, self._format)
+            wanted = ox.Literal if is_text else ox.NamedNode
+            fits = type(value) is wanted and value.value == ("" if is_text else "a:a")
+            language = (getattr(value, "language", None) or "") if fits else None
+            self._endings[ending] = language
+        return self._endings[ending]
+
+    def _judge_iris(self, terms: pa.StringArray, columns: tuple[Ids, ...]) -> NDArray[np.bool_]:
+        """Which terms are IRIs that the strict parser takes as they are, among those of `columns`.
+
+        A bool for each of `terms`.
+        """
+        asked = np.zeros(len(terms), np.bool_)
+        for column in columns:
+            asked[column] = True
+        places = np.flatnonzero(asked)
+        plain = pc.match_substring_regex(terms.take(pa.array(places)), _PLAIN_IRI)
+        is_iri = np.zeros(len(terms), np.bool_)
+        is_iri[places] = plain.to_numpy(zero_copy_only=False)
+        for place in places[~is_iri[places]]:
+            iri = terms[int(place)].as_py()
+            value = _object_of(f"<{iri}> .", self._format)
+            is_iri[place] = type(value) is ox.NamedNode and value.value == iri
+        return is_iri
+
+
+_REFUSED = -2
+_MOST_REMEMBERED = 100_000
+
+
+def _object_of(end: str, format: ox.RdfFormat) -> Any:
+    """The object of the one statement with this end, None if the strict parser finds otherwise."""
+    if "<<" in end:
+        return None
+    try:
+        quads = list(ox.parse(f"<a:a> <a:a> {end}".encode(), format))
+    except SyntaxError:
+        return None
+    return quads[0].object if len(quads) == 1 else None
+
+
+def _without_cr(block: LineBlock) -> bytes:
+    """The lines, each ending in LF, without their CR if every one of them has one."""
+    data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
+    if b"\r" in data and data.count(b"\r") == data.count(b"\n") == data.count(b"\r\n"):
+        data = data.replace(b"\r\n", b"\n")
+    return data
+
+
+def _cut(data: bytes, longest: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[Any]]:
+    """Where regular lines are cut.
+
+    Returns which lines look regular `[line]`, of those whether the object is a text `[regular]`,
+    and their cuts int64 `[regular 7]`: the ends of `_N_CUTS` pieces, the first from `start + 1`.
+    """
+    array = np.frombuffer(data + bytes(4), np.uint8)  # room behind the last line
+    ends = np.flatnonzero(array == _LF)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    closed = _places(array, _GREATER, len(data))
+    first = np.searchsorted(closed, starts)
+    subject, predicate = closed[first], closed[first + 1]
+    opening = array[predicate + 2]
+    is_text = opening == _QUOTE
+    last = closed[first + 2]
+    if is_text.any():
+        quotes = _places(array, _QUOTE, len(data))
+        last[is_text] = quotes[np.searchsorted(quotes, predicate[is_text] + 3)]
+    regular = (array[starts] == _LESS) & (last < ends) & (is_text | (opening == _LESS))
+    regular &= (array[subject + 1] == _SPACE) & (array[subject + 2] == _LESS)
+    regular &= (array[predicate + 1] == _SPACE) & (ends - starts <= longest)
+    for byte in b"\\\r":
+        if byte in data:
+            regular[np.searchsorted(ends, np.flatnonzero(array == byte))] = False
+    columns = (starts + 1, subject, subject + 3, predicate, predicate + 3, last, ends + 1)
+    cuts = np.stack([column[regular] for column in columns], axis=1)
+    return regular, is_text[regular], cuts
+
+
+def _places(array: NDArray[np.uint8], byte: int, n: int) -> NDArray[np.int64]:
+    """Where `byte` stands, and then `n` three times."""
+    return np.concatenate([np.flatnonzero(array == byte), [n, n, n]])
