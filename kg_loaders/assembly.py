@@ -79,9 +79,7 @@ class Columns:
         self, *, languages: Sequence[str], sources: Sequence[str], licence: str
     ) -> KnowledgeGraph:
         """Sort names and rows, drop duplicates, and empty these columns."""
-        entities, entity_ranks = self._entities.sort()
-        relations, relation_ranks = self._relations.sort()
-        triples = self._sorted_triples(entity_ranks, relation_ranks)
+        (entities, entity_ranks), (relations, relation_ranks), triples = self._ranked()
         seen = {name for texts in self._texts for name in texts.languages}
         names = [*dict.fromkeys(languages), *sorted(seen.difference(languages))]
         if len(names) > MAX_LANGUAGES:
@@ -100,7 +98,16 @@ class Columns:
             licence=licence,
         )
 
-    def _sorted_triples(self, entities: _Ranks, relations: _Ranks) -> NDArray[np.int32]:
+    def ids(self) -> tuple[Vocabulary, Vocabulary, NDArray[np.int32]]:
+        """Entities, relations, and triples int32 `[triple 3]` of their ids as they came."""
+        (entities, _), (relations, _), triples = self._ranked()
+        return entities, relations, triples
+
+    def _ranked(self) -> tuple[_Sorted, _Sorted, NDArray[np.int32]]:
+        entities, relations = self._entities.sort(), self._relations.sort()
+        return entities, relations, self._triples_of(entities[1], relations[1])
+
+    def _triples_of(self, entities: _Ranks, relations: _Ranks) -> NDArray[np.int32]:
         """Every triple by ranks of its names, int32 `[triple 3]`, not sorted yet."""
         one_by_one = np.frombuffer(self._triples, np.int32).reshape(-1, 3)
         triples = np.empty((self._n_triples, 3), np.int32)
@@ -120,6 +127,9 @@ class _Ranks(NamedTuple):
 
     of_ids: Ids
     of_places: Ids
+
+
+_Sorted = tuple[Vocabulary, _Ranks]
 
 
 class _Names:
@@ -159,7 +169,7 @@ class _Names:
         self._known = encoded.dictionary
         self._waiting, self._n_waiting, self._placed = [], 0, []
 
-    def sort(self) -> tuple[Vocabulary, _Ranks]:
+    def sort(self) -> _Sorted:
         """All names, sorted, and their ranks; empties what waits."""
         for start, numbers in self._numbers.items():
             self._place_numbers(start, numbers)
