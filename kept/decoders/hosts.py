@@ -24,7 +24,7 @@ from kept.errors import BatchError, ConfigError, HostError
 from kept.hosts import open_pretrained
 from kept.model_files import require_finite, require_whole
 
-FAMILIES = ("gpt2", "llama", "mistral", "qwen2", "qwen3")
+FAMILIES = ("gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3")
 Pooling = Literal["last", "mean"]
 
 
@@ -130,6 +130,19 @@ def stepper(
             f"and {n_nodes} are new"
         )
     mask = visibility.attention(host.config._attn_implementation, host.dtype)[:, :, -n_nodes:]
+    return masked_stepper(host, mask, positions, cache)
+
+
+def masked_stepper(
+    host: PreTrainedModel,
+    mask: Tensor,
+    positions: Int[Tensor, "batch node"],
+    cache: Cache | None = None,
+) -> Callable[[nn.Module, Tensor], Tensor]:
+    """As `stepper`, by a mask `[batch 1 node node_and_cached]` that the host's attention reads.
+
+    Numbers, which are added to the scores, are read alike by SDPA and by eager attention.
+    """
     if host.config.model_type == "gpt2":
         return lambda layer, hidden: layer(hidden, cache, mask, use_cache=cache is not None)
     rotary = host.base_model.rotary_emb

@@ -1,0 +1,365 @@
+"""KBLaM: every fact is a key and a value that a decoder's layers attend to beside the text.
+
+Wang et al. 2025, "KBLaM: Knowledge Base augmented Language Model" (ICLR). A fact (name, property,
+value) becomes one key and one value vector a layer, by trained linear maps from sentence vectors of
+"the {property} of {name}" and of the value. Text reads facts, no fact reads anything, and one
+softmax goes over facts and text together ("rectangular attention"), so the cost is linear in the
+number of facts and their order says nothing. The host is frozen. Without facts it is the host.
+
+Where we differ from the released code, and the options that keep it: docs/kblam.md.
+
+Axis legend: batch, node, word, fact, head, width (of the host), stacked (all slices of a fact),
+vector (of a sentence).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import Cache, DynamicCache, PreTrainedModel
+
+from kept.batches import Visibility
+from kept.decoders import hosts
+from kept.decoders.rectangular import (
+    FactTokens,
+    best_facts,
+    gathered,
+    mixed,
+    products,
+    projections,
+    query_map,
+    rotated,
+)
+from kept.errors import BatchError, ConfigError, HostError
+
+HOSTS = tuple(family for family in hosts.FAMILIES if family != "gpt2")
+"""Families whose layers can read facts: Llama-shaped ones."""
+PADDING_QUERY = torch.finfo(torch.bfloat16).min
+
+
+@dataclass(frozen=True, kw_only=True)
+class KBLaMConfig:
+    """What a KBLaM is made of; the paper's choices where there is a default.
+
+    Layers 0, `every`, 2 `every` … read facts. `separate_queries`: facts are read by a query map of
+    their own, without positions. `scale`: this constant over the number of facts multiplies the
+    weight of each, so that a larger graph does not drown the text. `top_k`: each layer reads only
+    so many facts, those with the highest sum of scores. `mlp_depth` above 0 puts that many hidden
+    layers of `mlp_width` into the maps from sentence vectors (`vector_width` wide).
+
+    `misaligned_scores` and `padding_reads` keep what the released code does to pruned facts and to
+    padding. Raises `ConfigError` naming every fault.
+    """
+
+    vector_width: int
+    every: int = 3
+    separate_queries: bool = True
+    scale: float | None = None
+    top_k: int | None = None
+    mlp_depth: int = 0
+    mlp_width: int = 512
+    misaligned_scores: bool = False
+    padding_reads: bool = False
+
+    def __post_init__(self) -> None:
+        lowest = {"vector_width": 1, "every": 1, "mlp_depth": 0, "mlp_width": 1, "top_k": 1}
+        faults = [
+            f"{name} {getattr(self, name)}: {least} or more"
+            for name, least in lowest.items()
+            if getattr(self, name) is not None and getattr(self, name) < least
+        ]
+        if self.scale is not None and not 0 < self.scale < math.inf:
+            faults.append(f"scale {self.scale}: above 0 and finite")
+        if self.scale is not None and not self.separate_queries:
+            faults.append("scale: has no effect without separate_queries")
+        if self.misaligned_scores and not self.separate_queries:
+            faults.append("misaligned_scores: has no effect without separate_queries")
+        if faults:
+            raise ConfigError("kblam: " + "; ".join(faults))
+
+    def n_slices(self, n_layers: int) -> int:
+        """How many keys a fact has: one a reading layer, and one unread where `every` divides.
+
+        >>> KBLaMConfig(vector_width=8, every=2).n_slices(4)
+        3
+        """
+        return n_layers // self.every + 1
+
+
+class FactEncoder(nn.Module):
+    """From sentence vectors of facts to their keys and values in every slice.
+
+    Two maps of one shape, without anything shared. Keys are normalised without weights, over all
+    slices together.
+    """
+
+    def __init__(
+        self, *, vector_width: int, stacked_width: int, mlp_depth: int = 0, mlp_width: int = 512
+    ) -> None:
+        super().__init__()
+        self.key_projector, self.value_projector = (
+            _projector(vector_width, stacked_width, mlp_depth, mlp_width) for _ in range(2)
+        )
+
+    def forward(
+        self,
+        key_vectors: Float[Tensor, "*batch fact vector"],
+        value_vectors: Float[Tensor, "*batch fact vector"],
+    ) -> FactTokens:
+        """The tokens of facts, given the vectors of their key and value sentences."""
+        keys = self.key_projector(key_vectors)
+        normed = functional.layer_norm(keys, keys.shape[-1:], eps=1e-5)
+        return FactTokens(normed, self.value_projector(value_vectors))
+
+
+def _projector(n_in: int, n_out: int, depth: int, width: int) -> nn.Module:
+    """A linear map, or `depth` hidden layers; the first linear map has no activation."""
+    if depth == 0:
+        return nn.Linear(n_in, n_out)
+    hidden = [part for _ in range(depth) for part in (nn.Linear(width, width), nn.GELU())]
+    return nn.Sequential(nn.Linear(n_in, width), *hidden, nn.Linear(width, n_out))
+
+
+@dataclass(frozen=True, eq=False)
+class KBLaMOutput:
+    """One pass: `hidden_states` from what enters the first layer to what leaves the last, finished.
+
+    By reading layer: `fact_weights`, the share of attention that each node gives each fact column;
+    `chosen`, the facts behind the columns where some were pruned.
+    """
+
+    logits: Float[Tensor, "batch node word"]
+    hidden_states: tuple[Float[Tensor, "batch node width"], ...]
+    fact_weights: dict[int, Float[Tensor, "batch head node fact"]] = field(default_factory=dict)
+    chosen: dict[int, Int[Tensor, "batch fact"]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pass:
+    """What every reading layer of one pass shares."""
+
+    facts: FactTokens
+    text_mask: Tensor
+    fact_mask: Tensor | None
+    rotary: tuple[Tensor, Tensor]
+    counted: Tensor
+    cache: Cache | None
+    weights: dict[int, Tensor] = field(default_factory=dict)
+    chosen: dict[int, Tensor] = field(default_factory=dict)
+
+
+class KBLaM(nn.Module):
+    """A frozen decoder that reads facts in every `config.every`-th layer.
+
+    `host` is of a family in `HOSTS`; it is kept in evaluation mode and none of it is trained.
+    `encoder` makes facts of sentence vectors; `queries`, where the configuration asks for them, are
+    the maps that read facts, which begin as copies of the host's own.
+    Raises `HostError` for another host.
+    """
+
+    def __init__(self, host: PreTrainedModel, config: KBLaMConfig) -> None:
+        super().__init__()
+        hosts.check_decoder(host)
+        if host.config.model_type not in HOSTS:
+            raise HostError(
+                f"KBLaM reads facts in Llama-shaped layers ({', '.join(HOSTS)}), not in "
+                f"{host.config.model_type!r}"
+            )
+        self.host, self.config = host.requires_grad_(False).eval(), config
+        attention: Any = hosts.layers(host)[0].self_attn
+        self.n_heads = int(attention.o_proj.in_features // attention.head_dim)
+        self.n_slices = config.n_slices(len(hosts.layers(host)))
+        self.encoder = FactEncoder(
+            vector_width=config.vector_width,
+            stacked_width=self.n_slices * attention.o_proj.in_features,
+            mlp_depth=config.mlp_depth,
+            mlp_width=config.mlp_width,
+        ).to(host.device, host.dtype)
+        has_queries = config.separate_queries or config.top_k is not None
+        reading: list[Any] = [hosts.layers(host)[number] for number in self.reading_layers]
+        maps = zip(self.reading_layers, reading, strict=True)
+        made = {str(number): query_map(layer.self_attn) for number, layer in maps}
+        self.queries = nn.ModuleDict(made if has_queries else {})
+        self.queries.requires_grad_(config.separate_queries)
+
+    @property
+    def reading_layers(self) -> range:
+        """The numbers of the layers that read facts."""
+        return range(0, len(hosts.layers(self.host)), self.config.every)
+
+    def train(self, mode: bool = True) -> KBLaM:
+        """As of any module, but the host stays in evaluation mode."""
+        super().train(mode)
+        self.host.eval()
+        return self
+
+    def trained(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Names and values of what is trained: the encoder, and the queries if they are used."""
+        return ((n, p) for n, p in self.named_parameters() if p.requires_grad)
+
+    def own_state(self) -> dict[str, Tensor]:
+        """All that is not the host's, by name."""
+        state: dict[str, Tensor] = self.state_dict()
+        return {name: value for name, value in state.items() if not name.startswith("host.")}
+
+    def load_own_state(self, state: Mapping[str, Tensor]) -> None:
+        """Set what `own_state` returns; raises `ConfigError` for a name too many or too few."""
+        wrong = sorted(self.own_state().keys() ^ state.keys())
+        if wrong:
+            raise ConfigError(f"weights of another KBLaM; in one of the two alone: {wrong[:5]}")
+        self.load_state_dict(dict(state), strict=False)
+
+    def forward(
+        self,
+        input_ids: Int[Tensor, "batch node"],
+        node_mask: Bool[Tensor, "batch node_and_cached"],
+        facts: FactTokens | None,
+        positions: Int[Tensor, "batch node"] | None = None,
+        cache: Cache | None = None,
+    ) -> KBLaMOutput:
+        """Read text and facts; without `facts` the states are the host's own, bit for bit.
+
+        `node_mask` (True = real) is over the nodes in `cache`, then the new ones. Positions that
+        are not given count real nodes; with `padding_reads` they count all. Raises `BatchError` for
+        sizes that do not fit.
+        """
+        n_new = input_ids.shape[1]
+        if positions is None:
+            counted = torch.ones_like(node_mask) if self.config.padding_reads else node_mask
+            positions = hosts.running_positions(counted)[:, -n_new:]
+        vectors = self.host.get_input_embeddings()(input_ids)
+        hidden = hosts.embed(self.host, vectors, positions)
+        visibility = Visibility.causal(node_mask)
+        if facts is None:
+            states = hosts.run(self.host, hidden, visibility, positions, cache)
+            return KBLaMOutput(hosts.logits(self.host, states[-1]), states)
+        if facts.keys.ndim == 3 and len(facts.keys) != len(input_ids):
+            raise BatchError(f"{facts} for a batch of {len(input_ids)}")
+        shared = self._shared(visibility, node_mask, n_new, facts, (hidden, positions), cache)
+        step = hosts.masked_stepper(self.host, shared.text_mask, positions, cache)
+        every = [hidden]
+        for number, layer in enumerate(hosts.layers(self.host)):
+            if number in self.reading_layers:
+                every.append(self._layer(number, layer, every[-1], shared))
+            else:
+                every.append(step(layer, every[-1]))
+        states = (*every[:-1], hosts.finish(self.host, every[-1]))
+        logits = hosts.logits(self.host, states[-1])
+        return KBLaMOutput(logits, states, shared.weights, shared.chosen)
+
+    def _shared(
+        self,
+        visibility: Visibility,
+        node_mask: Tensor,
+        n_new: int,
+        facts: FactTokens,
+        start: tuple[Tensor, Tensor],
+        cache: Cache | None,
+    ) -> _Pass:
+        """Masks and angles. `padding_reads`: a node that sees no text is even over all facts."""
+        rotary = self.host.base_model.rotary_emb(start[0], position_ids=start[1])
+        counted = node_mask[:, -n_new:]
+        if not self.config.padding_reads:
+            mask = visibility.attention("eager", self.host.dtype)[:, :, -n_new:]
+            return _Pass(facts, mask, None, rotary, counted, cache)
+        seen = node_mask[:, None, :].expand(-1, node_mask.shape[1], -1).tril()[:, -n_new:]
+        mask = torch.zeros_like(seen, dtype=self.host.dtype)
+        mask = mask.masked_fill(~seen, torch.finfo(torch.float32).min)[:, None]
+        blind = ~seen.any(dim=2)
+        fact_mask = torch.zeros_like(blind, dtype=mask.dtype).masked_fill(blind, PADDING_QUERY)
+        every = torch.ones_like(counted)
+        return _Pass(facts, mask, fact_mask[:, None, :, None], rotary, every, cache)
+
+    def _layer(self, number: int, layer: Any, hidden: Tensor, shared: _Pass) -> Tensor:
+        """A layer of the host whose attention reads facts, too."""
+        attention, normed = layer.self_attn, layer.input_layernorm(hidden)
+        query, key, value = projections(attention, normed)
+        query, key = rotated(query, shared.rotary), rotated(key, shared.rotary)
+        if shared.cache is not None:
+            key, value = shared.cache.update(key, value, number)
+        groups = self.n_heads // key.shape[1]
+        key, value = (each.repeat_interleave(groups, dim=1) for each in (key, value))
+        text_scores = (query * attention.scaling) @ key.mT + shared.text_mask
+        scores, fact_values = self._fact_scores(number, attention, normed, query, shared)
+        both = torch.cat([scores, text_scores], dim=-1)
+        weights = both.softmax(dim=-1, dtype=torch.promote_types(both.dtype, torch.float32))
+        weights = weights.to(value.dtype)
+        of_facts, of_text = weights.tensor_split([scores.shape[-1]], dim=-1)
+        shared.weights[number] = of_facts
+        read = mixed(of_facts, fact_values) + of_text @ value
+        hidden = hidden + attention.o_proj(read.transpose(1, 2).flatten(2))
+        after: Tensor = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+        return after
+
+    def _fact_scores(
+        self, number: int, attention: Any, normed: Tensor, query: Tensor, shared: _Pass
+    ) -> tuple[Tensor, Tensor]:
+        """Scores `[batch head node fact]` of the facts that are left, and their values."""
+        config = self.config
+        keys, values = shared.facts.of_slice(number // config.every, self.n_slices, self.n_heads)
+        own = query
+        if len(self.queries):
+            own = self._own_query(number, attention, normed)
+        reader = (own if config.separate_queries else query) * attention.scaling
+        scored = keys
+        if config.top_k is not None and config.top_k < shared.facts.n_facts:
+            chosen = best_facts(own, keys, config.top_k, shared.counted)
+            shared.chosen[number] = chosen
+            keys, values = (gathered(each, chosen) for each in (keys, values))
+            scored = scored[:, :, : config.top_k] if config.misaligned_scores else keys
+        scores = products(reader, scored)
+        if config.scale is not None:
+            scores = scores + (math.log(config.scale) - math.log(scores.shape[-1]))
+        return scores if shared.fact_mask is None else scores + shared.fact_mask, values
+
+    def _own_query(self, number: int, attention: Any, normed: Tensor) -> Tensor:
+        """The queries of facts `[batch head node head_width]`, by the map made for them."""
+        query: Tensor = self.queries[str(number)](normed).unflatten(-1, (self.n_heads, -1))
+        if hasattr(attention, "q_norm"):
+            query = attention.q_norm(query)
+        return query.transpose(1, 2)
+
+    @torch.no_grad()
+    def generate(
+        self,
+        input_ids: Int[Tensor, "batch node"],
+        node_mask: Bool[Tensor, "batch node"],
+        facts: FactTokens | None,
+        *,
+        n_new: int,
+        end_id: int | None = None,
+        use_cache: bool = True,
+    ) -> Int[Tensor, "batch new"]:
+        """The `n_new` most probable next words one by one; after `end_id` only `end_id`.
+
+        Padding may stand on either side. The cache holds text alone, facts are read anew at each
+        step. Fewer words come back where every text has ended before.
+        """
+        cache = DynamicCache(config=self.host.config) if use_cache else None
+        new: list[Tensor] = []
+        ids = step_ids = input_ids
+        ended = torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+        for _ in range(n_new):
+            read = step_ids if use_cache else ids
+            positions = hosts.running_positions(node_mask)[:, -read.shape[1] :]
+            out = self(read, node_mask, facts, positions, cache)
+            real = node_mask[:, -out.logits.shape[1] :] if not new else None
+            last = out.logits[:, -1] if real is None else hosts.sentence_vectors(out.logits, real)
+            word = last.argmax(dim=-1)
+            if end_id is not None:
+                word = word.masked_fill(ended, end_id)
+            new.append(word)
+            node_mask = torch.cat([node_mask, ~ended[:, None]], dim=1)
+            ended = ended | (word == end_id) if end_id is not None else ended
+            if bool(ended.all()):
+                break
+            step_ids = word[:, None]
+            ids = torch.cat([ids, step_ids], dim=1)
+        return torch.stack(new, dim=1)

@@ -1,0 +1,175 @@
+"""KBLaM's training: labels, loss, what a step is made of, optimiser.
+
+Wang et al. 2025, "KBLaM: Knowledge Base augmented Language Model" (ICLR), as its released script
+has it. An example's graph is its own facts, then a context of other facts that a whole micro-batch
+shares; one micro-batch in several asks for what is not in the graph and learns to refuse.
+
+Axis legend: batch, node, word, fact, own (facts of a question).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import LambdaLR
+
+from kept.batches import IGNORE
+from kept.decoders.kblam import KBLaM
+from kept.errors import BatchError, ConfigError
+
+Kind = Literal["standard", "extended", "several", "outlier"]
+LEARNING_RATE = 1e-4
+LAST_SHARE = 0.01
+"""What the cosine leaves of the learning rate at the end."""
+
+
+@dataclass(frozen=True, eq=False)
+class MicroBatch:
+    """Questions with their answers; `fact_rows` are rows of the vectors of all facts.
+
+    Raises `BatchError` for shapes that do not fit.
+    """
+
+    input_ids: Int[Tensor, "batch node"]
+    node_mask: Bool[Tensor, "batch node"]
+    labels: Int[Tensor, "batch node"]
+    fact_rows: Int[Tensor, "batch fact"]
+
+    def __post_init__(self) -> None:
+        shapes = {tuple(each.shape) for each in (self.input_ids, self.node_mask, self.labels)}
+        if len(shapes) != 1 or len(self.fact_rows) != len(self.input_ids):
+            raise BatchError(
+                f"input_ids, node_mask and labels of one shape, and a row of facts for each: not "
+                f"{sorted(shapes)} with {tuple(self.fact_rows.shape)}"
+            )
+
+
+def turn_labels(
+    input_ids: Int[Tensor, "batch node"],
+    marker_id: int,
+    *,
+    n_after: int,
+    turn: int = 1,
+    node_mask: Bool[Tensor, "batch node"] | None = None,
+) -> Int[Tensor, "batch node"]:
+    """Labels of what follows the marker of a turn and the `n_after` pieces of its name.
+
+    The released code learns all from the first turn on: question, answer and padding. Turn 2 is the
+    answer alone; with `node_mask` padding is left out. Where the marker is missing, the text counts
+    as if it began with it.
+
+    >>> turn_labels(torch.tensor([[9, 3, 4, 5, 6]]), 3, n_after=1).tolist()
+    [[-100, -100, -100, 5, 6]]
+    """
+    marks = (input_ids == marker_id).long().cumsum(dim=1)
+    place = (marks >= turn).long().argmax(dim=1)
+    places = torch.arange(input_ids.shape[1], device=input_ids.device)
+    learnt = places > (place + n_after)[:, None]
+    if node_mask is not None:
+        learnt = learnt & node_mask
+    return input_ids.masked_fill(~learnt, IGNORE)
+
+
+def training_loss(
+    logits: Float[Tensor, "batch node word"], labels: Int[Tensor, "batch node"]
+) -> Float[Tensor, ""]:
+    """The released loss: texts with few labels weigh as much as the one with most.
+
+    Each text's losses are multiplied by the largest number of labels over its own, then averaged
+    over all places, ignored ones included. As published, a label 0 is not counted. Raises
+    `BatchError` for a text without any label, whose weight would be infinite.
+    """
+    expected = labels[:, 1:]
+    losses = functional.cross_entropy(
+        logits[:, :-1].mT.float(), expected, ignore_index=IGNORE, reduction="none"
+    )
+    counts = (expected > 0).sum(dim=1)
+    if not torch.compiler.is_compiling() and int(counts.min()) == 0:
+        raise BatchError(f"text {int(counts.argmin())} has no label to learn")
+    return (losses * (counts.max() / counts)[:, None]).mean()
+
+
+def graph_size(step: int, size: int | None) -> int:
+    """How many facts the context of a step has: `size`, or 4 more every 100 steps.
+
+    >>> [graph_size(step, None) for step in (0, 99, 100, 250)], graph_size(250, 7)
+    ([4, 4, 8, 12], 7)
+    """
+    return size or 4 * (step // 100 + 1)
+
+
+def kind_of(number: int, n_micro: int, *, n_outliers: int, several: bool, extended: bool) -> Kind:
+    """What a step's micro-batch of that number is; as published, `n_outliers` + 1 are outliers.
+
+    >>> [kind_of(i, 5, n_outliers=0, several=True, extended=True) for i in range(5)]
+    ['several', 'extended', 'standard', 'several', 'outlier']
+    """
+    if number >= n_micro - 1 - n_outliers:
+        return "outlier"
+    if number % 3 == 0 and several:
+        return "several"
+    return "extended" if number % 3 == 1 and extended else "standard"
+
+
+def with_context(
+    own: Int[Tensor, "batch own"], context: Int[Tensor, " fact"]
+) -> Int[Tensor, "batch fact"]:
+    """The facts of every example: its own first, then the shared context."""
+    return torch.cat([own, context.expand(len(own), -1)], dim=1)
+
+
+def loss_of(
+    model: KBLaM,
+    batch: MicroBatch,
+    key_vectors: Float[Tensor, "fact vector"],
+    value_vectors: Float[Tensor, "fact vector"],
+) -> Float[Tensor, ""]:
+    """`training_loss` of a micro-batch, whose facts are encoded once each."""
+    rows, places = batch.fact_rows.unique(return_inverse=True)
+    facts = model.encoder(key_vectors[rows], value_vectors[rows])[places]
+    return training_loss(model(batch.input_ids, batch.node_mask, facts).logits, batch.labels)
+
+
+def new_optimiser(
+    model: KBLaM, n_steps: int, *, learning_rate: float = LEARNING_RATE, decay: bool = True
+) -> tuple[AdamW, LambdaLR]:
+    """AdamW without weight decay over what is trained, and its cosine (or constant) schedule."""
+    if n_steps < 1:
+        raise ConfigError(f"{n_steps} steps: 1 or more")
+    optimiser = AdamW([p for _, p in model.trained()], lr=learning_rate, weight_decay=0.0)
+
+    def share(step: int) -> float:
+        cosine = (1 + math.cos(math.pi * min(step, n_steps) / n_steps)) / 2
+        return LAST_SHARE + (1 - LAST_SHARE) * cosine if decay else 1.0
+
+    return optimiser, LambdaLR(optimiser, share)
+
+
+def train_step(
+    model: KBLaM,
+    batches: Sequence[MicroBatch],
+    vectors: tuple[Tensor, Tensor],
+    optimiser: AdamW,
+    schedule: LambdaLR,
+) -> list[float]:
+    """One step on the sum of the micro-batches' losses, which are returned.
+
+    `vectors` are those of all facts: of keys and of values.
+    """
+    optimiser.zero_grad()
+    losses = []
+    for batch in batches:
+        loss = loss_of(model, batch, *vectors)
+        loss.backward()
+        losses.append(float(loss.detach()))
+    optimiser.step()
+    schedule.step()
+    return losses
