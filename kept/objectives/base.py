@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from entity_linking.mentions import LinkedText
+from entity_linking.mentions import LinkedText, Mention
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.outputs import KnowledgeOutput
@@ -59,10 +59,14 @@ class World:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The text that replaces another, with a label for each of its links, `[link]`."""
+    """The text that replaces another, with a label for each of its links, `[link]`, if any.
+
+    `asked`: spans of it that `mark` finds in the sample's `target_spans`.
+    """
 
     linked: LinkedText
-    link_labels: NDArray[np.int64]
+    link_labels: NDArray[np.int64] | None = None
+    asked: tuple[Mention, ...] = ()
 
 
 class Preparation(ABC):

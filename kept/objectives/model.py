@@ -57,6 +57,11 @@ from kept.objectives.masked_words import (
     MaskedWordsOptions,
     MaskedWordsPreparation,
 )
+from kept.objectives.mentions.stated import (
+    StatedWords,
+    StatedWordsOptions,
+    StatedWordsPreparation,
+)
 from kept.objectives.mentions.truth import (
     MentionTruth,
     MentionTruthOptions,
@@ -105,6 +110,12 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
         ReplacedWords,
         ReplacedWordsPreparation,
         "masked words, and then which words are not the text's own",
+    ),
+    "stated_words": ObjectiveKind(
+        StatedWordsOptions,
+        StatedWords,
+        StatedWordsPreparation,
+        "a masked mention that a fact of another, nameless one states",
     ),
     "nsp": ObjectiveKind(
         TextPairOptions,

@@ -8,6 +8,7 @@ Axis legend: batch, chosen (samples that have a pair), relation, width.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -22,7 +23,7 @@ from torch.nn import functional as F
 from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.kadapter import KAdapter
-from kept.errors import BatchError
+from kept.errors import BatchError, ConfigError
 from kept.graphs.coverage import look
 from kept.layers.spans import target_states
 from kept.objectives.adapter_features import AdapterFeatures, features_for, keep_initialisation
@@ -36,13 +37,21 @@ class RelationPairsOptions:
     """`adapter`: the one that learns ("" = the only one in training, or the encoder's own states).
 
     `n_relations`: classes, by default as many as the encoder's graph has relations. `alone`: only
-    the adapter's states are read (`AdapterFeatures`).
+    the adapter's states are read (`AdapterFeatures`). `fixed_head` (not of the paper; Hoffer et al.
+    2018, "Fix your classifier", ICLR): the head is not trained, and its first layer is this many
+    times what it was drawn as. A head of 2 · width inputs can tell fewer pairs than that apart
+    whatever the adapter's states; one that stands still makes the adapter do it.
     """
 
     adapter: str = ""
     n_relations: int | None = None
     dropout: float = 0.1
     alone: bool = False
+    fixed_head: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.fixed_head is not None and not 0 < self.fixed_head < math.inf:
+            raise ConfigError(f"objective relation_pairs: fixed_head {self.fixed_head}: above 0")
 
 
 class RelationPairsPreparation(Preparation):
@@ -112,7 +121,13 @@ class RelationPairs(Objective):
     """
 
     def __init__(
-        self, features: nn.Module, *, width: int, n_relations: int, dropout: float
+        self,
+        features: nn.Module,
+        *,
+        width: int,
+        n_relations: int,
+        dropout: float,
+        fixed_head: float | None = None,
     ) -> None:
         super().__init__()
         self.features = features
@@ -120,6 +135,11 @@ class RelationPairs(Objective):
         self.dropout = nn.Dropout(dropout)
         self.out_proj = nn.Linear(width, n_relations)
         keep_initialisation(self)
+        if fixed_head is not None:
+            with torch.no_grad():
+                self.dense.weight.mul_(fixed_head)
+            for layer in (self.dense, self.out_proj):
+                layer.requires_grad_(False)
 
     @classmethod
     def for_encoder(cls, encoder: KnowledgeEncoder, options: RelationPairsOptions) -> Self:
@@ -132,6 +152,7 @@ class RelationPairs(Objective):
             width=encoder.host.config.hidden_size,
             n_relations=encoder.config.n_relations if n_relations is None else n_relations,
             dropout=options.dropout,
+            fixed_head=options.fixed_head,
         )
 
     def logits(

@@ -18,11 +18,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from entity_linking.mentions import LinkedText
+from entity_linking.mentions import LinkedText, Mention
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError, NoKnowledgeError
 from kept.graphs.builder import BuilderConfig, join_words
 from kept.graphs.coverage import LOW_SHARE, Coverage, caution, coverage_of, require_read
+from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.words import PairTemplate, Words, encode_words, join_texts
 from kept.objectives.base import Preparation, Rewritten, World
@@ -190,15 +191,19 @@ class WordGraphData:
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """Return the graph of text `index` as sampled and labelled in `epoch`."""
-        linked, words, label, link_labels = self._text(index, epoch, seed)
+        text, words, label = self._text(index, epoch, seed)
         graph = join_words(
-            linked,
+            text.linked,
             words,
             self.graph,
             generator=generator(seed, "graph", epoch, index),
             config=self.builder,
         )
-        batch = self.view(dataclasses.replace(graph, link_labels=link_labels))
+        graph = dataclasses.replace(graph, link_labels=text.link_labels)
+        batch = self.view(graph)
+        if text.asked:
+            spans = target_spans(graph, self.view.places(graph, batch), text.asked)
+            batch = batch.replace(target_spans=torch.from_numpy(spans)[None])
         if label is not None:
             batch = batch.replace(pair_labels=torch.tensor([label]))
         for name, preparation in self.preparations.items():
@@ -218,44 +223,41 @@ class WordGraphData:
             batch = preparation.complete(batch, generator(seed, name, "batch", step))
         return batch
 
-    def _text(
-        self, index: int, epoch: int, seed: int
-    ) -> tuple[LinkedText, Words, int | None, NDArray[np.int64] | None]:
-        """Return a sample's text, its pieces, the class of a pair, labels of rewritten links."""
+    def _text(self, index: int, epoch: int, seed: int) -> tuple[Rewritten, Words, int | None]:
+        """Return a sample's text, its pieces, the class of a pair."""
         if self._pairs is None or self._template is None:
-            text, words, labels = self._shown(index, epoch, seed)
-            return text, words, None, labels
+            text, words = self._shown(index, epoch, seed)
+            return text, words, None
         first, second, label = self._pairs.draw(index, generator(seed, "pairs", epoch, index))
-        text, words, labels = self._shown(first, epoch, seed)
+        text, words = self._shown(first, epoch, seed)
         if second is None:
-            return text, words, label, labels
-        other, other_words, other_labels = self._shown(second, epoch, seed)
-        linked = join_texts(text, other)
-        assert linked.pair_start is not None
+            return text, words, label
+        other, other_words = self._shown(second, epoch, seed)
+        linked = join_texts(text.linked, other.linked)
+        shift = linked.pair_start
+        assert shift is not None
         words = self._template.join(
-            words, other_words, shift=linked.pair_start, max_words=self.builder.max_words
+            words, other_words, shift=shift, max_words=self.builder.max_words
         )
-        if labels is not None and other_labels is not None:
-            labels = np.concatenate([labels, other_labels])
-        return linked, words, label, labels
+        labels = text.link_labels
+        if labels is not None and other.link_labels is not None:
+            labels = np.concatenate([labels, other.link_labels])
+        moved = (Mention(each.start + shift, each.end + shift) for each in other.asked)
+        return Rewritten(linked, labels, (*text.asked, *moved)), words, label
 
-    def _shown(
-        self, index: int, epoch: int, seed: int
-    ) -> tuple[LinkedText, Words, NDArray[np.int64] | None]:
-        """Return a text, as it is or rewritten, with its pieces and labels of its links."""
+    def _shown(self, index: int, epoch: int, seed: int) -> tuple[Rewritten, Words]:
+        """Return a text, as it is or rewritten, with its pieces."""
         text = self._texts[index]
         if self._rewriter is None:
-            return text, self._words_of(index), None
-        rewritten: Rewritten = self._rewriter.rewrite(
-            text, generator(seed, "rewrite", epoch, index)
-        )
+            return Rewritten(text), self._words_of(index)
+        rewritten = self._rewriter.rewrite(text, generator(seed, "rewrite", epoch, index))
         (words,) = encode_words(
             [rewritten.linked.text],
             self._tokenizer,
             max_words=self.builder.max_words,
             pair_starts=[rewritten.linked.pair_start],
         )
-        return rewritten.linked, words, rewritten.link_labels
+        return rewritten, words
 
     def _longest(self) -> NDArray[np.int64]:
         """An upper bound of word pieces by text; inserted names may be of any length."""

@@ -138,6 +138,16 @@ ARMS: dict[str, Arm] = {
         rates={"learning_rate": 1e-3},
         **AT_MENTION,
     ),
+    "kadapter-fixed": Arm(
+        method="kadapter",
+        changes="as kadapter-long, and the adapter's head stands still, so that the adapter alone "
+        "must tell the relations apart",
+        tasks=("pairs",),
+        stage={"objectives": {"relation_pairs": {"alone": True, "fixed_head": 0.3}}},
+        options={"task_trains": ["fusion"]},
+        rates={"learning_rate": 1e-3},
+        **AT_MENTION,
+    ),
 }
 """Arms by name; `arms_of` takes the name of a method for all of its arms."""
 

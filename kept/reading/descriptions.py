@@ -28,6 +28,7 @@ from kept.graphs.views import WordsView
 from kept.methods import method
 from kept.objectives.described_triples import entity_text, text_batch
 from kept.objectives.knowledge_embedding import KnowledgeEmbedding, sequences_of, word_pieces
+from kept.objectives.mentions.made_up import made_up_names
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for
 from kept.pretraining.data import WordGraphData
@@ -37,7 +38,6 @@ from kept.reading.bench import N_GRADIENT, N_PROBE, Losses, Opened, training_of
 from kept.reading.cell import SOLVED, Cell, Outcome, open_host
 from kept.reading.conditions import OFF, REDRAWN, TRUE, graph_under
 from kept.reading.measures import probe_accuracy, share_moved, steps_until
-from kept.reading.names import made_up_names
 from kept.reading.worlds import COUNTRIES, OCCUPATIONS, WORKS, Size
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph, graph_from_records

@@ -20,6 +20,7 @@ from kept.controls.conditions import controlled_graph
 from kept.datasets.example import TaskExample
 from kept.graphs.builder import BuilderConfig
 from kept.methods import method
+from kept.objectives.mentions.made_up import made_up_names
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for, view_for
 from kept.pretraining.data import WordGraphData
@@ -28,7 +29,6 @@ from kept.reading.arms import arm
 from kept.reading.bench import Bench, Opened, train_bench, training_of
 from kept.reading.cell import Cell, Outcome, open_host
 from kept.reading.conditions import OFF, REDRAWN, graph_under
-from kept.reading.names import made_up_names
 from kept.reading.worlds import SENTENCES, TIES, Size, World, about, named
 from kept.training.loop import train
 from kg_loaders import graph_from_records

@@ -17,8 +17,8 @@ import numpy as np
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.datasets.example import TaskExample
 from kept.errors import ConfigError
+from kept.objectives.mentions.made_up import made_up_names
 from kept.randomness import generator
-from kept.reading.names import made_up_names
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.records import Record, Text, TextKind, Triple
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.datasets.example import TaskExample
+from kept.objectives.mentions.made_up import made_up_names
 from kept.randomness import generator
-from kept.reading.names import made_up_names
 from kept.reading.worlds import OCCUPATIONS, World, named
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.records import Record, Triple

@@ -114,7 +114,7 @@ def replace_mentions(
                 names[i], labels[i], was_replaced = (other, name), REPLACED, True
                 continue
         was_replaced = False
-    return Rewritten(_written(text, graph, names), labels)
+    return Rewritten(with_names(text, graph, names), labels)
 
 
 def free_links(links: Sequence[Link]) -> list[int]:
@@ -134,10 +134,13 @@ def _name(graph: KnowledgeGraph, entity: int, draws: np.random.Generator) -> str
     return names[int(draws.integers(len(names)))]
 
 
-def _written(
+def with_names(
     text: LinkedText, graph: KnowledgeGraph, names: Mapping[int, tuple[int, str]]
 ) -> LinkedText:
-    """The text with other names at some links; what stands behind them moves."""
+    """Return the text with other names at some links, by number: (entity, its name there).
+
+    What stands behind them moves.
+    """
     pieces, links, last, shift = [], [], 0, 0
     second = text.pair_start
     for i, link in enumerate(text.links):

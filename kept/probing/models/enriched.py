@@ -29,6 +29,7 @@ from kept.graphs.words import encode_words
 from kept.methods import method_of
 from kept.objectives.masked_nodes import MaskedNodes
 from kept.objectives.masked_words import MaskedWords
+from kept.objectives.mentions.stated import StatedWords
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for, view_for
 from kept.probing.models.base import REMEDY, AskedFacts, ClozeModel, Question, Sample, mask_places
@@ -174,6 +175,8 @@ class KeptMaskedLM(ClozeModel):
 def _word_head(model: KnowledgeForPreTraining) -> tuple[Callable[[Tensor], Tensor], Tensor]:
     """Return the transform between states and the word table, and the bias; raises `HostError`."""
     for head in model.objectives.values():
+        if isinstance(head, StatedWords):
+            head = head.words
         if isinstance(head, MaskedWords):
             return head.transform, head.bias
         if isinstance(head, MaskedNodes):

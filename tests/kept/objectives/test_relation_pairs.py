@@ -142,3 +142,28 @@ def test_without_labels_there_is_no_loss(small_graph: KnowledgeGraph) -> None:
     model = KnowledgeForPreTraining.of(encoder, {"relation_pairs": {}})
     batch = dataclasses.replace(small_batch(), node_kinds=torch.zeros(2, 8, dtype=torch.int64))
     assert model(batch).losses == {}
+
+
+def test_a_fixed_head_stands_still_and_the_adapter_learns(
+    samples: list[KnowledgeBatch], small_graph: KnowledgeGraph
+) -> None:
+    heads = []
+    for scale in (None, 0.25):
+        torch.manual_seed(0)
+        encoder = KAdapter.from_host(tiny_host(), small_graph)
+        options = {"alone": True, "fixed_head": scale, "dropout": 0.0}
+        model = KnowledgeForPreTraining.of(encoder, {"relation_pairs": options})
+        heads.append(model.objectives["relation_pairs"])
+        batch = small_batch().replace(
+            target_spans=torch.tensor([[[1, 2], [3, 4]]] * 2), labels=torch.tensor([0, 1])
+        )
+        model(batch).losses["relation_pairs"].backward()
+        moving = {n for n, p in model.named_parameters() if p.grad is not None and p.grad.any()}
+        assert any(name.startswith("encoder.adapters.") for name in moving)
+        of_head = {n for n in moving if ".dense." in n and n.startswith("objectives")}
+        assert bool(of_head) is (scale is None)
+        assert any("com_dense" in name for name in moving)
+    trained, fixed = heads
+    torch.testing.assert_close(fixed.dense.weight, trained.dense.weight * 0.25)
+    with pytest.raises(ConfigError, match="fixed_head -1"):
+        KnowledgeForPreTraining.of(encoder, {"relation_pairs": {"fixed_head": -1.0}})

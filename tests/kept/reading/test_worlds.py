@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kept.errors import ConfigError
-from kept.reading.names import made_up_names
+from kept.objectives.mentions.made_up import made_up_names
 from kept.reading.worlds import OCCUPATIONS, TASKS, TIES, WORKS, Size, World
 
 SMALL = Size(n_train=64, n_test=32, n_returning=16, n_distractors=2)

@@ -1,0 +1,314 @@
+"""A reading stage on some relations, and questions about the others, with their facts shown.
+
+The world is that of `experiments.lama`: T-REx's sentences without those that name a probed pair,
+and the graph of T-REx and CoDEx-S. A fold's models see a graph without any triple of the relations
+that they are asked about, until they are asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+
+from experiments.lama.data import World, read_world
+from experiments.lama.stored import fingerprint, read_stored, write_stored
+from kept import hosts
+from kept.errors import CheckpointError
+from kept.graphs.builder import BuilderConfig
+from kept.methods import Method, method
+from kept.objectives.masked_words import MaskedWords
+from kept.objectives.mentions.stated import StatedWords
+from kept.objectives.model import KnowledgeForPreTraining
+from kept.pretraining.assembly import builder_for, view_for
+from kept.pretraining.data import WordGraphData
+from kept.probing.engine import objects_of, probe
+from kept.probing.items.collections import lama_templates
+from kept.probing.items.facts import answers_by_subject, questions, with_answers_of
+from kept.probing.items.item import ClozeItem
+from kept.probing.models.enriched import KeptMaskedLM
+from kept.probing.results import ProbeResult
+from kept.randomness import generator, torch_draws
+from kept.training.config import TrainConfig
+from kept.training.log import Reporter
+from kept.training.loop import Resume, train
+from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamageReport
+
+HEAD = "head"
+RESULT = "result.json"
+CONDITIONS = ("shown", "edited", "hidden", "untrained")
+"""The asked fact is shown; shown with another object of its relation; hidden; shown to a model
+without the reading stage."""
+VOCABULARY = "optiprompt/common_vocab_cased.txt.gz"
+
+
+class Arm(BaseModel):
+    """A method with the options of its encoder and view."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: str
+    options: dict[str, Any] = {}
+    view: dict[str, Any] = {}
+
+    @property
+    def line(self) -> Method:
+        return method(self.method)
+
+
+class Study(BaseModel):
+    """All settings; `head` trains the host's head over words on text, once for all arms."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = "minilm"
+    seed: NonNegativeInt = 0
+    folds: PositiveInt
+    facts_per_relation: PositiveInt
+    n_texts: PositiveInt
+    builder: BuilderConfig
+    head: TrainConfig
+    reading: TrainConfig
+    arms: dict[str, Arm]
+
+    def settings_of(self, name: str) -> str:
+        """Fingerprint of what a trained model depends on; `HEAD` is the host with its head."""
+        shared = {"host", "seed", "folds", "facts_per_relation", "n_texts", "builder", "head"}
+        first = self.model_dump(mode="json", include=shared)
+        if name == HEAD:
+            return fingerprint(first)
+        return fingerprint(
+            first, self.arms[name].model_dump(mode="json"), self.reading.model_dump(mode="json")
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """The world, its questions, and what they are judged by."""
+
+    study: Study
+    world: World
+    items: tuple[ClozeItem, ...]
+    objects: Mapping[str, Sequence[str]]
+    vocabulary: tuple[str, ...]
+
+    @classmethod
+    def read(cls, study: Study, root: Path, vocabulary: Sequence[str]) -> Asked:
+        """Everything below `root`, with LAMA's words for the ranking over a vocabulary."""
+        world = read_world(
+            root, per_relation=study.facts_per_relation, n_texts=study.n_texts, seed=study.seed
+        )
+        return cls.of(study, world, lama_templates(root / "lama"), vocabulary)
+
+    @classmethod
+    def of(cls, study: Study, world: World, templates: Any, vocabulary: Sequence[str]) -> Asked:
+        """The questions about the probed facts in these templates."""
+        known = answers_by_subject(world.every_fact)
+        items = questions(world.facts, templates, DamageReport(), known=known)
+        everything = questions(world.every_fact, templates, DamageReport(), known={})
+        graph = world.graphs["given"]
+        whole = with_answers_of(items, graph)
+        return cls(study, world, tuple(whole), objects_of(everything), tuple(vocabulary))
+
+    @cached_property
+    def relations(self) -> list[list[str]]:
+        """The relations of each fold."""
+        names = sorted({item.relation for item in self.items})
+        return [names[k :: self.study.folds] for k in range(self.study.folds)]
+
+    def of_fold(self, fold: int) -> list[ClozeItem]:
+        """The questions about a fold's relations."""
+        return [item for item in self.items if item.relation in self.relations[fold]]
+
+    def training_graph(self, fold: int) -> KnowledgeGraph:
+        """The graph without the probed facts and without the relations of the fold."""
+        graph = self.world.graphs["held_out"]
+        ids = [graph.relations.find(name) for name in self.relations[fold]]
+        left_out = np.isin(graph.triples[:, 1], [i for i in ids if i is not None])
+        return graph.with_triples(graph.triples[~left_out], note=f"without fold {fold}")
+
+    def edited(self, fold: int) -> tuple[KnowledgeGraph, list[ClozeItem]]:
+        """The graph where every asked fact has another object of its relation; the questions with
+        that object as their answer."""
+        graph, draws = self.world.graphs["given"], generator(self.study.seed, "edited facts", fold)
+        triples = np.array(graph.triples)
+        items = []
+        for item in self.of_fold(fold):
+            assert item.fact is not None
+            right = {item.answer, *item.also_right}
+            names = [name for name in self.objects[item.relation] if name not in right]
+            tails = [(name, self._entity(item.relation, name)) for name in names]
+            possible = [(name, tail) for name, tail in tails if tail is not None]
+            if not possible:
+                continue
+            name, tail = possible[int(draws.integers(len(possible)))]
+            head, relation, old = (
+                graph.entities.find(item.fact[0]),
+                graph.relations.find(item.fact[1]),
+                graph.entities.find(item.fact[2]),
+            )
+            triples[(triples == [head, relation, old]).all(axis=1), 2] = tail
+            fact = (item.fact[0], item.fact[1], graph.entities.name(tail))
+            items.append(
+                dataclasses.replace(item, answer=name, also_right=item.also_right, fact=fact)
+            )
+        return graph.with_triples(triples, note=f"{len(items)} facts edited"), items
+
+    def _entity(self, relation: str, name: str) -> int | None:
+        """The entity that stands under `name` as an object of the relation."""
+        return self._tails.get((relation, name))
+
+    @cached_property
+    def _tails(self) -> dict[tuple[str, str], int]:
+        entities = self.world.graphs["given"].entities
+        tails: dict[tuple[str, str], int] = {}
+        for fact in self.world.every_fact:
+            number = entities.find(fact.tail) if fact.tail else None
+            if number is not None:
+                tails.setdefault((fact.relation, fact.answer), number)
+        return tails
+
+
+def train_head(asked: Asked, out: Path, reporter: Reporter) -> Path:
+    """The host with a head over words, trained on the texts; its folder."""
+    study, graph = asked.study, asked.world.graphs["held_out"]
+    none = method("none")
+    host, tokenizer = hosts.load_host(study.host), hosts.load_tokenizer(study.host)
+    with torch_draws(study.seed, "initial weights"):
+        encoder = none.encoder.for_graph(host, graph, tokenizer, seed=study.seed)
+        model = KnowledgeForPreTraining.of(encoder, {"mlm": {}})
+    data = _data(asked, none, graph, {"mlm": {}}, view={})
+    _train(model, data, study.head, out / HEAD, study.settings_of(HEAD), asked, reporter)
+    return out / HEAD
+
+
+def new_model(asked: Asked, name: str, fold: int, head: Path) -> KnowledgeForPreTraining:
+    """An arm before its reading stage, on the host that has a head over words."""
+    arm, first = asked.study.arms[name], KnowledgeForPreTraining.from_pretrained(head)
+    tokenizer = hosts.load_tokenizer(asked.study.host)
+    with torch_draws(asked.study.seed, "initial weights"):
+        encoder = arm.line.encoder.for_graph(
+            first.encoder.host,
+            asked.training_graph(fold),
+            tokenizer,
+            seed=asked.study.seed,
+            **arm.options,
+        )
+        model = KnowledgeForPreTraining.of(encoder, {"stated_words": {}})
+    words, stated = first.objectives["mlm"], model.objectives["stated_words"]
+    assert isinstance(words, MaskedWords)
+    assert isinstance(stated, StatedWords)
+    stated.words.load_state_dict(words.state_dict())
+    return model
+
+
+def run_arm(asked: Asked, name: str, fold: int, out: Path, reporter: Reporter) -> dict[str, Any]:
+    """Train an arm on the other folds, ask it about this one; what was stored is not run again."""
+    study, folder = asked.study, out / f"{name}-{fold}"
+    origin = {"settings": study.settings_of(name), "data": asked.world.fingerprint}
+    stored: dict[str, Any] | None = read_stored(folder / RESULT, origin)
+    if stored is not None:
+        return stored
+    arm, graph = study.arms[name], asked.training_graph(fold)
+    head = train_head(asked, out, reporter)
+    model = new_model(asked, name, fold, head)
+    untrained = _ask(asked, model, name, asked.world.graphs["given"], asked.of_fold(fold))
+    data = _data(asked, arm.line, graph, {"stated_words": {}}, view=arm.view)
+    _train(model, data, study.reading, folder, study.settings_of(name), asked, reporter)
+    given = asked.world.graphs["given"]
+    edited_graph, edited_items = asked.edited(fold)
+    items = asked.of_fold(fold)
+    values = {
+        "arm": name,
+        "fold": fold,
+        "relations": asked.relations[fold],
+        "share of texts with a stated mention": data.shares_read["stated_words"],
+        "shown": _ask(asked, model, name, given, items),
+        "edited": _ask(asked, model, name, edited_graph, edited_items),
+        "hidden": _ask(asked, model, name, given, items, show=False),
+        "untrained": untrained,
+    }
+    write_stored(folder / RESULT, origin, values)
+    return values
+
+
+def _ask(
+    asked: Asked,
+    model: KnowledgeForPreTraining,
+    name: str,
+    graph: KnowledgeGraph,
+    items: Sequence[ClozeItem],
+    *,
+    show: bool = True,
+) -> list[dict[str, Any]]:
+    """An answer per question: relation, whether its fact was shown, and its rank in both rankings,
+    None where it is not a candidate."""
+    arm = asked.study.arms[name]
+    probed = KeptMaskedLM(
+        model,
+        hosts.load_tokenizer(asked.study.host),
+        "graph",
+        graph,
+        show_asked=show,
+        builder=asked.study.builder,
+        view=dict(arm.view),
+        name=name,
+    )
+    result: ProbeResult = probe(probed, items, vocabulary=asked.vocabulary, objects=asked.objects)
+    return [
+        {
+            "id": answer.id,
+            "relation": answer.relation,
+            "shown": bool(answer.asked_shown),
+            **{
+                kind: None if ranking is None else float(ranking.rank)
+                for kind, ranking in (("words", answer.restricted), ("objects", answer.objects))
+            },
+        }
+        for answer in result.answers
+    ]
+
+
+def _data(
+    asked: Asked, line: Method, graph: KnowledgeGraph, objectives: Any, *, view: Mapping[str, Any]
+) -> WordGraphData:
+    tokenizer = hosts.load_tokenizer(asked.study.host)
+    return WordGraphData(
+        [text for document in asked.world.documents for text in document],
+        graph,
+        tokenizer,
+        builder=builder_for(line, asked.study.builder, view, in_pretraining=True),
+        view=view_for(line, graph, tokenizer, view),
+        objectives=objectives,
+    )
+
+
+def _train(
+    model: KnowledgeForPreTraining,
+    data: WordGraphData,
+    config: TrainConfig,
+    folder: Path,
+    settings: str,
+    asked: Asked,
+    reporter: Reporter,
+) -> None:
+    """Train to the end, or go on where it was cut; a folder of other settings is refused."""
+    origin = {"settings": settings, "data": asked.world.fingerprint}
+    folder.mkdir(parents=True, exist_ok=True)
+    done = read_stored(folder / "trained.json", origin)
+    if done is None:
+        result = train(model, data, config, folder, reporter=reporter, resume=Resume.IF_ANY)
+        write_stored(folder / "trained.json", origin, {"steps": result.step})
+        return
+    stored = KnowledgeForPreTraining.from_pretrained(folder)
+    if stored.state_dict().keys() != model.state_dict().keys():
+        raise CheckpointError(f"{folder} holds another model; choose another folder (-o)")
+    with torch.no_grad():
+        model.load_state_dict(stored.state_dict())
