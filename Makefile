@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: venv lock demo demo-methods test test-long kill fuzz mutate check pages bench wheel-test clean
+.PHONY: venv lock demo demo-methods test test-long kill fuzz mutate check pages docs bench wheel-test clean
 
 venv: .venv/installed
 
@@ -65,6 +65,12 @@ check: venv
 # docs/methods.md and the README's table of methods, from the lines of kept/methods.py.
 pages: venv
 	$(BIN)/python -m tests.docs
+
+# The docs site, with a page per module, into build/docs/site.
+docs: venv
+	$(BIN)/pip $(PIP) -c constraints.txt '.[docs]'
+	$(BIN)/python .ci/site.py build/docs
+	$(BIN)/zensical build --strict --config-file build/docs/zensical.toml
 
 bench: venv
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done

@@ -1,8 +1,9 @@
 """A reading stage on some relations, and questions about the others, with their facts shown.
 
-The world is that of `experiments.lama`: T-REx's sentences without those that name a probed pair,
-and the graph of T-REx and CoDEx-S. A fold's models see a graph without any triple of the relations
-that they are asked about, until they are asked.
+The world is that of `experiments.lama`: the graph of T-REx and CoDEx-S, and T-REx's sentences
+without those that name a probed pair, which train the host's head over words. The reading stage has
+facts in LAMA's templates. A fold's models see neither facts nor templates of the relations that
+they are asked about, and no triple of these relations, until they are asked.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
+from entity_linking.mentions import Link, LinkedText, Mention
 from experiments.lama.data import World, read_world
 from experiments.lama.stored import fingerprint, read_stored, write_stored
 from kept import hosts
@@ -30,8 +32,10 @@ from kept.pretraining.assembly import builder_for, view_for
 from kept.pretraining.data import WordGraphData
 from kept.probing.engine import objects_of, probe
 from kept.probing.items.collections import lama_templates
-from kept.probing.items.facts import answers_by_subject, questions, with_answers_of
+from kept.probing.items.facts import answers_by_subject, draw_facts, questions, with_answers_of
+from kept.probing.items.holes import filled
 from kept.probing.items.item import ClozeItem
+from kept.probing.items.templates import Templates
 from kept.probing.models.enriched import KeptMaskedLM
 from kept.probing.results import ProbeResult
 from kept.randomness import generator, torch_draws
@@ -72,6 +76,7 @@ class Study(BaseModel):
     seed: NonNegativeInt = 0
     folds: PositiveInt
     facts_per_relation: PositiveInt
+    stated_per_relation: PositiveInt
     n_texts: PositiveInt
     builder: BuilderConfig
     head: TrainConfig
@@ -80,13 +85,12 @@ class Study(BaseModel):
 
     def settings_of(self, name: str) -> str:
         """Fingerprint of what a trained model depends on; `HEAD` is the host with its head."""
-        shared = {"host", "seed", "folds", "facts_per_relation", "n_texts", "builder", "head"}
+        shared = {"host", "seed", "facts_per_relation", "n_texts", "builder", "head"}
         first = self.model_dump(mode="json", include=shared)
         if name == HEAD:
             return fingerprint(first)
-        return fingerprint(
-            first, self.arms[name].model_dump(mode="json"), self.reading.model_dump(mode="json")
-        )
+        own = self.model_dump(mode="json", include={"folds", "stated_per_relation", "reading"})
+        return fingerprint(first, own, self.arms[name].model_dump(mode="json"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +100,7 @@ class Asked:
     study: Study
     world: World
     items: tuple[ClozeItem, ...]
+    templates: Templates
     objects: Mapping[str, Sequence[str]]
     vocabulary: tuple[str, ...]
 
@@ -108,14 +113,17 @@ class Asked:
         return cls.of(study, world, lama_templates(root / "lama"), vocabulary)
 
     @classmethod
-    def of(cls, study: Study, world: World, templates: Any, vocabulary: Sequence[str]) -> Asked:
+    def of(
+        cls, study: Study, world: World, templates: Templates, vocabulary: Sequence[str]
+    ) -> Asked:
         """The questions about the probed facts in these templates."""
         known = answers_by_subject(world.every_fact)
         items = questions(world.facts, templates, DamageReport(), known=known)
         everything = questions(world.every_fact, templates, DamageReport(), known={})
         graph = world.graphs["given"]
         whole = with_answers_of(items, graph)
-        return cls(study, world, tuple(whole), objects_of(everything), tuple(vocabulary))
+        objects = objects_of(everything)
+        return cls(study, world, tuple(whole), templates, objects, tuple(vocabulary))
 
     @cached_property
     def relations(self) -> list[list[str]]:
@@ -133,6 +141,31 @@ class Asked:
         ids = [graph.relations.find(name) for name in self.relations[fold]]
         left_out = np.isin(graph.triples[:, 1], [i for i in ids if i is not None])
         return graph.with_triples(graph.triples[~left_out], note=f"without fold {fold}")
+
+    def training_texts(self, fold: int) -> list[LinkedText]:
+        """Facts of the other folds' relations in LAMA's templates, both ends linked; none is
+        probed."""
+        probed = {(fact.head, fact.tail) for fact in self.world.facts}
+        left_out = {*self.relations[fold]}
+        facts = [
+            fact
+            for fact in self.world.every_fact
+            if fact.relation not in left_out
+            and fact.triple
+            and (fact.head, fact.tail) not in probed
+            and fact.head in self.world.graphs["given"].entities
+            and fact.tail in self.world.graphs["given"].entities
+        ]
+        drawn = draw_facts(facts, self.study.stated_per_relation, seed=self.study.seed + 1)
+        texts = []
+        for item in questions(drawn, self.templates, DamageReport(), known={}):
+            assert item.fact is not None
+            linked = filled(item, item.answer)
+            start = item.hole.start
+            tail = Link(Mention(start, start + len(item.answer)), (), item.fact[2], 1.0)
+            links = tuple(sorted([*linked.links, tail], key=lambda link: link.mention))
+            texts.append(dataclasses.replace(linked, links=links))
+        return texts
 
     def edited(self, fold: int) -> tuple[KnowledgeGraph, list[ClozeItem]]:
         """The graph where every asked fact has another object of its relation; the questions with
@@ -184,7 +217,8 @@ def train_head(asked: Asked, out: Path, reporter: Reporter) -> Path:
     with torch_draws(study.seed, "initial weights"):
         encoder = none.encoder.for_graph(host, graph, tokenizer, seed=study.seed)
         model = KnowledgeForPreTraining.of(encoder, {"mlm": {}})
-    data = _data(asked, none, graph, {"mlm": {}}, view={})
+    texts = [text for document in asked.world.documents for text in document]
+    data = _data(asked, none, graph, {"mlm": {}}, texts, view={})
     _train(model, data, study.head, out / HEAD, study.settings_of(HEAD), asked, reporter)
     return out / HEAD
 
@@ -220,7 +254,8 @@ def run_arm(asked: Asked, name: str, fold: int, out: Path, reporter: Reporter) -
     head = train_head(asked, out, reporter)
     model = new_model(asked, name, fold, head)
     untrained = _ask(asked, model, name, asked.world.graphs["given"], asked.of_fold(fold))
-    data = _data(asked, arm.line, graph, {"stated_words": {}}, view=arm.view)
+    texts = asked.training_texts(fold)
+    data = _data(asked, arm.line, graph, {"stated_words": {}}, texts, view=arm.view)
     _train(model, data, study.reading, folder, study.settings_of(name), asked, reporter)
     given = asked.world.graphs["given"]
     edited_graph, edited_items = asked.edited(fold)
@@ -277,11 +312,17 @@ def _ask(
 
 
 def _data(
-    asked: Asked, line: Method, graph: KnowledgeGraph, objectives: Any, *, view: Mapping[str, Any]
+    asked: Asked,
+    line: Method,
+    graph: KnowledgeGraph,
+    objectives: Any,
+    texts: Sequence[LinkedText],
+    *,
+    view: Mapping[str, Any],
 ) -> WordGraphData:
     tokenizer = hosts.load_tokenizer(asked.study.host)
     return WordGraphData(
-        [text for document in asked.world.documents for text in document],
+        texts,
         graph,
         tokenizer,
         builder=builder_for(line, asked.study.builder, view, in_pretraining=True),
