@@ -2,8 +2,9 @@
 
 The world is that of `experiments.lama`: the graph of T-REx and CoDEx-S, and T-REx's sentences
 without those that name a probed pair, which train the host's head over words. The reading stage has
-facts in LAMA's templates. A fold's models see neither facts nor templates of the relations that
-they are asked about, and no triple of these relations, until they are asked.
+facts in LAMA's and ParaRel's templates, or by the label of their relation. A fold's models see
+neither facts nor templates of the relations that they are asked about, and no triple of these
+relations, until they are asked.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for, view_for
 from kept.pretraining.data import WordGraphData
 from kept.probing.engine import objects_of, probe
-from kept.probing.items.collections import lama_templates
-from kept.probing.items.facts import answers_by_subject, draw_facts, questions, with_answers_of
+from kept.probing.items.collections import lama_templates, pararel_templates
+from kept.probing.items.facts import answers_by_subject, questions, with_answers_of
+from kept.probing.items.graph_items import graph_questions
 from kept.probing.items.holes import filled
 from kept.probing.items.item import ClozeItem
 from kept.probing.items.templates import Templates
@@ -100,7 +102,7 @@ class Asked:
     study: Study
     world: World
     items: tuple[ClozeItem, ...]
-    templates: Templates
+    training_templates: Templates
     objects: Mapping[str, Sequence[str]]
     vocabulary: tuple[str, ...]
 
@@ -110,20 +112,30 @@ class Asked:
         world = read_world(
             root, per_relation=study.facts_per_relation, n_texts=study.n_texts, seed=study.seed
         )
-        return cls.of(study, world, lama_templates(root / "lama"), vocabulary)
+        templates = lama_templates(root / "lama"), pararel_templates(root / "lama")
+        return cls.of(study, world, *templates, vocabulary)
 
     @classmethod
     def of(
-        cls, study: Study, world: World, templates: Templates, vocabulary: Sequence[str]
+        cls,
+        study: Study,
+        world: World,
+        templates: Templates,
+        paraphrases: Templates,
+        vocabulary: Sequence[str],
     ) -> Asked:
-        """The questions about the probed facts in these templates."""
+        """The questions about the probed facts in these templates; both kinds are trained on."""
         known = answers_by_subject(world.every_fact)
         items = questions(world.facts, templates, DamageReport(), known=known)
         everything = questions(world.every_fact, templates, DamageReport(), known={})
         graph = world.graphs["given"]
         whole = with_answers_of(items, graph)
         objects = objects_of(everything)
-        return cls(study, world, tuple(whole), templates, objects, tuple(vocabulary))
+        both = {
+            name: [*templates.get(name, ()), *paraphrases.get(name, ())]
+            for name in sorted({*templates, *paraphrases})
+        }
+        return cls(study, world, tuple(whole), both, objects, tuple(vocabulary))
 
     @cached_property
     def relations(self) -> list[list[str]]:
@@ -143,22 +155,21 @@ class Asked:
         return graph.with_triples(graph.triples[~left_out], note=f"without fold {fold}")
 
     def training_texts(self, fold: int) -> list[LinkedText]:
-        """Facts of the other folds' relations in LAMA's templates, both ends linked; none is
-        probed."""
-        probed = {(fact.head, fact.tail) for fact in self.world.facts}
-        left_out = {*self.relations[fold]}
-        facts = [
-            fact
-            for fact in self.world.every_fact
-            if fact.relation not in left_out
-            and fact.triple
-            and (fact.head, fact.tail) not in probed
-            and fact.head in self.world.graphs["given"].entities
-            and fact.tail in self.world.graphs["given"].entities
-        ]
-        drawn = draw_facts(facts, self.study.stated_per_relation, seed=self.study.seed + 1)
+        """Facts of the training graph in the templates of their relations, both ends linked.
+
+        LAMA's and ParaRel's templates; a relation without any has "[X] LABEL [Y] ."
+        """
+        graph = self.training_graph(fold)
+        asked = graph_questions(
+            graph,
+            None,
+            {name: texts for name, texts in self.training_templates.items()
+             if name not in self.relations[fold]},
+            max_items=self.study.stated_per_relation,
+            seed=self.study.seed,
+        )  # fmt: skip
         texts = []
-        for item in questions(drawn, self.templates, DamageReport(), known={}):
+        for item in asked.items:
             assert item.fact is not None
             linked = filled(item, item.answer)
             start = item.hole.start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from experiments.lama.stored import read_stored
@@ -83,10 +84,13 @@ def _precision(
     answers = [a for values in found for a in values[condition] if a[ranking] is not None]
     if not answers:
         return "—"
+    hits = [float(a[ranking] < 2) for a in answers]
+    if len({a["relation"] for a in answers}) < 2:
+        return f"{fmean(hits):.3f}"
     draws = generator(asked.study.seed, "interval", name, ranking, condition)
     interval = bootstrap_interval(
-        [float(a[ranking] < 2) for a in answers],
+        hits,
         clusters=[a["relation"] for a in answers],
         generator=draws,
     )
-    return f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+    return f"{interval.estimate:.3f} [{interval.low:.3f}, {interval.high:.3f}]"

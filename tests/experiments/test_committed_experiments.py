@@ -61,6 +61,8 @@ STUDIES = {
         "experiments/test_pretraining_experiment.py::test_runs_for_layers_open_by_themselves",
     "pretraining/trex.yaml":
         "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
+    "shown_facts/trex.yaml":
+        "experiments/test_shown_facts_experiment.py::test_the_study_in_small",
     "wk_completion/trex.yaml":
         "experiments/test_studies_in_small.py::test_word_knowledge_completion",
     "word_sense/semeval.yaml":

@@ -1,0 +1,118 @@
+"""The experiment on shown facts in small: what a fold may see, every arm, answers that are kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from tiny_lama import write_lama
+from tiny_pretraining import write_host
+
+from entity_linking.annotations.relations import read_trex
+from experiments.lama.data import World, make_world
+from experiments.shown_facts.study import CONDITIONS, Asked, Study, run_arm
+from experiments.shown_facts.tables import write_tables
+from kept.probing.items.collections import lama_templates, pararel_templates, trex_facts
+from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamageReport
+
+CONFIG = Path(__file__).parents[2] / "experiments" / "shown_facts" / "trex.yaml"
+WORDS = ("France", "Germany", "French", "old")
+
+
+@pytest.fixture
+def asked(tmp_path: Path, small_graph: KnowledgeGraph) -> Asked:
+    """The committed study with a tiny host and two steps, on the miniature of LAMA."""
+    committed = yaml.safe_load(CONFIG.read_text())
+    steps: dict[str, Any] = {
+        "steps": 2, "batch_size": 1, "device": "cpu", "log_every": 1, "warmup_steps": 0,
+    }  # fmt: skip
+    study = Study.model_validate(
+        committed
+        | {
+            "host": str(write_host(tmp_path / "host")),
+            "facts_per_relation": 1,
+            "n_texts": 100,
+            "builder": committed["builder"] | {"max_words": 40, "max_nodes": 80},
+            "head": committed["head"] | steps,
+            "reading": committed["reading"] | steps,
+        }
+    )
+    folder = write_lama(tmp_path / "lama")
+    examples = list(read_trex(folder / "TREx", DamageReport(), distinct=True))
+    world: World = make_world(
+        examples, small_graph, trex_facts(folder), per_relation=1, n_texts=100, seed=0
+    )
+    return Asked.of(study, world, lama_templates(folder), pararel_templates(folder), WORDS)
+
+
+def test_a_fold_sees_nothing_of_its_relations(asked: Asked) -> None:
+    assert asked.relations == [["P17"], ["P37"]]
+    for fold, (relation,) in enumerate(asked.relations):
+        graph = asked.training_graph(fold)
+        assert graph.id_space_hash == asked.world.graphs["given"].id_space_hash
+        assert graph.relations.find(relation) not in np.unique(graph.triples[:, 1])
+        assert graph.n_triples
+        texts = asked.training_texts(fold)
+        probed = {(fact.head, fact.tail) for fact in asked.world.facts}
+        for text in texts:
+            assert len(text.links) == 2
+            assert tuple(link.entity for link in text.links) not in probed
+            for link in text.links:
+                shown = text.text[link.mention.start : link.mention.end]
+                number = graph.entities.find(link.entity or "")
+                assert number is not None
+                assert shown == graph.label(number)
+        templates = {"P17": "lies in", "P37": "speaks"}
+        assert texts
+        assert not any(templates[relation] in text.text for text in texts)
+
+
+def test_an_edited_fact_has_another_answer(asked: Asked) -> None:
+    graph, items = asked.edited(0)
+    given = {item.id: item for item in asked.of_fold(0)}
+    assert items
+    for item in items:
+        old = given[item.id]
+        assert item.answer in asked.objects["P17"]
+        assert item.answer not in (old.answer, *old.also_right)
+        assert item.fact is not None
+        assert old.fact is not None
+        head, relation = graph.entities.find(item.fact[0]), graph.relations.find(item.fact[1])
+        ends = {
+            name: graph.contains(np.array([[head, relation, graph.entities.find(name)]], np.int32))
+            for name in (item.fact[2], old.fact[2])
+        }
+        assert [bool(found[0]) for found in ends.values()] == [True, False]
+
+
+def test_the_study_in_small(asked: Asked, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+
+    class Silent:
+        def step(self, record: Any) -> None: ...
+        def notice(self, message: str) -> None: ...
+
+    for name in asked.study.arms:
+        for fold in range(asked.study.folds):
+            values = run_arm(asked, name, fold, out, Silent())
+            assert {len(values[condition]) for condition in CONDITIONS} == {1}
+            assert values["shown"][0]["shown"]
+            assert not values["hidden"][0]["shown"]
+            assert values["share of texts with a stated mention"] == 1.0
+    before = {path: path.read_bytes() for path in out.rglob("result.json")}
+    assert len(before) == 6
+    assert (
+        run_arm(asked, "kbert", 0, out, Silent())
+        == json.loads(before[out / "kbert-0" / "result.json"])["told"]
+    )
+    page = write_tables(asked, out)
+    assert page.count("LAMA's words") == 3
+    assert "Not run" not in page
+    (out / "kbert-1" / "result.json").unlink()
+    assert "Not run: kbert (fold 1)." in write_tables(asked, out)
