@@ -24,7 +24,7 @@ FLOORS = (
     ("evaluation", "graphs", "layers"),
     ("hosts", "kge"),
     ("adapters", "decoders"),
-    ("encoders",),
+    ("encoders", "generators"),
     ("heads", "linking", "methods", "objectives", "training"),
     ("convert", "datasets", "joint"),
     ("controls", "pretraining"),

@@ -1,0 +1,1 @@
+"""Language models that write text with facts: one file per paper."""
