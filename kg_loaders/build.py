@@ -44,7 +44,7 @@ class Format(NamedTuple):
 
 
 FORMATS: dict[str, Format] = {
-    "tsv": Format("kg_loaders.formats.tsv", (".tsv", ".txt")),
+    "tsv": Format("kg_loaders.formats.tsv", (".tsv", ".txt"), in_blocks="read_in_blocks"),
     "texts": Format("kg_loaders.formats.tsv", function="read_texts"),
     "jsonl": Format("kg_loaders.formats.jsonl", (".jsonl", ".ndjson")),
     "openke": Format("kg_loaders.formats.openke", ("2id.txt",)),
@@ -205,7 +205,7 @@ def _count(report: DamageReport, columns: Columns, graph: KnowledgeGraph) -> Non
 
 # ---- records -----------------------------------------------------------------------------------
 def graph_from_records(
-    records: Iterable[Record],
+    records: Iterable[Record | Block],
     *,
     languages: Sequence[str] = DEFAULT_LANGUAGES,
     sources: Sequence[str] = (),

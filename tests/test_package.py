@@ -110,7 +110,7 @@ def test_version_and_dir() -> None:
 def test_linking_by_names_loads_no_library_that_it_does_not_need() -> None:
     code = (
         "import sys; from kept.linking.linkers import open_linker; "
-        "import entity_linking.dictionary; "
+        "import entity_linking.dictionary, kept.cli.link.run; "
         "sys.exit(any(n in sys.modules for n in ('torch', 'scipy', 'sklearn', 'rapidfuzz')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

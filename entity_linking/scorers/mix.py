@@ -17,7 +17,6 @@ from entity_linking.scorers.features import (
     PopularityScorer,
     PriorScorer,
 )
-from entity_linking.scorers.overlap import OverlapScorer
 from kg_loaders import KnowledgeGraph
 
 Normalisation = Literal["none", "z", "log-softmax"]
@@ -129,6 +128,8 @@ def scorer_column(rows: CandidateRows, name: str, scorer: Scorer) -> Scores:
 
 def default_scorers(graph: KnowledgeGraph) -> dict[str, Scorer]:
     """The scorers that need nothing but a graph, by the names of `DEFAULT_WEIGHTS`."""
+    from entity_linking.scorers.overlap import OverlapScorer  # scipy is slow to import
+
     return {
         "prior": PriorScorer(),
         "popularity": PopularityScorer(graph),

@@ -8,13 +8,15 @@ number of fields, none of them empty, or it is rejected.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.errors import KgError, SourceError
-from kg_loaders.reading.lines import BOM, MAX_LINE_BYTES, read_lines
+from kg_loaders.formats.tsv_blocks import split_triples
+from kg_loaders.reading.blocks import TripleBlock
+from kg_loaders.reading.lines import BOM, MAX_LINE_BYTES, checked_lines, read_blocks, read_lines
 from kg_loaders.records import Record, Text, TextKind, Triple
 from kg_loaders.store import KnowledgeGraph
 
@@ -35,13 +37,42 @@ def read(
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Triple]:
     """Triples, one per line; `order` names the columns (OpenKE "htr", ConceptNet "rht")."""
+    lines = read_lines(path, report, max_line_bytes=max_line_bytes, nul_is_text=True)
+    yield from _triples(str(path), lines, report, _require_order(order))
+
+
+def read_in_blocks(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    order: str = "hrt",
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Iterator[Triple | TripleBlock]:
+    """What `read` reads, many lines at once; the odd lines of a block follow its regular ones."""
+    file, order = str(path), _require_order(order)
+    for block in read_blocks(path, report, max_line_bytes=max_line_bytes):
+        triples, odd = split_triples(block, order, max_line_bytes)
+        if triples is not None:
+            report.n_lines += len(triples.ends)
+            yield triples
+        if odd.any():
+            lines = checked_lines(
+                file, block, report, chosen=odd, max_line_bytes=max_line_bytes, nul_is_text=True
+            )
+            yield from _triples(file, lines, report, order)
+
+
+def _require_order(order: str) -> str:
     if order not in ORDERS:
         raise KgError(f"order {order!r} is none of {', '.join(ORDERS)}")
+    return order
+
+
+def _triples(
+    file: str, lines: Iterable[tuple[int, int, bytes]], report: DamageReport, order: str
+) -> Iterator[Triple]:
     head, relation, tail = (order.index(letter) for letter in "hrt")
-    file = str(path)
-    for line_no, offset, line in read_lines(
-        path, report, max_line_bytes=max_line_bytes, nul_is_text=True
-    ):
+    for line_no, offset, line in lines:
         fields = line.decode().split("\t")
         if len(fields) == 3 and fields[0] and fields[1] and fields[2]:
             yield Triple(fields[head], fields[relation], fields[tail])

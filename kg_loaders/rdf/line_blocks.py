@@ -62,7 +62,7 @@ class LineSplitter:
 
     def split(self, block: LineBlock) -> tuple[Statements | None, NDArray[np.bool_]]:
         """What the regular lines say, None if there are none, and which lines are odd `[line]`."""
-        data = _without_cr(block)
+        data = block.with_line_ends()
         if fault_of(data):
             return None, np.ones(block.n_lines, np.bool_)
         regular, is_text, cuts = _cut(data, self._longest)
@@ -142,14 +142,6 @@ def _object_of(end: str, format: ox.RdfFormat) -> Any:
     except SyntaxError:
         return None
     return quads[0].object if len(quads) == 1 else None
-
-
-def _without_cr(block: LineBlock) -> bytes:
-    """The lines, each ending in LF, without their CR if every one of them has one."""
-    data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
-    if b"\r" in data and data.count(b"\r") == data.count(b"\n") == data.count(b"\r\n"):
-        data = data.replace(b"\r\n", b"\n")
-    return data
 
 
 def _cut(data: bytes, longest: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[Any]]:

@@ -75,6 +75,15 @@ class LineBlock:
     def n_lines(self) -> int:
         return self.data.count(b"\n") + (not self.data.endswith(b"\n"))
 
+    def with_line_ends(self) -> bytes:
+        """The bytes, the last line ended too, and without CR where every line ends in CRLF."""
+        if not self.data.endswith(b"\n"):
+            return self.data + b"\n"
+        n_cr = self.data.count(b"\r")
+        if n_cr and n_cr == self.data.count(b"\n") == self.data.count(b"\r\n"):
+            return self.data.replace(b"\r\n", b"\n")
+        return self.data
+
     def lines(self) -> Iterator[tuple[int, int, bytes]]:
         """`(line number, offset, line without its LF)` of every line."""
         lines = self.data.split(b"\n")
@@ -116,10 +125,10 @@ def checked_lines(
 ) -> Iterator[tuple[int, int, bytes]]:
     """The lines of a block as `read_lines` yields them; with `chosen [line]` only those."""
     suspect, crlf = bool(fault_of(block.data, nul_is_text)), b"\r\n" in block.data
-    lines = block.lines()
+    lines, n_bytes = block.lines(), len(block.data)
     for line_no, start, line in lines if chosen is None else compress(lines, chosen.tolist()):
         report.n_lines += 1
-        if crlf and line.endswith(b"\r"):
+        if crlf and line.endswith(b"\r") and start - block.offset + len(line) < n_bytes:
             line = line[:-1]
         broken = ""
         if len(line) > max_line_bytes:

@@ -1,0 +1,206 @@
+"""Reading triples beside the named peer: processor seconds, memory, and how both grow.
+
+    python benchmarks/readers.py [--triples 1000000] [--repeat 3] [--only ROW ...]
+
+A row reads the same file by kept and by its peer in turn, each time in a process of its own, at a
+quarter, half and all of `--triples`; the best of `--repeat` counts, imports do not. What both read
+is compared by a hash of their names and the number of different triples. One JSON line a size, and
+one a row with the fitted exponents: time grows as triples to that power.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Result = tuple[Iterable[str], Iterable[str], int]
+"""Names of entities and of relations, and the number of different triples."""
+ENTITY, RELATION = "http://www.wikidata.org/entity/Q", "http://www.wikidata.org/prop/direct/P"
+SLOW = 300_000
+"""Triples that rdflib is given at most."""
+
+
+def make(folder: Path, n_triples: int) -> None:
+    """Skewed triples among a fifth as many entities, as N-Triples and as two kinds of TSV."""
+    generator = np.random.default_rng(0)
+    n_entities = max(n_triples // 5, 10)
+    heads = generator.integers(0, n_entities, n_triples) * 97
+    relations = generator.zipf(1.5, n_triples) % 800
+    tails = (generator.zipf(1.2, n_triples) % n_entities) * 97
+    with (
+        (folder / "x.nt").open("w") as nt,
+        (folder / "q.tsv").open("w") as numbers,
+        (folder / "n.tsv").open("w") as names,
+    ):
+        for h, r, t in zip(heads.tolist(), relations.tolist(), tails.tolist(), strict=True):
+            nt.write(f"<{ENTITY}{h}> <{RELATION}{r}> <{ENTITY}{t}> .\n")
+            numbers.write(f"Q{h}\tP{r}\tQ{t}\n")
+            names.write(f"/m/0{h:x}\t/rel/{r}\t/m/0{t:x}\n")
+
+
+# ---- each returns what runs on the clock, and what makes a `Result` of its outcome ---------------
+def kept_ids(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
+    from kg_loaders import DamageReport, Source
+    from kg_loaders.assembly import Columns
+
+    def run() -> Any:
+        columns = Columns()
+        columns.add(Source(path).read_in_blocks(DamageReport()))
+        return columns.ids()
+
+    return run, lambda ids: (ids[0], ids[1], len(np.unique(ids[2], axis=0)))
+
+
+def kept_graph(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
+    from kg_loaders import load
+
+    return lambda: load([path])[0], lambda graph: (graph.entities, graph.relations, graph.n_triples)
+
+
+def pyoxigraph_ids(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
+    import pyoxigraph as ox
+
+    def run() -> Any:
+        entities: dict[str, int] = {}
+        relations: dict[str, int] = {}
+        rows = [
+            (
+                entities.setdefault(quad.subject.value, len(entities)),
+                relations.setdefault(quad.predicate.value, len(relations)),
+                entities.setdefault(quad.object.value, len(entities)),
+            )
+            for quad in ox.parse(path=str(path), format=ox.RdfFormat.N_TRIPLES)
+        ]
+        return entities, relations, rows
+
+    return run, lambda found: (found[0], found[1], len(dict.fromkeys(found[2])))
+
+
+def rdflib_graph(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
+    import rdflib
+
+    def run() -> Any:
+        graph = rdflib.Graph()
+        graph.parse(path, format="nt")
+        return graph
+
+    def result(graph: Any) -> Result:
+        nodes = dict.fromkeys(str(node) for h, _, t in graph for node in (h, t))
+        return nodes, dict.fromkeys(map(str, graph.predicates())), len(graph)
+
+    return run, result
+
+
+def pykeen_ids(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
+    from pykeen.triples import TriplesFactory
+
+    return lambda: TriplesFactory.from_path(path), lambda factory: (
+        factory.entity_to_id, factory.relation_to_id, factory.num_triples,
+    )  # fmt: skip
+
+
+ROWS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any]]] = {
+    "nt-ids": ("x.nt", kept_ids, pyoxigraph_ids),
+    "nt-graph": ("x.nt", kept_graph, rdflib_graph),
+    "tsv-numbers": ("q.tsv", kept_ids, pykeen_ids),
+    "tsv-names": ("n.tsv", kept_ids, pykeen_ids),
+    "tsv-graph": ("q.tsv", kept_graph, pykeen_ids),
+}
+"""File, ours and the peer; `numbers` are Wikidata's identifiers, `names` others."""
+
+
+def memory(field: str) -> int:
+    """VmHWM or VmRSS of this process in KiB."""
+    found = re.search(rf"{field}:\s+(\d+)", Path("/proc/self/status").read_text())
+    return int(found[1]) if found else 0
+
+
+def measure(reader: Callable[..., Any], path: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:  # what is imported when first used
+        make(Path(name), 100)
+        reader(Path(name) / path.name)[0]()
+    run, result = reader(path)
+    before = memory("VmRSS")
+    wall, cpu = time.perf_counter(), time.process_time()
+    outcome = run()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    peak = memory("VmHWM") - before
+    entities, relations, n_triples = result(outcome)
+    names = "\n".join([*sorted(entities), "", *sorted(relations), str(n_triples)])
+    digest = hashlib.sha256(names.encode()).hexdigest()[:16]
+    print(json.dumps({"cpu": cpu, "wall": wall, "mb": peak / 1024, "digest": digest}))
+
+
+def best_of(row: str, path: Path, repeat: int) -> list[dict[str, Any]]:
+    """The best of ours and of the peer, run in turn."""
+    found: list[list[dict[str, Any]]] = [[], []]
+    for _ in range(repeat):
+        for side in (0, 1):
+            command = [sys.executable, __file__, "--measure", row, str(side), str(path)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            found[side].append(json.loads(done.stdout.splitlines()[-1]))
+    return [min(runs, key=lambda run: run["cpu"]) for runs in found]
+
+
+def exponent(sizes: list[int], seconds: list[float]) -> float:
+    """The power of the size that the seconds grow as, by least squares on logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def report(row: str, sizes: list[int], folders: dict[int, Path], repeat: int) -> None:
+    seconds: list[list[float]] = [[], []]
+    for n in sizes:
+        ours, peer = best_of(row, folders[n] / ROWS[row][0], repeat)
+        for side, run in enumerate((ours, peer)):
+            seconds[side].append(run["cpu"])
+        line = {
+            "row": row, "peer": ROWS[row][2].__name__, "triples": n,
+            "kept_s": round(ours["cpu"], 3), "peer_s": round(peer["cpu"], 3),
+            "times_as_fast": round(peer["cpu"] / ours["cpu"], 2),
+            "by_the_clock": round(peer["wall"] / ours["wall"], 2),
+            "kept_mb": round(ours["mb"]), "peer_mb": round(peer["mb"]),
+            "equal": ours["digest"] == peer["digest"],
+        }  # fmt: skip
+        print(json.dumps(line), flush=True)
+    fitted = [round(exponent(sizes, each), 2) for each in seconds]
+    print(json.dumps({"row": row, "kept_exponent": fitted[0], "peer_exponent": fitted[1]}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--triples", type=int, default=1_000_000)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        row, side, path = arguments.measure
+        measure(ROWS[row][1 + int(side)], Path(path))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folders: dict[int, Path] = {}
+        for row in arguments.only:
+            top = min(arguments.triples, SLOW) if row == "nt-graph" else arguments.triples
+            sizes = [math.ceil(top / part) for part in (4, 2, 1)]
+            for n in sizes:
+                if n not in folders:
+                    folders[n] = Path(name) / str(n)
+                    folders[n].mkdir()
+                    make(folders[n], n)
+            report(row, sizes, folders, arguments.repeat)
+
+
+if __name__ == "__main__":
+    main()
