@@ -33,7 +33,7 @@ FLOORS = (
     ("reading", "report"),
     ("comparison",),
     ("completion",),
-    ("demo",),
+    ("demo", "explore"),
     ("cli",),
     ("__main__",),
 )

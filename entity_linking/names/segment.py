@@ -207,7 +207,11 @@ def _words(rows: NameRows) -> tuple[list[str], list[int], list[int]]:
 
 
 def _group(keys: list[str]) -> tuple[marisa_trie.Trie, NDArray[np.int64], NDArray[np.int64]]:
-    """A trie of the distinct keys, CSR offsets by its numbers, and the order of the entries."""
+    """A trie of the distinct keys, CSR offsets by its numbers, and the order of the entries.
+
+    A NUL, which ends a key in a trie, is written as its picture: such a name is found nowhere.
+    """
+    keys = [key.replace("\x00", "\u2400") if "\x00" in key else key for key in keys]
     trie = marisa_trie.Trie(keys)
     numbers = np.fromiter(map(trie.key_id, keys), np.int64, len(keys))
     counts = np.bincount(numbers, minlength=len(trie))

@@ -27,8 +27,9 @@ from kept.cli.demo import demo
 from kept.cli.errors import TellsErrors
 from kept.cli.link import command as link
 from kept.cli.options import KeptCommand
+from kept.cli.pages.explore import explore
+from kept.cli.pages.show import show
 from kept.cli.probe import probe
-from kept.cli.show import show
 from kept.cli.terminal import echo
 from kept.cli.training import vectors
 from kept.cli.training.finetune import finetune
@@ -85,6 +86,7 @@ def _root(
 
 
 app.command("demo", cls=KeptCommand)(demo)
+app.command("explore", cls=KeptCommand)(explore)
 app.command("show", cls=KeptCommand)(show)
 app.command("pretrain", cls=KeptCommand)(pretrain)
 app.command("compare", cls=KeptCommand)(compare)

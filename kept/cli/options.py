@@ -24,7 +24,7 @@ def local_or_hub(value: str | None) -> str | None:
     return value
 
 
-WRITTEN = frozenset({"output", "out", "cache", "quarantine", "plot", "verdicts"})
+WRITTEN = frozenset({"output", "out", "cache", "corrections", "quarantine", "plot", "verdicts"})
 """Options for paths that a command makes; every other path is read, and must be there."""
 MADE_BY = {"kg": "`kept kg build` makes the folder of a graph"}
 """What to do when a path of that name is missing."""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +30,8 @@ from kept.finetuning.run import predict
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.edit import without_fact
 from kept.graphs.explain import fact_in_words
-from kept.graphs.graph import NodeKind
+from kept.graphs.graph import NodeKind, WordKnowledgeGraph
+from kept.graphs.views import View
 from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING, KnowledgeForTask
 from kept.heads.span import SpanOptions
 from kept.methods import method_of
@@ -86,6 +87,19 @@ class Explanation:
                 for i in self.influences]  # fmt: skip
         columns = ("kind", "what is left out", f"{self.about} without it", "change", "answer")
         return table(f"{self.text} → {self.label}", columns, rows, len(rows))
+
+
+class Reading(NamedTuple):
+    """What a model reads of one text, and its answer: scores of all classes, as in `Explanation`.
+
+    `batch` is the `view` of `word_graph`, with the task's marks in the text.
+    """
+
+    label: str
+    scores: dict[str, float]
+    word_graph: WordKnowledgeGraph
+    batch: KnowledgeBatch
+    view: View
 
 
 class Predictor:
@@ -176,12 +190,7 @@ class Predictor:
         place of one left out. `about` is the class whose score is followed, by default the answer's
         (of several types the likeliest). Raises as `predict` does, and for a task that tags words.
         """
-        graph = self._graph(kg)
-        problem = self.model.question().problem_type
-        if problem in (TAGGING, SPAN, CHOICE):
-            raise ConfigError(
-                f"{self.task} answers word by word, or by choices; explain asks for one class"
-            )
+        graph, problem = self._graph(kg), self._one_class()
         (example,) = self._examples([question], graph, linker)
         data = self._data([example], graph)
         word_graph = data.drawn(0, epoch=0, seed=0)
@@ -229,6 +238,30 @@ class Predictor:
             scores=dict(zip(names, scores[0].tolist(), strict=True)),
             influences=tuple(sorted(influences, key=lambda one: -abs(one.change))),
         )
+
+    @torch.no_grad()
+    def read(
+        self,
+        question: Question,
+        kg: KnowledgeGraph | str | Path,
+        linker: Linker | None = None,
+    ) -> Reading:
+        """Return the answer to one text and what was read for it; raises as `explain` does."""
+        graph, problem = self._graph(kg), self._one_class()
+        data = self._data(self._examples([question], graph, linker), graph)
+        word_graph, batch = data.drawn(0, epoch=0, seed=0), data.sample(0, epoch=0, seed=0)
+        scores = self._scores([batch], problem)[0]
+        named = dict(zip(self.model.question().labels, scores.tolist(), strict=True))
+        return Reading(self._label(scores, problem), named, word_graph, batch, data.view)
+
+    def _one_class(self) -> str:
+        """The kind of the task; raises `ConfigError` for one that has no score of each class."""
+        problem: str = self.model.question().problem_type
+        if problem in (TAGGING, SPAN, CHOICE):
+            raise ConfigError(
+                f"{self.task} answers word by word, or by choices; this asks for one class"
+            )
+        return problem
 
     def _graph(self, kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:
         graph = kg if isinstance(kg, KnowledgeGraph) else KnowledgeGraph.open(kg)

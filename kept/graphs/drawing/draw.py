@@ -51,9 +51,9 @@ def draw_svg(built: WordKnowledgeGraph, graph: KnowledgeGraph, tokenizer: Any) -
         f'<svg xmlns="http://www.w3.org/2000/svg" class="kept graph" role="img" '
         f'aria-labelledby="graph-title graph-desc" viewBox="0 0 {WIDTH} {height:.0f}" '
         f'width="{WIDTH}" height="{height:.0f}">'
-        f'<title id="graph-title">Word-knowledge graph of “{_safe(built.text)}”</title>'
-        f'<desc id="graph-desc">{_safe(_summary(built))}</desc>'
-        f"<style>{_asset('graph.css')}</style>"
+        f'<title id="graph-title">Word-knowledge graph of “{safe(built.text)}”</title>'
+        f'<desc id="graph-desc">{safe(_summary(built))}</desc>'
+        f"<style>{asset('graph.css')}</style>"
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
         'markerHeight="8" orient="auto-start-reverse"><path d="M0 0.8 7.4 4 0 7.2z"/></marker>'
         f'</defs>{_legend()}<g transform="translate(0 {_LEGEND_HEIGHT})">{"".join(shapes)}</g>'
@@ -67,22 +67,22 @@ def draw_html(built: WordKnowledgeGraph, graph: KnowledgeGraph, tokenizer: Any) 
     visible = adjacency(built)
     data = {
         "nodes": [
-            {"role": n.role, "label": _clean(n.label), "position": n.position,
-             "why": [_clean(line) for line in n.why], "sees": np.flatnonzero(row).tolist()}
+            {"role": n.role, "label": clean(n.label), "position": n.position,
+             "why": [clean(line) for line in n.why], "sees": np.flatnonzero(row).tolist()}
             for n, row in zip(nodes, visible, strict=True)
         ]
     }  # fmt: skip
-    page = _asset("page.html")
+    page = asset("page.html")
     parts = {
-        "title": _safe(built.text[:80]),
-        "style": _asset("page.css"),
+        "title": safe(built.text[:80]),
+        "style": asset("page.css"),
         "sentence": _sentence(built, graph),
-        "summary": _safe(" ".join([_summary(built), *left_out(built, graph)])),
+        "summary": safe(" ".join([_summary(built), *left_out(built, graph)])),
         "graph": draw_svg(built, graph, tokenizer),
         "facts": _facts_table(built, graph),
         "matrix": _matrix(built, nodes),
         "data": json.dumps(data, ensure_ascii=False).replace("<", "\\u003c"),
-        "script": _asset("page.js"),
+        "script": asset("page.js"),
     }
     for name, value in parts.items():
         before, after = page.split(f"@@{name}@@")
@@ -90,11 +90,12 @@ def draw_html(built: WordKnowledgeGraph, graph: KnowledgeGraph, tokenizer: Any) 
     return page
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return a file of this package, such as the style of all pictures."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """`text` with characters that XML forbids replaced by U+FFFD."""
     return "".join(
         c if c in "\t\n" or " " <= c < "\ud800" or "\ue000" <= c < "\ufffe" or c > "\uffff"
@@ -103,8 +104,9 @@ def _clean(text: str) -> str:
     )  # fmt: skip
 
 
-def _safe(text: str) -> str:
-    return escape(_clean(text))
+def safe(text: str) -> str:
+    """Return `text` as it may stand in HTML and SVG, in attributes too."""
+    return escape(clean(text))
 
 
 def _summary(built: WordKnowledgeGraph) -> str:
@@ -116,7 +118,8 @@ def _summary(built: WordKnowledgeGraph) -> str:
     )
 
 
-def _shape(role: str, x: float, y: float, width: float) -> str:
+def shape(role: str, x: float, y: float, width: float) -> str:
+    """Return the outline of a box: its kind is told by its form as well as by its colour."""
     if role == "relation":
         points = [(0, 13), (10, 0), (width - 10, 0), (width, 13), (width - 10, 26), (10, 26)]
         return f'<polygon points="{" ".join(f"{x + a:.1f},{y + b:.1f}" for a, b in points)}"/>'
@@ -135,18 +138,18 @@ def _node(box: Box, node: Explained) -> str:
     if hung:
         texts = (
             f'<text class="position" x="{x + 20:.1f}" y="{y + 17:.1f}">{node.position}</text>'
-            f'<text class="label" x="{x + 35:.1f}" y="{y + 17.5:.1f}">{_safe(box.text)}</text>'
+            f'<text class="label" x="{x + 35:.1f}" y="{y + 17.5:.1f}">{safe(box.text)}</text>'
         )
     else:
         texts = (
             f'<text class="position" x="{middle:.1f}" y="{y - 5:.1f}">{node.position}</text>'
             f'<text class="label middle" x="{middle:.1f}" y="{y + 17.5:.1f}">'
-            f"{_safe(box.text)}</text>"
+            f"{safe(box.text)}</text>"
         )
     return (
         f'<g class="node {role}" data-node="{box.node}" tabindex="0" role="img" '
-        f'aria-label="{_safe(tip)}"><title>{_safe(tip)}</title>'
-        f"{_shape(role, x, y, box.width)}{texts}</g>"
+        f'aria-label="{safe(tip)}"><title>{safe(tip)}</title>'
+        f"{shape(role, x, y, box.width)}{texts}</g>"
     )
 
 
@@ -186,9 +189,8 @@ def _thread(built: WordKnowledgeGraph, drawing: Drawing, box: Box) -> str:
 def _legend() -> str:
     x, parts = float(MARGIN), []
     for role, text in _LEGEND:
-        shape = _shape(role, x, 0, 36)
         parts.append(
-            f'<g class="node {role}">{shape}'
+            f'<g class="node {role}">{shape(role, x, 0, 36)}'
             f'<text class="key" x="{x + 43:.1f}" y="17.5">{text}</text></g>'
         )
         x += 43 + text_width(text, 12.5) + 16
@@ -201,13 +203,13 @@ def _sentence(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> str:
     parts, end = [], 0
     for node in np.flatnonzero(is_anchor(built)).tolist():
         start, stop = built.spans[node].tolist()
-        name = _safe(graph.entities.name(int(built.ids[node])))
-        parts.append(_safe(built.text[end:start]))
+        name = safe(graph.entities.name(int(built.ids[node])))
+        parts.append(safe(built.text[end:start]))
         parts.append(
-            f'<mark data-node="{node}">{_safe(built.text[start:stop])}<sub>{name}</sub></mark>'
+            f'<mark data-node="{node}">{safe(built.text[start:stop])}<sub>{name}</sub></mark>'
         )
         end = stop
-    return "".join([*parts, _safe(built.text[end:])])
+    return "".join([*parts, safe(built.text[end:])])
 
 
 def _facts_table(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> str:
@@ -226,7 +228,7 @@ def _facts_table(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> str:
             str(rank + 1),
             " ".join((*names, graph.entities.name(tail))),
         )
-        columns = "".join(f"<td>{_safe(cell)}</td>" for cell in cells)
+        columns = "".join(f"<td>{safe(cell)}</td>" for cell in cells)
         rows.append(f'<tr data-node="{node}">{columns}</tr>')
     empty = '<tr><td colspan="4">No fact was injected.</td></tr>'
     return "".join(rows) or empty
@@ -261,9 +263,9 @@ def _matrix(built: WordKnowledgeGraph, nodes: tuple[Explained, ...]) -> str:
     )
     labels = "".join(
         f'<text class="axis {node.role}" data-row="{i}" x="{side - 6}" '
-        f'y="{side + (i + 0.76) * cell:.1f}">{_safe(_short(node))}</text>'
+        f'y="{side + (i + 0.76) * cell:.1f}">{safe(_short(node))}</text>'
         f'<text class="axis {node.role}" data-column="{i}" transform="translate('
-        f'{side + (i + 0.76) * cell:.1f} {side - 6}) rotate(-90)">{_safe(_short(node))}</text>'
+        f'{side + (i + 0.76) * cell:.1f} {side - 6}) rotate(-90)">{safe(_short(node))}</text>'
         for i, node in enumerate(nodes)
     )
     return (

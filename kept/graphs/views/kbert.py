@@ -162,9 +162,8 @@ class KBERTView(View):
                 f"of {self._graph.id_space_hash}; make the view of the graph that built it"
             )
         words = words_of(graph)
-        spans, entities = _mentions(graph)
-        branches = self._branches(graph, entities)
-        kept = self._fit(branches, words.node_ids.shape[1])
+        spans, _ = _mentions(graph)
+        kept = self.branches(graph)
         confidence = weights_of(graph)[(graph.kinds == NodeKind.ENTITY) & (graph.spans[:, 0] >= 0)]
         insertions = [
             Insertion(
@@ -183,13 +182,13 @@ class KBERTView(View):
         self, graph: WordKnowledgeGraph, batch: KnowledgeBatch, relation: int
     ) -> NDArray[np.int64]:
         """Its branches, one at every mention of the entity that brings it."""
-        _, entities = _mentions(graph)
-        n_words = words_of(graph).node_ids.shape[1]
-        kept = self._fit(self._branches(graph, entities), n_words)
+        entities = _mentions(graph)[1]
+        kept = self.branches(graph)
         others = self._branches(without_fact(graph, relation), entities)
         stays = {(branch.anchor, branch.pieces) for branch in others}
         gone = [(branch.anchor, branch.pieces) not in stays for branch in kept]
         owned = np.repeat(gone, [len(branch.pieces) for branch in kept])
+        n_words = int((graph.kinds == NodeKind.WORD).sum())
         nodes: NDArray[np.int64] = n_words + np.flatnonzero(owned)
         return nodes
 
@@ -217,6 +216,11 @@ class KBERTView(View):
             pieces = tuple(piece for piece, (_, end) in pairs if end > len(before))
             self._labels[kind, node] = pieces
         return pieces
+
+    def branches(self, graph: WordKnowledgeGraph) -> list[Branch]:
+        """Return the branches that are shown, in the order of their nodes behind the words."""
+        n_words = int((graph.kinds == NodeKind.WORD).sum())
+        return self._fit(self._branches(graph, _mentions(graph)[1]), n_words)
 
     def _branches(self, graph: WordKnowledgeGraph, entities: list[int]) -> list[Branch]:
         """Every anchor's branches, best first."""

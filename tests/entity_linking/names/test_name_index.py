@@ -374,3 +374,12 @@ def test_faulty_settings_are_named(world: NameIndex) -> None:
         PriorFormula(alpha=-1)
     with pytest.raises(LinkingError, match="case"):
         NameIndex.build(graph_of({"Q1": ["a"]}), case="Smart")  # type: ignore[arg-type]
+
+
+def test_a_name_with_a_nul_harms_no_other() -> None:
+    names = {"Q1": "a\x00b c", "Q2": "\x00", "Q3": "Paris"}
+    records = [Text(entity, TextKind.LABEL, name) for entity, name in names.items()]
+    index = NameIndex.build(graph_from_records([Triple("Q1", "P1", "Q2"), *records]))
+    whole = LinkedText("Paris \x00 a\x00b c", (gold_link(0, 5, None),))
+    ((found,),) = NameCandidates(index).candidates([whole])
+    assert [candidate.entity for candidate in found] == ["Q3"]

@@ -1,0 +1,1 @@
+"""Commands that write or serve a page about one text."""

@@ -1,0 +1,56 @@
+"""Corrected links as gold annotations, one line per text, as `kept link train` and `score` take."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from entity_linking.annotations import gold_link, to_json
+from entity_linking.mentions import LinkedText
+from kept.errors import ConfigError
+from kg_loaders.disk.writing import WAIT_SECONDS, write_lines
+
+
+class _Line(msgspec.Struct):
+    """What tells a line of gold annotations from any other file, and to which text it belongs."""
+
+    text: str
+    mentions: list[dict[str, object]]
+
+
+def record(path: Path, text: str, choices: Mapping[tuple[int, int], str | None]) -> tuple[int, int]:
+    """Put the gold links of `text` into the file at `path`; returns its numbers of texts and links.
+
+    The line of the same text is replaced, any other stays byte for byte; a text without choices has
+    no line. The file is whole at every moment. Raises `ConfigError` where a line is no annotation,
+    and `WriteError`.
+    """
+    lines = _lines(path)
+    links = tuple(gold_link(*place, entity) for place, entity in sorted(choices.items()))
+    name = hashlib.sha256(text.encode()).hexdigest()[:12]
+    ours = to_json(LinkedText(text, links, name))
+    kept = [(line, parsed) for line, parsed in lines if parsed.text != text]
+    n_links = sum(len(parsed.mentions) for _, parsed in kept) + len(links)
+    whole = [line for line, _ in kept] + ([ours] if links else [])
+    write_lines(path, (line + b"\n" for line in whole), force=True, wait=WAIT_SECONDS)
+    return len(whole), n_links
+
+
+def _lines(path: Path) -> list[tuple[bytes, _Line]]:
+    if not path.exists():
+        return []
+    parsed = []
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            parsed.append((line, msgspec.json.decode(line, type=_Line)))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"{path}, line {number} is no annotated text: {error}; mend it, or name another "
+                "file with --gold"
+            ) from error
+    return parsed

@@ -1,0 +1,71 @@
+"""From the options of `kept explore` to an explorer and its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kept.errors import ConfigError
+from kept.explore.explorer import Explorer
+from kept.explore.questions import MAX_TEXT
+from kept.explore.readers import method_readers, run_reader
+from kept.hosts import load_tokenizer
+from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+
+MAX_TEXTS = 200
+MAX_FILE = 10_000_000
+
+
+def open_explorer(
+    kg: Path,
+    models: Sequence[Path],
+    *,
+    tokenizer: str,
+    reranker: Path | None = None,
+    index: Path | None = None,
+    gold: Path | None = None,
+) -> Explorer:
+    """Return the explorer of a graph's folder; runs come first among its readers.
+
+    Raises what opening a graph, a run (`CheckpointError`), an index or a tokenizer raises, and
+    `GraphMismatchError` for a run of other ids.
+    """
+    settings = LinkerSettings(
+        kg=str(kg),
+        index=None if index is None else str(index),
+        model=None if reranker is None else str(reranker),
+        method="prior" if reranker is None else "trained",
+    )
+    graph = open_graph(settings)
+    runs = [run_reader(folder, number) for number, folder in enumerate(models)]
+    for run in runs:
+        if run.predictor is not None:
+            run.predictor.model.encoder.require_graph(graph)
+    readers = [*runs, *method_readers(load_tokenizer(tokenizer))]
+    return Explorer(graph, open_linker(settings, graph), readers, gold)
+
+
+def read_texts(given: str) -> list[str]:
+    """Return the texts of a file, one per line, or the text itself; empty lines are left out.
+
+    Raises `ConfigError` for a text that is too long, too many of them, and a file of no text.
+    """
+    path = Path(given)
+    if len(given) <= 255 and path.is_file():
+        if path.stat().st_size > MAX_FILE:
+            raise ConfigError(f"{path} has more than {MAX_FILE:,} bytes; give some of its lines")
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path} is no text in UTF-8: {error}") from error
+        texts, where = [line.strip() for line in lines if line.strip()], str(path)
+    elif path.suffix and " " not in given:
+        raise ConfigError(f"{given} is not a file; text with spaces is taken as text")
+    else:
+        texts, where = [given], "--text"
+    if not texts or len(texts) > MAX_TEXTS:
+        raise ConfigError(f"{where} holds {len(texts)} texts; give from 1 to {MAX_TEXTS}")
+    longest = max(map(len, texts))
+    if longest > MAX_TEXT:
+        raise ConfigError(f"{where} has a text of {longest} characters; {MAX_TEXT} at most")
+    return texts
