@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,14 @@ class KnowledgeGraph:
         keys: NDArray[np.int64] = triples[:, 1] * self.n_entities + triples[:, 2]
         return keys
 
+    @cached_property
+    def has_loop(self) -> NDArray[np.bool_]:
+        """Which entities are head and tail of one triple, bool `[entity]`."""
+        heads, tails = self.triples[:, 0], self.triples[:, 2]
+        loops = np.zeros(self.n_entities, np.bool_)
+        loops[heads[heads == tails]] = True
+        return loops
+
     def contains(self, triples: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Which of `triples [n 3]` are in the graph, bool `[n]`."""
         return self.find(triples) >= 0
@@ -246,7 +255,8 @@ class KnowledgeGraph:
         """Graphs from a folder travel to other processes as its path, others by value."""
         if self.folder is not None:
             return _reopen, (str(self.folder), self.content_hash)
-        return _restore, (dict(self.__dict__),)
+        fields = {name: value for name, value in self.__dict__.items() if name != "has_loop"}
+        return _restore, (fields,)
 
 
 def _reopen(path: str, content_hash: str) -> KnowledgeGraph:

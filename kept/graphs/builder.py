@@ -26,7 +26,7 @@ from kept.graphs.assembly import Anchors, Facts, connect, far_ends
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.words import Ids, Words, encode_words
 from kept.randomness import generator
-from kg_loaders.neighbours import POLICIES, TEXT_POLICIES, Policy
+from kg_loaders.neighbours import POLICIES, TEXT_POLICIES, Policy, neighbours
 from kg_loaders.store import KnowledgeGraph
 
 
@@ -276,9 +276,12 @@ def _choose(
         places = np.zeros(0, np.int64)
         if entity not in seen:
             seen.add(entity)
-            candidates = _candidate_rows(graph, entity, config.directions)
-            if exclude is not None:
-                candidates = candidates[exclude.keeps(graph.triples[candidates])]
+            if exclude is None and config.policy == "random" and _is_hub(graph, entity, config):
+                candidates = _drawn(graph, entity, generator, config)
+            else:
+                candidates = _candidate_rows(graph, entity, config.directions)
+                if exclude is not None:
+                    candidates = candidates[exclude.keeps(graph.triples[candidates])]
             if len(candidates):
                 order = rank(graph, graph.triples[candidates], generator)
                 chosen = candidates[order[: config.max_neighbours]]
@@ -304,6 +307,31 @@ def _with_facts(entities: Sequence[int], facts: Facts) -> tuple[list[int], Facts
     numbers = {anchor: number for number, anchor in enumerate(stay)}
     anchors = np.array([numbers[i] for i in facts.anchors.tolist()], np.int64)
     return stay, Facts(facts.rows, anchors, facts.ranks)
+
+
+HUB = 100_000
+"""Facts beyond which `max_neighbours` of them are drawn before any is looked at."""
+
+
+def _is_hub(graph: KnowledgeGraph, entity: int, config: BuilderConfig) -> bool:
+    n_facts = graph.out_offsets[entity + 1] - graph.out_offsets[entity]
+    if config.directions == "both":
+        n_facts += graph.in_offsets[entity + 1] - graph.in_offsets[entity]
+    return bool(n_facts > HUB)
+
+
+def _drawn(
+    graph: KnowledgeGraph, entity: int, generator: np.random.Generator, config: BuilderConfig
+) -> NDArray[np.int64]:
+    rows, _ = neighbours(
+        graph,
+        np.array([entity], np.int32),
+        config.max_neighbours,
+        policy="random",
+        generator=generator,
+        directions="both" if config.directions == "both" else "out",
+    )
+    return rows
 
 
 def _candidate_rows(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+import tracemalloc
+from collections import Counter
+from itertools import permutations
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -19,6 +24,8 @@ from kg_loaders.neighbours import (
     neighbours,
     personal_page_rank,
 )
+from kg_loaders.reading.blocks import TripleBlock
+from kg_loaders.vocabulary import strings
 
 
 def random_graph(seed: int, n_entities: int = 12, n_triples: int = 40) -> KnowledgeGraph:
@@ -110,6 +117,74 @@ def test_random_is_uniform() -> None:
     assert offsets[-1] == 12_000
     counts = np.bincount(rows, minlength=6)
     assert abs(counts - 2000).max() < 5 * np.sqrt(6000 * 1 / 3 * 2 / 3)
+
+
+@pytest.mark.parametrize("directions", ["out", "both"])
+@pytest.mark.parametrize("n_facts", [2, 3, 4, 7])
+def test_every_choice_in_every_order_is_as_likely(n_facts: int, directions: Directions) -> None:
+    """As by a shuffle of all facts: chi-squared over ordered choices of 3, loops and both ends."""
+    facts = [("a", "r", "a"), ("b", "r", "a"), ("a", "s", "b"), ("c", "r", "a"), ("a", "r", "c")]
+    facts += [("a", "t", "a"), ("d", "r", "a")]
+    facts = (
+        facts[:n_facts] if directions == "both" else [("a", "r", f"b{i}") for i in range(n_facts)]
+    )
+    graph = graph_from_records(Triple(*fact) for fact in facts)
+    asked = np.full(30_000, graph.entities.id("a"), np.int32)
+    rows, offsets = neighbours(
+        graph, asked, 3, policy="random", generator=np.random.default_rng(3), directions=directions
+    )
+    size = min(3, n_facts)
+    assert (np.diff(offsets) == size).all()
+    choices = list(permutations(range(n_facts), size))
+    counts = Counter(map(tuple, rows.reshape(-1, size).tolist()))
+    assert counts.keys() == set(choices)
+    expected = len(asked) / len(choices)
+    chi2 = sum((counts[choice] - expected) ** 2 / expected for choice in choices)
+    freedom = len(choices) - 1
+    assert chi2 < freedom + 5 * np.sqrt(2 * freedom)
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 64, 65, 200])
+@pytest.mark.parametrize("directions", ["out", "both"])
+def test_random_rows_are_different_facts_of_their_entity(n: int, directions: Directions) -> None:
+    graph = random_graph(4, 20, 900)
+    entities = np.array([3, 0, 3, 19, 7], np.int32)
+    found = neighbours(
+        graph, entities, n, policy="random", generator=np.random.default_rng(0),
+        directions=directions,
+    )  # fmt: skip
+    for entity, rows in zip(entities.tolist(), split(*found), strict=True):
+        wanted = candidates(graph, entity, directions)
+        assert len(rows) == len(set(rows)) == min(n, len(wanted))
+        assert set(rows) <= set(wanted)
+
+
+@pytest.mark.parametrize("n", [15, 100])
+def test_a_hub_costs_no_more_than_others(n: int) -> None:
+    n_facts = 300_000
+    ends = np.stack([np.zeros(n_facts), np.arange(1, n_facts + 1)], axis=1).astype(np.int32)
+    ends = np.concatenate([ends, ends[:, ::-1]])
+    relation_ids = np.zeros(len(ends), np.int32)
+    graph = graph_from_records([TripleBlock(ends, relation_ids, "Q", strings(["P1"]))])
+    hub = np.array([graph.entities.id("Q0")], np.int32)
+    assert not graph.has_loop.any()
+    draws = np.random.default_rng(0)
+    for directions in ("out", "both"):
+        tracemalloc.start()
+        rows, _ = neighbours(graph, hub, n, policy="random", generator=draws, directions=directions)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(set(rows.tolist())) == n
+        assert (graph.triples[rows][:, [0, 2]] == hub).any(axis=1).all()
+        assert peak < 100_000, "bytes: less than one for each fact"
+
+
+def test_loops_are_known_and_travel() -> None:
+    graph = graph_from_records(
+        [Triple("a", "r", "a"), Triple("a", "r", "b"), Triple("b", "r", "c")]
+    )
+    assert graph.has_loop.tolist() == [True, False, False]
+    assert pickle.loads(pickle.dumps(graph)).has_loop.tolist() == [True, False, False]
 
 
 def test_wrong_arguments(small_graph: KnowledgeGraph) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.errors import BatchError, ConfigError, HostError
+from kept.graphs import builder
 from kept.graphs.builder import (
     BuilderConfig,
     Exclusion,
@@ -185,6 +187,28 @@ def test_repeated_mentions(tokenizer: Any, small_graph: KnowledgeGraph) -> None:
     assert len(facts) == 3
     assert set(facts.tolist()) == {0}
     assert is_anchor(make(text, tokenizer, small_graph, repeats="first")).sum() == 1
+
+
+@pytest.mark.parametrize("directions", ["head", "both"])
+def test_facts_of_a_hub_are_drawn(
+    tokenizer: Any, monkeypatch: pytest.MonkeyPatch, directions: Literal["head", "both"]
+) -> None:
+    """As many, of the same entity, each as often, as when all its facts are shuffled."""
+    facts = [Triple("Q1", "P1", f"Q{i}") for i in range(2, 8)]
+    facts += [Triple(f"Q{i}", "P2", "Q1") for i in range(8, 12)]
+    graph = graph_from_records(facts)
+    texts = [LinkedText("Paris", (Link(Mention(0, 5), (), "Q1"),))] * 900
+    config = BuilderConfig(max_neighbours=3, directions=directions)
+    expected = 900 * 3 / (6 if directions == "head" else 10)
+    for hub in (5, 100):
+        monkeypatch.setattr(builder, "HUB", hub)
+        graphs = build_many(texts, tokenizer, graph, seed=1, config=config)
+        shown = [labels(each, graph, NodeKind.ENTITY) for each in graphs]
+        assert all(len(names) == len(set(names)) == 4 for names in shown)
+        counts = Counter(name for names in shown for name in names)
+        assert counts.pop("Q1") == len(texts)
+        assert all(abs(count - expected) < 5 * np.sqrt(expected) for count in counts.values())
+        assert len(counts) == (6 if directions == "head" else 10)
 
 
 def test_dropping(tokenizer: Any, small_graph: KnowledgeGraph) -> None:
