@@ -1,25 +1,35 @@
-"""Up to 15 random outgoing triples of each of 20,000 entities, in batches: kept, dgl, networkx.
+"""15 random outgoing triples of each of 20,000 entities: kept beside a dict of lists and dgl.
 
-    python benchmarks/neighbours.py [--graph DIR]
+    python benchmarks/neighbours.py [--graph DIR] [--repeat 7]
 
 Without a graph: skewed synthetic triples of CoDEx-M's size. Entities are drawn by degree, as text
-mentions them. dgl draws each entity of a batch once, so repeats are taken out for it.
+mentions them. Every row runs ours and the peer in turn; the best of `--repeat` counts, in processor
+seconds. dgl draws each entity of a batch once, so repeats are taken out for both. The last rows ask
+a hub of growing degree, with the fitted exponents: time grows as the degree to that power.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.neighbours import neighbours
+from kg_loaders.reading.blocks import TripleBlock
+from kg_loaders.vocabulary import strings
 
 N_BEST, N_ASKED = 15, 20_000
+SIZES = (5_000, 10_000, 20_000)
+DEGREES = (10_000, 100_000, 1_000_000)
+Asked = Any
+"""Entity ids, int32 `[entity]`."""
 
 
 def synthetic() -> KnowledgeGraph:
@@ -32,88 +42,127 @@ def synthetic() -> KnowledgeGraph:
     return graph_from_records(Triple(f"Q{h}", f"P{r}", f"Q{t}") for h, r, t in rows)
 
 
-def report(name: str, n_asked: int, run: Callable[[], object]) -> None:
-    run()
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    rate = n_asked / sorted(times)[1]
-    print(f"{name:46}{rate:12.0f} entities/s  (slowest/fastest {max(times) / min(times):.2f})")
+def hub_graph(degree: int) -> KnowledgeGraph:
+    """An entity with so many triples."""
+    ends = np.zeros((degree, 2), np.int32)
+    ends[:, 1] = np.arange(1, degree + 1)
+    block = TripleBlock(ends, np.zeros(degree, np.int32), "Q", strings(["P1"]))
+    return graph_from_records([block])
 
 
-def kept_rows(graph: KnowledgeGraph, asked: np.ndarray) -> None:
-    generator = np.random.default_rng(0)
-    for policy in ("random", "degree", "file"):
-        for size in (1, 1024):
-            part = asked[: 1000 if size == 1 else None]
-            batches = [part[i : i + size] for i in range(0, len(part), size)]
-
-            def run(batches: list[np.ndarray] = batches, policy: str = policy) -> None:
-                for batch in batches:
-                    neighbours(graph, batch, N_BEST, policy=policy, generator=generator)
-
-            report(f"kept {policy}, batch {size}", len(part), run)
-
-
-def dgl_rows(graph: KnowledgeGraph, asked: np.ndarray) -> None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import dgl
-            import torch
-    except ImportError as error:
-        print(f"dgl: skipped, {error}")
-        return
-    ends = (torch.from_numpy(np.array(graph.triples[:, c])).long() for c in (0, 2))
-    other = dgl.graph(tuple(ends), num_nodes=graph.n_entities)
-    for size in (1, 1024):
-        part = asked[: 1000 if size == 1 else None]
-        batches = [torch.from_numpy(np.unique(part[i : i + size])).long()
-                   for i in range(0, len(part), size)]  # fmt: skip
-        n_asked = sum(map(len, batches))
-        report(
-            f"dgl {dgl.__version__} sample_neighbors, batch {size}",
-            n_asked,
-            lambda batches=batches: [
-                dgl.sampling.sample_neighbors(other, batch, N_BEST, edge_dir="out").edata[dgl.EID]
-                for batch in batches
-            ],
+def kept(graph: KnowledgeGraph, asked: Asked, size: int) -> Callable[[], int]:
+    def run() -> int:
+        draws = np.random.default_rng(0)
+        return sum(
+            len(neighbours(graph, asked[i : i + size], N_BEST, policy="random", generator=draws)[0])
+            for i in range(0, len(asked), size)
         )
 
+    return run
 
-def networkx_rows(graph: KnowledgeGraph, asked: np.ndarray) -> None:
-    import networkx as nx
 
-    other = nx.MultiDiGraph()
-    other.add_edges_from((h, t, r) for h, r, t in graph.triples.tolist())
-    part = asked[:2000].tolist()
+def dictionary(graph: KnowledgeGraph, asked: Asked) -> Callable[[], int]:
+    facts: dict[int, list[tuple[int, int]]] = {}
+    for head, relation, tail in graph.triples.tolist():
+        facts.setdefault(head, []).append((relation, tail))
+    entities = asked.tolist()
 
-    def run() -> None:
-        for entity in part:
-            found = list(other.out_edges(entity, keys=True))
-            if len(found) > N_BEST:
-                random.sample(found, N_BEST)
+    def run() -> int:
+        sample = random.sample
+        found = [
+            every if len(every) <= N_BEST else sample(every, N_BEST)
+            for every in (facts.get(entity, []) for entity in entities)
+        ]
+        return sum(map(len, found))
 
-    report("networkx out_edges and random.sample", len(part), run)
+    return run
+
+
+def by_dgl(graph: KnowledgeGraph, asked: Asked, size: int) -> Callable[[], int]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import dgl
+        import torch
+    ends = (torch.from_numpy(np.array(graph.triples[:, c])).long() for c in (0, 2))
+    other = dgl.graph(tuple(ends), num_nodes=graph.n_entities)
+    batches = [torch.from_numpy(asked[i : i + size]).long() for i in range(0, len(asked), size)]
+
+    def run() -> int:
+        return sum(
+            len(dgl.sampling.sample_neighbors(other, batch, N_BEST, edge_dir="out").edata[dgl.EID])
+            for batch in batches
+        )
+
+    return run
+
+
+def in_turn(runs: list[Callable[[], int]], repeat: int) -> list[tuple[float, float, int]]:
+    """The best processor and wall seconds of each, and how many rows it found."""
+    found: list[list[tuple[float, float, int]]] = [[] for _ in runs]
+    for _ in range(repeat):
+        for place, run in enumerate(runs):
+            wall, cpu = time.perf_counter(), time.process_time()
+            n = run()
+            found[place].append((time.process_time() - cpu, time.perf_counter() - wall, n))
+    return [min(times) for times in found]
+
+
+def report(row: str, n: int, runs: list[Callable[[], int]], repeat: int) -> tuple[float, float]:
+    ours, peer = in_turn(runs, repeat)
+    line = {
+        "row": row, "entities": n, "kept_ms": round(ours[0] * 1e3, 2),
+        "peer_ms": round(peer[0] * 1e3, 2), "times_as_fast": round(peer[0] / ours[0], 2),
+        "by_the_clock": round(peer[1] / ours[1], 2), "equal": ours[2] == peer[2],
+    }  # fmt: skip
+    print(json.dumps(line), flush=True)
+    return ours[0], peer[0]
+
+
+def exponents(row: str, sizes: tuple[int, ...], seconds: list[tuple[float, float]]) -> None:
+    fitted = [np.polyfit(np.log(sizes), np.log(each), 1)[0] for each in zip(*seconds, strict=True)]
+    line = {"row": row, "kept_exponent": round(fitted[0], 2), "peer_exponent": round(fitted[1], 2)}
+    print(json.dumps(line), flush=True)
+
+
+def unrepeated(asked: Asked, size: int) -> Asked:
+    """The batches without an entity that stood in its batch before."""
+    return np.concatenate([np.unique(asked[i : i + size]) for i in range(0, len(asked), size)])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--graph")
+    parser.add_argument("--repeat", type=int, default=7)
     arguments = parser.parse_args()
     graph = KnowledgeGraph.open(arguments.graph) if arguments.graph else synthetic()
     degrees = np.diff(graph.out_offsets)
     chance = (degrees + 0.5) / (degrees + 0.5).sum()
-    generator = np.random.default_rng(0)
-    asked = generator.choice(graph.n_entities, N_ASKED, p=chance).astype(np.int32)
+    every = np.random.default_rng(0).choice(graph.n_entities, N_ASKED, p=chance).astype(np.int32)
     print(
-        f"{graph}, greatest out-degree {degrees.max()}, of those asked {degrees[asked].mean():.0f}"
+        f"{graph}, greatest out-degree {degrees.max()}, of those asked {degrees[every].mean():.0f}"
     )
-    kept_rows(graph, asked)
-    dgl_rows(graph, asked)
-    networkx_rows(graph, asked)
+    for batch in (1024, N_ASKED):
+        seconds = []
+        for n in SIZES:
+            asked = every[:n]
+            runs = [kept(graph, asked, batch), dictionary(graph, asked)]
+            seconds.append(report(f"dict, batch {batch}", n, runs, arguments.repeat))
+        exponents(f"dict, batch {batch}", SIZES, seconds)
+    try:
+        for batch in (1024, N_ASKED):
+            asked = np.unique(every) if batch == N_ASKED else every[:1024]
+            asked = unrepeated(asked, batch)
+            runs = [kept(graph, asked, batch), by_dgl(graph, asked, batch)]
+            report(f"dgl, batch {batch}", len(asked), runs, arguments.repeat)
+    except ImportError as error:
+        print(json.dumps({"row": "dgl", "skipped": str(error)}))
+    seconds = []
+    for degree in DEGREES:
+        graph = hub_graph(degree)
+        asked = np.full(100, graph.entities.id("Q0"), np.int32)
+        runs = [kept(graph, asked, 1), dictionary(graph, asked)]
+        seconds.append(report(f"hub of degree {degree}, one at a time", 100, runs, 3))
+    exponents("hub", DEGREES, seconds)
 
 
 if __name__ == "__main__":

@@ -197,7 +197,7 @@ def test_facts_of_a_hub_are_drawn(
     facts = [Triple("Q1", "P1", f"Q{i}") for i in range(2, 8)]
     facts += [Triple(f"Q{i}", "P2", "Q1") for i in range(8, 12)]
     graph = graph_from_records(facts)
-    texts = [LinkedText("Paris", (Link(Mention(0, 5), (), "Q1"),))] * 900
+    texts = [LinkedText("Paris", (Link(Mention(0, 5), (), "Q1", 0.9),))] * 900
     config = BuilderConfig(max_neighbours=3, directions=directions)
     expected = 900 * 3 / (6 if directions == "head" else 10)
     for hub in (5, 100):
