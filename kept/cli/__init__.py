@@ -24,6 +24,7 @@ from kept.cli.comparing.curve import curve
 from kept.cli.comparing.report import report
 from kept.cli.convert import convert
 from kept.cli.demo import demo
+from kept.cli.doctor.command import doctor
 from kept.cli.errors import TellsErrors
 from kept.cli.link import command as link
 from kept.cli.options import KeptCommand
@@ -95,6 +96,7 @@ app.command("convert", cls=KeptCommand)(convert)
 app.command("finetune", cls=KeptCommand)(finetune)
 app.command("predict", cls=KeptCommand)(predict)
 app.command("audit", cls=KeptCommand)(audit)
+app.command("doctor", cls=KeptCommand)(doctor)
 app.command("curve", cls=KeptCommand)(curve)
 app.command("probe", cls=KeptCommand)(probe)
 app.add_typer(check.app, name="check")

@@ -5,6 +5,7 @@ Axis legend: mention, candidate, triple.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -78,7 +79,7 @@ class Explorer:
     def link(self, asked: Question) -> dict[str, Any]:
         """Return the mentions of a text with their candidates, the best first, and why."""
         linked = self._text(asked)
-        (explained,) = explain(self.linker, [self._found(asked.text)])
+        (explained,) = explain(self.linker, [linked])
         return {
             "text": linked.text,
             "links": [
@@ -151,16 +152,34 @@ class Explorer:
         return self._linked[text]
 
     def _text(self, asked: Question) -> LinkedText:
-        """The text with the linker's links and the page's choices among them."""
+        """The text with the linker's links, mentions that the page adds, and its choices."""
         linked = self._found(asked.text)
-        places = {(link.mention.start, link.mention.end) for link in linked.links}
         choices = {(c.start, c.end): c.entity for c in asked.choices}
-        for place, entity in choices.items():
-            if place not in places:
-                raise ConfigError(f"no mention is at characters {place[0]} to {place[1]}")
+        for entity in choices.values():
             if entity is not None and self.graph.entities.find(entity) is None:
                 raise ConfigError(f"the graph has no entity {entity!r}")
+        places = [(link.mention.start, link.mention.end) for link in linked.links]
+        added = sorted(choices.keys() - set(places))
+        if added:
+            linked = self._with_mentions(linked, added)
         return with_choices(linked, choices)
+
+    def _with_mentions(self, linked: LinkedText, places: Sequence[tuple[int, int]]) -> LinkedText:
+        """Mentions that the linker did not find, with their candidates."""
+        links, end = linked.links, 0
+        for place in places:
+            start, stop = place
+            overlaps = any(k.mention.start < stop and start < k.mention.end for k in links)
+            if not end <= start < stop <= len(linked.text) or overlaps:
+                raise ConfigError(
+                    f"no mention can be at characters {start} to {stop}: it is outside the text, "
+                    "or overlaps another one"
+                )
+            end = stop
+        bare = tuple(Link(Mention(*place), (), None, 1.0) for place in places)
+        (found,) = self.linker.disambiguate([LinkedText(linked.text, bare)])
+        both = sorted((*links, *found.links), key=lambda link: link.mention)
+        return dataclasses.replace(linked, links=tuple(both))
 
     def _graph(self, asked: Question) -> KnowledgeGraph:
         if not asked.changes:

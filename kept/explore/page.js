@@ -10,10 +10,14 @@ const policy = window.trustedTypes
   ? window.trustedTypes.createPolicy("kept-drawing", { createHTML: (drawing) => drawing })
   : { createHTML: (drawing) => drawing };
 
+// Characters that turn the direction of a line, or are obeyed elsewhere, are shown by their number.
+const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+const visible = (text) => String(text).replace(OBEYED, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+
 // ---- building ---------------------------------------------------------------
 function make(tag, text, fields = {}) {
   const made = document.createElement(tag);
-  if (text !== undefined && text !== null) made.textContent = text;
+  if (text !== undefined && text !== null) made.textContent = visible(text);
   for (const [name, value] of Object.entries(fields)) {
     if (name === "onclick") made.addEventListener("click", value);
     else if (value !== false && value !== null) made.setAttribute(name, value === true ? "" : value);
@@ -120,10 +124,10 @@ function showText() {
       "aria-pressed": String(state.picked === number), onclick: () => pick(number, true),
       "aria-label": `${found.words}: ${now.entity ? now.label : "linked to nothing"}` });
     if (!now.entity || now.label !== found.words) mark.append(make("small", now.entity ? now.label : "nothing"));
-    parts.push(letters.slice(end, found.start).join(""), mark);
+    parts.push(visible(letters.slice(end, found.start).join("")), mark);
     end = found.end;
   });
-  by("sentence").replaceChildren(...parts, letters.slice(end).join(""));
+  by("sentence").replaceChildren(...parts, visible(letters.slice(end).join("")));
   if (!state.links.length) by("sentence").append(make("small", "No name of the graph was found in this text."));
 }
 
@@ -192,14 +196,42 @@ function correct(found, entity, label) {
 
 function takeBack(found) {
   state.choices.delete(found.start + "-" + found.end);
+  if (found.added) { // the linker did not find it: it goes
+    state.links = state.links.filter((each) => each !== found);
+    state.picked = 0;
+  }
   return corrected();
+}
+
+function mark(words) { // the first place of these words that is no mention yet
+  const letters = Array.from(state.text), wanted = Array.from(words);
+  for (let at = 0; at + wanted.length <= letters.length; at += 1) {
+    const end = at + wanted.length, isFree = state.links.every((each) => each.end <= at || end <= each.start);
+    if (isFree && letters.slice(at, end).join("") === words) return relink(at, end);
+  }
+  by("text-pane").querySelector(".error").textContent = "These words stand nowhere in the text, or are marked already.";
+  return null;
+}
+
+function relink(from, end) {
+  state.choices.set(from + "-" + end, { start: from, end, entity: null });
+  state.turn += 1;
+  return pane("text-pane", async () => {
+    const found = await ask("link", { text: state.text, choices: plainChoices() });
+    if (!found) return;
+    const old = state.links;
+    state.links = found.links.map((each) => old.find((known) => known.start === each.start && known.end === each.end) || { ...each, added: true });
+    pick(state.links.findIndex((each) => each.start === from && each.end === end), true);
+    refresh();
+  });
 }
 
 const plainChoices = () => choicesNow().map(({ start: from, end, entity }) => ({ start: from, end, entity }));
 
 function corrected() {
   state.turn += 1;
-  pick(state.picked, true);
+  if (state.links.length) pick(state.picked, true);
+  else { showText(); by("mention").replaceChildren(); }
   return pane("text-pane", async () => {
     if (answers) { // a file cannot write: the line is shown
       by("gold").textContent = "A line for gold.jsonl: " + JSON.stringify({ id: "", text: state.text, mentions: plainChoices() });
@@ -208,7 +240,7 @@ function corrected() {
     refresh();
     if (!start.gold) { by("gold").textContent = "Start kept explore with --gold FILE to keep corrections."; return; }
     const { path, n_texts, n_links } = await ask("correct", { text: state.text, choices: plainChoices() });
-    by("gold").textContent = `Written to ${path}: ${n_links} corrected or confirmed links in ${n_texts} texts, for kept link train and kept link score.`;
+    by("gold").textContent = `Written to ${path}. It holds the links that you chose or confirmed (links: ${n_links}, texts: ${n_texts}), for kept link train and kept link score.`;
   });
 }
 
@@ -274,7 +306,7 @@ function answerLine(label, scores) {
 function bar(change, most) {
   const axis = make("span", null, { class: "axis", "aria-hidden": "true" }), minus = make("span", null, { class: "minus" }), plus = make("span");
   const filled = make("span", null, { class: "bar " + (change < 0 ? "against" : "for") });
-  filled.style.width = (100 * Math.abs(change)) / (most || 1) + "%";
+  filled.style.width = (100 * Math.abs(change)) / Math.max(most, 0.1) + "%"; // next to nothing looks like it
   (change < 0 ? minus : plus).append(filled);
   axis.append(minus, plus);
   return axis;
@@ -290,7 +322,7 @@ function showInfluences(found) {
   top.replaceChildren(head);
   body.replaceChildren(...found.influences.map((each) => row(
     `${each.kind}: ${each.kind === "link" ? named(each.what) : each.what}`, bar(each.change, most), signed(each.change), each.score.toFixed(3),
-    each.label || "none", ...(withAttention ? [each.attention === null ? "–" : percent(each.attention)] : []))));
+    make(each.label === found.label ? "span" : "strong", each.label || "none"), ...(withAttention ? [each.attention === null ? "–" : percent(each.attention)] : []))));
   if (!found.influences.length) body.replaceChildren(row("Nothing of the graph was read."));
 }
 
@@ -370,7 +402,7 @@ function rerun() {
     const found = await ask("what-if", { ...question(reader), changes: state.changes.map(({ made }) => made) });
     if (!found) return;
     const box = by("difference"), { before, after } = found;
-    box.replaceChildren(make("p", `${found.moved.gone} facts of the graph are gone, ${found.moved.new} are new.`, { class: "soft" }));
+    box.replaceChildren(make("p", `Facts of the graph that are gone: ${found.moved.gone}; new: ${found.moved.new}.`, { class: "soft" }));
     if (before.answer) box.append(answersBefore(before.answer, after.answer));
     box.append(factsMoved(before, after));
     const drawing = make("div", null, { class: "drawing", tabindex: 0, role: "region", "aria-label": "What is read after the changes" });
@@ -398,8 +430,13 @@ function answersBefore(before, after) {
 function factsMoved(before, after) {
   const list = make("ul"), of = (found) => found.facts.filter((each) => each.read).map((each) => each.words);
   const old = new Set(of(before)), now = new Set(of(after));
-  for (const words of old) if (!now.has(words)) list.append(make("li", words + " is not read any more", { class: "gone" }));
-  for (const words of now) if (!old.has(words)) list.append(make("li", words + " is read now", { class: "new" }));
+  const say = (words, name, what) => {
+    const item = make("li");
+    item.append(make("span", words, { class: name }), what);
+    list.append(item);
+  };
+  for (const words of old) if (!now.has(words)) say(words, "gone", " is not read any more");
+  for (const words of now) if (!old.has(words)) say(words, "new", " is read now");
   if (!list.children.length) list.append(make("li", "What is read of the graph is the same as before.", { class: "soft" }));
   return list;
 }
@@ -441,7 +478,7 @@ function begin() {
   by("relations").replaceChildren(...start.relations.map((name) => make("option", null, { value: name })));
   by("text").value = start.texts[0];
   if (answers) {
-    by("text").hidden = by("link").hidden = by("keys").hidden = by("whatif-body").hidden = true;
+    by("missed").hidden = by("text").hidden = by("link").hidden = by("keys").hidden = by("whatif-body").hidden = true;
     by("whatif-pane").querySelector(".soft").textContent =
       "This page is a file. Pane 3 shows each fact left out; to add, edit and shuffle facts, start kept explore without -o.";
   }
@@ -449,6 +486,7 @@ function begin() {
 }
 
 by("ask").addEventListener("submit", (event) => { event.preventDefault(); if (by("text").value) link(by("text").value); });
+by("missed").addEventListener("submit", (event) => { event.preventDefault(); if (mark(by("missed-words").value)) event.target.reset(); });
 by("text").addEventListener("keydown", (event) => { if (event.key === "Enter" && event.ctrlKey) { event.preventDefault(); by("ask").requestSubmit(); } });
 by("texts").addEventListener("change", (event) => { by("text").value = event.target.value; link(event.target.value); });
 by("reader").addEventListener("change", showGraph);

@@ -36,6 +36,7 @@ TABLE: list[tuple[str, int, str]] = [
     ("explore --kg kg --text gone.txt", FAILED, "gone.txt is not a file"),
     ("explore --kg kg -o out.svg", FAILED, "choose a name in .html"),
     ("explore --kg kg --port 65536", USAGE, "--port"),
+    ("doctor no-such-task", FAILED, "no experiment 'no-such-task'"),
     ("pretrain -o out --config deep.yaml", FAILED, "deep.yaml cannot be read as YAML"),
     ("pretrain -o out --set a", FAILED, "write NAME=VALUE"),
     ("pretrain -o out --set training.learning_rate=.inf", FAILED, "training.learning_rate"),

@@ -49,12 +49,26 @@ def test_a_choice_counts_in_every_pane(explorer: Explorer) -> None:
 
 
 def test_choices_that_fit_nothing_are_refused(explorer: Explorer) -> None:
-    with pytest.raises(ConfigError, match="no mention is at characters 1 to 2"):
-        explorer.correct(Question(TEXT, choices=(Choice(1, 2, "Q1"),)))
+    with pytest.raises(ConfigError, match="no mention can be at characters 25 to 28"):
+        explorer.correct(Question(TEXT, choices=(Choice(25, 28, "Q1"),)))
     with pytest.raises(ConfigError, match="no entity 'Q99'"):
         explorer.correct(Question(TEXT, choices=(Choice(*PARIS, "Q99"),)))
     assert explorer.gold is not None
     assert not explorer.gold.exists()
+
+
+def test_a_mention_that_was_missed_is_added(explorer: Explorer) -> None:
+    text = "In PARIS the France of old met Seine."
+    found = explorer.link(Question(text))["links"]
+    assert "of old" not in [link["words"] for link in found]
+    added = (Choice(20, 26, "Q4"), Choice(3, 8, None))
+    links = explorer.link(Question(text, choices=added))["links"]
+    by_words = {link["words"]: link for link in links}
+    assert (by_words["of old"]["entity"], by_words["of old"]["candidates"]) == ("Q4", [])
+    assert {each["entity"] for each in by_words["PARIS"]["candidates"]} == {"Q1", "Q3"}
+    for places in ([(0, 3), (2, 5)], [(30, 99)], [(5, 5)], [(19, 22), (20, 26)]):
+        with pytest.raises(ConfigError, match="no mention can be at"):
+            explorer.link(Question(text, choices=tuple(Choice(*p, None) for p in places)))
 
 
 def test_corrections_are_gold_links_that_score_and_train_take(

@@ -85,6 +85,7 @@ def test_hostile_labels_are_text_in_every_pane(page: Chromium) -> None:
     assert text_of(page, ".card form li button") == HOSTILE[0]
     click(page, ".card form li button")
     assert HOSTILE[0] in text_of(page, "#mention h3")
+    assert "\\u202e\\u0007Reversed" in text_of(page, "#whatif-facts")
     assert page.run("window.broken === undefined")
     assert page.run("document.querySelectorAll('img, iframe, [onload], [onerror]').length") == 0
     assert page.console == []
@@ -119,6 +120,25 @@ def test_a_link_is_corrected_and_written(page: Chromium, tmp_path: Path) -> None
     picture(page, "corrected")
 
 
+def test_a_missed_name_is_marked_and_linked(page: Chromium, tmp_path: Path) -> None:
+    type_in(page, "#missed-words", "flows")
+    page.run("document.querySelector('#missed').requestSubmit()")
+    page.until("document.querySelector('#mention h3').innerText.includes('flows')")
+    type_in(page, ".card input", "France")
+    page.run("document.querySelector('.card form').requestSubmit()")
+    page.until("document.querySelector('.card form li button')")
+    click(page, ".card form li button")
+    page.until("document.querySelector('#gold').textContent.includes('Written')")
+    (line,) = (tmp_path / "gold.jsonl").read_text().splitlines()
+    assert json.loads(line)["mentions"] == [{"start": 10, "end": 15, "entity": "Q4"}]
+    assert "flows" in text_of(page, "#sentence button:nth-of-type(2)")
+    buttons = page.run("[...document.querySelectorAll('.card > button')].map((e) => e.innerText)")
+    click(page, ".card > button", buttons.index("Take my choice back"))
+    page.until("document.querySelectorAll('#sentence button').length === 3")
+    assert page.run(ERRORS) == ""
+    assert page.console == []
+
+
 def test_offsets_are_characters_beyond_the_first_plane(page: Chromium, tmp_path: Path) -> None:
     type_in(page, "#text", "\U0001f600\U0001f600 Paris!")
     page.run("document.querySelector('#ask').requestSubmit()")
@@ -143,7 +163,7 @@ def test_a_fact_is_changed_and_the_answer_compared(
         assert "delete" in text_of(page, "#changes")
         click(page, "#rerun")
         page.until("document.querySelector('#difference svg')")
-        assert "1 facts of the graph are gone" in text_of(page, "#difference")
+        assert "that are gone: 1; new: 0" in text_of(page, "#difference")
         assert "is not read any more" in text_of(page, "#difference")
         assert page.console == []
         assert page.run(ERRORS) == ""

@@ -1,0 +1,1 @@
+"""kept doctor: what is installed, and what a task would need."""
