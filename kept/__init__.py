@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kept.finetuning.predictor import Predictor, question
     from kept.graphs.builder import BuilderConfig, build
     from kept.graphs.drawing.draw import draw_html
+    from kept.graphs.exchange import kg_to_dgl, kg_to_networkx, kg_to_pandas, kg_to_pyg
     from kept.graphs.views import colake_view
     from kept.hosts import load_host, load_tokenizer
     from kept.objectives.model import KnowledgeForPreTraining
@@ -39,6 +40,10 @@ _PLACES = {
     "colake_view": "kept.graphs.views",
     "draw_html": "kept.graphs.drawing.draw",
     "generator": "kept.randomness",
+    "kg_to_dgl": "kept.graphs.exchange",
+    "kg_to_networkx": "kept.graphs.exchange",
+    "kg_to_pandas": "kept.graphs.exchange",
+    "kg_to_pyg": "kept.graphs.exchange",
     "load_host": "kept.hosts",
     "load_tokenizer": "kept.hosts",
     "question": "kept.finetuning.predictor",
@@ -60,6 +65,10 @@ __all__ = [
     "colake_view",
     "draw_html",
     "generator",
+    "kg_to_dgl",
+    "kg_to_networkx",
+    "kg_to_pandas",
+    "kg_to_pyg",
     "load_host",
     "load_tokenizer",
     "question",

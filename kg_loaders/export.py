@@ -1,4 +1,4 @@
-"""Write a graph to one file: triples as TSV, texts as JSON lines, both as N-Triples or Turtle.
+"""Write a graph to one file: triples as TSV or Parquet, texts as JSON lines, both as RDF.
 
 `triples.tsv` and `texts.jsonl` together give back the same graph. N-Triples and Turtle give back
 every name that is an absolute IRI or, under `prefixes={base: ""}`, can stand in one; counts of
@@ -13,6 +13,8 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pyoxigraph as ox
 
 from kg_loaders.disk.writing import whole_file
@@ -64,6 +66,28 @@ def _write_rdf(graph: KnowledgeGraph, path: Path, base: str, force: bool) -> int
     return next(written) - 1
 
 
+def _write_parquet(graph: KnowledgeGraph, path: Path, base: str, force: bool) -> int:
+    """A row per triple: identifiers, then labels of its three parts."""
+    head, relation, tail = graph.triples.T
+    labels = pa.array([graph.label(i) for i in range(graph.n_entities)], pa.string())
+    relation_labels = pa.array(
+        [graph.relation_label(i) for i in range(graph.n_relations)], pa.string()
+    )
+    table = pa.table(
+        {
+            "head": graph.entities.array.take(head),
+            "relation": graph.relations.array.take(relation),
+            "tail": graph.entities.array.take(tail),
+            "head_label": labels.take(head),
+            "relation_label": relation_labels.take(relation),
+            "tail_label": labels.take(tail),
+        }
+    )
+    with whole_file(path, force=force) as part:
+        pq.write_table(table, part)
+    return graph.n_triples
+
+
 def _statements(graph: KnowledgeGraph, base: str) -> Iterator[ox.Triple]:
     """One a triple, then one a text; those of one subject stand together."""
     entities, relations = (
@@ -100,6 +124,7 @@ def _iri(name: str, base: str) -> ox.NamedNode:
 _WRITERS: dict[str, Callable[[KnowledgeGraph, Path, str, bool], int]] = {
     ".tsv": lambda graph, path, base, force: tsv.write(graph, path, force=force),
     ".jsonl": lambda graph, path, base, force: jsonl.write(graph, path, force=force),
+    ".parquet": _write_parquet,
     ".nt": _write_rdf,
     ".ttl": _write_rdf,
 }

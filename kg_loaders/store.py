@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,31 @@ class KnowledgeGraph:
                 f"{of} was made with the ids of graph {id_space_hash}, but {self} has "
                 f"{self.id_space_hash}; open the graph it was made with, or make it again"
             )
+
+    # ---- by names (kg_loaders.lookup) --------------------------------------
+    @classmethod
+    def from_triples(
+        cls, triples: Iterable[tuple[str, str, str]], labels: Mapping[str, str] | None = None
+    ) -> KnowledgeGraph:
+        """Return the graph of (head, relation, tail), in memory; `labels` name its parts."""
+        from kg_loaders.lookup import from_triples  # which builds on this module
+
+        return from_triples(triples, labels)
+
+    def named(self, name: str) -> list[int]:
+        """Return the ids of the entities whose identifier, label or alias is `name`, sorted."""
+        from kg_loaders.lookup import named
+
+        return named(self, name)
+
+    def facts(self, name: str) -> list[tuple[str, str, str]]:
+        """Return the triples, in words, of the entities called `name`.
+
+        Raises `UnknownNodeError` where there is none.
+        """
+        from kg_loaders.lookup import facts
+
+        return facts(self, name)
 
     # ---- texts -------------------------------------------------------------
     def label(self, entity: int) -> str:

@@ -199,13 +199,13 @@ def check(
 @app.command(name="export", cls=KeptCommand)
 def export_(
     kg: GraphFolder,
-    out: Annotated[Path, typer.Option("--out", "-o", help=".tsv, .jsonl, .nt or .ttl")],
+    out: Annotated[Path, typer.Option("--out", "-o", help=".tsv, .parquet, .jsonl, .nt or .ttl")],
     base: Annotated[
         str | None, typer.Option(help="RDF: comes before names that are no IRIs.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file at OUT.")] = False,
 ) -> None:
-    """Write triples (.tsv), texts (.jsonl) or both (.nt, .ttl); the suffix decides.
+    """Write triples (.tsv, .parquet), texts (.jsonl) or both (.nt, .ttl); the suffix decides.
 
     `kept kg build triples.tsv texts.jsonl` makes the same graph again.
 

@@ -1,0 +1,91 @@
+"""A whole knowledge graph for other libraries: pandas, networkx, torch-geometric and DGL.
+
+Nodes are the graph's entities by id; relations are numbers, whose names are
+`graph.relation_label(number)`. Word-knowledge graphs of texts are in `kept.graphs.export`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import torch
+
+from kept.errors import MissingExtraError
+from kg_loaders import KnowledgeGraph
+
+
+def kg_to_pandas(graph: KnowledgeGraph) -> Any:
+    """Return a `pandas.DataFrame`, a row per triple: identifiers, then labels of its three parts.
+
+    Raises `MissingExtraError` without pandas.
+
+    >>> from kept import KnowledgeGraph
+    >>> frame = kg_to_pandas(KnowledgeGraph.from_triples([("a", "likes", "b")], {"a": "Ada"}))
+    >>> frame.iloc[0].tolist()
+    ['a', 'likes', 'b', 'Ada', 'likes', 'b']
+    """
+    try:
+        import pandas as pd  # slow to import, and few need it
+    except ImportError as error:
+        raise MissingExtraError("kg_to_pandas needs pandas: pip install pandas") from error
+
+    head, relation, tail = graph.triples.T
+    names = np.array(graph.entities.array.to_pylist(), object)
+    relations = np.array(graph.relations.array.to_pylist(), object)
+    labels = np.array([graph.label(i) for i in range(graph.n_entities)], object)
+    relation_labels = np.array([graph.relation_label(i) for i in range(graph.n_relations)], object)
+    return pd.DataFrame(
+        {
+            "head": names[head],
+            "relation": relations[relation],
+            "tail": names[tail],
+            "head_label": labels[head],
+            "relation_label": relation_labels[relation],
+            "tail_label": labels[tail],
+        }
+    )
+
+
+def kg_to_networkx(graph: KnowledgeGraph) -> nx.MultiDiGraph:
+    """Return a `MultiDiGraph` of identifiers; nodes have `label`, edges `relation` and `label`."""
+    found = nx.MultiDiGraph()
+    names = [graph.entities.name(i) for i in range(graph.n_entities)]
+    relations = [graph.relations.name(i) for i in range(graph.n_relations)]
+    for i, name in enumerate(names):
+        found.add_node(name, label=graph.label(i))
+    for head, relation, tail in graph.triples.tolist():
+        found.add_edge(
+            names[head],
+            names[tail],
+            key=relations[relation],
+            relation=relations[relation],
+            label=graph.relation_label(relation),
+        )
+    return found
+
+
+def kg_to_pyg(graph: KnowledgeGraph) -> Any:
+    """Return `torch_geometric.data.Data`: `edge_index [2 triple]`, `edge_type [triple]`, int64."""
+    from torch_geometric.data import Data  # slow to import, and few need it
+
+    head, relation, tail = torch.from_numpy(graph.triples.T.astype(np.int64))
+    return Data(
+        edge_index=torch.stack([head, tail]), edge_type=relation, num_nodes=graph.n_entities
+    )
+
+
+def kg_to_dgl(graph: KnowledgeGraph) -> Any:
+    """Return a `dgl.DGLGraph` whose edges have `relation`.
+
+    Raises `MissingExtraError` without DGL.
+    """
+    try:
+        import dgl
+    except ImportError as error:
+        raise MissingExtraError("kg_to_dgl needs DGL: pip install 'kept[dgl]'") from error
+    head, relation, tail = torch.from_numpy(graph.triples.T.astype(np.int64))
+    made = dgl.graph((head, tail), num_nodes=graph.n_entities)
+    made.edata["relation"] = relation
+    return made

@@ -1,0 +1,61 @@
+"""A graph by names: made of triples in hand, found by label or alias, said in words; Parquet."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from kg_loaders import KnowledgeGraph, UnknownNodeError
+from kg_loaders.export import export
+
+
+def test_triples_in_hand_make_a_graph() -> None:
+    graph = KnowledgeGraph.from_triples(
+        [("Q90", "P17", "Q142"), ("Q90", "P17", "Q142"), ("Q64", "P17", "Q183")],
+        {"Q90": "Paris", "Q142": "France", "P17": "country"},
+    )
+    assert (graph.n_entities, graph.n_relations, graph.n_triples) == (4, 1, 2)
+    assert graph.facts("Paris") == [("Paris", "country", "France")]
+    assert graph.facts("Q183") == [("Q64", "country", "Q183")]
+    with pytest.raises(UnknownNodeError, match="'Rome' is of 'Q220', which no triple has"):
+        KnowledgeGraph.from_triples([("Q90", "P17", "Q142")], {"Q220": "Rome"})
+
+
+def test_an_entity_is_found_under_each_of_its_names(small_graph: KnowledgeGraph) -> None:
+    n_names = 0
+    for entity in range(small_graph.n_entities):
+        names = [small_graph.entities.name(entity), small_graph.label(entity)]
+        names += [name for name, _ in small_graph.aliases(entity)]
+        for name in names:
+            found = small_graph.named(name)
+            assert entity in found
+            assert found == sorted(set(found))
+            n_names += 1
+    assert n_names > 20
+    assert any(len(small_graph.named(small_graph.label(i))) > 1 for i in range(10)), "Paris, twice"
+    assert small_graph.named("nobody at all") == []
+    with pytest.raises(UnknownNodeError, match="is called 'nobody at all'"):
+        small_graph.facts("nobody at all")
+
+
+def test_facts_are_the_triples_of_both_directions(small_graph: KnowledgeGraph) -> None:
+    label, relation = small_graph.label, small_graph.relation_label
+    for entity in range(small_graph.n_entities):
+        same = small_graph.named(small_graph.entities.name(entity))
+        expected = {
+            (label(h), relation(r), label(t))
+            for h, r, t in small_graph.triples.tolist()
+            if h in same or t in same
+        }
+        assert set(small_graph.facts(small_graph.entities.name(entity))) == expected
+
+
+def test_parquet_has_a_row_per_triple(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    path = tmp_path / "triples.parquet"
+    assert export(small_graph, path) == small_graph.n_triples
+    rows = pq.read_table(path).to_pylist()
+    for row, (head, relation, tail) in zip(rows, small_graph.triples.tolist(), strict=True):
+        assert row["head"] == small_graph.entities.name(head)
+        assert row["relation"] == small_graph.relations.name(relation)
+        assert row["tail_label"] == small_graph.label(tail)
+        assert row["relation_label"] == small_graph.relation_label(relation)
