@@ -48,9 +48,9 @@ def kg_to_pandas(graph: KnowledgeGraph) -> Any:
     )
 
 
-def kg_to_networkx(graph: KnowledgeGraph) -> nx.MultiDiGraph:
+def kg_to_networkx(graph: KnowledgeGraph) -> nx.MultiDiGraph[str]:
     """Return a `MultiDiGraph` of identifiers; nodes have `label`, edges `relation` and `label`."""
-    found = nx.MultiDiGraph()
+    found: nx.MultiDiGraph[str] = nx.MultiDiGraph()
     names = [graph.entities.name(i) for i in range(graph.n_entities)]
     relations = [graph.relations.name(i) for i in range(graph.n_relations)]
     for i, name in enumerate(names):
