@@ -128,17 +128,24 @@ def _projector(n_in: int, n_out: int, depth: int, width: int) -> nn.Module:
 
 
 @dataclass(frozen=True, eq=False)
-class KBLaMOutput:
+class KBLaMStates:
     """One pass: `hidden_states` from what enters the first layer to what leaves the last, finished.
 
     By reading layer: `fact_weights`, the share of attention that each node gives each fact column;
     `chosen`, the facts behind the columns where some were pruned.
     """
 
-    logits: Float[Tensor, "batch node word"]
     hidden_states: tuple[Float[Tensor, "batch node width"], ...]
     fact_weights: dict[int, Float[Tensor, "batch head node fact"]] = field(default_factory=dict)
     chosen: dict[int, Int[Tensor, "batch fact"]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class KBLaMOutput:
+    """`KBLaMStates` and the host's scores of the next word at every node."""
+
+    logits: Float[Tensor, "batch node word"]
+    states: KBLaMStates
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +231,18 @@ class KBLaM(nn.Module):
         positions: Int[Tensor, "batch node"] | None = None,
         cache: Cache | None = None,
     ) -> KBLaMOutput:
+        """`read` the text and the facts, and score the next word at every node."""
+        states = self.read(input_ids, node_mask, facts, positions, cache)
+        return KBLaMOutput(hosts.logits(self.host, states.hidden_states[-1]), states)
+
+    def read(
+        self,
+        input_ids: Int[Tensor, "batch node"],
+        node_mask: Bool[Tensor, "batch node_and_cached"],
+        facts: FactTokens | None,
+        positions: Int[Tensor, "batch node"] | None = None,
+        cache: Cache | None = None,
+    ) -> KBLaMStates:
         """Read text and facts; without `facts` the states are the host's own, bit for bit.
 
         `node_mask` (True = real) is over the nodes in `cache`, then the new ones. Positions that
@@ -238,8 +257,7 @@ class KBLaM(nn.Module):
         hidden = hosts.embed(self.host, vectors, positions)
         visibility = Visibility.causal(node_mask)
         if facts is None:
-            states = hosts.run(self.host, hidden, visibility, positions, cache)
-            return KBLaMOutput(hosts.logits(self.host, states[-1]), states)
+            return KBLaMStates(hosts.run(self.host, hidden, visibility, positions, cache))
         if facts.keys.ndim == 3 and len(facts.keys) != len(input_ids):
             raise BatchError(f"{facts} for a batch of {len(input_ids)}")
         shared = self._shared(visibility, node_mask, n_new, facts, (hidden, positions), cache)
@@ -251,8 +269,7 @@ class KBLaM(nn.Module):
             else:
                 every.append(step(layer, every[-1]))
         states = (*every[:-1], hosts.finish(self.host, every[-1]))
-        logits = hosts.logits(self.host, states[-1])
-        return KBLaMOutput(logits, states, shared.weights, shared.chosen)
+        return KBLaMStates(states, shared.weights, shared.chosen)
 
     def _shared(
         self,

@@ -22,6 +22,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 
 from kept.batches import IGNORE
+from kept.decoders import hosts
 from kept.decoders.kblam import KBLaM
 from kept.errors import BatchError, ConfigError
 
@@ -87,11 +88,15 @@ def training_loss(
     over all places, ignored ones included. As published, a label 0 is not counted. Raises
     `BatchError` for a text without any label, whose weight would be infinite.
     """
-    expected = labels[:, 1:]
     losses = functional.cross_entropy(
-        logits[:, :-1].mT.float(), expected, ignore_index=IGNORE, reduction="none"
+        logits[:, :-1].mT.float(), labels[:, 1:], ignore_index=IGNORE, reduction="none"
     )
-    counts = (expected > 0).sum(dim=1)
+    return _weighted(losses, labels)
+
+
+def _weighted(losses: Tensor, labels: Tensor) -> Tensor:
+    """The mean over all places of `losses` `[batch node-1]`, by each text's number of labels."""
+    counts = (labels[:, 1:] > 0).sum(dim=1)
     if not torch.compiler.is_compiling() and int(counts.min()) == 0:
         raise BatchError(f"text {int(counts.argmin())} has no label to learn")
     return (losses * (counts.max() / counts)[:, None]).mean()
@@ -132,10 +137,16 @@ def loss_of(
     key_vectors: Float[Tensor, "fact vector"],
     value_vectors: Float[Tensor, "fact vector"],
 ) -> Float[Tensor, ""]:
-    """`training_loss` of a micro-batch, whose facts are encoded once each."""
+    """`training_loss` of a micro-batch; facts are encoded once each, words scored where learnt."""
     rows, places = batch.fact_rows.unique(return_inverse=True)
     facts = model.encoder(key_vectors[rows], value_vectors[rows])[places]
-    return training_loss(model(batch.input_ids, batch.node_mask, facts).logits, batch.labels)
+    read = model.read(batch.input_ids, batch.node_mask, facts)
+    expected = batch.labels[:, 1:]
+    learnt = expected != IGNORE
+    scores = hosts.logits(model.host, read.hidden_states[-1][:, :-1][learnt]).float()
+    each = functional.cross_entropy(scores, expected[learnt], reduction="none")
+    losses = scores.new_zeros(expected.shape).masked_scatter(learnt, each)
+    return _weighted(losses, batch.labels)
 
 
 def new_optimiser(

@@ -45,6 +45,8 @@ STUDIES = {
         "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "joint_spaces/wiki80.yaml":
         "experiments/test_joint_spaces_experiment.py::test_the_study_in_small",
+    "kblam/smollm2.yaml":
+        "experiments/test_kblam_experiment.py::test_the_study_in_small",
     "kbert_zh/chnsenticorp.yaml":
         "experiments/test_kbert_zh.py::test_runs_are_made_once_and_compared",
     "kg_completion/codex-m.yaml":

@@ -232,10 +232,10 @@ def compare(
         if kind == "logits":
             close(compared, f"{family}.logits", out.logits, value, atol=STATES)
         elif kind == "hidden":
-            state = out.hidden_states[-1 if number == "last" else int(number)]
+            state = out.states.hidden_states[-1 if number == "last" else int(number)]
             close(compared, f"{family}.hidden", state, value, atol=STATES)
-        elif kind == "attn_kb" or (kind == "attn" and int(number) in out.fact_weights):
-            weights = out.fact_weights[int(number)]
+        elif kind == "attn_kb" or (kind == "attn" and int(number) in out.states.fact_weights):
+            weights = out.states.fact_weights[int(number)]
             close(compared, "weights", weights, value[..., : weights.shape[-1]], atol=WEIGHTS)
         elif kind == "loss":
             close(compared, "loss", loss_of(out.logits, given["labels"]), value, atol=LOSS)
@@ -250,7 +250,7 @@ def compare(
 def test_forward(golden: Golden, case: dict[str, Any], compared: Any) -> None:
     model, out, given = compare(golden, case, "llama", compared)
     compared.equal(
-        "columns", {w.shape[-1] for w in out.fact_weights.values()}, {case["kb_columns"]}
+        "columns", {w.shape[-1] for w in out.states.fact_weights.values()}, {case["kb_columns"]}
     )
     if not case["gradients"]:
         return
@@ -284,7 +284,7 @@ def test_without_facts_the_host_is_unchanged(golden: Golden, side: str, compared
     expected = golden.part("host_outputs", f"{side}.")
     for key, value in expected.items():
         kind, _, number = key.partition(".")
-        found = out.hidden_states[int(number)] if kind == "hidden" else out.logits
+        found = out.states.hidden_states[int(number)] if kind == "hidden" else out.logits
         if kind == "hidden":
             assert torch.equal(found[mask], own.hidden_states[int(number)][mask])
         close(compared, f"host.{kind}", found[mask], value[mask], atol=STATES)
@@ -513,7 +513,7 @@ def test_attention_accuracy(golden: Golden, compared: Any) -> None:
             out = model(ids, mask, facts)
         right = torch.arange(told["questions_are_the_first"])
         for row in told["result"]:
-            weights = out.fact_weights[row["idx"]]
+            weights = out.states.fact_weights[row["idx"]]
             sums = attention_sums(weights, all_nodes(weights))
             wanted = data[f"{name}.attention_sum.{row['idx']}"]
             close(compared, "attention sums", sums, wanted, atol=STATES * ids.shape[1])

@@ -220,12 +220,12 @@ def test_pruned_facts_are_those_that_are_chosen() -> None:
         pruned = model(ids[:1], mask[:1], facts)
     whole = new_model(every=3)
     whole.load_own_state(model.own_state())
-    chosen = facts[pruned.chosen[0][0].sort().values]
+    chosen = facts[pruned.states.chosen[0][0].sort().values]
     torch.testing.assert_close(logits(whole, ids[:1], mask[:1], chosen), pruned.logits, **CLOSE)
     misaligned = new_model(every=3, top_k=2, misaligned_scores=True)
     misaligned.load_own_state(model.own_state())
     other = logits(misaligned, ids[:1], mask[:1], facts)
-    assert set(pruned.chosen[0][0].tolist()) != {0, 1}
+    assert set(pruned.states.chosen[0][0].tolist()) != {0, 1}
     assert float((other - pruned.logits).abs().max()) > 1e-4
 
 

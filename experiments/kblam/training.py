@@ -1,0 +1,127 @@
+"""Training a KBLaM on a private world, step by step, from where it was stopped.
+
+Each step is one micro-batch: plain questions reworded by templates, and a share of questions whose
+fact is left out of the graph, to be refused. Only the answer is learnt. The context grows as
+published, faster: `grow_every` steps add 4 facts, up to `n_context`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+from torch import Tensor
+from torch.optim import AdamW
+from transformers import PreTrainedTokenizerBase
+
+from kept.decoders.kblam import KBLaM
+from kept.decoders.kblam_text import CHATML, REFUSAL, TEMPLATES
+from kept.decoders.kblam_training import (
+    MicroBatch,
+    graph_size,
+    new_optimiser,
+    train_step,
+    turn_labels,
+    with_context,
+)
+from kept.decoders.knowledge_base import KnowledgeBase, padded
+from kept.randomness import generator
+from kept.training.config import RunConfig
+from kg_loaders.disk.writing import write_bytes, write_json
+
+STATE, LOG = "training.pt", "training.json"
+
+
+class TrainingPlan(RunConfig):
+    """How long and on what a KBLaM is trained; `cpu_seconds` stops it early, the schedule stays."""
+
+    n_steps: PositiveInt
+    batch_size: PositiveInt
+    n_refusals: NonNegativeInt
+    n_context: PositiveInt
+    grow_every: PositiveInt
+    learning_rate: PositiveFloat
+    cpu_seconds: PositiveFloat
+    save_every: PositiveInt = 25
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """A model, the facts it is trained on, and what writes its batches."""
+
+    model: KBLaM
+    tokenizer: PreTrainedTokenizerBase
+    base: KnowledgeBase
+    plan: TrainingPlan
+    seed: int
+
+    def batch(self, step: int) -> MicroBatch:
+        """The micro-batch of a step: the last `n_refusals` questions are to be refused."""
+        draws = generator(self.seed, "kblam batch", step)
+        n, plan = len(self.base.facts), self.plan
+        asked = draws.permutation(n)[: plan.batch_size]
+        grown = graph_size(100 * (step // plan.grow_every), None)
+        size = min(grown, plan.n_context, n - plan.batch_size)
+        others = np.setdiff1d(np.arange(n), asked)
+        context = draws.permutation(others)[: size + 1]
+        own = asked.copy()
+        first_refused = plan.batch_size - plan.n_refusals
+        own[first_refused:] = context[-1]
+        rows = with_context(torch.from_numpy(own)[:, None], torch.from_numpy(context[:-1]))
+        texts = [
+            CHATML.dialogue(
+                self.base.facts[row].question(int(draws.integers(len(TEMPLATES)))),
+                self.base.facts[row].answer if place < first_refused else REFUSAL,
+            )
+            for place, row in enumerate(asked)
+        ]
+        ids, mask = padded(self.tokenizer(texts)["input_ids"], self.tokenizer.pad_token_id or 0)
+        marker = self.tokenizer.convert_tokens_to_ids(CHATML.marker)
+        labels = turn_labels(ids, marker, n_after=CHATML.n_after, turn=2, node_mask=mask)
+        return MicroBatch(ids, mask, labels, rows)
+
+    def run(self, folder: Path, announce: Callable[[str], None]) -> list[float]:
+        """Train, or go on; the losses of all steps so far. Nothing is done where all is done."""
+        optimiser, schedule = new_optimiser(
+            self.model.train(), self.plan.n_steps, learning_rate=self.plan.learning_rate
+        )
+        losses, spent = self._restore(folder, optimiser)
+        for _ in losses:
+            schedule.step()
+        start, vectors = time.process_time() - spent, self.base.vectors
+        for step in range(len(losses), self.plan.n_steps):
+            spent = time.process_time() - start
+            if spent > self.plan.cpu_seconds:
+                break
+            losses += train_step(self.model, [self.batch(step)], vectors, optimiser, schedule)
+            if (step + 1) % self.plan.save_every == 0:
+                self._save(folder, optimiser, losses, time.process_time() - start)
+                recent = float(np.mean(losses[-self.plan.save_every :]))
+                announce(f"step {step + 1}: loss {recent:.3f}, {spent:.0f} CPU seconds")
+        self._save(folder, optimiser, losses, time.process_time() - start)
+        self.model.eval()
+        return losses
+
+    def _save(
+        self, folder: Path, optimiser: AdamW, losses: Sequence[float], seconds: float
+    ) -> None:
+        stream = BytesIO()
+        state = {"model": self.model.own_state(), "optimiser": optimiser.state_dict()}
+        torch.save(state | {"losses": list(losses), "seconds": seconds}, stream)
+        write_bytes(folder / STATE, stream.getvalue(), force=True)
+        log = {"losses": [round(loss, 4) for loss in losses], "cpu_seconds": round(seconds)}
+        write_json(folder / LOG, log, force=True)
+
+    def _restore(self, folder: Path, optimiser: AdamW) -> tuple[list[float], float]:
+        if not (folder / STATE).exists():
+            return [], 0.0
+        state: dict[str, Tensor] = torch.load(folder / STATE, weights_only=True)
+        self.model.load_own_state(state["model"])
+        optimiser.load_state_dict(state["optimiser"])
+        return list(state["losses"]), float(state["seconds"])
