@@ -23,12 +23,10 @@ from kept.errors import ConfigError
 from kept.explore.changes import changed_graph
 from kept.explore.corrections import record
 from kept.explore.questions import NameQuestion, Question
-from kept.explore.readers import Reader, names_of, with_choices
+from kept.explore.readers import Reader, cut, names_of, with_choices
 from kg_loaders import KnowledgeGraph
 
 N_CANDIDATES = 12
-N_LABEL = 200
-"""Characters of a label or description that are sent to the page."""
 N_RELATIONS = 300
 N_REMEMBERED = 32
 
@@ -61,7 +59,7 @@ class Explorer:
             "graph": f"{graph.n_entities:,} entities, {graph.n_relations:,} relations, "
             f"{graph.n_triples:,} facts",
             "readers": [reader.about() for reader in self.readers],
-            "relations": [_cut(graph.relation_label(i)) for i in range(n_shown)],
+            "relations": [cut(graph.relation_label(i)) for i in range(n_shown)],
             "gold": None if self.gold is None else str(self.gold),
         }
 
@@ -73,7 +71,7 @@ class Explorer:
         head = int(np.diff(graph.out_offsets).argmax())
         _, relation, tail = graph.outgoing(head)[0].tolist()
         parts = (graph.label(head), graph.relation_label(relation), graph.label(tail))
-        return " ".join(_cut(part) for part in parts)
+        return " ".join(cut(part) for part in parts)
 
     # ---- the panes ---------------------------------------------------------
     def link(self, asked: Question) -> dict[str, Any]:
@@ -106,6 +104,7 @@ class Explorer:
         explanation = reader.predictor.explain(example, graph, self.linker, about=asked.about)
         found = explanation.as_json()
         for one in found["influences"]:
+            one["what"] = cut(one["what"])
             one["fact"] = None if one["row"] is None else names_of(graph, one["row"])
         return found
 
@@ -200,7 +199,7 @@ class Explorer:
             {
                 **self._entity(each.candidate.entity),
                 "confidence": each.confidence,
-                "why": _cut(each.reason),
+                "why": cut(each.reason),
                 "parts": each.parts,
             }
             for each in reasons[:N_CANDIDATES]
@@ -219,14 +218,10 @@ class Explorer:
     def _entity(self, name: str) -> dict[str, Any]:
         row = self.graph.entities.find(name)
         if row is None:
-            return {"entity": name, "label": _cut(name), "description": "", "n_facts": 0}
+            return {"entity": name, "label": cut(name), "description": "", "n_facts": 0}
         n_facts = len(self.graph.outgoing(row)) + len(self.graph.incoming(row))
         description = self.graph.description(row) or ", ".join(self.graph.types(row)[:3])
-        label = _cut(self.graph.label(row))
+        label = cut(self.graph.label(row))
         return {
-            "entity": name, "label": label, "description": _cut(description), "n_facts": n_facts
+            "entity": name, "label": label, "description": cut(description), "n_facts": n_facts
         }  # fmt: skip
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= N_LABEL else text[: N_LABEL - 1] + "…"

@@ -352,10 +352,14 @@ function showFacts() {
 
 function factRow(each) {
   const tools = make("span");
-  tools.append(
+  showTools(each, tools);
+  return row(each.words, each.read ? "yes" : "no", tools);
+}
+
+function showTools(each, tools) {
+  tools.replaceChildren(
     make("button", "Delete", { type: "button", "aria-label": "Delete " + each.words, onclick: () => change({ do: "delete", fact: each.fact }, "delete " + each.words) }),
     make("button", "Edit", { type: "button", "aria-label": "Edit " + each.words, onclick: () => edit(each, tools) }));
-  return row(each.words, each.read ? "yes" : "no", tools);
 }
 
 function edit(each, tools) {
@@ -364,9 +368,10 @@ function edit(each, tools) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     change({ do: "edit", fact: each.fact, tail: field.value }, `${each.words} becomes ${field.value}`);
-    tools.replaceChildren();
+    showTools(each, tools);
   });
   field.addEventListener("input", () => suggest(field));
+  field.addEventListener("keydown", (event) => { if (event.key === "Escape") { showTools(each, tools); tools.lastChild.focus(); } });
   tools.replaceChildren(form);
   field.focus();
 }
@@ -413,8 +418,8 @@ function rerun() {
 
 function answersBefore(before, after) {
   const box = make("div"), line = make("p", null, { class: "big" });
-  if (before.label === after.label) line.append(`${after.label || "no answer"} (as before)`);
-  else line.append(make("span", before.label || "no answer", { class: "gone" }), " → ", make("span", after.label || "no answer", { class: "new" }));
+  if (before.label === after.label) line.append(`${after.label || "no class is sure enough"} (as before)`);
+  else line.append(make("span", before.label || "no class is sure enough", { class: "gone" }), " → ", make("span", after.label || "no class is sure enough", { class: "new" }));
   const table = make("table"), head = make("thead"), top = make("tr"), body = make("tbody");
   for (const name of ["class", "before", "after", "difference"]) top.append(make("th", name, { scope: "col" }));
   head.append(top);

@@ -33,6 +33,9 @@ from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 
 N_SCORES = 12
+MOST_FACTS = 60
+N_CHARACTERS = 240
+"""Characters of a label, a description or a fact that are sent to the page."""
 SHOWN = BuilderConfig(policy="degree", max_neighbours=4, drop_probability=0.0)
 """How texts are shown to a method without a run: the facts of the best-known entities first."""
 
@@ -132,7 +135,9 @@ def answer_of(label: str, scores: Mapping[str, float]) -> dict[str, Any]:
     return {"label": label, "scores": [{"name": n, "score": s} for n, s in best]}
 
 
-MOST_FACTS = 60
+def cut(text: str) -> str:
+    """Return a label or description as long as the page shows it."""
+    return text if len(text) <= N_CHARACTERS else text[: N_CHARACTERS - 1] + "…"
 
 
 def facts_of(
@@ -157,7 +162,7 @@ def facts_of(
     return [
         {
             "fact": list(names_of(graph, row)),
-            "words": fact_in_words(graph, row),
+            "words": cut(fact_in_words(graph, row)),
             "read": is_read.get(row, False),
         }
         for row in list(rows)[:MOST_FACTS]

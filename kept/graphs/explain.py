@@ -16,6 +16,8 @@ from kg_loaders.store import KnowledgeGraph
 N_CANDIDATES = 3
 N_DESCRIBED = 120
 """Characters of a description that are shown."""
+N_LABEL, N_REASON = 300, 1200
+"""Characters of a label, and of a sentence about it, that are shown: a graph may hold any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,15 @@ def explain(
             role, label, why = _anchor(built, graph, node)
         else:
             role, label, why = _injected(built, graph, node)
-        explained.append(Explained(role, label, int(built.positions[node]), tuple(why)))
+        position = int(built.positions[node])
+        explained.append(
+            Explained(role, _cut(label, N_LABEL), position, tuple(_cut(w, N_REASON) for w in why))
+        )
     return tuple(explained)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _word(built: WordKnowledgeGraph, node: int, token: str) -> tuple[str, str, list[str]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kept.batches import N_SPECIAL_ROWS, NONE, KnowledgeBatch
+from kept.graphs.explain import N_LABEL
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.sentiment import PARTS
 from kept.graphs.views import EBERTView, KBERTView, SensesView, View
@@ -180,7 +181,9 @@ def _extra(vocabulary: str, number: int, view: View, graph: KnowledgeGraph) -> s
 
 
 def _entity(graph: KnowledgeGraph, row: int) -> str:
-    return graph.label(row - N_SPECIAL_ROWS) if row >= N_SPECIAL_ROWS else "unknown entity"
+    return (
+        graph.label(row - N_SPECIAL_ROWS)[:N_LABEL] if row >= N_SPECIAL_ROWS else "unknown entity"
+    )
 
 
 def _columns(heads: list[Cell], rows: _Rows) -> Iterator[Column]:

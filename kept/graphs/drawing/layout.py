@@ -81,9 +81,11 @@ def text_width(text: str, size: float = 13) -> float:
 
 
 def shorten(text: str, width: float) -> str:
-    """`text`, cut with an ellipsis to at most `width`."""
-    if text_width(text) <= width:
+    """`text`, cut with an ellipsis to at most `width`, and to so many characters."""
+    most = max(int(width), 1)
+    if len(text) <= most and text_width(text) <= width:
         return text
+    text = text[:most]
     while text and text_width(text + "…") > width:
         text = text[:-1]
     return text.rstrip() + "…"

@@ -7,13 +7,16 @@ import json
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hostile_world import HOSTILE, TEXT, served
 
 from kept.explore.explorer import Explorer
+from kept.explore.opening import open_explorer
 from kept.explore.server import CALLS, ExplorerServer, Limits
+from kg_loaders import Text, TextKind, Triple, graph_from_records
 
 JSON = {"Content-Type": "application/json"}
 
@@ -297,3 +300,24 @@ def exchange(server: ExplorerServer, request: bytes) -> bytes:
         except ConnectionResetError:
             assert parts, "nothing came back"
         return b"".join(parts)
+
+
+# ---- labels without measure ------------------------------------------------
+@pytest.mark.parametrize("letter", ["W", "i", "\u0301", "\u4e2d", "<"])
+def test_a_label_without_measure_is_cut(letter: str, hostile: Path, tmp_path: Path) -> None:
+    long = letter * 300_000
+    records = [Triple("Q1", "P1", "Q2"), Triple("Q1", "P1", "Q3")]
+    names = {"Q1": "Paris", "Q2": long, "Q3": "Seine"}
+    texts = [Text(entity, TextKind.LABEL, name) for entity, name in names.items()]
+    described = Text("Q1", TextKind.DESCRIPTION, long)
+    graph_from_records([*records, *texts, described]).save(tmp_path / "kg")
+    explorer = open_explorer(tmp_path / "kg", (), tokenizer=str(hostile / "tokenizer"))
+    with served(explorer, ["Paris."]) as server:
+        assert len(ask(server, "")[2]) < 100_000
+        for name in ("link", "read"):
+            for reader in ("kbert", "knowbert", "colake"):
+                began = time.monotonic()
+                body = json.dumps({"text": "Paris and Seine.", "reader": reader})
+                status, _, found = ask(server, f"call/{name}", body)
+                assert (status, len(found) < 9_000_000) == (200, True), found[:200]
+                assert time.monotonic() - began < 20
