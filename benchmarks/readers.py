@@ -28,6 +28,8 @@ import numpy as np
 Result = tuple[Iterable[str], Iterable[str], int]
 """Names of entities and of relations, and the number of different triples."""
 ENTITY, RELATION = "http://www.wikidata.org/entity/Q", "http://www.wikidata.org/prop/direct/P"
+GAP = 23
+"""Between the numbers of entities, about as in Wikidata5M."""
 SLOW = 300_000
 """Triples that rdflib is given at most."""
 
@@ -36,9 +38,9 @@ def make(folder: Path, n_triples: int) -> None:
     """Skewed triples among a fifth as many entities, as N-Triples and as two kinds of TSV."""
     generator = np.random.default_rng(0)
     n_entities = max(n_triples // 5, 10)
-    heads = generator.integers(0, n_entities, n_triples) * 97
+    heads = generator.integers(0, n_entities, n_triples) * GAP
     relations = generator.zipf(1.5, n_triples) % 800
-    tails = (generator.zipf(1.2, n_triples) % n_entities) * 97
+    tails = (generator.zipf(1.2, n_triples) % n_entities) * GAP
     with (
         (folder / "x.nt").open("w") as nt,
         (folder / "q.tsv").open("w") as numbers,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kg_loaders.errors import SourceError
-from kg_loaders.reading.blocks import Block, Ids, TextBlock, TripleBlock, distinct_ids
+from kg_loaders.reading.blocks import (
+    Block,
+    Ids,
+    TextBlock,
+    TripleBlock,
+    distinct_ids,
+    numbers_behind,
+    start_of,
+)
 from kg_loaders.records import Record, Text, Triple
 from kg_loaders.store import KnowledgeGraph, assemble, offsets_of
 from kg_loaders.texts import Texts
@@ -79,7 +87,8 @@ class Columns:
         self, *, languages: Sequence[str], sources: Sequence[str], licence: str
     ) -> KnowledgeGraph:
         """Sort names and rows, drop duplicates, and empty these columns."""
-        (entities, entity_ranks), (relations, relation_ranks), triples = self._ranked()
+        (entities, entity_ranks), (relations, relation_ranks) = self._sort_names()
+        triples = self._triples_of(entity_ranks, relation_ranks)
         seen = {name for texts in self._texts for name in texts.languages}
         names = [*dict.fromkeys(languages), *sorted(seen.difference(languages))]
         if len(names) > MAX_LANGUAGES:
@@ -100,118 +109,140 @@ class Columns:
 
     def ids(self) -> tuple[Vocabulary, Vocabulary, NDArray[np.int32]]:
         """Entities, relations, and triples int32 `[triple 3]` of their ids as they came."""
-        (entities, _), (relations, _), triples = self._ranked()
-        return entities, relations, triples
+        (entities, entity_ranks), (relations, relation_ranks) = self._sort_names()
+        return entities, relations, self._triples_of(entity_ranks, relation_ranks)
 
-    def _ranked(self) -> tuple[_Sorted, _Sorted, NDArray[np.int32]]:
-        entities, relations = self._entities.sort(), self._relations.sort()
-        return entities, relations, self._triples_of(entities[1], relations[1])
+    def _sort_names(self) -> tuple[tuple[Vocabulary, Ids], tuple[Vocabulary, Ids]]:
+        return self._entities.sort(), self._relations.sort()
 
-    def _triples_of(self, entities: _Ranks, relations: _Ranks) -> NDArray[np.int32]:
-        """Every triple by ranks of its names, int32 `[triple 3]`, not sorted yet."""
+    def _triples_of(self, entity_ranks: Ids, relation_ranks: Ids) -> NDArray[np.int32]:
+        """Every triple by ranks of its names, int32 `[triple 3]`, as they came."""
         one_by_one = np.frombuffer(self._triples, np.int32).reshape(-1, 3)
         triples = np.empty((self._n_triples, 3), np.int32)
         n = len(one_by_one)
-        for column, ranks in ((0, entities), (1, relations), (2, entities)):
-            triples[:n, column] = ranks.of_ids[one_by_one[:, column]]
+        for column, ranks in enumerate((entity_ranks, relation_ranks, entity_ranks)):
+            triples[:n, column] = ranks[one_by_one[:, column]]
         for ends, relation_ids in zip(self._ends, self._relation_ids, strict=True):
             rows = triples[n : n + len(ends)]
-            rows[:, 0], rows[:, 2] = entities.of_places[ends.T]
-            rows[:, 1] = relations.of_places[relation_ids]
+            rows[:, 0], rows[:, 2], rows[:, 1] = ends[:, 0], ends[:, 1], relation_ids
             n += len(ends)
         return triples
 
 
-class _Ranks(NamedTuple):
-    """Ranks of names that were added one by one, by id, and in blocks, by place."""
+@dataclass(slots=True, eq=False)
+class _Part:
+    """Ids that were placed together, and of the names they are ids of the places among all names.
 
-    of_ids: Ids
-    of_places: Ids
+    `numbers [name]` are those that names have behind the common start, -1 where they have none.
+    """
 
-
-_Sorted = tuple[Vocabulary, _Ranks]
+    ids: Ids
+    places: Ids
+    numbers: Ids
 
 
 class _Names:
-    """Names of entities, or of relations: one by one in `ids`, or many at once by `place`."""
+    """Names of entities, or of relations: one by one in `ids`, or many at once by `place`.
+
+    Names that are a number behind the start of the first ones, as `Q90` or `http://…/Q90`, are not
+    hashed: their numbers are looked up.
+    """
 
     def __init__(self) -> None:
         self.ids: dict[str, int] = {}
+        self._start: str | None = None
+        self._numbers: list[Ids] = []
+        self._parts: list[_Part] = []
         self._known = pa.array([], pa.large_string())
-        self._waiting: list[pa.LargeStringArray] = []
+        self._waiting: list[tuple[_Part, pa.LargeStringArray]] = []
         self._n_waiting = 0
-        self._placed: list[Ids] = []
-        self._numbers: dict[str, list[Ids]] = {}
 
     def __len__(self) -> int:
         return len(self.ids) + len(self._known)
 
     def place(self, names: pa.StringArray | str, ids: Ids) -> Ids:
-        """`ids` into `names` as places among all names, in an array that is kept up to date."""
+        """A copy of `ids` into `names`, which `sort` turns into ranks where it stands."""
         if isinstance(names, str):
-            numbers = ids.astype(np.int32)
-            self._numbers.setdefault(names, []).append(numbers)
-            return numbers
-        placed = ids + np.int32(len(self._known) + self._n_waiting)
-        self._waiting.append(names.cast(pa.large_string()))
-        self._n_waiting += len(names)
-        self._placed.append(placed)
+            if self._start is None:
+                self._start = names
+            if self._start == names:
+                self._numbers.append(ids.astype(np.int32))
+                return self._numbers[-1]
+            used, places = np.unique(ids, return_inverse=True)
+            names, ids = _numbered(names, used), places.reshape(ids.shape).astype(np.int32)
+        if self._start is None:
+            self._start = start_of(names)
+        numbers = numbers_behind(self._start, names)
+        part = _Part(ids.astype(np.int32), np.empty(len(names), np.int32), numbers)
+        others = names.filter(pa.array(numbers < 0)).cast(pa.large_string())
+        self._parts.append(part)
+        self._waiting.append((part, others))
+        self._n_waiting += len(others)
         if self._n_waiting > max(_FEW, len(self._known)):
             self._merge()
-        return placed
+        return part.ids
 
     def _merge(self) -> None:
         """Drop repeated names; what is known stays where it is."""
-        encoded = pa.concat_arrays([self._known, *self._waiting]).dictionary_encode()
-        places = encoded.indices.to_numpy()
-        for placed in self._placed:
-            placed[...] = places[placed]
-        self._known = encoded.dictionary
-        self._waiting, self._n_waiting, self._placed = [], 0, []
+        arrays = [self._known, *(names for _, names in self._waiting)]
+        encoded = pa.concat_arrays(arrays).dictionary_encode()
+        places, n = encoded.indices.to_numpy(), len(self._known)
+        for part, names in self._waiting:
+            part.places[part.numbers < 0] = places[n : n + len(names)]
+            n += len(names)
+        self._known, self._waiting, self._n_waiting = encoded.dictionary, [], 0
 
-    def sort(self) -> _Sorted:
-        """All names, sorted, and their ranks; empties what waits."""
-        for start, numbers in self._numbers.items():
-            self._place_numbers(start, numbers)
+    def sort(self) -> tuple[Vocabulary, Ids]:
+        """All names, sorted, and the ranks of `ids`; what was placed becomes ranks."""
+        one_by_one = self.place(strings(self.ids), np.arange(len(self.ids), dtype=np.int32))
         self._merge()
-        n = len(self.ids)
-        names, places = strings(self.ids), np.arange(n + len(self._known), dtype=np.int32)
-        if not n:
-            names = self._known
-        elif len(self._known):
-            encoded = pa.concat_arrays([names, self._known]).dictionary_encode()
-            names, places = encoded.dictionary, encoded.indices.to_numpy()
+        numbers = self._place_numbers(len(self._known))
+        names = self._known
+        if len(numbers):
+            names = pa.concat_arrays([names, _numbered(self._start or "", numbers)])
         names, ranks = _sort_strings(names)
-        ranks = ranks[places]
-        return Vocabulary(names), _Ranks(ranks[:n], ranks[n:])
+        for ids in self._numbers:
+            ids[...] = ranks[ids]
+        for part in self._parts:
+            part.ids[...] = ranks[part.places[part.ids]]
+        self._numbers, self._parts = [], []
+        return Vocabulary(names), one_by_one
 
-    def _place_numbers(self, start: str, numbers: list[Ids]) -> None:
-        """Give names that are a number behind `start` their places."""
-        top = max((int(part.max()) for part in numbers if part.size), default=0)
-        if top < _SPARSE * sum(part.size for part in numbers) + _FEW:
-            is_used = np.zeros(top + 1, np.bool_)
-            for part in numbers:
-                is_used[part.ravel()] = True
-            distinct = np.flatnonzero(is_used)
-            table = np.empty(top + 1, np.int32)
-            table[distinct] = np.arange(len(distinct), dtype=np.int32)
-            for part in numbers:
-                part[...] = table[part]
-        else:
-            distinct = np.unique(np.concatenate([part.ravel() for part in numbers]))
-            for part in numbers:
-                part[...] = np.searchsorted(distinct, part)
-        names = pc.binary_join_element_wise(start, pa.array(distinct).cast(pa.string()), "")
-        base = len(self._known) + self._n_waiting
-        for part in numbers:
-            part += np.int32(base)
-        self._waiting.append(names.cast(pa.large_string()))
-        self._n_waiting += len(names)
-        self._placed.extend(numbers)
+    def _place_numbers(self, base: int) -> Ids:
+        """The different numbers, sorted, whose places follow `base`."""
+        known = [part.numbers[part.numbers >= 0] for part in self._parts]
+        distinct, lookup = _distinct_numbers([*self._numbers, *known])
+        for ids in self._numbers:
+            ids[...] = lookup(ids) + np.int32(base)
+        for part, numbers in zip(self._parts, known, strict=True):
+            part.places[part.numbers >= 0] = lookup(numbers) + np.int32(base)
+        return distinct
 
 
 _SPARSE = 16
 """Numbers are looked up in a table where one in this many is there."""
+
+
+def _distinct_numbers(numbers: Sequence[Ids]) -> tuple[Ids, Callable[[Ids], Ids]]:
+    """The different numbers, sorted, and a function that says which each number is."""
+    top = max((int(part.max()) for part in numbers if part.size), default=-1)
+    if top >= _SPARSE * sum(part.size for part in numbers) + _FEW:
+        every = np.sort(np.concatenate([part.ravel() for part in numbers]))
+        distinct = every[np.diff(every, prepend=-1) > 0]  # np.unique hashes, which is slower
+        return distinct, lambda part: np.searchsorted(distinct, part).astype(np.int32)
+    is_there = np.zeros(top + 1, np.bool_)
+    for part in numbers:
+        is_there[part] = True
+    distinct = np.flatnonzero(is_there).astype(np.int32)
+    table = np.empty(top + 1, np.int32)
+    table[distinct] = np.arange(len(distinct), dtype=np.int32)
+    return distinct, lambda part: table[part]
+
+
+def _numbered(start: str, numbers: Ids) -> pa.LargeStringArray:
+    """The names of numbers behind a start."""
+    names = pc.binary_join_element_wise(start, pa.array(numbers).cast(pa.string()), "")
+    return names.cast(pa.large_string())
 
 
 class _TextColumns:
@@ -234,22 +265,22 @@ class _TextColumns:
         self.values.append(text.value)
 
     def add_block(self, nodes: Ids, texts: TextBlock) -> None:
-        """Texts at once; `nodes` are places that may still change."""
+        """Texts at once; `nodes` are ranks when they are sealed."""
         used = [texts.languages[i] for i in distinct_ids(texts.language_ids, len(texts.languages))]
         for language in used:
             self.languages.setdefault(language, len(self.languages))
         ids = np.array([self.languages.get(name, -1) for name in texts.languages], np.int32)
         self._blocks.append((nodes, texts, ids[texts.language_ids]))
 
-    def seal(self, node_ranks: _Ranks, n_nodes: int, names: Sequence[str]) -> Texts:
+    def seal(self, node_ranks: Ids, n_nodes: int, names: Sequence[str]) -> Texts:
         """Sorted by (node, kind, language, -count, value); of equal texts the highest count."""
         order = {name: rank for rank, name in enumerate(names)}
         language_ranks = np.array([order[name] for name in self.languages], np.int16)
         blocks = self._blocks
         nodes = np.concatenate(
             [
-                node_ranks.of_ids[np.frombuffer(self.nodes, np.int32)],
-                *(node_ranks.of_places[places] for places, _, _ in blocks),
+                node_ranks[np.frombuffer(self.nodes, np.int32)],
+                *(ranks for ranks, _, _ in blocks),
             ]
         )
         kinds = np.concatenate(

@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kg_loaders.reading.blocks import Ids, TripleBlock, strings_between, taken
+from kg_loaders.reading.blocks import Ids, TripleBlock, numbers_between, strings_between, taken
 from kg_loaders.reading.lines import LineBlock, fault_of
 
-_TAB, _LF, _CR, _ZERO, _Q = b"\t\n\r0Q"
-_MOST_DIGITS = 9  # so that every number fits 31 bits
+_TAB, _LF, _CR, _Q = b"\t\n\rQ"
 
 
 def split_triples(
@@ -73,17 +72,7 @@ def _q_numbers(
     array: NDArray[np.uint8], starts: NDArray[Any], ends: NDArray[Any]
 ) -> NDArray[np.int32] | None:
     """The numbers of fields that are all a Q and a number as Wikidata writes it; else None."""
-    n_digits = ends - starts - 1
-    if array[starts[0]] != _Q or not 1 <= n_digits.min() <= n_digits.max() <= _MOST_DIGITS:
+    if (array[starts] != _Q).any():
         return None
-    padded = (array[starts + 1] == _ZERO) & (n_digits > 1)
-    if padded.any() or (array[starts] != _Q).any():
-        return None
-    numbers = np.zeros(len(starts), np.int32)
-    for place in range(int(n_digits.max())):
-        is_digit = place < n_digits
-        digits = np.where(is_digit, array[ends - 1 - place] - _ZERO, 0)
-        if (digits > 9).any():
-            return None
-        numbers += digits.astype(np.int32) * np.int32(10**place)
-    return numbers
+    numbers = numbers_between(array, starts + 1, ends)
+    return None if (numbers < 0).any() else numbers

@@ -57,17 +57,16 @@ class BlockRecords:
 
     def blocks(self, statements: Statements) -> Iterator[Block]:
         """The triples of some statements, and what rdf:type says as texts; other texts wait."""
-        names = {
-            int(code): str(statements.terms[int(code)].as_py())
-            for code in distinct_ids(statements.predicates, len(statements.terms))
-        }
+        codes = distinct_ids(statements.predicates, len(statements.terms))
+        predicates = statements.terms.take(pa.array(codes)).to_pylist()
+        names: dict[int, str] = dict(zip(codes.tolist(), predicates, strict=True))
         self.know(names.values())
         is_text = statements.language_ids >= 0
         self._keep_texts(statements, np.flatnonzero(is_text), names)
         is_triple = ~is_text
         if self._types != "triple":
-            codes = [code for code, name in names.items() if name == RDF_TYPE]
-            is_type = is_triple & np.isin(statements.predicates, codes)
+            types = [code for code, name in names.items() if name == RDF_TYPE]
+            is_type = is_triple & np.isin(statements.predicates, types)
             yield _types(statements, np.flatnonzero(is_type), self._shorten)
             if self._types == "both":
                 self._report.n_further += int(is_type.sum())

@@ -19,7 +19,7 @@ import pyoxigraph as ox
 from numpy.typing import NDArray
 
 from kg_loaders.rdf.document_parser import TERM_BYTES
-from kg_loaders.reading.blocks import Ids, distinct_ids, strings_between
+from kg_loaders.reading.blocks import Ids, distinct_ids, numbers_behind, start_of, strings_between
 from kg_loaders.reading.lines import MAX_LINE_BYTES, LineBlock, fault_of
 
 _LF, _SPACE, _QUOTE, _LESS, _GREATER = b'\n "<>'
@@ -59,6 +59,7 @@ class LineSplitter:
     def __init__(self, format: ox.RdfFormat, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self._format, self._longest = format, min(max_line_bytes, TERM_BYTES)
         self._endings: dict[str, str | None] = {}
+        self._start: str | None = None  # with any number behind it an IRI; "" if there is none
 
     def split(self, block: LineBlock) -> tuple[Statements | None, NDArray[np.bool_]]:
         """What the regular lines say, None if there are none, and which lines are odd `[line]`."""
@@ -119,14 +120,24 @@ class LineSplitter:
         for column in columns:
             asked[column] = True
         places = np.flatnonzero(asked)
-        plain = pc.match_substring_regex(terms.take(pa.array(places)), _PLAIN_IRI)
+        names = terms.take(pa.array(places))
+        if self._start is None:
+            start = start_of(names)
+            is_sound = start is not None and "%" not in start and self._is_iri(f"{start}0")
+            self._start = start if is_sound and start else ""
+        good = numbers_behind(self._start or None, names) >= 0
+        others = names.filter(pa.array(~good))
+        good[~good] = pc.match_substring_regex(others, _PLAIN_IRI).to_numpy(zero_copy_only=False)
+        for i in np.flatnonzero(~good):
+            good[i] = self._is_iri(names[int(i)].as_py())
         is_iri = np.zeros(len(terms), np.bool_)
-        is_iri[places] = plain.to_numpy(zero_copy_only=False)
-        for place in places[~is_iri[places]]:
-            iri = terms[int(place)].as_py()
-            value = _object_of(f"<{iri}> .", self._format)
-            is_iri[place] = type(value) is ox.NamedNode and value.value == iri
+        is_iri[places] = good
         return is_iri
+
+    def _is_iri(self, iri: str) -> bool:
+        """Whether the strict parser takes it, and as it is."""
+        value = _object_of(f"<{iri}> .", self._format)
+        return type(value) is ox.NamedNode and value.value == iri
 
 
 _REFUSED = -2

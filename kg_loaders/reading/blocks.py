@@ -5,11 +5,14 @@ They stand for `Triple` and `Text` records; `kg_loaders.assembly` takes either.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kg_loaders.records import Text, TextKind, Triple
@@ -93,6 +96,70 @@ def strings_between(data: bytes, cuts: NDArray[Any]) -> pa.StringArray:
     offsets = np.ascontiguousarray(cuts, np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
+
+
+def numbers_between(
+    array: NDArray[np.uint8], starts: NDArray[Any], ends: NDArray[Any]
+) -> NDArray[np.int32]:
+    """Return the numbers that stand in `array` between places, -1 where there is none.
+
+    A number is at most nine ASCII digits, the first no 0 unless it is the only one.
+
+    >>> text = np.frombuffer(b"42 042 x", np.uint8)
+    >>> numbers_between(text, np.array([0, 3, 7]), np.array([2, 6, 8]))
+    array([42, -1, -1], dtype=int32)
+    """
+    n_digits = ends - starts
+    is_number = (n_digits >= 1) & (n_digits <= _MOST_DIGITS)
+    numbers = np.zeros(len(starts), np.int32)
+    if not is_number.any():
+        return numbers - np.int32(1)
+    for place in range(int(n_digits[is_number].max())):
+        digits = np.where(place < n_digits, array[ends - 1 - place] - _ZERO, 0)
+        is_number &= digits <= 9
+        numbers += digits.astype(np.int32) * np.int32(10**place)
+    is_number &= (n_digits == 1) | (array[np.minimum(starts, len(array) - 1)] != _ZERO)
+    return np.where(is_number, numbers, np.int32(-1))
+
+
+_ZERO = ord("0")
+_MOST_DIGITS = 9  # so that every number fits 31 bits
+
+
+_ENDS_IN_NUMBER = re.compile("(.*?)(0|[1-9][0-9]{0,8})", re.DOTALL)
+_LOOKED_AT = 100
+
+
+def start_of(names: pa.StringArray) -> str | None:
+    """Return what most of the first names have before a number; None if most have none.
+
+    >>> start_of(pa.array(["Q1", "Q90", "x"]))
+    'Q'
+    """
+    some = names[:_LOOKED_AT].to_pylist()
+    starts = Counter(match[1] for name in some if (match := _ENDS_IN_NUMBER.fullmatch(name)))
+    start, n = starts.most_common(1)[0] if starts else ("", 0)
+    return start if 2 * n > len(some) else None
+
+
+def numbers_behind(start: str | None, names: pa.StringArray) -> Ids:
+    """Return the number that each name has behind `start`, -1 where none, int32 `[name]`.
+
+    >>> numbers_behind("Q", pa.array(["Q90", "Q090", "P1"]))
+    array([90, -1, -1], dtype=int32)
+    """
+    if start is None or not len(names):
+        return np.full(len(names), -1, np.int32)
+    offsets = np.frombuffer(names.buffers()[1], _OFFSETS[names.type])
+    offsets = offsets[names.offset : names.offset + len(names) + 1].astype(np.int64)
+    data = np.frombuffer(names.buffers()[2] or b"", np.uint8)
+    behind = offsets[:-1] + len(start.encode())
+    numbers = numbers_between(data, np.minimum(behind, offsets[1:]), offsets[1:])
+    has_start = pc.starts_with(names, start).to_numpy(zero_copy_only=False)
+    return np.where(has_start, numbers, np.int32(-1))
+
+
+_OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
 
 
 def distinct_ids(ids: Ids, n: int) -> NDArray[np.int64]:

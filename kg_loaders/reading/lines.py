@@ -73,7 +73,8 @@ class LineBlock:
 
     @property
     def n_lines(self) -> int:
-        return self.data.count(b"\n") + (not self.data.endswith(b"\n"))
+        n_ends = int(np.count_nonzero(np.frombuffer(self.data, np.uint8) == ord("\n")))
+        return n_ends + (not self.data.endswith(b"\n"))
 
     def with_line_ends(self) -> bytes:
         """The bytes, the last line ended too, and without CR where every line ends in CRLF."""
