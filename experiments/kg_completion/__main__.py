@@ -116,7 +116,7 @@ def main() -> None:
     if not root:
         sys.exit("KEPT_DATA is not set: name the folder of the public data sets")
     folder = Path(root) / plan["folder"]
-    splits = read_splits(folder, holdout=0.1, seed=plan["seed"])
+    splits = read_splits(folder, holdout=0.1, seed=plan["seed"], texts=False)
     negatives = read_negatives(folder, splits) if plan["negatives"] else {}
     benchmark = Benchmark.of(splits, negatives, plan["seed"])
     names = options.scorers.split(",") if options.scorers else [*plan["scorers"]]

@@ -79,13 +79,16 @@ def audit(
     *,
     graph: KnowledgeGraph | None = None,
     training_texts: Iterable[str] = (),
+    against: Mapping[str, KnowledgeGraph] | None = None,
 ) -> list[LeakCheck]:
     """Return the results of every check that the arguments allow, in a fixed order.
 
     Parts of triples, or of a task, that have the same name are one set. `graph` is what the model
     reads or learns from; without one, training triples take its place. Texts of the set "train" are
-    training text as well as `training_texts`. Items that a check could not decide have a row of
-    their own (`leakage.UNCHECKED`) after it. Raises `ConfigError` when there is nothing to check.
+    training text as well as `training_texts`. `against` are training triples of other data sets, by
+    name: whoever learned from them has seen what they hold. Items that a check could not decide
+    have a row of their own (`leakage.UNCHECKED`) after it. Raises `ConfigError` when there is
+    nothing to check.
     """
     parts = _sets(parts)
     known = _graph_of(parts) if graph is None else graph
@@ -95,6 +98,10 @@ def audit(
         for part in tested:
             if part.facts:
                 checks += _in_graph(part, known, same_ids=graph is None)
+    for name, other in (against or {}).items():
+        for part in tested:
+            for check in _in_graph(part, other, same_ids=False) if part.facts else ():
+                checks.append(dataclasses.replace(check, part=f"{part.name} against {name}"))
     trained = [part.whole_texts for part in parts if not part.is_tested]
     texts = list(chain(chain.from_iterable(trained), training_texts))
     for part in tested:

@@ -1,4 +1,4 @@
-"""Inductive completion, for entities unseen in training: splits, and a baseline without vectors.
+"""Inductive completion, for entities unseen in training: splits, and baselines without vectors.
 
 A *part* is a context graph and query triples, with ids of its own: row i is the entity
 `entities[i]` of the whole graph. So training knows nothing of test entities, not even their number.
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
-from kept.errors import ConfigError
+from kept.errors import ConfigError, EvaluationError
 from kept.evaluation.ranking import SLOTS, Direction, Filter
 from kept.kge.splits import Splits
 from kept.randomness import generator
@@ -200,6 +201,43 @@ class DegreeScorer:
         if direction == "relation":
             return self._relations.expand(len(triples), -1)
         return self._by_slot[SLOTS[direction]][triples[:, 1]]
+
+
+class PageRankScorer:
+    """A candidate's score is its PageRank from the question's entity, along edges of `context`.
+
+    Personalised PageRank by power iteration (Page et al. 1999, section 6): both directions of every
+    triple are edges, whatever the relation; the walk returns with a chance of `restart`.
+    """
+
+    def __init__(
+        self,
+        context: NDArray[np.integer],
+        *,
+        n_entities: int,
+        restart: float = 0.15,
+        n_iterations: int = 20,
+    ) -> None:
+        rows = np.asarray(context, np.int64).reshape(-1, 3)
+        ends = np.concatenate([rows[:, [0, 2]], rows[:, [2, 0]]])
+        weights = np.ones(len(ends), np.float32)
+        edges = sparse.csr_matrix((weights, ends.T), shape=(n_entities, n_entities))
+        degrees = np.asarray(edges.sum(1)).ravel()
+        scale = sparse.diags(1 / np.maximum(degrees, 1)).astype(np.float32)
+        self._steps = (scale @ edges).T.tocsr()  # column j: where a walker at j goes
+        self._restart, self._n_iterations, self._n = restart, n_iterations, n_entities
+
+    def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
+        """`[batch candidate]`; a walk ends at a dead end. EvaluationError: relations."""
+        if direction == "relation":
+            raise EvaluationError("PageRank ranks entities; leave the direction relation out")
+        anchors, places = torch.unique(triples[:, 2 - SLOTS[direction]], return_inverse=True)
+        start = np.zeros((self._n, len(anchors)), np.float32)
+        start[anchors.numpy(), np.arange(len(anchors))] = 1
+        state = start
+        for _ in range(self._n_iterations):
+            state = self._restart * start + (1 - self._restart) * (self._steps @ state)
+        return torch.from_numpy(np.ascontiguousarray(state.T))[places]
 
 
 def _localised(rows: Triples, ids: NDArray[np.int64]) -> Triples:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores
+from kept.kge.calibration import Calibration
 from kept.kge.splits import Seen, Splits
 
 UNKNOWN = "?"
@@ -22,13 +23,15 @@ UNKNOWN = "?"
 @dataclass(frozen=True)
 class Answer:
     """One answer. `known`: the triple stands in a split. `trained`: the answer and the query's ids
-    occur in training; else the score is of untrained vectors."""
+    occur in training; else the score is of untrained vectors. `confidence`: the chance of being
+    the missing answer, given that one is missing; None for known ones, and if not calibrated."""
 
     id: str
     label: str
     score: float
     known: bool
     trained: bool
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ def best_answers(
     *,
     n: int,
     untrained: bool = False,
+    calibration: Calibration | None = None,
 ) -> Answers:
     """Return the `n` best answers for the slot of `question` that is "?".
 
@@ -89,11 +93,17 @@ def best_answers(
     order = order[np.argsort(-scores[order], kind="stable")][:n]
     known = _known(splits, direction, query)
     label = graph.relation_label if direction == "relation" else graph.label
+    sure = None
+    if calibration is not None and direction != "relation":
+        is_new = competes.copy()
+        is_new[[*known]] = False
+        sure = calibration.confidences(scores, is_new) if is_new.any() else None
     return Answers(
         best=tuple(
             Answer(
                 vocabularies[slot].name(i), label(i), float(scores[i]), i in known,
                 trained=not never and bool(trained[slot][i]),
+                confidence=None if sure is None or i in known else float(sure[i]),
             )
             for i in order.tolist()
         ),

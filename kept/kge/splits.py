@@ -17,6 +17,7 @@ from kg_loaders import KnowledgeGraph, SourceError, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import UnknownNodeError
 from kg_loaders.formats import openke, tsv
+from kg_loaders.formats.benchmark_texts import texts_beside
 
 SPLITS = ("train", "valid", "test")
 STRATA = ("seen", "half seen", "unseen")
@@ -108,18 +109,25 @@ class Splits:
         return Seen.of(self.train, **sizes)
 
 
-def read_splits(path: Path, *, holdout: float, seed: int) -> Splits:
+def read_splits(path: Path, *, holdout: float, seed: int, texts: bool = True) -> Splits:
     """Read `path`: a graph folder, or one with train, valid and test as .txt, .tsv or either .gz.
 
     A graph is split by `seed`: a share `holdout` of its triples is the test set, another the
     validation set. A benchmark folder brings its own splits and `holdout` is not used; OpenKE's
-    form (train2id.txt, valid2id.txt, test2id.txt) is one too. SourceError, DamageError, ConfigError
-    say what is missing, empty or malformed.
+    form (train2id.txt, valid2id.txt, test2id.txt) is one too. Texts beside the triples are labels
+    and descriptions (`kg_loaders.formats.benchmark_texts`), unless `texts` is False. SourceError,
+    DamageError, ConfigError say what is missing, empty or malformed.
     """
     if (path / "manifest.json").is_file():
         return _cut(KnowledgeGraph.open(path), holdout, seed)
     parts = [[triple for _, triple in _read(path, name)] for name in SPLITS]
-    graph = graph_from_records([triple for part in parts for triple in part], sources=[path.name])
+    triples = [triple for part in parts for triple in part]
+    beside = texts_beside(
+        path,
+        entities=(end for head, _, tail in triples for end in (head, tail)),
+        relations=(triple.relation for triple in triples),
+    )
+    graph = graph_from_records([*triples, *(beside if texts else ())], sources=[path.name])
     entities = {name: i for i, name in enumerate(graph.entities)}
     relations = {name: i for i, name in enumerate(graph.relations)}
     train, valid, test = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load, save
+from torch import Tensor
 
 from kept.errors import CheckpointError
 from kept.kge.reciprocal import Reciprocal, make_reciprocal
@@ -61,7 +63,6 @@ def save_scorer(
             f"{graph!r} has others"
         )
     formula = scorer.inner if isinstance(scorer, Reciprocal) else scorer
-    weights = save({name: t.detach().cpu() for name, t in scorer.state_dict().items()})
     described = {
         "scorer": next(name for name, kind in SCORERS.items() if type(formula) is kind),
         "reciprocal": formula is not scorer,
@@ -72,9 +73,28 @@ def save_scorer(
         "id_space_hash": graph.id_space_hash,
         "training": training,
     }
+    write_described(folder, described, scorer.state_dict(), force=force)
+
+
+def write_described(
+    folder: Path,
+    described: dict[str, Any],
+    weights: Mapping[str, Tensor],
+    *,
+    beside: Callable[[Path], list[str]] = lambda part: [],
+    force: bool = False,
+) -> None:
+    """Write a sealed folder of `model.json` and `model.safetensors`, whole or not at all.
+
+    `beside` writes further files into the folder it is given and returns their names. WriteError:
+    the folder exists or cannot be written.
+    """
+    tensors = save({name: t.detach().cpu().contiguous() for name, t in weights.items()})
     with whole_folder(folder, kind=KIND, is_kind=is_scorer, force=force) as part:
-        (part / WEIGHTS).write_bytes(weights)
-        seal(part, SCORER, described, [WEIGHTS])
+        (part / WEIGHTS).write_bytes(tensors)
+        further = sorted(beside(part))
+        listed = {**described, "further": further} if further else described
+        seal(part, SCORER, listed, [WEIGHTS, *further])
 
 
 def is_scorer(folder: Path) -> bool:
@@ -88,6 +108,11 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
     CheckpointError: missing, altered or too new. GraphMismatchError: made with another graph's ids.
     """
     described = read_description(folder)
+    if described["scorer"] not in SCORERS:
+        raise CheckpointError(
+            f"{folder} holds {described['scorer']!r}, which reads graphs and keeps no vector of an "
+            "entity; give a scorer of `kept kgc train` that does: " + ", ".join(SCORERS)
+        )
     if described["id_space_hash"] != graph.id_space_hash:
         raise GraphMismatchError(
             f"{folder} was trained with id space {described['id_space_hash'][:12]}, the given "
@@ -152,8 +177,8 @@ def read_seen(folder: Path, splits: Splits) -> Seen:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """`model.json`, after its checksum and that of the weights have matched."""
+    """`model.json`, after its checksum and those of the files have matched."""
     sealed = open_sealed(folder, SCORER)
-    sealed.require_files([WEIGHTS])
+    sealed.require_files([WEIGHTS, *sealed.values.get("further", [])])
     sealed.remember()
     return dict(sealed.values)

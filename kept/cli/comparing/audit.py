@@ -33,6 +33,12 @@ def audit(
     cloze: Annotated[
         list[Path] | None, typer.Option(help="Cloze questions: JSON lines in LAMA's form.")
     ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Another data set (folder, or name below KEPT_DATA): its train."
+        ),
+    ] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(metavar="CHECK=SHARE", help="Tolerate this share: pair-in-graph=0.05."),
@@ -48,9 +54,17 @@ def audit(
     Exit code 0: no leak beyond what --allow tolerates. 1: a leak, or a faulty file. 3: no leak, but
     not everything could be checked (rows `…-not-checked`; --allow tolerates a share).
 
+    --against asks whether tested triples, or their inverses, are in the training triples of another
+    data set: weights that were trained there have seen them.
+
     Example: kept audit --kg kg/ --format wiki80 --train train.txt --dev dev.txt -o audit.md
     """
-    from kept.cli.comparing.audit_sets import cloze_part, read_training_text, triples_part
+    from kept.cli.comparing.audit_sets import (
+        cloze_part,
+        other_data_set,
+        read_training_text,
+        triples_part,
+    )
     from kept.evaluation.audit import WRITERS, as_markdown, require_codes
     from kept.evaluation.audit import audit as checks_of
     from kept.evaluation.leakage import exit_code
@@ -70,6 +84,7 @@ def audit(
         parts,
         graph=None if kg is None else KnowledgeGraph.open(kg),
         training_texts=(line for path in text or () for line in read_training_text(path)),
+        against=dict(other_data_set(name) for name in against or ()),
     )
     echo(as_markdown(checks, limits), nl=False)
     for path in output or ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,13 +13,17 @@ from kept.datasets.formats import FORMATS, TaskExample, read_examples
 from kept.evaluation.audit import AuditPart
 from kept.evaluation.fact_lookup import Fact
 from kept.evaluation.leakage import Text
+from kept.kge.splits import read_splits
 from kept.probing.items.item import HOLE, ClozeItem
 from kept.suggestions import no_such
+from kg_loaders import KnowledgeGraph, SourceError
 from kg_loaders.damage import DamageReport
 from kg_loaders.formats import tsv
 from kg_loaders.reading.lines import read_lines
 
 MASK = "[MASK]"
+DATA_SETS = ("codex", "kgc")
+"""Folders below KEPT_DATA that hold data sets of triples."""
 
 
 class _Evidence(msgspec.Struct):
@@ -54,6 +59,25 @@ def triples_part(name: str, path: Path) -> AuditPart:
     """A file of triples, one per line."""
     facts = [(row.head, row.relation, row.tail) for row in tsv.read(path, DamageReport())]
     return AuditPart(name, "triples", facts=facts, names=[(head, tail) for head, _, tail in facts])
+
+
+def other_data_set(name: str) -> tuple[str, KnowledgeGraph]:
+    """The last part of the name, and the training triples of that data set as a graph.
+
+    `name` is a folder with train, valid and test, or the name of one below KEPT_DATA (as codex-m).
+    SourceError: it is neither.
+    """
+    folder, root = Path(name), os.environ.get("KEPT_DATA")
+    if not folder.is_dir() and root is not None:
+        folders = [Path(root) / above / name for above in DATA_SETS]
+        folder = next((one for one in folders if one.is_dir()), folder)
+    if not folder.is_dir():
+        where = f"{' or '.join(DATA_SETS)} below {root}" if root else "KEPT_DATA, which is not set"
+        raise SourceError(
+            f"{name} does not exist: it is neither a folder nor a data set of {where}"
+        )
+    splits = read_splits(folder, holdout=0.05, seed=0)
+    return folder.name, splits.graph.with_triples(splits.train, note="training triples alone")
 
 
 def task_part(name: str, path: Path, format: str) -> AuditPart:

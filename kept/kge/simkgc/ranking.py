@@ -44,25 +44,11 @@ class SimKGCScorer:
         self.links, self.weight, self.n_hops = links, weight, n_hops
         self.entities = self.encode([texts.entity(i) for i in range(len(texts.names))])
 
-    @torch.no_grad()
     def encode(
         self, first: Sequence[str], seconds: Sequence[str] | None = None
     ) -> Float[Tensor, "text width"]:
-        """Vectors of entities' texts, or of questions where there are `seconds`.
-
-        Texts of like length share a batch, which changes no vector beyond rounding.
-        """
-        self.model.eval()
-        encode = self.model.encode_entities if seconds is None else self.model.encode_questions
-        order = sorted(range(len(first)), key=lambda i: (len(first[i]), i))
-        parts = []
-        for start in range(0, len(order), TEXTS_AT_ONCE):
-            chosen = order[start : start + TEXTS_AT_ONCE]
-            beside = None if seconds is None else [seconds[i] for i in chosen]
-            texts = [first[i] for i in chosen]
-            parts.append(encode(tokenised(self.tokenizer, texts, beside, n_tokens=self.n_tokens)))
-        vectors = torch.cat(parts)
-        return vectors[torch.tensor(order).argsort()]
+        """`encoded` with the scorer's own model."""
+        return encoded(self.model, self.tokenizer, first, seconds, n_tokens=self.n_tokens)
 
     def questions(self, direction: Direction, triples: Tensor) -> Float[Tensor, "batch width"]:
         """Vectors of the questions; EvaluationError: relations, which SimKGC cannot rank."""
@@ -90,3 +76,29 @@ class SimKGCScorer:
         for row, anchor in enumerate(anchors):
             scores[row, near[anchor]] += self.weight
         return scores
+
+
+@torch.no_grad()
+def encoded(
+    model: BiEncoder,
+    tokenizer: PreTrainedTokenizerBase,
+    first: Sequence[str],
+    seconds: Sequence[str] | None = None,
+    *,
+    n_tokens: int,
+) -> Float[Tensor, "text width"]:
+    """Vectors of entities' texts, or of questions where there are `seconds`.
+
+    Texts of like length share a batch, which changes no vector beyond rounding.
+    """
+    model.eval()
+    encode = model.encode_entities if seconds is None else model.encode_questions
+    order = sorted(range(len(first)), key=lambda i: (len(first[i]), i))
+    parts = []
+    for start in range(0, len(order), TEXTS_AT_ONCE):
+        chosen = order[start : start + TEXTS_AT_ONCE]
+        beside = None if seconds is None else [seconds[i] for i in chosen]
+        texts = [first[i] for i in chosen]
+        parts.append(encode(tokenised(tokenizer, texts, beside, n_tokens=n_tokens)))
+    vectors = torch.cat(parts)
+    return vectors[torch.tensor(order).argsort()]

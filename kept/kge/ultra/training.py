@@ -64,6 +64,7 @@ def train_ultra(
     n_relations: int,
     config: TrainingConfig,
     generator: torch.Generator,
+    asked: Any = None,
     validate: Callable[[Ultra], float] | None = None,
     state: dict[str, Any] | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
@@ -71,7 +72,8 @@ def train_ultra(
     """Train in place on `triples` `[triple 3]`; on a CPU equal seeds give equal bits.
 
     Negatives are sampled with replacement among the entities that complete no training triple. The
-    graph of relations is that of all training triples. `state` of an earlier history resumes it.
+    graph of relations is that of all training triples. An epoch asks all of them, or `asked`
+    `[triple 3]` alone. `state` of an earlier history resumes it.
     Raises `ConfigError` for fewer than two triples, `TrainingError` for a loss that is not finite.
     """
     data = torch.as_tensor(triples, dtype=torch.int64).reshape(-1, 3)
@@ -79,10 +81,11 @@ def train_ultra(
         raise ConfigError(f"{len(data)} training triples: ULTRA needs one to ask, one to read")
     sizes = {"n_entities": n_entities, "n_relations": n_relations}
     edges = Edges.of(data.numpy(), **sizes)
+    data_asked = data if asked is None else torch.as_tensor(asked, dtype=torch.int64)
     between, known = relation_graph(edges), Filter({"train": data.numpy()}, **sizes)
 
     def loss_of(rows: Tensor) -> Tensor:
-        batch = data[rows]
+        batch = data_asked[rows]
         is_head = torch.arange(len(batch)) >= len(batch) // 2
         draws = torch.rand(len(batch), config.n_negatives, generator=generator)
         candidates = torch.cat([
@@ -100,7 +103,7 @@ def train_ultra(
         return loss
 
     return run_epochs(
-        model, len(data), loss_of, config=config, generator=generator, state=state,
+        model, len(data_asked), loss_of, config=config, generator=generator, state=state,
         validate=None if validate is None else lambda: validate(model), on_epoch=on_epoch,
         error=TrainingError,
     )  # fmt: skip

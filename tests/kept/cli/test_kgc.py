@@ -12,7 +12,8 @@ from flips import forge
 from typer.testing import CliRunner, Result
 
 from kept.batches import N_SPECIAL_ROWS
-from kept.cli import app, kgc_runs
+from kept.cli import app
+from kept.cli.kgc import training as kgc_training
 from kept.kge.splits import read_splits
 from kept.kge.trained import SCORER, WEIGHTS, load_scorer, read_description
 from kept.kge.training_config import NETWORK_RECIPES
@@ -266,9 +267,11 @@ def test_the_epoch_is_chosen_by_seen_triples(
     valid = (source / "valid.txt").read_text()
     (source / "valid.txt").write_text(unseen + valid)
     asked: list[list[list[int]]] = []
-    rank = kgc_runs.rank
+    rank = kgc_training.rank
     monkeypatch.setattr(
-        kgc_runs, "rank", lambda s, rows, **how: asked.append(rows.tolist()) or rank(s, rows, **how)
+        kgc_training,
+        "rank",
+        lambda s, rows, **how: asked.append(rows.tolist()) or rank(s, rows, **how),
     )
     options = ("--scorer", "transe", "--epochs", 30, "--width", 4)
     done = kept("train", source, *options, "-o", tmp_path / "m")

@@ -1,6 +1,7 @@
 """`kept kgc`: train, evaluate and ask triple scorers.
 
-The work is in `kept.cli.kgc_runs`, imported when a command runs: `kept --help` loads no torch.
+The work is in the modules of this folder, imported when a command runs: `kept --help` loads no
+torch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 from kept.bounds import MAX_COUNT, MAX_SEED
-from kept.cli.options import KeptCommand
+from kept.cli.options import HostModel, KeptCommand
 
 app = typer.Typer(
     help="Complete a knowledge graph: train, evaluate and ask triple scorers.",
@@ -31,7 +32,8 @@ def train_command(
         str,
         typer.Option(
             help="transe, rescal, distmult, complex or rotate; rgcn, compgcn or bertmk: a "
-            "network over the graph, whose states are kept."
+            "network over the graph, whose states are kept; ultra (paths), simkgc or "
+            "dkrl (texts): answers any other graph too."
         ),
     ] = "complex",
     reciprocal: Annotated[
@@ -46,6 +48,26 @@ def train_command(
     norm: Annotated[
         int | None, typer.Option(min=1, max=2, help="Of transe (else 2) or rotate (else 1).")
     ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Of ultra: a released file; with --epochs it is trained further."),
+    ] = None,
+    host: HostModel = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=2, max=2**20, help="Of ultra, simkgc or dkrl.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="Of simkgc: end after as many.")
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=4, max=512, help="Of simkgc: word pieces of a text.")
+    ] = None,
+    ask: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=MAX_COUNT, help="Of ultra: ask as many triples in an epoch, and read all."
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, help="Of the split, the vectors and the training.")
     ] = 0,
@@ -57,13 +79,18 @@ def train_command(
     ] = 0.05,
     force: Annotated[bool, typer.Option("--force", help="Replace a scorer at OUTPUT.")] = False,
 ) -> None:
-    """Train a scorer and keep the epoch with the best validation MRR, over seen triples."""
-    from kept.cli import kgc_runs
+    """Train a scorer and keep the epoch with the best validation MRR, over seen triples.
 
-    kgc_runs.train_scorer(
-        source, output, name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, norm=norm,
-        seed=seed, holdout=holdout, force=force,
+    Validation also calibrates it: `kept kgc predict` prints a confidence beside each score.
+    """
+    from kept.cli.kgc.training import TrainOptions, train_scorer
+
+    options = TrainOptions(
+        name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, norm=norm, seed=seed,
+        holdout=holdout, weights=weights, host=host, batch_size=batch_size, steps=steps, ask=ask,
+        tokens=tokens,
     )  # fmt: skip
+    train_scorer(source, output, options, force=force)
 
 
 @app.command("eval", cls=KeptCommand)
@@ -83,19 +110,25 @@ def eval_command(
             "--pooled", help="Score all triples together, also those that training never saw."
         ),
     ] = False,
+    baselines: Annotated[
+        bool,
+        typer.Option(help="Ranks by degree and PageRank, and among 50 sampled entities, beside."),
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Filtered ranks of a split, with their conditions; triple classification with negatives.
 
     Scores are over the triples whose entities and relation training saw; half seen and unseen ones
-    stand apart. Published numbers pool them all: --pooled.
+    stand apart. Published numbers pool them all: --pooled. ultra and simkgc are asked about any
+    graph: give another folder than that of the training, whose train is what they read.
     """
-    from kept.cli import kgc_runs
+    from kept.cli.kgc.evaluation import EvalOptions, evaluate
 
-    kgc_runs.evaluate(
-        source, model, split=split, ties=ties, directions=directions.split(","),
-        negatives=negatives, pooled=pooled, as_json=as_json,
+    options = EvalOptions(
+        split=split, ties=ties, directions=directions.split(","), negatives=negatives,
+        pooled=pooled, baselines=baselines, as_json=as_json,
     )  # fmt: skip
+    evaluate(source, model, options)
 
 
 @app.command("predict", cls=KeptCommand)
@@ -110,15 +143,36 @@ def predict_command(
         bool,
         typer.Option("--untrained", help="Include entities and relations that training never saw."),
     ] = False,
+    text: Annotated[
+        str | None,
+        typer.Option(help='Of an entity that is not in the graph: "name: description".'),
+    ] = None,
+    facts: Annotated[
+        Path | None, typer.Option(help="Its known triples: head, relation, tail in a line.")
+    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Facts, or parts of texts, behind the best answer."),
+    ] = False,
+    refuse_below: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Say that there is no answer below this confidence."),
+    ] = 0.5,
     as_json: AsJson = False,
 ) -> None:
     """Print the best answers for the slot "?"; known ones are marked.
 
     An entity or relation that training never saw is refused, and is no answer. An entity is none of
-    its own answers, unless a known triple of the relation joins some entity with itself.
-    """
-    from kept.cli import kgc_runs
+    its own answers, unless a known triple of the relation joins some entity with itself. ultra,
+    simkgc and dkrl also answer for an entity that is not in the graph: ultra from --facts, the
+    others from --text.
 
-    kgc_runs.predict(
-        source, model, (head, relation, tail), top=top, untrained=untrained, as_json=as_json
-    )
+    Example: kept kgc predict NEW P17 --kg kg/ -m model/ --text "Lumen: a city on the Po in Italy"
+    """
+    from kept.cli.kgc.prediction import PredictOptions, predict
+
+    options = PredictOptions(
+        top=top, untrained=untrained, text=text, facts=facts, explain=explain,
+        refuse_below=refuse_below, as_json=as_json,
+    )  # fmt: skip
+    predict(source, model, (head, relation, tail), options)

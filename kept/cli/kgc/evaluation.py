@@ -1,0 +1,294 @@
+"""`kept kgc eval`: filtered ranks beside baselines, among all entities and among sampled ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.table import Table
+from torch import Tensor
+
+from kept.cli.console import TerminalConsole
+from kept.cli.kgc.opening import Opened, directions_of, filter_of, open_over, tell_shared, ties_of
+from kept.cli.terminal import echo
+from kept.errors import ConfigError, EvaluationError
+from kept.evaluation.ranking import Direction, Filter, HasScores, RankingResult, Ties, rank
+from kept.evaluation.sampled_ranking import SampledRanking, rank_among_sampled
+from kept.evaluation.triple_classification import TripleClassification, classify_triples
+from kept.kge.inductive import DegreeScorer, PageRankScorer
+from kept.kge.scorers import Scorer
+from kept.kge.splits import SPLITS, STRATA, Splits, read_negatives
+from kept.kge.trained import check_splits
+from kept.randomness import generator
+
+N_CANDIDATES, N_DRAWS = 50, 10
+REMEMBERED_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions:
+    """What `kept kgc eval` was told."""
+
+    split: str
+    ties: str
+    directions: list[str]
+    negatives: Path | None
+    pooled: bool
+    baselines: bool
+    as_json: bool
+
+
+def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
+    """Print filtered ranks of a split and everything they depend on.
+
+    Triples with an entity or relation that training never saw are scored apart, unless `pooled` or
+    the scorer is a completer. With a folder of `negatives`, triples of test are classified too, by
+    thresholds fitted on valid.
+    """
+    opened = open_over(source, model)
+    rows = _rows(opened, model, options)
+    pooled = options.pooled or opened.completer is not None
+    ties, directions = ties_of(options.ties), directions_of(options.directions)
+    known, scorer = filter_of(opened.splits), Remembering(opened.scorer)
+    result = rank(scorer, rows, filter=known, ties=ties, directions=directions, candidates="all")
+    strata = _strata(opened, result, rows)
+    headline = result
+    if not pooled:
+        headline = result.where(opened.splits.seen.strata(result.triples) == STRATA[0])
+    if not headline.n_scored:
+        raise EvaluationError(
+            f"none of the {len(rows)} triples of {options.split} holds only what training saw; "
+            "--pooled scores all of them together"
+        )
+    beside = {}
+    if options.baselines:
+        beside = _beside(scorer, opened.splits, headline, known=known, ties=ties)
+    classification = _classification(opened, options.negatives)
+    if options.as_json:
+        _print_json(opened, headline, strata, beside, classification, options, rows)
+        return
+    _show(headline, f"{model.name} on {source.name}, {options.split}")
+    _show_beside(beside, headline, model.name)
+    _show_strata(strata, len(rows), opened, pooled=options.pooled)
+    tell_shared(opened.splits)
+    if opened.completer is not None:
+        _tell_trained_on(opened, rows, options.split)
+    if classification is not None:
+        echo(f"triple classification of test: {classification}")
+
+
+def _rows(opened: Opened, model: Path, options: EvalOptions) -> NDArray[np.int32]:
+    """The asked triples; refuses those that the scorer has before its eyes."""
+    if opened.completer is None:
+        check_splits(model, opened.splits)
+    if options.split not in SPLITS:
+        raise ConfigError(f"split {options.split!r} is unknown; take one of {', '.join(SPLITS)}")
+    if opened.described["scorer"] == "ultra" and options.split == SPLITS[0]:
+        raise ConfigError(
+            "ultra reads the triples of train while it is asked, so it would find each of them; "
+            "take valid or test"
+        )
+    return opened.splits.as_mapping()[options.split]
+
+
+@dataclass(eq=False)
+class Remembering:
+    """A scorer whose scores are computed once: they are ranked twice, against all and a few."""
+
+    inner: HasScores
+    _rows: dict[tuple[str, int, int, int], Tensor] = field(default_factory=dict)
+    _n_bytes: int = 0
+
+    def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
+        """`[batch candidate]`, of the scorer or of memory."""
+        keys = [(direction, *row) for row in triples.tolist()]
+        missing = [i for i, key in enumerate(keys) if key not in self._rows]
+        if not missing:
+            return torch.stack([self._rows[key] for key in keys])
+        if len(missing) < len(keys) or direction == "relation":
+            return self.inner.scores(direction, triples)
+        found = self.inner.scores(direction, triples)
+        self._n_bytes += found.element_size() * found.numel()
+        if self._n_bytes <= REMEMBERED_BYTES:
+            self._rows.update(zip(keys, found.cpu(), strict=True))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Ranks of the same questions among all entities, and among a few."""
+
+    all: RankingResult
+    sampled: SampledRanking
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "metrics": self.all.metrics(),
+            "sampled": {**self.sampled.metrics(), **self.sampled.conditions()},
+        }
+
+
+def _beside(
+    scorer: HasScores, splits: Splits, headline: RankingResult, *, known: Filter, ties: Ties
+) -> dict[str, Beside]:
+    """The scorer ("model") and both baselines, on the headline's questions for entities."""
+    graph = splits.graph
+    directions = tuple(name for name in headline.directions if name != "relation")
+    if not directions:
+        return {}
+    context: Any = splits.train
+    scorers: dict[str, HasScores] = {
+        "model": scorer,
+        "degree": DegreeScorer(
+            context, n_entities=graph.n_entities, n_relations=graph.n_relations
+        ),
+        "PageRank": PageRankScorer(context, n_entities=graph.n_entities),
+    }  # fmt: skip
+    rows = headline.of(directions[0]).triples
+    found = {}
+    for name, one in scorers.items():
+        one = one if name == "model" else Remembering(one)
+        whole = rank(one, rows, filter=known, ties=ties, directions=directions, candidates="all")
+        few = rank_among_sampled(
+            one, rows, filter=known, ties=ties, directions=directions,
+            n_candidates=min(N_CANDIDATES, graph.n_entities), n_draws=N_DRAWS, seed=0,
+        )  # fmt: skip
+        found[name] = Beside(whole, few)
+    return found
+
+
+def _show_beside(beside: Mapping[str, Beside], headline: RankingResult, model: str) -> None:
+    if not beside:
+        return
+    table = Table("beside baselines", "MRR", "Hits@10", "MRR of 50", "Hits@1 of 50",
+                  "Hits@10 of 50")  # fmt: skip
+    for name, one in beside.items():
+        few = one.sampled.metrics()
+        numbers = (one.all.mrr, one.all.hits(10), few["mrr"], few["hits@1"], few["hits@10"])
+        table.add_row(model if name == "model" else name, *(f"{value:.4f}" for value in numbers))
+    TerminalConsole().print(table)
+    conditions = beside["model"].sampled
+    echo(
+        f"of {conditions.n_candidates}: the answer among itself and sampled entities that are no "
+        f"answer, {N_DRAWS} draws (GraIL's protocol, lenient); degree: how often an entity fills "
+        "the slot of the relation; PageRank: from the question's entity, whatever the relation"
+    )
+    if "relation" in headline.directions:
+        echo("of questions for heads and tails alone")
+
+
+def _strata(
+    opened: Opened, result: RankingResult, rows: NDArray[np.int32]
+) -> dict[str, dict[str, Any]]:
+    """By stratum: its triples, its questions, and their metrics (None where there is none)."""
+    seen = opened.seen
+    if seen is None:
+        return {}
+    triples, questions = seen.strata(rows), seen.strata(result.triples)
+    strata = {}
+    for name in STRATA:
+        part = result.where(questions == name)
+        metrics = part.metrics() if part.n_scored else None
+        n = int((triples == name).sum())
+        strata[name] = {"n_triples": n, "n_questions": part.n_scored, "metrics": metrics}
+    return strata
+
+
+def _show_strata(
+    strata: Mapping[str, Mapping[str, Any]], n: int, opened: Opened, *, pooled: bool
+) -> None:
+    if not strata:
+        return
+    n_seen = strata[STRATA[0]]["n_triples"]
+    if n_seen == n:
+        echo(f"training saw every entity and relation of the {n} triples")
+        return
+    table = Table("by what training saw", "triples", "questions", "MR", "MRR", "Hits@1", "Hits@3",
+                  "Hits@10")  # fmt: skip
+    for name, part in strata.items():
+        metrics = dict(part["metrics"] or {})
+        mean_rank = f"{metrics.pop('mr'):.1f}" if metrics else "–"
+        cells = [f"{value:.4f}" for value in metrics.values()] or ["–"] * 4
+        table.add_row(name, str(part["n_triples"]), str(part["n_questions"]), mean_rank, *cells)
+    TerminalConsole().print(table)
+    if opened.completer is not None:
+        echo(
+            "half seen: one entity or the relation is in no training triple, unseen: neither "
+            f"entity is; {opened.described['scorer']} reads entities and has no vector of any, so "
+            "the scores above are over all triples"
+        )
+        return
+    of = "all triples, vectors that nothing has trained among them (--pooled)"
+    if not pooled:
+        of = f"the {n_seen} of {n} triples whose head, relation and tail training saw"
+    echo(
+        f"the scores above are over {of}; half seen: one entity or the relation is in no training "
+        "triple, unseen: neither entity is. Untrained entities compete as candidates everywhere"
+    )
+
+
+def _tell_trained_on(opened: Opened, rows: NDArray[np.int32], split: str) -> None:
+    n = opened.trained_on_rows(rows)
+    if n is None:
+        echo(
+            "what these weights were trained on is not recorded, so test triples may be among it: "
+            "kept audit --against says whether they are in a data set"
+        )
+    elif n:
+        echo(f"{n} of the {len(rows)} triples of {split} were trained on: their ranks say nothing")
+
+
+def _print_json(
+    opened: Opened,
+    headline: RankingResult,
+    strata: Mapping[str, Any],
+    beside: Mapping[str, Beside],
+    classification: TripleClassification | None,
+    options: EvalOptions,
+    rows: NDArray[np.int32],
+) -> None:
+    is_all = options.pooled or opened.completer is not None
+    n_unseen = sum(part["n_triples"] for name, part in strata.items() if name != STRATA[0])
+    printed: dict[str, Any] = {
+        "metrics": headline.metrics(), "scored_over": "all" if is_all else STRATA[0],
+        **headline.conditions(), "strata": strata, "n_unseen": n_unseen if strata else None,
+        "shared": opened.splits.shared(),
+        "beside": {name: one.as_json() for name, one in beside.items()},
+    }  # fmt: skip
+    if opened.completer is not None:
+        printed["n_trained_on"] = opened.trained_on_rows(rows)
+    if classification is not None:
+        printed["classification"] = asdict(classification)
+    echo(json.dumps(printed, indent=2))
+
+
+def _classification(opened: Opened, folder: Path | None) -> TripleClassification | None:
+    if folder is None:
+        return None
+    if opened.completer is not None:
+        raise ConfigError(
+            f"{opened.described['scorer']} ranks candidates and scores no single triple; "
+            "--negatives is for scorers with a vector per entity"
+        )
+    splits, scorer = opened.splits, cast(Scorer, opened.scorer)
+    return classify_triples(
+        scorer.score_triples, splits.as_mapping(), read_negatives(folder, splits),
+        n_relations=splits.graph.n_relations, generator=generator(0, "kgc", "classification"),
+    )  # fmt: skip
+
+
+def _show(result: RankingResult, title: str) -> None:
+    table = Table("", "MR", "MRR", "Hits@1", "Hits@3", "Hits@10", title=title)
+    parts: dict[str, RankingResult] = {"all": result}
+    parts |= {name: result.of(name) for name in result.directions}
+    for name, part in parts.items():
+        metrics = part.metrics()
+        table.add_row(name, f"{metrics.pop('mr'):.1f}", *(f"{v:.4f}" for v in metrics.values()))
+    TerminalConsole().print(table)
+    echo(str(result).split("\n")[1])

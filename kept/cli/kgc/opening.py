@@ -1,0 +1,92 @@
+"""A scorer of either kind, opened over the graph that is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kept.cli.terminal import echo
+from kept.completion.completers.base import Completer
+from kept.completion.completers.folders import is_completer, open_completer
+from kept.completion.completers.seen import TrainedOn
+from kept.errors import ConfigError
+from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores, Ties
+from kept.kge.splits import Seen, Splits, read_splits
+from kept.kge.trained import load_scorer, read_description
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """The source, cut as the training cut it, and the scorer over it.
+
+    A `completer` scores any graph; what it was `trained_on` is None where nobody recorded it.
+    """
+
+    splits: Splits
+    scorer: HasScores
+    described: dict[str, Any]
+    completer: Completer | None = None
+    trained_on: TrainedOn | None = None
+
+    @property
+    def seen(self) -> Seen | None:
+        """What training saw of the source; None where nobody recorded it."""
+        if self.completer is None:
+            return self.splits.seen
+        return None if self.trained_on is None else self.trained_on.seen(self.splits.graph)
+
+    def trained_on_rows(self, rows: NDArray[np.integer]) -> int | None:
+        """How many of the triples a completer was trained on; None where nobody knows."""
+        if self.trained_on is None:
+            return None
+        return int(self.trained_on.holds(self.splits.graph, rows).sum())
+
+
+def open_over(source: Path, model: Path) -> Opened:
+    """Open the scorer in `model`, and `source`; a completer's source may be any graph."""
+    described = read_description(model)
+    training = described["training"]
+    splits = read_splits(
+        source, holdout=training.get("holdout", 0.05), seed=training.get("seed", 0)
+    )
+    if not is_completer(model):
+        return Opened(splits, load_scorer(model, splits.graph).scorer, described)
+    found = open_completer(model)
+    scorer = found.completer.on(splits.graph, splits.train)
+    return Opened(splits, scorer, described, found.completer, found.trained_on)
+
+
+def tell_shared(splits: Splits) -> None:
+    """A tested triple that was trained on is no question: its rank says nothing."""
+    for pair, n in splits.shared().items():
+        of, other = pair.split(" in ")
+        echo(f"{n} of the {len(splits.as_mapping()[of])} triples of {of} are in {other} too")
+
+
+def filter_of(splits: Splits) -> Filter:
+    """All triples of the source."""
+    graph = splits.graph
+    return Filter(
+        splits.as_mapping(), n_entities=graph.n_entities, n_relations=graph.n_relations
+    )  # fmt: skip
+
+
+def ties_of(name: str) -> Ties:
+    """The tie rule of that name; ConfigError: there is none."""
+    known: tuple[Ties, ...] = get_args(Ties)
+    for rule in known:
+        if name == rule:
+            return rule
+    raise ConfigError(f"tie rule {name!r} is unknown; take one of {', '.join(known)}")
+
+
+def directions_of(names: list[str]) -> tuple[Direction, ...]:
+    """The directions of those names, in order; ConfigError: an unknown one."""
+    wrong = [name for name in names if name not in SLOTS]
+    if wrong:
+        raise ConfigError(f"directions {wrong} are unknown; take any of {', '.join(SLOTS)}")
+    return tuple(name for name in SLOTS if name in names)

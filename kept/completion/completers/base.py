@@ -1,0 +1,69 @@
+"""What every completer is, and which there are.
+
+A *completer* reads entities instead of looking them up: ULTRA by their triples, SimKGC and DKRL by
+their texts. So it scores any graph, entities that training never saw among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kept.evaluation.ranking import Direction, HasScores
+from kg_loaders import KnowledgeGraph
+
+COMPLETERS = ("ultra", "simkgc", "dkrl")
+"""Names of `--scorer`."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Something that was read, and how much lower the answer's score is without it.
+
+    `source`: "fact", "path" (of facts, left out together) or "text" of the question's or the
+    answer's entity.
+    """
+
+    source: str
+    what: str
+    change: float
+
+
+class Completer(Protocol):
+    """A trained model with what its folder holds."""
+
+    @property
+    def reads(self) -> Literal["triples", "texts"]:
+        """What an entity must have to be an answer, or to be asked about."""
+        ...
+
+    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> HasScores:
+        """Scores of the entities of `graph`, whose triples `context [triple 3]` may be read."""
+        ...
+
+    def reasons(
+        self,
+        graph: KnowledgeGraph,
+        context: NDArray[np.integer],
+        direction: Direction,
+        triple: tuple[int, int, int],
+    ) -> list[Reason]:
+        """What made the entity in the slot of `direction` the answer, the largest change first."""
+        ...
+
+    def weights(self) -> dict[str, Tensor]:
+        """What goes to `model.safetensors`."""
+        ...
+
+    def described(self) -> dict[str, Any]:
+        """The settings that `model.json` holds, by name; "scorer" is one of `COMPLETERS`."""
+        ...
+
+    def save_beside(self, folder: Path) -> list[str]:
+        """Write further files and return their names."""
+        ...

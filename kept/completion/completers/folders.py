@@ -1,0 +1,81 @@
+"""A completer on disk, in the form of every trained scorer: a sealed folder with `model.json`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load, save
+
+from kept.completion.completers.base import COMPLETERS, Completer
+from kept.completion.completers.seen import TrainedOn
+from kept.errors import CheckpointError
+from kept.kge.trained import DESCRIPTION, WEIGHTS, read_description, write_described
+from kept.model_files import readable
+
+TRAINED_ON = "trained_on.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedCompleter:
+    """A completer, what it was trained on (None: not recorded), and what `model.json` says."""
+
+    completer: Completer
+    trained_on: TrainedOn | None
+    described: dict[str, Any]
+
+
+def save_completer(
+    folder: Path,
+    completer: Completer,
+    trained_on: TrainedOn | None,
+    training: dict[str, Any],
+    *,
+    force: bool = False,
+) -> None:
+    """Write the folder, whole or not at all; `training` is kept as JSON."""
+
+    def beside(part: Path) -> list[str]:
+        names = completer.save_beside(part)
+        if trained_on is not None:
+            (part / TRAINED_ON).write_bytes(save(trained_on.tensors()))
+            names.append(TRAINED_ON)
+        return names
+
+    described = {**completer.described(), "training": training}
+    write_described(folder, described, completer.weights(), beside=beside, force=force)
+
+
+def is_completer(folder: Path) -> bool:
+    """Whether the scorer in `folder` is a completer; raises what `read_description` does."""
+    return read_description(folder)["scorer"] in COMPLETERS
+
+
+def open_completer(folder: Path) -> OpenedCompleter:
+    """Read a folder that `save_completer` wrote; CheckpointError: damaged, or no completer."""
+    described = read_description(folder)
+    name = described["scorer"]
+    if name not in COMPLETERS:
+        raise CheckpointError(
+            f"{folder / DESCRIPTION} says {name!r}, which has a row per entity of its graph"
+        )
+    trained_on, completer = None, None
+    with readable(folder / WEIGHTS):
+        weights = load((folder / WEIGHTS).read_bytes())
+        if name == "ultra":
+            from kept.completion.completers.ultra import ultra_of
+
+            completer = ultra_of(weights, folder / WEIGHTS)
+        elif name == "dkrl":
+            from kept.completion.completers.dkrl import open_dkrl
+
+            completer = open_dkrl(folder, described, weights)
+        else:
+            from kept.completion.completers.simkgc import open_simkgc
+
+            completer = open_simkgc(folder, described, weights)
+    if (folder / TRAINED_ON).is_file():
+        with readable(folder / TRAINED_ON):
+            trained_on = TrainedOn.from_tensors(load((folder / TRAINED_ON).read_bytes()))
+    return OpenedCompleter(completer, trained_on, described)

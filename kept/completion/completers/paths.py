@@ -1,0 +1,128 @@
+"""Which facts made ULTRA's answer: gradients choose them, leaving them out measures them.
+
+Zhu et al. 2021, "Neural Bellman-Ford Networks" (NeurIPS), section 3.4 and appendix: an edge counts
+by how the score changes with its weight. Where we differ: paths are of the context's triples, and
+what is printed is the change when a fact, or a whole path, is really left out.
+
+Axis legend: triple, edge (triples, then their inverses).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kept.completion.completers.base import Reason
+from kept.evaluation.ranking import Direction
+from kept.kge.ultra.graphs import Edges, relation_graph
+from kept.kge.ultra.networks import Ultra
+from kg_loaders import KnowledgeGraph
+
+N_FACTS = 8
+"""Facts that are left out one at a time: those with the largest gradients."""
+N_IN_PATHS, MAX_EDGES = 100, 3
+
+
+def facts_behind(
+    model: Ultra,
+    graph: KnowledgeGraph,
+    context: NDArray[np.integer],
+    direction: Direction,
+    triple: tuple[int, int, int],
+) -> list[Reason]:
+    """The facts of `context [triple 3]` that raise the answer most, and the best short path."""
+    model.eval()
+    rows = np.asarray(context, np.int64).reshape(-1, 3)
+    ask = _Asking(model, graph, rows, direction, triple)
+    gradients = ask.gradients()
+    order = np.argsort(-gradients, kind="stable")
+    whole = ask.score(np.ones(len(rows), np.bool_))
+    chosen = [np.array([place]) for place in order[:N_FACTS].tolist() if gradients[place] > 0]
+    path = _best_path(rows[order[:N_IN_PATHS]], gradients[order[:N_IN_PATHS]], *ask.ends)
+    if len(path) > 1:
+        chosen.append(order[path])
+    reasons = []
+    for places in chosen:
+        kept = np.ones(len(rows), np.bool_)
+        kept[places] = False
+        what = "; ".join(_said(graph, row) for row in rows[places].tolist())
+        source = "fact" if len(places) == 1 else "path"
+        reasons.append(Reason(source, what, whole - ask.score(kept)))
+    return sorted(reasons, key=lambda one: -one.change)
+
+
+class _Asking:
+    """One question, with edges weighed or left out; the graph of relations stays."""
+
+    def __init__(
+        self,
+        model: Ultra,
+        graph: KnowledgeGraph,
+        rows: NDArray[np.int64],
+        direction: Direction,
+        triple: tuple[int, int, int],
+    ) -> None:
+        head, relation, tail = triple
+        sizes = {"n_entities": graph.n_entities, "n_relations": graph.n_relations}
+        self.model, self.edges = model, Edges.of(rows, **sizes)
+        self.between = relation_graph(self.edges)
+        self.is_head = torch.tensor([direction == "head"])
+        self.ends = (tail, head) if direction == "head" else (head, tail)
+        self.relation = torch.tensor([relation])
+
+    def _scores(self, edges: Edges) -> Tensor:
+        asked, answer = self.ends
+        candidates = torch.tensor([[answer]])
+        scores: Tensor = self.model(
+            edges, self.between, torch.tensor([asked]), self.relation, self.is_head, candidates
+        )
+        return scores[0, 0]
+
+    def gradients(self) -> NDArray[np.float64]:
+        """Of the answer's score by the weight of each triple, both its edges together."""
+        n = self.edges.ends.shape[1]
+        weights = torch.ones(n, requires_grad=True)
+        found: Any = torch.autograd.grad(
+            self._scores(replace(self.edges, weights=weights)), weights
+        )
+        return np.asarray(found[0].view(2, -1).sum(0).double().numpy())
+
+    @torch.no_grad()
+    def score(self, kept: NDArray[np.bool_]) -> float:
+        """The answer's score from the kept triples alone."""
+        return float(self._scores(self.edges.only(torch.from_numpy(np.tile(kept, 2)))))
+
+
+def _best_path(
+    rows: NDArray[np.int64], gradients: NDArray[np.float64], start: int, end: int
+) -> list[int]:
+    """Places of the triples of the path with the largest sum, of at most `MAX_EDGES`; or none."""
+    beside: dict[int, list[tuple[int, int]]] = {}
+    for place, (head, _, tail) in enumerate(rows.tolist()):
+        beside.setdefault(head, []).append((tail, place))
+        beside.setdefault(tail, []).append((head, place))
+    best: tuple[float, list[int]] = (0.0, [])
+    stack: list[tuple[int, list[int], tuple[int, ...]]] = [(start, [], (start,))]
+    while stack:
+        node, path, visited = stack.pop()
+        if node == end and path:
+            value = float(gradients[path].sum())
+            best = max(best, (value, path), key=lambda pair: pair[0])
+            continue
+        if len(path) < MAX_EDGES:
+            stack += [
+                (other, [*path, place], (*visited, other))
+                for other, place in beside.get(node, [])
+                if other not in visited
+            ]
+    return best[1]
+
+
+def _said(graph: KnowledgeGraph, row: list[int]) -> str:
+    head, relation, tail = row
+    return f"{graph.label(head)} – {graph.relation_label(relation)} → {graph.label(tail)}"
