@@ -55,7 +55,7 @@ class KBLaMConfig:
     layers of `mlp_width` into the maps from sentence vectors (`vector_width` wide).
 
     `misaligned_scores` and `padding_reads` keep what the released code does to pruned facts and to
-    padding. Raises `ConfigError` naming every fault.
+    padding, the latter for hosts in float32. Raises `ConfigError` naming every fault.
     """
 
     vector_width: int

@@ -43,6 +43,11 @@ def load(name: str) -> dict[str, Tensor]:
         ("dkrl/data", ["entities"], 6),
         ("simkgc/tokenization_fb15k237", ["examples"], 68),
         ("simkgc/evaluation", ["runs"], 18),
+        ("kblam/cases", ["cases"], 28),
+        ("kblam/cases", ["pruning"], 4),
+        ("kblam/config", ["kb_encoders"], 6),
+        ("kblam/text", ["triples"], 24),
+        ("kblam/training", ["micro_batches"], 15),
         ("libert/constraints", ["all_examples"], 38),
         ("libert/constraints", ["features", "rows"], 38),
         ("sensebert/tokenizer", ["cases"], 6),
@@ -66,6 +71,7 @@ def test_counts(name: str, keys: list[str], n: int) -> None:
         ("kbert/inputs", "mask", 0),
         ("knowbert/wiki/inputs", "tokens", 0),
         ("kadapter/inputs", "find_head.attention_mask", 0),
+        ("kblam/inputs", "left.attention_mask", 0),
     ],
 )
 def test_some_rows_are_padded(name: str, mask: str, empty: int) -> None:
