@@ -485,7 +485,7 @@ function begin() {
   if (answers) {
     by("missed").hidden = by("text").hidden = by("link").hidden = by("keys").hidden = by("whatif-body").hidden = true;
     by("whatif-pane").querySelector(".soft").textContent =
-      "This page is a file. Pane 3 shows each fact left out; to add, edit and shuffle facts, start kept explore without -o.";
+      `This page is a file. ${runs.length ? "Pane 3 shows each fact left out; to" : "To"} add, edit and shuffle facts, start kept explore without -o.`;
   }
   link(start.texts[0]);
 }

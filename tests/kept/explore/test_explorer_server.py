@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -321,3 +325,20 @@ def test_a_label_without_measure_is_cut(letter: str, hostile: Path, tmp_path: Pa
                 status, _, found = ask(server, f"call/{name}", body)
                 assert (status, len(found) < 9_000_000) == (200, True), found[:200]
                 assert time.monotonic() - began < 20
+
+
+# ---- the command -----------------------------------------------------------
+@pytest.mark.slow
+def test_the_command_serves_until_it_is_interrupted(hostile: Path, tmp_path: Path) -> None:
+    line = ["explore", "--kg", str(hostile / "kg"), "--tokenizer", str(hostile / "tokenizer")]
+    with subprocess.Popen(
+        [sys.executable, "-m", "kept", *line, "--text", TEXT, "--gold", str(tmp_path / "gold")],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as command:  # fmt: skip
+        assert command.stdout is not None
+        url = command.stdout.readline().strip()
+        with urllib.request.urlopen(url, timeout=20) as page:
+            assert b"kept explore" in page.read()
+        command.send_signal(signal.SIGINT)
+        assert command.wait(60) == 0
+        assert "ended" in command.stdout.read()
