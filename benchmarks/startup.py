@@ -1,4 +1,4 @@
-"""Processor time of `kept` before it has anything to do: help, and what was mistyped.
+"""Processor time of `kept` before it has anything to do: help, what was mistyped, two sentences.
 
     python benchmarks/startup.py
 
@@ -10,9 +10,13 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 N_RUNS = 5
 AIM_SECONDS = 0.3
+LINK_SECONDS = 1.0
+"""For `kept link` of two sentences on a graph of two entities."""
 LINES = (
     ["--help"],
     ["kg", "--help"],
@@ -35,6 +39,18 @@ def best(command: list[str]) -> float:
     return min(processor_seconds(command) for _ in range(N_RUNS))
 
 
+def link(folder: Path) -> list[str]:
+    """The command that links two sentences, with all it reads."""
+    (folder / "triples.tsv").write_text("Q90\tP17\tQ142\n")
+    (folder / "labels.tsv").write_text("Q90\tParis\nQ142\tFrance\n")
+    (folder / "text.txt").write_text("Paris is in France.\nI like Paris.\n")
+    kept, graph = [sys.executable, "-m", "kept"], str(folder / "kg")
+    files = [str(folder / "triples.tsv"), "--labels", str(folder / "labels.tsv")]
+    subprocess.run([*kept, "kg", "build", *files, "-o", graph], check=True, capture_output=True)
+    out = ["-o", str(folder / "linked.jsonl"), "--force"]
+    return [*kept, "link", str(folder / "text.txt"), "--kg", graph, *out]
+
+
 def main() -> None:
     bare = best([sys.executable, "-c", "pass"])
     print(f"{'python -c pass':44}{bare:6.2f} s")
@@ -42,6 +58,10 @@ def main() -> None:
         seconds = best([sys.executable, "-m", "kept", *line])
         told = "" if seconds < AIM_SECONDS else f"  above the aim of {AIM_SECONDS} s"
         print(f"{'kept ' + ' '.join(line):44}{seconds:6.2f} s, {seconds / bare:4.1f} times{told}")
+    with tempfile.TemporaryDirectory() as name:
+        seconds = best(link(Path(name)))
+    told = "" if seconds < LINK_SECONDS else f"  above the aim of {LINK_SECONDS} s"
+    print(f"{'kept link, two sentences':44}{seconds:6.2f} s, {seconds / bare:4.1f} times{told}")
 
 
 if __name__ == "__main__":
