@@ -43,7 +43,7 @@ STUDIES = {
         "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "inductive_completion/ultra.yaml":
         "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
-    "joint_spaces/wiki80.yaml":
+    "joint_spaces/vectors.yaml":
         "experiments/test_joint_spaces_experiment.py::test_the_study_in_small",
     "kblam/smollm2.yaml":
         "experiments/test_kblam_experiment.py::test_the_study_in_small",
@@ -80,6 +80,14 @@ def test_every_file_is_run_by_one_test(record_property: Callable[[str, object], 
     of_studies = len(FILES) - len(EXPERIMENTS)
     found = f"{len(FILES)} YAML files: {len(EXPERIMENTS)} experiments, {of_studies} of studies"
     record_property("committed experiments", found)
+
+
+def test_no_study_hides_an_experiment_from_the_command_line() -> None:
+    """In a clone `kept compare --task NAME` looks into `experiments` before what ships."""
+    shipped = {path.stem for path in shipped_experiments().values()}
+    studies = [name for name in FILES if "/" in name]
+    assert [name for name in studies if Path(name).stem in shipped] == []
+    assert len(studies) > 10
 
 
 # ---- studies -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from experiments.joint_spaces.study import STRANGERS, VectorStudy, run, stranger
 from kept.vectors import Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
 
-CONFIG = Path(__file__).parents[2] / "experiments" / "joint_spaces" / "wiki80.yaml"
+CONFIG = Path(__file__).parents[2] / "experiments" / "joint_spaces" / "vectors.yaml"
 
 
 def test_the_study_in_small(tmp_path: Path) -> None:
