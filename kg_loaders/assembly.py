@@ -145,12 +145,14 @@ class _Names:
     """Names of entities, or of relations: one by one in `ids`, or many at once by `place`.
 
     Names that are a number behind the start of the first ones, as `Q90` or `http://…/Q90`, are not
-    hashed: their numbers are looked up.
+    hashed: their numbers are looked up. That start, or that there is none, is settled by the first
+    names and holds for all, or else a name could stand in both ways.
     """
 
     def __init__(self) -> None:
         self.ids: dict[str, int] = {}
         self._start: str | None = None
+        self._is_settled = False
         self._numbers: list[Ids] = []
         self._parts: list[_Part] = []
         self._known = pa.array([], pa.large_string())
@@ -163,15 +165,14 @@ class _Names:
     def place(self, names: pa.StringArray | str, ids: Ids) -> Ids:
         """A copy of `ids` into `names`, which `sort` turns into ranks where it stands."""
         if isinstance(names, str):
-            if self._start is None:
-                self._start = names
+            self._settle(names)
             if self._start == names:
                 self._numbers.append(ids.astype(np.int32))
                 return self._numbers[-1]
             used, places = np.unique(ids, return_inverse=True)
             names, ids = _numbered(names, used), places.reshape(ids.shape).astype(np.int32)
-        if self._start is None:
-            self._start = start_of(names)
+        if len(names):
+            self._settle(start_of(names))
         numbers = numbers_behind(self._start, names)
         part = _Part(ids.astype(np.int32), np.empty(len(names), np.int32), numbers)
         others = names.filter(pa.array(numbers < 0)).cast(pa.large_string())
@@ -181,6 +182,10 @@ class _Names:
         if self._n_waiting > max(_FEW, len(self._known)):
             self._merge()
         return part.ids
+
+    def _settle(self, start: str | None) -> None:
+        if not self._is_settled:
+            self._start, self._is_settled = start, True
 
     def _merge(self) -> None:
         """Drop repeated names; what is known stays where it is."""

@@ -368,7 +368,7 @@ def importance_perplexity(
 
     exp of minus (log of the mean of p / q) / tokens (section 4). Raises `BatchError` without draws.
 
-    >>> importance_perplexity([math.log(0.25), math.log(0.25)], [math.log(0.5)] * 2, 1)
+    >>> round(importance_perplexity([math.log(0.25)] * 2, [math.log(0.5)] * 2, 1), 12)
     2.0
     """
     if not log_p or len(log_p) != len(proposal_log_p) or n_tokens < 1:
@@ -376,5 +376,8 @@ def importance_perplexity(
             f"{len(log_p)} and {len(proposal_log_p)} log-probabilities of draws over {n_tokens} "
             "tokens make no perplexity"
         )
-    weights = torch.tensor(log_p, dtype=torch.float64) - torch.tensor(proposal_log_p).double()
+    of_model, of_proposal = (
+        torch.tensor(values, dtype=torch.float64) for values in (log_p, proposal_log_p)
+    )
+    weights = of_model - of_proposal
     return math.exp(-(float(weights.logsumexp(0)) - math.log(len(log_p))) / n_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -76,6 +77,7 @@ def explore(
     echo(f"for you on this machine alone; corrected links go to {corrections}; Ctrl-C ends it")
     if open_page:
         webbrowser.open(server.url)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         server.serve_forever()
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +19,7 @@ from kept.completion.completers.base import Reason
 from kept.completion.completers.parts import parts_behind
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Direction
-from kept.hosts import SAFELY, load_host, load_tokenizer
+from kept.hosts import load_host, load_tokenizer
 from kept.kge.simkgc.networks import BiEncoder, PreBatch
 from kept.kge.simkgc.ranking import SimKGCScorer, encoded
 from kept.kge.simkgc.texts import Links, Texts
@@ -152,8 +153,8 @@ def require_texts(graph: KnowledgeGraph) -> None:
 
 def open_simkgc(folder: Path, described: Mapping[str, Any], weights: dict[str, Tensor]) -> Any:
     """The completer that `save_beside` and `described` kept, with its weights."""
-    safely = {name: value for name, value in SAFELY.items() if name != "use_safetensors"}
-    config = AutoConfig.from_pretrained(folder / HOST, **safely)
+    values = json.loads((folder / HOST / "config.json").read_text(encoding="utf-8"))
+    config = AutoConfig.for_model(values.pop("model_type"), **values)
     with torch.device("cpu"):
         model = BiEncoder(AutoModel.from_config(config), pooling=described["pooling"])
     model.load_state_dict(weights)
