@@ -66,14 +66,14 @@ def _write_rdf(graph: KnowledgeGraph, path: Path, base: str, force: bool) -> int
     return next(written) - 1
 
 
-def _write_parquet(graph: KnowledgeGraph, path: Path, base: str, force: bool) -> int:
-    """A row per triple: identifiers, then labels of its three parts."""
+def triple_table(graph: KnowledgeGraph) -> pa.Table:
+    """Return a row per triple: identifiers, then labels of its three parts."""
     head, relation, tail = graph.triples.T
     labels = pa.array([graph.label(i) for i in range(graph.n_entities)], pa.string())
     relation_labels = pa.array(
         [graph.relation_label(i) for i in range(graph.n_relations)], pa.string()
     )
-    table = pa.table(
+    return pa.table(
         {
             "head": graph.entities.array.take(head),
             "relation": graph.relations.array.take(relation),
@@ -83,8 +83,11 @@ def _write_parquet(graph: KnowledgeGraph, path: Path, base: str, force: bool) ->
             "tail_label": labels.take(tail),
         }
     )
+
+
+def _write_parquet(graph: KnowledgeGraph, path: Path, base: str, force: bool) -> int:
     with whole_file(path, force=force) as part:
-        pq.write_table(table, part)
+        pq.write_table(triple_table(graph), part)
     return graph.n_triples
 
 

@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from experiments.lama.data import World, read_world
-from experiments.lama.stored import fingerprint, read_stored, write_stored
+from experiments.lama.stored import Origin, fingerprint, read_stored, write_stored
 from kept import hosts
-from kept.errors import CheckpointError
 from kept.graphs.builder import BuilderConfig
 from kept.methods import Method, method
 from kept.objectives.masked_words import MaskedWords
@@ -48,7 +46,7 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
 HEAD = "head"
-RESULT = "result.json"
+TRAINED, RESULT = "trained.json", "result.json"
 CONDITIONS = ("shown", "edited", "hidden", "untrained")
 """The asked fact is shown; shown with another object of its relation; hidden; shown to a model
 without the reading stage."""
@@ -222,7 +220,9 @@ class Asked:
 
 def train_head(asked: Asked, out: Path, reporter: Reporter) -> Path:
     """The host with a head over words, trained on the texts; its folder."""
-    study, graph = asked.study, asked.world.graphs["held_out"]
+    study, graph, folder = asked.study, asked.world.graphs["held_out"], out / HEAD
+    if read_stored(folder / TRAINED, origin_of(asked, HEAD)) is not None:
+        return folder
     none = method("none")
     host, tokenizer = hosts.load_host(study.host), hosts.load_tokenizer(study.host)
     with torch_draws(study.seed, "initial weights"):
@@ -230,8 +230,8 @@ def train_head(asked: Asked, out: Path, reporter: Reporter) -> Path:
         model = KnowledgeForPreTraining.of(encoder, {"mlm": {}})
     texts = [text for document in asked.world.documents for text in document]
     data = _data(asked, none, graph, {"mlm": {}}, texts, view={})
-    _train(model, data, study.head, out / HEAD, study.settings_of(HEAD), asked, reporter)
-    return out / HEAD
+    _train(model, data, study.head, folder, origin_of(asked, HEAD), reporter)
+    return folder
 
 
 def new_model(asked: Asked, name: str, fold: int, head: Path) -> KnowledgeForPreTraining:
@@ -257,20 +257,19 @@ def new_model(asked: Asked, name: str, fold: int, head: Path) -> KnowledgeForPre
 def run_arm(asked: Asked, name: str, fold: int, out: Path, reporter: Reporter) -> dict[str, Any]:
     """Train an arm on the other folds, ask it about this one; what was stored is not run again."""
     study, folder = asked.study, out / f"{name}-{fold}"
-    origin = {"settings": study.settings_of(name), "data": asked.world.fingerprint}
+    origin = origin_of(asked, name)
     stored: dict[str, Any] | None = read_stored(folder / RESULT, origin)
     if stored is not None:
         return stored
     arm, graph = study.arms[name], asked.training_graph(fold)
     head = train_head(asked, out, reporter)
     model = new_model(asked, name, fold, head)
-    untrained = _ask(asked, model, name, asked.world.graphs["given"], asked.of_fold(fold))
+    given, items = asked.world.graphs["given"], asked.of_fold(fold)
+    untrained = _ask(asked, model, name, given, items)
     texts = asked.training_texts(fold)
     data = _data(asked, arm.line, graph, {"stated_words": {}}, texts, view=arm.view)
-    _train(model, data, study.reading, folder, study.settings_of(name), asked, reporter)
-    given = asked.world.graphs["given"]
+    _train(model, data, study.reading, folder, origin, reporter)
     edited_graph, edited_items = asked.edited(fold)
-    items = asked.of_fold(fold)
     values = {
         "arm": name,
         "fold": fold,
@@ -342,25 +341,23 @@ def _data(
     )
 
 
+def origin_of(asked: Asked, name: str) -> Origin:
+    """What an arm's files came of; `HEAD` is the host with its head."""
+    return {"settings": asked.study.settings_of(name), "data": asked.world.fingerprint}
+
+
 def _train(
     model: KnowledgeForPreTraining,
     data: WordGraphData,
     config: TrainConfig,
     folder: Path,
-    settings: str,
-    asked: Asked,
+    origin: Origin,
     reporter: Reporter,
 ) -> None:
     """Train to the end, or go on where it was cut; a folder of other settings is refused."""
-    origin = {"settings": settings, "data": asked.world.fingerprint}
     folder.mkdir(parents=True, exist_ok=True)
-    done = read_stored(folder / "trained.json", origin)
-    if done is None:
+    if read_stored(folder / TRAINED, origin) is None:
         result = train(model, data, config, folder, reporter=reporter, resume=Resume.IF_ANY)
-        write_stored(folder / "trained.json", origin, {"steps": result.step})
+        write_stored(folder / TRAINED, origin, {"steps": result.step})
         return
-    stored = KnowledgeForPreTraining.from_pretrained(folder)
-    if stored.state_dict().keys() != model.state_dict().keys():
-        raise CheckpointError(f"{folder} holds another model; choose another folder (-o)")
-    with torch.no_grad():
-        model.load_state_dict(stored.state_dict())
+    model.load_state_dict(KnowledgeForPreTraining.from_pretrained(folder).state_dict())

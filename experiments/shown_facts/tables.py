@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from experiments.lama.stored import read_stored
-from experiments.shown_facts.study import CONDITIONS, RESULT, Asked
+from experiments.shown_facts.study import CONDITIONS, RESULT, Asked, origin_of
 from kept.evaluation.statistics import bootstrap_interval
 from kept.randomness import generator
 from kg_loaders.disk.writing import write_json, write_text
@@ -65,7 +65,7 @@ def _conditions(asked: Asked) -> str:
 
 
 def _stored(asked: Asked, name: str, out: Path) -> list[dict[str, Any]]:
-    origin = {"settings": asked.study.settings_of(name), "data": asked.world.fingerprint}
+    origin = origin_of(asked, name)
     every = [read_stored(out / f"{name}-{k}" / RESULT, origin) for k in range(asked.study.folds)]
     return [values for values in every if values is not None]
 

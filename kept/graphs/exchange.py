@@ -14,6 +14,7 @@ import torch
 
 from kept.errors import MissingExtraError
 from kg_loaders import KnowledgeGraph
+from kg_loaders.export import triple_table
 
 
 def kg_to_pandas(graph: KnowledgeGraph) -> Any:
@@ -27,25 +28,9 @@ def kg_to_pandas(graph: KnowledgeGraph) -> Any:
     ['a', 'likes', 'b', 'Ada', 'likes', 'b']
     """
     try:
-        import pandas as pd  # slow to import, and few need it
+        return triple_table(graph).to_pandas()
     except ImportError as error:
         raise MissingExtraError("kg_to_pandas needs pandas: pip install pandas") from error
-
-    head, relation, tail = graph.triples.T
-    names = np.array(graph.entities.array.to_pylist(), object)
-    relations = np.array(graph.relations.array.to_pylist(), object)
-    labels = np.array([graph.label(i) for i in range(graph.n_entities)], object)
-    relation_labels = np.array([graph.relation_label(i) for i in range(graph.n_relations)], object)
-    return pd.DataFrame(
-        {
-            "head": names[head],
-            "relation": relations[relation],
-            "tail": names[tail],
-            "head_label": labels[head],
-            "relation_label": relation_labels[relation],
-            "tail_label": labels[tail],
-        }
-    )
 
 
 def kg_to_networkx(graph: KnowledgeGraph) -> nx.MultiDiGraph[str]:

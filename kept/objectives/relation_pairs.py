@@ -54,16 +54,20 @@ class RelationPairsOptions:
             raise ConfigError(f"objective relation_pairs: fixed_head {self.fixed_head}: above 0")
 
 
+NO_PAIRS = (
+    "no text mentions two entities that a triple of the graph joins; give texts about pairs of "
+    "its entities (linked with this graph), or a graph with triples between those of the texts"
+)
+"""The remedy of objectives that learn from such pairs."""
+
+
 class RelationPairsPreparation(Preparation):
     """Samples one pair of mentions and one triple that joins them; reads a `LinkedWordsView`.
 
     A text without any such pair is kept with the label IGNORE.
     """
 
-    remedy = (
-        "no text mentions two entities that a triple of the graph joins; give texts about pairs of "
-        "its entities (linked with this graph), or a graph with triples between those of the texts"
-    )
+    remedy = NO_PAIRS
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self.graph = graph
@@ -74,9 +78,7 @@ class RelationPairsPreparation(Preparation):
 
     def share_read(self, texts: Sequence[NDArray[np.int64]]) -> float | None:
         """The share of texts two of whose mentions a triple joins."""
-        may_be = np.array([(entities >= 0).sum() > 1 for entities in texts], np.bool_)
-        n, n_read = look(may_be, lambda i: len(joined_pairs(texts[i], self.graph)) > 0)
-        return n_read / n if n else 0.0
+        return share_joined(texts, self.graph)
 
     @property
     def fingerprint(self) -> str:
@@ -111,6 +113,13 @@ def joined_pairs(entities: NDArray[np.int64], graph: KnowledgeGraph) -> NDArray[
         pairs.append(rows[tail != head])
     facts = np.concatenate([np.zeros((0, 3), np.int64), *pairs])
     return np.unique(facts, axis=0)
+
+
+def share_joined(texts: Sequence[NDArray[np.int64]], graph: KnowledgeGraph) -> float:
+    """Return the share of texts, by entities of their mentions, two of which a triple joins."""
+    may_be = np.array([(entities >= 0).sum() > 1 for entities in texts], np.bool_)
+    n, n_read = look(may_be, lambda i: len(joined_pairs(texts[i], graph)) > 0)
+    return n_read / n if n else 0.0
 
 
 class RelationPairs(Objective):

@@ -16,10 +16,12 @@ from tiny_hosts import fast_tokenizer
 from tiny_task_files import relation_examples, wiki80_row, world_graph
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel
+from typer.testing import CliRunner
 
 from entity_linking import RelationExample
 from entity_linking.annotations import write_jsonl
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
+from kept.cli import app
 from kept.comparison.experiment import Experiment
 from kg_loaders import KnowledgeGraph
 
@@ -136,3 +138,25 @@ def experiment_root(
 @pytest.fixture
 def experiment(experiment_root: Path) -> Experiment:
     return Experiment.read(experiment_root / "tiny.yaml")
+
+
+@pytest.fixture(scope="module")
+def finetuned(
+    examples: list[RelationExample],
+    world: KnowledgeGraph,
+    host: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A folder with a run of one step on texts with a class each, and its graph."""
+    folder = tmp_path_factory.mktemp("finetuned")
+    lines = [f"{example.relation}\t{example.linked.text}" for example in examples[:40]]
+    (folder / "train.tsv").write_text("\n".join(lines), encoding="utf-8")
+    world.save(folder / "kg")
+    arguments = [
+        "finetune", "--task", "classification", "--format", "tsv", "--link", "--method", "kbert",
+        "--train", str(folder / "train.tsv"), "--kg", str(folder / "kg"), "--host", str(host),
+        "--steps", "1", "--batch-size", "4", "-o", str(folder / "run"), "--device", "cpu",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    return folder

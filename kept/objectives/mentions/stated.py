@@ -29,7 +29,7 @@ from kept.objectives.base import Objective, Preparation, Rewritten, World
 from kept.objectives.masked_words import MaskedWords, MaskedWordsOptions, MaskedWordsPreparation
 from kept.objectives.mentions.made_up import made_up_names
 from kept.objectives.mentions.replacement import free_links, with_names
-from kept.objectives.relation_pairs import joined_pairs
+from kept.objectives.relation_pairs import NO_PAIRS, joined_pairs, share_joined
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
@@ -52,10 +52,7 @@ class StatedWordsPreparation(Preparation):
 
     rewrites: ClassVar[bool] = True
     replaces: ClassVar[tuple[str, ...]] = ("mlm",)
-    remedy = (
-        "no text mentions two entities that a triple of the graph joins; give texts about pairs of "
-        "its entities (linked with this graph), or a graph with triples between those of the texts"
-    )
+    remedy = NO_PAIRS
 
     def __init__(
         self, options: StatedWordsOptions, graph: KnowledgeGraph, words: MaskedWordsPreparation
@@ -73,8 +70,7 @@ class StatedWordsPreparation(Preparation):
 
     def share_read(self, texts: Sequence[NDArray[np.int64]]) -> float | None:
         """Return the share of texts two of whose mentions a triple joins."""
-        n_read = sum(len(joined_pairs(entities, self.graph)) > 0 for entities in texts)
-        return n_read / len(texts) if texts else 0.0
+        return share_joined(texts, self.graph)
 
     def rewrite(self, text: LinkedText, draws: np.random.Generator) -> Rewritten:
         """Return the text without the tail's link, and the tail in `asked`."""

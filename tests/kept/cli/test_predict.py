@@ -14,25 +14,9 @@ from kg_loaders import KnowledgeGraph
 
 
 @pytest.fixture(scope="module")
-def run(
-    examples: list[RelationExample],
-    world: KnowledgeGraph,
-    host: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def run(finetuned: Path) -> Path:
     """A run of one step on texts with a label each, beside its graph."""
-    folder = tmp_path_factory.mktemp("predict")
-    lines = [f"{example.relation}\t{example.linked.text}" for example in examples[:40]]
-    (folder / "train.tsv").write_text("\n".join(lines), encoding="utf-8")
-    world.save(folder / "kg")
-    arguments = [
-        "finetune", "--task", "classification", "--format", "tsv", "--link", "--method", "kbert",
-        "--train", str(folder / "train.tsv"), "--kg", str(folder / "kg"), "--host", str(host),
-        "--steps", "1", "--batch-size", "4", "-o", str(folder / "run"), "--device", "cpu",
-    ]  # fmt: skip
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
-    return folder
+    return finetuned
 
 
 def _told(run: Path, *arguments: str, kg: str = "kg") -> str:

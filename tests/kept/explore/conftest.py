@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 from hostile_world import hostile_graph, served
-from typer.testing import CliRunner
 
-from entity_linking import RelationExample
-from kept.cli import app
 from kept.explore.explorer import Explorer
 from kept.explore.opening import open_explorer
 from kept.explore.server import ExplorerServer
-from kg_loaders import KnowledgeGraph
 
 
 @pytest.fixture(scope="module")
@@ -40,28 +36,6 @@ def server(explorer: Explorer) -> Iterator[ExplorerServer]:
     """A server of that explorer, in a thread."""
     with served(explorer) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def finetuned(
-    examples: list[RelationExample],
-    world: KnowledgeGraph,
-    host: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
-    """A folder with a run of one step on texts with a class each, and its graph."""
-    folder = tmp_path_factory.mktemp("finetuned")
-    lines = [f"{example.relation}\t{example.linked.text}" for example in examples[:40]]
-    (folder / "train.tsv").write_text("\n".join(lines), encoding="utf-8")
-    world.save(folder / "kg")
-    arguments = [
-        "finetune", "--task", "classification", "--format", "tsv", "--link", "--method", "kbert",
-        "--train", str(folder / "train.tsv"), "--kg", str(folder / "kg"), "--host", str(host),
-        "--steps", "1", "--batch-size", "4", "-o", str(folder / "run"), "--device", "cpu",
-    ]  # fmt: skip
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
-    return folder
 
 
 @pytest.fixture
