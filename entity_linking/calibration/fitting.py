@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.isotonic import IsotonicRegression
 
+from entity_linking.calibration.acceptance import RiskCoverage, Wish, risk_coverage, threshold
 from entity_linking.calibration.reliability import CalibrationScore, calibration_score
 from entity_linking.decision import Decision
 from entity_linking.errors import LinkIndexError, ScoreError
@@ -105,10 +106,11 @@ def fit(
     *,
     steps: Sequence[Step] = STEPS,
     n_missed: int = 0,
+    wish: Wish = Wish(),  # noqa: B008 - frozen
 ) -> Decision:
     """The decision with the named steps fitted, always in the order of `STEPS`; the rest stays.
 
-    `n_missed`: `fit_threshold`.
+    `n_missed`, `wish`: `fit_threshold`.
     """
     unknown = sorted({*steps} - {*STEPS})
     if unknown:
@@ -119,7 +121,9 @@ def fit(
         raise ScoreError("the score of NIL is fitted with the temperature; name both steps")
     if "curve" in steps:
         decision = fit_curve(seen, decision)
-    return fit_threshold(seen, decision, n_missed=n_missed) if "threshold" in steps else decision
+    if "threshold" in steps:
+        decision = fit_threshold(seen, decision, n_missed=n_missed, wish=wish)
+    return decision
 
 
 def fit_temperature(seen: Sequence[Answer], decision: Decision, *, nil: bool) -> Decision:
@@ -235,43 +239,59 @@ def _likelihood(sure: Floats, right: NDArray[np.bool_]) -> float:
     return float(np.log(np.where(right, sure, 1 - sure)).sum())
 
 
-def fit_threshold(seen: Sequence[Answer], decision: Decision, *, n_missed: int = 0) -> Decision:
-    """The `nil_below` with the best F1 of links; of equally good ones the lowest.
+def fit_threshold(
+    seen: Sequence[Answer],
+    decision: Decision,
+    *,
+    n_missed: int = 0,
+    wish: Wish = Wish(),  # noqa: B008 - frozen
+) -> Decision:
+    """The `nil_below` with the best F1 of links, or what else `wish` asks for.
 
     A link is right when its entity is; every mention with an entity is to be found, also where it
     is not among the candidates, and so are `n_missed` mentions that are not among `seen`, as no
-    span was found for them: the more are lost, the more doubtful links pay. The threshold lies
-    midway between two confidences that occur.
+    span was found for them: the more are lost, the more doubtful links pay.
     """
+    curve = curve_of(seen, decision, n_missed=n_missed)
+    return replace(decision, nil_below=threshold(curve, wish))
+
+
+def curve_of(seen: Sequence[Answer], decision: Decision, *, n_missed: int = 0) -> RiskCoverage:
+    """What each threshold would give on these answers, `n_missed` as in `fit_threshold`."""
     _require(seen)
     if n_missed < 0:
         raise ScoreError(f"n_missed is {n_missed}; it counts mentions, give 0 or more")
-    sure, right = confidences(seen, decision)
-    levels = np.unique(sure)
-    n_kept = len(sure) - np.searchsorted(np.sort(sure), levels)
-    n_right = right.sum() - np.searchsorted(np.sort(sure[right]), levels)
     n_gold = sum(each.has_entity for each in seen) + n_missed
-    best = int(np.argmax(2 * n_right / (n_kept + n_gold)))
-    if best == 0:
-        return replace(decision, nil_below=0.0)
-    middle = float((levels[best - 1] + levels[best]) / 2)
-    below = middle if middle > levels[best - 1] else float(levels[best])
-    return replace(decision, nil_below=below)
+    return risk_coverage(*confidences(seen, decision), n_gold)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossValidated:
     """Confidences of the best candidates, fitted and measured on different texts.
 
-    `raw`, `calibrated`, `correct` and `fold` are `[answer]`.
+    `raw`, `calibrated`, `correct`, `accepted` (by the threshold of its fold) and `fold` are
+    `[answer]`; `n_gold` counts the mentions with an entity, those without an answer among them.
     """
 
     raw: Floats
     calibrated: Floats
     correct: NDArray[np.bool_]
+    accepted: NDArray[np.bool_]
     fold: NDArray[np.int64]
+    n_gold: int
     before: CalibrationScore
     after: CalibrationScore
+
+    @property
+    def f1(self) -> float:
+        """Of the accepted links."""
+        n_right = int((self.accepted & self.correct).sum())
+        return 2 * n_right / max(int(self.accepted.sum()) + self.n_gold, 1)
+
+    @property
+    def curve(self) -> RiskCoverage:
+        """Risk and coverage by calibrated confidence."""
+        return risk_coverage(self.calibrated, self.correct, self.n_gold)
 
 
 def cross_validated(
@@ -281,10 +301,13 @@ def cross_validated(
     n_folds: int = 5,
     seed: int = 0,
     steps: Sequence[Step] = STEPS,
+    n_missed: int = 0,
+    wish: Wish = Wish(),  # noqa: B008 - frozen
 ) -> CrossValidated:
     """Calibration as it will be on new text: every answer by a decision fitted without its text.
 
-    All mentions of a text are in one fold; `seed` deals the texts out.
+    All mentions of a text are in one fold; `seed` deals the texts out. `n_missed`, `wish`:
+    `fit_threshold`; a fold bears its share of the missed.
     """
     texts = np.unique([each.text for each in seen])
     if not 2 <= n_folds <= len(texts):
@@ -294,19 +317,27 @@ def cross_validated(
     dealt = generator(seed, "calibration folds").permutation(len(texts)) % n_folds
     fold = dealt[np.searchsorted(texts, [each.text for each in seen])].astype(np.int64)
     raw, correct = confidences(seen, decision)
-    calibrated = np.empty(len(seen))
+    calibrated, accepted = np.empty(len(seen)), np.zeros(len(seen), np.bool_)
     for k in range(n_folds):
         rest = [each for each, own in zip(seen, fold, strict=True) if own != k]
         held = [each for each, own in zip(seen, fold, strict=True) if own == k]
-        calibrated[fold == k], _ = confidences(held, fit(rest, decision, steps=steps))
+        missed = round(n_missed * len(rest) / len(seen))
+        fitted = fit(rest, decision, steps=steps, n_missed=missed, wish=wish)
+        calibrated[fold == k], _ = confidences(held, fitted)
+        accepted[fold == k] = calibrated[fold == k] >= fitted.nil_below
+    n_gold = sum(each.has_entity for each in seen) + n_missed
     before, after = calibration_score(raw, correct), calibration_score(calibrated, correct)
-    return CrossValidated(raw, calibrated, correct, fold, before, after)
+    return CrossValidated(raw, calibrated, correct, accepted, fold, n_gold, before, after)
 
 
 # ---- on disk ---------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class FittedDecision:
-    """A decision with the graph (content hash), the scorer and the text that it was fitted on."""
+    """A decision with the graph (content hash), the scorer and the text that it was fitted on.
+
+    `instead_of`: the scorer that was asked for, where names + prior did better on that text and
+    `scorer` is theirs; "" where what was asked for is used.
+    """
 
     decision: Decision
     graph_hash: str
@@ -314,6 +345,7 @@ class FittedDecision:
     fitted_on: str
     n_answers: int
     format: int = FORMAT
+    instead_of: str = ""
 
 
 def save_decision(

@@ -103,8 +103,7 @@ def open_linker(settings: LinkerSettings, graph: KnowledgeGraph | None = None) -
     graph = open_graph(settings) if graph is None else graph
     parts = _Parts(settings, graph)
     gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
-    scorer = parts.scorer()
-    decision = _decision(settings, graph, scorer)
+    scorer, decision = _decided_by(settings, graph, parts.scorer())
     return Pipeline(NameLinker(parts.names, gates), parts.source(), scorer, decision)
 
 
@@ -229,19 +228,23 @@ def _open_index(settings: LinkerSettings, folder: str, graph: KnowledgeGraph) ->
     return index
 
 
-def _decision(settings: LinkerSettings, graph: KnowledgeGraph, scorer: Scorer) -> Decision:
+def _decided_by(
+    settings: LinkerSettings, graph: KnowledgeGraph, scorer: Scorer
+) -> tuple[Scorer, Decision]:
+    """The scorer and its decision; names + prior where a fitted decision falls back to them."""
     if settings.decision is not None:
         from entity_linking.calibration.fitting import load_decision
 
         fitted = load_decision(settings.decision, graph)
-        if fitted.scorer != repr(scorer):
+        asked = fitted.instead_of or fitted.scorer
+        if asked != repr(scorer):
             raise LinkIndexError(
-                f"{settings.decision} was fitted on scores of {fitted.scorer}, not of {scorer!r}; "
+                f"{settings.decision} was fitted on scores of {asked}, not of {scorer!r}; "
                 "link with the method and model of `kept link calibrate`, or fit it again"
             )
-        return fitted.decision
+        return PriorScorer() if fitted.instead_of else scorer, fitted.decision
     nil_score = 0.0 if settings.method == "trained" else None  # a re-ranker's NIL stands at 0
-    return Decision(nil_score=nil_score, nil_below=settings.nil_below)
+    return scorer, Decision(nil_score=nil_score, nil_below=settings.nil_below)
 
 
 def _hash_of_manifests(place: Path) -> str:

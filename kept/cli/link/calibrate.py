@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
 
 import typer
 
@@ -11,9 +13,16 @@ from kept.bounds import MAX_SEED
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
+    from entity_linking.calibration.acceptance import Favour, Wish
     from entity_linking.calibration.fitting import CrossValidated
     from entity_linking.decision import Decision
+    from entity_linking.mentions import LinkedText
+    from entity_linking.pipeline import Pipeline
+    from entity_linking.scoring import Known
     from kept.linking.linkers import Method
+
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Coverages that are printed, or the nearest that a threshold gives."""
 
 
 def calibrate(
@@ -32,6 +41,13 @@ def calibrate(
     find: Annotated[
         bool, typer.Option("--find", help="Find mentions; those that GOLD does not mark are NIL.")
     ] = False,
+    favour: Annotated[
+        str, typer.Option(help="{entity_linking.calibration.acceptance:Favour}: the threshold.")
+    ] = "f1",
+    target: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Least precision or recall, whichever is favoured."),
+    ] = None,
     folds: Annotated[
         int, typer.Option(min=2, max=1000, help="Number of folds of the cross-validation.")
     ] = 5,
@@ -44,26 +60,22 @@ def calibrate(
     """Fit the decision of a linker (temperature, NIL, curve, threshold) on annotated texts.
 
     Without --find GOLD's mentions are taken, as for text that is annotated in part. What is printed
-    is cross-validated; the decision is fitted on all of GOLD.
+    is cross-validated; the decision is fitted on all of GOLD. Where names + prior have the better
+    F1 there, the decision falls back to them and says so.
 
     Example: kept link calibrate gold.jsonl --kg kg/ -o decision.json
     """
     from entity_linking.annotations import read_jsonl
-    from entity_linking.calibration.fitting import (
-        FittedDecision,
-        answers,
-        cross_validated,
-        fit,
-        save_decision,
-    )
+    from entity_linking.calibration.acceptance import Wish
+    from entity_linking.calibration.fitting import FittedDecision, save_decision
     from entity_linking.calibration.reliability import draw_reliability, reliability
-    from entity_linking.errors import ScoreError
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
     from kg_loaders.damage import DamageReport
     from kg_loaders.disk.writing import refuse_file
 
     for path in [output] if plot is None else [output, plot]:
         refuse_file(path, force=force, inputs=[gold])
+    wish = Wish(cast("Favour", favour), target)
     settings = LinkerSettings(
         kg=str(kg),
         index=None if index is None else str(index),
@@ -72,26 +84,90 @@ def calibrate(
     )
     texts = list(read_jsonl(gold, DamageReport()))
     graph = open_graph(settings)
+    fitting = Fitting(gold.name, texts, graph.entities, find, folds, seed, wish)
     linker = open_linker(settings, graph)
-    linked = linker.link([text.text for text in texts]) if find else linker.disambiguate(texts)
-    seen = answers(texts, linked, unmarked="nil" if find else "skip", known=graph.entities)
-    n_texts = len({each.text for each in seen})
-    if n_texts < folds:
-        raise ScoreError(
-            f"{gold}: {n_texts} texts have mentions with candidates, too few for {folds} folds; "
-            "annotate more, or give fewer --folds"
-        )
-    checked = cross_validated(seen, linker.decision, n_folds=folds, seed=seed)
-    decision = fit(seen, linker.decision)
-    fitted = FittedDecision(decision, graph.content_hash, repr(linker.scorer), gold.name, len(seen))
+    best = fitting.of(linker)
+    instead_of = ""
+    if method != "prior":
+        plain = replace(settings, method="prior", model=None)
+        fallback = fitting.of(open_linker(plain, graph))
+        echo(f"F1: {method} {best.checked.f1:.4f}, names + prior {fallback.checked.f1:.4f}")
+        if best.checked.f1 < fallback.checked.f1:
+            best, instead_of = fallback, repr(linker.scorer)
+            echo(f"names + prior are better here: the decision falls back to them, not {method}")
+    fitted = FittedDecision(
+        best.decision,
+        graph.content_hash,
+        best.scorer,
+        gold.name,
+        best.n_answers,
+        instead_of=instead_of,
+    )
     save_decision(fitted, output, force=force, inputs=[gold])
-    _tell(checked, decision)
+    _tell(best.checked, best.decision)
     if plot is not None:
         before, after = (
-            reliability(sure, checked.correct) for sure in (checked.raw, checked.calibrated)
+            reliability(sure, best.checked.correct)
+            for sure in (best.checked.raw, best.checked.calibrated)
         )
         draw_reliability(before, after, plot, title=f"{method}, cross-validated", force=force)
-    echo(f"{len(seen)} mentions with candidates in {n_texts} texts; in {output}")
+    echo(f"{best.n_answers} mentions with candidates in {best.n_texts} texts; in {output}")
+
+
+class Fitted(NamedTuple):
+    """A decision and how it did on folds that it was not fitted on."""
+
+    decision: Decision
+    checked: CrossValidated
+    scorer: str
+    n_answers: int
+    n_texts: int
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """Annotated texts and how decisions are fitted on them."""
+
+    name: str
+    texts: Sequence[LinkedText]
+    known: Known
+    find: bool
+    n_folds: int
+    seed: int
+    wish: Wish
+
+    def of(self, linker: Pipeline) -> Fitted:
+        """The decision of a linker on these texts."""
+        from entity_linking.calibration.fitting import answers, cross_validated, fit
+        from entity_linking.errors import ScoreError
+        from entity_linking.scoring.links import predicate
+
+        if self.find:
+            linked = linker.link([text.text for text in self.texts])
+        else:
+            linked = linker.disambiguate(self.texts)
+        unmarked: Literal["nil", "skip"] = "nil" if self.find else "skip"
+        seen = answers(self.texts, linked, unmarked=unmarked, known=self.known)
+        n_texts = len({each.text for each in seen})
+        if n_texts < self.n_folds:
+            raise ScoreError(
+                f"{self.name}: {n_texts} texts have mentions with candidates, too few for "
+                f"{self.n_folds} folds; annotate more, or give fewer --folds"
+            )
+        knows = predicate(self.known)
+        entities = (k.entity for text in self.texts for k in text.links if k.entity is not None)
+        n_gold = sum(map(knows, entities))
+        n_missed = max(n_gold - sum(each.has_entity for each in seen), 0)
+        checked = cross_validated(
+            seen,
+            linker.decision,
+            n_folds=self.n_folds,
+            seed=self.seed,
+            n_missed=n_missed,
+            wish=self.wish,
+        )
+        decision = fit(seen, linker.decision, n_missed=n_missed, wish=self.wish)
+        return Fitted(decision, checked, repr(linker.scorer), len(seen), n_texts)
 
 
 def _tell(checked: CrossValidated, decision: Decision) -> None:
@@ -103,3 +179,11 @@ def _tell(checked: CrossValidated, decision: Decision) -> None:
         f"a curve of {len(decision.curve)} points, "
         f"NIL below {decision.nil_below:.3f}"
     )
+    curve = checked.curve
+    echo(f"risk and coverage, cross-validated (mean risk {curve.area:.4f}):")
+    echo("accept from  coverage  precision  recall     F1")
+    columns = (curve.thresholds, curve.coverage, curve.precision, curve.recall, curve.f())
+    for share in SHARES:
+        place = int(abs(curve.coverage - share).argmin())
+        row = [float(column[place]) for column in columns]
+        echo(f"{row[0]:11.3f} {row[1]:9.3f} {row[2]:10.3f} {row[3]:7.3f} {row[4]:6.3f}")

@@ -75,7 +75,7 @@ class LinkRun:
         texts = [text for step in self._linked(items) for text in step]
         linker = self.work.linker(self.graph) if explain else None
         n_links = print_links(texts, self.graph, linker)
-        echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings)}")
+        echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings, self.graph)}")
 
     def _linked(self, items: Iterator[Item], n_done: int = 0) -> Iterator[list[LinkedText]]:
         """Steps of linked texts behind a progress bar."""
@@ -105,8 +105,12 @@ def _progress(console: TerminalConsole) -> Progress:
     return Progress(*columns, *times, console=console, transient=True)
 
 
-def _meaning(settings: LinkerSettings) -> str:
+def _meaning(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
     if settings.decision is not None:
+        from entity_linking.calibration.fitting import load_decision
+
+        if load_decision(settings.decision, graph).instead_of:
+            return "by names + prior, which did better in calibration; confidence is calibrated"
         return "confidence is calibrated"
     of = "the prior" if settings.method == "prior" else f"of method {settings.method}"
     return f"confidence is {of}, uncalibrated"

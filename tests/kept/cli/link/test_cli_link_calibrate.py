@@ -91,9 +91,51 @@ def test_a_decision_for_a_trained_model(folder: Path) -> None:
     assert linked.exit_code == 0, linked.output
 
 
+def test_what_is_favoured_moves_the_threshold(folder: Path, small_graph: KnowledgeGraph) -> None:
+    """Each text has two mentions with candidates, of which the prior is right about one in four."""
+    told = (folder / "gold.jsonl", "--kg", folder / "kg", "--find", "--force")
+    below = {}
+    for favour in ("precision", "recall"):
+        out = folder / f"{favour}.json"
+        result = run("calibrate", *told, "-o", out, "--favour", favour)
+        assert result.exit_code == 0, result.output
+        assert "risk and coverage, cross-validated" in result.output
+        below[favour] = load_decision(out, small_graph).decision.nil_below
+    assert below["precision"] >= below["recall"]
+    result = run("calibrate", *told, "-o", out, "--favour", "precision", "--target", "1")
+    assert result.exit_code == 1
+    assert "no threshold reaches precision 1.0" in result.output
+
+
+def test_a_method_that_is_worse_than_names_and_prior_falls_back(
+    folder: Path, tmp_path: Path, small_graph: KnowledgeGraph
+) -> None:
+    """The model is trained on links that are all wrong, the texts to calibrate on say the prior."""
+    wrong = [LinkedText(f"Paris and Berlin, {i}", (gold_link(0, 5, "Q830149"),)) for i in range(40)]
+    right = [LinkedText(f"Paris, {i}", (gold_link(0, 5, "Q90"),)) for i in range(40)]
+    write_jsonl(wrong, tmp_path / "wrong.jsonl")
+    write_jsonl(right, tmp_path / "right.jsonl")
+    kg, model, out = folder / "kg", tmp_path / "model", tmp_path / "decision.json"
+    assert run("train", tmp_path / "wrong.jsonl", "--kg", kg, "-o", model).exit_code == 0
+    told = ("--kg", kg, "--method", "trained", "--model", model)
+    result = run("calibrate", tmp_path / "right.jsonl", *told, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "F1: trained 0.0000, names + prior 1.0000" in result.output
+    assert "the decision falls back to them" in result.output
+    fitted = load_decision(out, small_graph)
+    assert fitted.instead_of.startswith("Reranker")
+    linked = run("Paris", *told, "--decision", out)
+    assert "by names + prior, which did better in calibration" in linked.output
+    assert "Q90" in linked.output
+    other = run("Paris", "--kg", kg, "--decision", out)
+    assert other.exit_code == 1
+    assert "was fitted on scores of Reranker" in other.output
+
+
 @pytest.mark.parametrize(
     ("n", "more", "message"),
     [
+        (8, ["--favour", "speed"], "favour is 'speed'"),
         (3, [], "3 texts have mentions with candidates, too few for 5 folds"),
         (8, ["--method", "guess"], "method is 'guess'"),
         (8, ["--method", "trained"], "needs a model"),
