@@ -46,24 +46,30 @@ PACKAGED = ("minilm", "smollm2")
 """Names of hosts whose weights come from the package index."""
 
 
-def load_host(name_or_path: str | Path) -> PreTrainedModel:
+def load_host(name_or_path: str | Path, *, revision: str | None = None) -> PreTrainedModel:
     """The encoder called `minilm`, of a folder, or of a hub name, in evaluation mode.
+
+    `revision` is the branch, tag or commit of a hub's.
 
     Raises `HostError` for what cannot be opened or is of no family in `FAMILIES`,
     `MissingExtraError` when the MiniLM package is not installed, `CheckpointError` when weights are
     missing, not finite, or not those that were saved.
     """
-    host, info = open_pretrained(AutoModel, name_or_path, output_loading_info=True)
+    at = {} if revision is None else {"revision": revision}
+    host, info = open_pretrained(AutoModel, name_or_path, output_loading_info=True, **at)
     check_host(host)
     require_whole(host, info, name_or_path)
     require_finite(host, name_or_path)
     return host.eval()
 
 
-def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
+def load_tokenizer(
+    name_or_path: str | Path, *, revision: str | None = None
+) -> PreTrainedTokenizerBase:
     """The fast tokenizer of the host with this name; same names as `load_host`."""
     with only_errors():  # a saved run's configuration is ours, which transformers remarks on
-        return open_pretrained(AutoTokenizer, name_or_path, use_fast=True)
+        at = {} if revision is None else {"revision": revision}
+        return open_pretrained(AutoTokenizer, name_or_path, use_fast=True, **at)
 
 
 def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
@@ -75,7 +81,7 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
     """
     name, further = _resolve(name_or_path)
     require_local(name)
-    safely = {**SAFELY, **further, "local_files_only": is_there(name) or not _network()}
+    safely = {**SAFELY, **further, "local_files_only": is_there(name) or not has_network()}
     if kind is AutoTokenizer:
         del safely["use_safetensors"]  # a tokenizer has no weights, and would keep the option
     try:
@@ -96,7 +102,7 @@ def is_offline() -> bool:
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
-def _network() -> bool:
+def has_network() -> bool:
     """Whether the hub is allowed and reachable; transformers would retry for a minute."""
     if is_offline():
         return False

@@ -42,6 +42,7 @@ WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "config.json", "adapter_
 BESIDE = (
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "finetune.json", "pretrain.json",
+    "encoder.json",
 )  # fmt: skip
 N_NAMED = 5
 

@@ -29,6 +29,7 @@ class Plain(KnowledgeEncoder):
     """The host over words."""
 
     config_class = PlainConfig
+    holds_rows = False
 
     def __init__(self, config: PlainConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)

@@ -7,100 +7,45 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
-from numpy.typing import NDArray
-from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import Link, LinkedText, Linker
+from entity_linking.mentions import LinkedText, Linker
 from kept import hosts
-from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
-from kept.encoders import encoder_class, read_config
+from kept.auto.card import About, model_card
+from kept.auto.encoded import Encoded, EncodedText, encoded_text
+from kept.auto.hub import CARD, model_folder, push_folder
+from kept.auto.saved import (
+    ENCODER_FILE,
+    TOLD,
+    saved_builder,
+    saved_encoder,
+    saved_settings,
+    saved_tokenizer,
+    saved_view,
+)
+from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.knowbert import KnowBERT
-from kept.errors import CheckpointError, ConfigError
+from kept.encoders.plain import Plain
+from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build
-from kept.graphs.graph import NodeKind, WordKnowledgeGraph
-from kept.graphs.places import nodes_of, target_spans, text_nodes
 from kept.graphs.views import KnowBERTView, View
-from kept.linking.knowbert import Choice, choices
+from kept.linking.knowbert import choices
 from kept.methods import method, method_of
+from kept.model_files import MODEL, seal_model
 from kept.outputs import KnowledgeOutput
 from kept.pretraining.assembly import builder_for, view_for
 from kept.randomness import generator, torch_draws
 from kg_loaders import KnowledgeGraph, graph_from_records
-
-Saved = TypeVar("Saved")
-RUN_FILES = ("finetune.json", "pretrain.json")
-"""A run's configuration beside its model, with its builder's settings in `graph` and the view's
-options in `view`."""
-
-
-@dataclass(frozen=True, eq=False)
-class Entities:
-    """Vectors of entities: `names` in the graph, `links` (index of the mention's link, or None for
-    a neighbour that a fact brought)."""
-
-    names: tuple[str, ...]
-    links: tuple[int | None, ...]
-    vectors: Float[Tensor, "entity width"]
-
-    def __repr__(self) -> str:
-        return f"Entities({len(self.names)}, vectors {list(self.vectors.shape)})"
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedText:
-    """One text. `token_spans` are characters of `linked.text`, in order and without special pieces.
-
-    A token is a word piece, or, with methods that put an entity in the place of its mention's words
-    (CoLAKE), that entity. `links[i]` is the link behind `mentions[i]`, the mean of its tokens;
-    links cut off with the text are not among them. `entities` is None where the method has none in
-    this text. `sentence` is the mean of all tokens. `linking` holds what a method that links by
-    itself (KnowBERT) chose for the mentions of each of its graphs, None with other methods.
-    `layers` holds the tokens' states in the embedding and after every layer, where asked for.
-    """
-
-    linked: LinkedText
-    token_spans: Int[Tensor, "token 2"]
-    tokens: Float[Tensor, "token width"]
-    links: tuple[Link, ...]
-    mentions: Float[Tensor, "mention width"]
-    entities: Entities | None
-    sentence: Float[Tensor, " width"]
-    linking: tuple[Choice, ...] | None = None
-    layers: Float[Tensor, "layer token width"] | None = None
-
-    def __repr__(self) -> str:
-        return (
-            f"EncodedText({self.linked.text[:40]!r}, tokens {list(self.tokens.shape)}, "
-            f"mentions {list(self.mentions.shape)}, sentence {list(self.sentence.shape)})"
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Encoded(Sequence[EncodedText]):
-    """The encoded texts in their order; `sentences` holds all their sentence vectors."""
-
-    texts: tuple[EncodedText, ...]
-    sentences: Float[Tensor, "text width"]
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.texts[index]
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def __repr__(self) -> str:
-        return f"Encoded({len(self)} texts, sentences {list(self.sentences.shape)})"
+from kg_loaders.disk.seals import is_of
+from kg_loaders.disk.writing import whole_folder, write_json, write_text
 
 
 class AutoEncoder:
@@ -120,6 +65,8 @@ class AutoEncoder:
         settings = builder_for(self.method, builder or BuilderConfig(), self.view)
         self.builder = dataclasses.replace(settings, drop_probability=0.0)
         self._seen: tuple[str, View, DictionaryLinker | None] | None = None
+        self._folder: Path | None = None
+        self._settings: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         return f"AutoEncoder({type(self.encoder).__name__}, {self.builder}, view={self.view})"
@@ -127,24 +74,85 @@ class AutoEncoder:
     @classmethod
     def from_pretrained(
         cls,
-        folder: str | Path,
+        name: str | Path,
         *,
+        revision: str | None = None,
         tokenizer: PreTrainedTokenizerBase | None = None,
         builder: BuilderConfig | None = None,
         view: Mapping[str, Any] | None = None,
     ) -> AutoEncoder:
-        """The encoder of a pre-training or fine-tuning run, or a bare saved one.
+        """Return the encoder of a run's folder, a saved one, a host alone, or a hub name of these.
 
-        Tokenizer, builder settings and the view's options are those of the folder where none are
-        given. Raises
-        `CheckpointError` when the folder holds no model of ours, or no tokenizer.
+        A host (`minilm`, a folder or a hub name) reads words alone. `revision` is the branch, tag
+        or commit of a hub's. Tokenizer, builder settings and the view's options are those of the
+        folder where none are given. Weights are read from safetensors alone, and no code that came
+        with them is run. Raises `CheckpointError` when a folder holds no model, no tokenizer, or
+        not what was saved, `HostError` for a host that cannot be opened.
+
+        >>> AutoEncoder.from_pretrained("minilm").encode("A text.").sentences.shape
+        torch.Size([1, 384])
         """
-        return cls(
+        folder = model_folder(name, revision)
+        if folder is None:
+            host = hosts.load_host(name, revision=revision)
+            encoder = Plain.from_host(host, graph_from_records([]))
+            tokenizer = tokenizer or hosts.load_tokenizer(name, revision=revision)
+            alone = cls(encoder, tokenizer, builder=builder, view=view)
+            alone._settings = {"host": str(name)}
+            return alone
+        opened = cls(
             saved_encoder(folder),
             tokenizer or saved_tokenizer(folder),
             builder=builder or saved_builder(folder),
             view=saved_view(folder) if view is None else view,
         )
+        opened._folder, opened._settings = folder, saved_settings(folder)
+        return opened
+
+    def save_pretrained(
+        self, folder: str | Path, *, about: About | None = None, force: bool = False
+    ) -> None:
+        """Write encoder, tokenizer, settings and a model card, all or nothing; sealed.
+
+        A head is left out. `about` is what the card says beside what is known here; `force`
+        replaces a model that is there. Raises `ExistsError`, `WriteError`, and what the card
+        raises (`kept.auto.card`).
+        """
+        self._write(Path(folder), Path(folder).name, about or About(), force=force)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        about: About | None = None,
+        private: bool = True,
+        token: str | None = None,
+        message: str = "Model of kept",
+    ) -> str:
+        """Send what `save_pretrained` writes to a hub, as one commit; return its address.
+
+        The repository is made where there is none, private unless said otherwise: a table of
+        entities may tell what the graph says. `token` is that of `hf auth login` where none is
+        given. Raises `ConfigError` without a network, and the hub's own errors.
+        """
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place) / "model"
+            self._write(folder, repo_id, about or About(), force=False)
+            return push_folder(folder, repo_id, private=private, token=token, message=message)
+
+    def _write(self, folder: Path, name: str, about: About, *, force: bool) -> None:
+        told = self._settings
+        card = model_card(self.encoder, name, about, run=self._folder, settings=told)
+        own = {key: told[key] for key in TOLD if key in told}
+        own |= {"graph": dataclasses.asdict(self.builder), "view": self.view}
+        with whole_folder(
+            folder, kind=MODEL.what, is_kind=lambda path: is_of(path, MODEL), force=force
+        ) as part:
+            self.encoder.save_pretrained(part)
+            self.tokenizer.save_pretrained(part)
+            write_json(part / ENCODER_FILE, json.loads(json.dumps(own)))
+            write_text(part / CARD, card)
+            seal_model(part)
 
     @classmethod
     def from_host(
@@ -173,7 +181,9 @@ class AutoEncoder:
         tokenizer = hosts.load_tokenizer(host)
         with torch_draws(seed, "initial weights"):
             encoder = chosen.new_encoder(host, graph, tokenizer, seed=seed, **options)
-        return cls(encoder, tokenizer, builder=builder, view=view)
+        made = cls(encoder, tokenizer, builder=builder, view=view)
+        made._settings = {"method": method_name, "host": str(host)}
+        return made
 
     def encode(
         self,
@@ -256,54 +266,13 @@ class AutoEncoder:
         for i, (text, word_graph, sample) in enumerate(zip(texts, built, samples, strict=True)):
             places = view.places(word_graph, sample)
             aligned = None if entity_states is None else entity_states[i].float().cpu()
-            encoded = _encoded(text, word_graph, sample, places, states[i], aligned, graph)
+            encoded = encoded_text(text, word_graph, sample, places, states[i], aligned, graph)
             scores = output.linking_scores
             if isinstance(self.encoder, KnowBERT) and scores is not None:
                 assert isinstance(view, KnowBERTView)
                 chosen = choices(self.encoder, view, word_graph, sample, scores[i].float().cpu())
                 encoded = dataclasses.replace(encoded, linking=chosen)
             yield encoded
-
-
-def saved_encoder(folder: str | Path, *, graph: KnowledgeGraph | None = None) -> KnowledgeEncoder:
-    """The encoder in a folder, without any heads, in evaluation mode."""
-    encoder: KnowledgeEncoder = encoder_class(read_config(folder)).from_pretrained(
-        folder, graph=graph
-    )
-    encoder.eval()
-    return encoder
-
-
-def saved_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
-    """The tokenizer beside a saved model; raises `CheckpointError` when there is none."""
-    if not (Path(folder) / "tokenizer_config.json").is_file():
-        raise CheckpointError(
-            f"{folder} holds no tokenizer; save that of its host beside it "
-            "(load_tokenizer(host).save_pretrained(folder)), or give one"
-        )
-    return hosts.load_tokenizer(folder)
-
-
-def saved_builder(folder: str | Path) -> BuilderConfig:
-    """The builder's settings of the run that made a folder; the defaults for a bare model."""
-    return _saved(folder, "graph", lambda values: BuilderConfig(**values))
-
-
-def saved_view(folder: str | Path) -> dict[str, Any]:
-    """The view's options of the run that made a folder; none for a bare model."""
-    return _saved(folder, "view", lambda values: dict(values.items()))
-
-
-def _saved(folder: str | Path, field: str, read: Callable[[Any], Saved]) -> Saved:
-    """What `read` makes of a field of the run's configuration; of {} where there is none."""
-    for name in RUN_FILES:
-        path = Path(folder) / name
-        if path.is_file():
-            try:
-                return read(json.loads(path.read_text(encoding="utf-8")).get(field) or {})
-            except (ValueError, TypeError, AttributeError) as error:
-                raise CheckpointError(f"{path} is not what a run wrote: {error}") from error
-    return read({})
 
 
 def _opened(kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:
@@ -315,60 +284,3 @@ def _linked(texts: Sequence[str | LinkedText], linker: Linker | None) -> list[Li
     plain = [text for text in texts if isinstance(text, str)]
     linked = iter(linker.link(plain) if linker else [LinkedText(text, ()) for text in plain])
     return [text if isinstance(text, LinkedText) else next(linked) for text in texts]
-
-
-def _encoded(
-    linked: LinkedText,
-    word_graph: WordKnowledgeGraph,
-    batch: KnowledgeBatch,
-    places: NDArray[np.int64],
-    layers: Float[Tensor, "layer node width"],
-    entity_states: Tensor | None,
-    graph: KnowledgeGraph,
-) -> EncodedText:
-    nodes = text_nodes(word_graph)
-    nodes = nodes[places[nodes] >= 0]
-    states, chosen = layers[-1], torch.from_numpy(places[nodes])
-    tokens = states[chosen]
-    of_links = [(link, nodes_of(word_graph, nodes, link.mention)) for link in linked.links]
-    of_links = [(link, node_ids) for link, node_ids in of_links if len(node_ids)]
-    means = [states[torch.from_numpy(places[node_ids])].mean(0) for _, node_ids in of_links]
-    width = states.shape[-1]
-    return EncodedText(
-        linked=linked,
-        token_spans=torch.from_numpy(word_graph.spans[nodes].astype(np.int64)),
-        tokens=tokens,
-        links=tuple(link for link, _ in of_links),
-        mentions=torch.stack(means) if means else torch.zeros(0, width),
-        entities=_entities(word_graph, batch, places, states, entity_states, graph),
-        sentence=tokens.mean(0) if len(tokens) else states[0],
-        layers=layers[:, chosen] if len(layers) > 1 else None,
-    )
-
-
-def _entities(
-    word_graph: WordKnowledgeGraph,
-    batch: KnowledgeBatch,
-    places: NDArray[np.int64],
-    states: Tensor,
-    aligned: Tensor | None,
-    graph: KnowledgeGraph,
-) -> Entities | None:
-    """Entity nodes of the batch; else the states of entities that are aligned with words."""
-    if aligned is not None and batch.entity_ids is not None:
-        chosen = (batch.entity_ids[0] >= N_SPECIAL_ROWS).nonzero()[:, 0]
-        ids = (batch.entity_ids[0, chosen] - N_SPECIAL_ROWS).tolist()
-        spans = target_spans(word_graph, places, [link.mention for link in word_graph.links])
-        first = {int(start): i for i, (start, stop) in enumerate(spans.tolist()) if start < stop}
-        names = tuple(graph.entities.name(i) for i in ids)
-        return Entities(names, tuple(map(first.get, chosen.tolist())), aligned[chosen])
-    nodes = np.flatnonzero((word_graph.kinds == NodeKind.ENTITY) & (places >= 0))
-    if not len(nodes):
-        return None
-    return Entities(
-        tuple(graph.entities.name(int(i)) for i in word_graph.ids[nodes]),
-        tuple(
-            int(word_graph.origins[n, 0]) if word_graph.spans[n, 0] >= 0 else None for n in nodes
-        ),
-        states[torch.from_numpy(places[nodes])],
-    )

@@ -1,0 +1,77 @@
+"""A saved run: its encoder, its tokenizer, and the settings that it was trained with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from transformers import PreTrainedTokenizerBase
+
+from kept import hosts
+from kept.encoders import encoder_class, read_config
+from kept.encoders.base import KnowledgeEncoder
+from kept.errors import CheckpointError
+from kept.graphs.builder import BuilderConfig
+from kept.model_files import readable
+from kg_loaders import KnowledgeGraph
+
+Saved = TypeVar("Saved")
+ENCODER_FILE = "encoder.json"
+RUN_FILES = ("finetune.json", "pretrain.json", ENCODER_FILE)
+"""A run's configuration beside its model, with its builder's settings in `graph` and the view's
+options in `view`; `ENCODER_FILE` is what `AutoEncoder.save_pretrained` writes."""
+TOLD = ("method", "host", "task", "knowledge", "training")
+"""What `save_pretrained` keeps of a run's configuration beside them."""
+
+
+def saved_encoder(folder: str | Path, *, graph: KnowledgeGraph | None = None) -> KnowledgeEncoder:
+    """The encoder in a folder, without any heads, in evaluation mode."""
+    encoder: KnowledgeEncoder = encoder_class(read_config(folder)).from_pretrained(
+        folder, graph=graph
+    )
+    encoder.eval()
+    return encoder
+
+
+def saved_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
+    """The tokenizer beside a saved model; raises `CheckpointError` when there is none."""
+    if not (Path(folder) / "tokenizer_config.json").is_file():
+        raise CheckpointError(
+            f"{folder} holds no tokenizer; save that of its host beside it "
+            "(load_tokenizer(host).save_pretrained(folder)), or give one"
+        )
+    return hosts.load_tokenizer(folder)
+
+
+def saved_builder(folder: str | Path) -> BuilderConfig:
+    """The builder's settings of the run that made a folder; the defaults for a bare model."""
+    return _saved(folder, "graph", lambda values: BuilderConfig(**values))
+
+
+def saved_view(folder: str | Path) -> dict[str, Any]:
+    """The view's options of the run that made a folder; none for a bare model."""
+    return _saved(folder, "view", lambda values: dict(values.items()))
+
+
+def saved_settings(folder: str | Path) -> dict[str, Any]:
+    """Return the configuration of the run that made a folder; empty for a bare model."""
+    for name in RUN_FILES:
+        path = Path(folder) / name
+        if path.is_file():
+            with readable(path):
+                return dict(json.loads(path.read_text(encoding="utf-8")))
+    return {}
+
+
+def _saved(folder: str | Path, field: str, read: Callable[[Any], Saved]) -> Saved:
+    """What `read` makes of a field of the run's configuration; of {} where there is none."""
+    for name in RUN_FILES:
+        path = Path(folder) / name
+        if path.is_file():
+            try:
+                return read(json.loads(path.read_text(encoding="utf-8")).get(field) or {})
+            except (ValueError, TypeError, AttributeError) as error:
+                raise CheckpointError(f"{path} is not what a run wrote: {error}") from error
+    return read({})
