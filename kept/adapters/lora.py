@@ -64,19 +64,24 @@ def insert_lora(host: PreTrainedModel, options: LoraOptions) -> None:
 
     Raises `MissingExtraError` without peft.
     """
+    layers = range(len(hosts.layers(host)))
+    names = [f"encoder.layer.{i}.{TARGETS[name]}" for i in layers for name in options.targets]
+    insert_lora_around(host, options, names)
+
+
+def insert_lora_around(host: PreTrainedModel, options: LoraOptions, modules: list[str]) -> None:
+    """`insert_lora` around the linear maps called `modules`, whatever the host."""
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError:
         raise MissingExtraError("LoRA needs peft: pip install 'kept[peft]'") from None
-    layers = range(len(hosts.layers(host)))
     inject_adapter_in_model(
         LoraConfig(
             r=options.rank,
             lora_alpha=options.alpha,
             lora_dropout=options.dropout,
-            target_modules=[
-                f"encoder.layer.{i}.{TARGETS[name]}" for i in layers for name in options.targets
-            ],
+            target_modules=modules,
+            fan_in_fan_out=host.config.model_type == "gpt2",  # its maps hold weights transposed
         ),
         host,
     )

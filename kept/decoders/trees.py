@@ -1,0 +1,242 @@
+"""Views of word-knowledge graphs in a decoder: K-BERT's branches and CoLAKE's nodes by masks.
+
+A view's batch (`kept.graphs.views`) becomes a tree that is read left to right: masks and repeated
+positions, no change of the host. `readers` says who reads an injected node. "mention" is the views'
+own visibility, as published for encoders (Liu et al. 2020, K-BERT, section 3.3; Sun et al. 2020,
+CoLAKE, section 3.1), with words that see no later word; a mention and its facts see one another,
+which no decoder has learnt. "later" is ours: a branch goes on from the text up to its mention as
+any text would, and all words behind the mention read it. Nodes that are no word pieces are the mean
+of the host's embeddings of their label, so that nothing needs training.
+
+Axis legend: batch, node, width (of the host), word (of the vocabulary), entity, relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
+from kept.decoders import hosts
+from kept.errors import BatchError, ConfigError
+from kept.graphs.graph import NodeKind
+from kg_loaders import KnowledgeGraph
+
+Readers = Literal["mention", "later"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelVectors:
+    """Vectors of a graph's entities and relations: the mean of the embeddings of their labels."""
+
+    entities: Float[Tensor, "entity width"]
+    relations: Float[Tensor, "relation width"]
+
+    @classmethod
+    def of(
+        cls, graph: KnowledgeGraph, host: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+    ) -> LabelVectors:
+        """Those of every entity and relation of `graph`, each label as a word within a text."""
+        entities = [graph.label(i) for i in range(graph.n_entities)]
+        relations = [graph.relation_label(i) for i in range(graph.n_relations)]
+        return cls(_means(entities, host, tokenizer), _means(relations, host, tokenizer))
+
+
+@torch.no_grad()
+def _means(
+    labels: Sequence[str], host: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> Tensor:
+    table: Tensor = host.get_input_embeddings().weight
+    found = table.new_zeros(len(labels), table.shape[1])
+    for row, label in enumerate(labels):
+        ids = tokenizer(f" {label}", add_special_tokens=False)["input_ids"]
+        found[row] = table[ids].mean(dim=0)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """What a decoder reads of a batch. `read_on`: the nodes that words written after it see."""
+
+    vectors: Float[Tensor, "batch node width"]
+    positions: Int[Tensor, "batch node"]
+    visibility: Visibility
+    read_on: Bool[Tensor, "batch node"]
+    next_position: Int[Tensor, " batch"]
+    last: Int[Tensor, " batch"]
+
+    def __repr__(self) -> str:
+        n_batch, n_nodes, width = self.vectors.shape
+        return f"Tree(batch={n_batch}, node={n_nodes}, width={width})"
+
+
+def knowledge_tree(
+    host: PreTrainedModel,
+    batch: KnowledgeBatch,
+    *,
+    readers: Readers = "later",
+    vectors: LabelVectors | None = None,
+) -> Tree:
+    """The tree of a view's batch, padded at the end of each row.
+
+    `vectors` are needed where entities and relations are nodes (CoLAKE), and must be absent where
+    all nodes are word pieces (K-BERT, words alone). Raises `ConfigError` for other `readers`.
+    """
+    if readers not in get_args(Readers):
+        raise ConfigError(f"readers is {readers!r}; choose one of {', '.join(get_args(Readers))}")
+    trunk = trunk_of(batch)
+    mask = _as_published(batch, trunk) if readers == "mention" else _left_to_right(batch, trunk)
+    seen = trunk if readers == "mention" else batch.node_mask
+    order = batch.positions.masked_fill(~trunk, -1)
+    return Tree(
+        _vectors(host, batch, vectors),
+        batch.positions,
+        Visibility(mask),
+        seen,
+        order.amax(dim=1) + 1,
+        order.argmax(dim=1),
+    )
+
+
+def trunk_of(batch: KnowledgeBatch) -> Bool[Tensor, "batch node"]:
+    """The nodes that are the text itself: words, and anchors in the place of words."""
+    trunk = (batch.node_kinds == NodeKind.WORD) & batch.node_mask
+    if batch.mention_spans is None:
+        return trunk
+    places = torch.arange(trunk.shape[1], device=trunk.device)
+    starts, ends = batch.mention_spans.unbind(dim=2)
+    inside = (places >= starts[..., None]) & (places < ends[..., None])
+    return trunk | inside.any(dim=1)
+
+
+def _before(batch: KnowledgeBatch) -> Tensor:
+    """`[batch node node]`: whether the second stands no later than the first; ties by number."""
+    positions, n_nodes = batch.positions, batch.positions.shape[1]
+    earlier = positions[:, None, :] < positions[:, :, None]
+    tied = positions[:, None, :] == positions[:, :, None]
+    own = torch.ones(n_nodes, n_nodes, dtype=torch.bool, device=positions.device).tril()
+    before: Tensor = earlier | (tied & own)
+    return before
+
+
+def _as_published(batch: KnowledgeBatch, trunk: Tensor) -> Tensor:
+    later_word = trunk[:, :, None] & trunk[:, None, :] & ~_before(batch)
+    seen: Tensor = batch.visibility.mask & ~later_word
+    return seen
+
+
+def _left_to_right(batch: KnowledgeBatch, trunk: Tensor) -> Tensor:
+    """Branches go on from the words before them; words read the branches that begin before them."""
+    injected, before = batch.node_mask & ~trunk, _before(batch)
+    together = batch.visibility.mask & injected[:, :, None] & injected[:, None, :]
+    positions = batch.positions
+    far = int(positions.max()) + 1
+    begins = positions[:, None, :].masked_fill(~together, far).amin(dim=2)
+    among_words = trunk[:, :, None] & trunk[:, None, :] & before
+    to_words = injected[:, :, None] & trunk[:, None, :]
+    to_words = to_words & (positions[:, None, :] < begins[:, :, None])
+    to_branches = trunk[:, :, None] & injected[:, None, :]
+    to_branches = to_branches & (positions[:, :, None] >= begins[:, None, :])
+    own = torch.eye(trunk.shape[1], dtype=torch.bool, device=trunk.device)
+    seen: Tensor = among_words | to_words | to_branches | (together & before) | own
+    return seen
+
+
+def _vectors(host: PreTrainedModel, batch: KnowledgeBatch, vectors: LabelVectors | None) -> Tensor:
+    table = host.get_input_embeddings()
+    if vectors is None:
+        n_words = table.weight.shape[0]
+        if int(batch.node_ids.max()) >= n_words:
+            raise BatchError(
+                f"node {int(batch.node_ids.max())} is no word of the host's {n_words}; give "
+                "LabelVectors for a view whose nodes are entities and relations"
+            )
+        pieces: Tensor = table(batch.node_ids)
+        return pieces
+    words: Tensor = table(batch.node_ids.masked_fill(batch.node_kinds != NodeKind.WORD, 0))
+    rows = (batch.node_ids - N_SPECIAL_ROWS).clamp(min=0)
+    for kind, own in (
+        (NodeKind.ENTITY, vectors.entities), (NodeKind.RELATION, vectors.relations),
+    ):  # fmt: skip
+        of_kind = batch.node_kinds == kind
+        vectors_of_kind = own[rows.masked_fill(~of_kind, 0)].to(words)
+        words = torch.where(of_kind[..., None], vectors_of_kind, words)
+    return words
+
+
+def read_tree(
+    host: PreTrainedModel, tree: Tree, cache: DynamicCache | None = None
+) -> Float[Tensor, "batch node width"]:
+    """The host's finished states at every node."""
+    hidden = hosts.embed(host, tree.vectors, tree.positions)
+    return hosts.run(host, hidden, tree.visibility, tree.positions, cache)[-1]
+
+
+@torch.no_grad()
+def write(
+    host: PreTrainedModel,
+    tree: Tree,
+    *,
+    n_new: int,
+    end_id: int | None = None,
+) -> Int[Tensor, "batch new"]:
+    """The `n_new` most probable words after each tree's text; after `end_id` only `end_id`.
+
+    The nodes are read once; new words see those of `read_on` and one another.
+    """
+    cache = DynamicCache(config=host.config)
+    states = read_tree(host, tree, cache)
+    rows = torch.arange(len(states), device=states.device)
+    seen, state = tree.read_on, states[rows, tree.last]
+    words: list[Tensor] = []
+    stopped = torch.zeros(len(states), dtype=torch.bool, device=states.device)
+    for number in range(n_new):
+        word = hosts.logits(host, state).argmax(dim=-1)
+        if end_id is not None:
+            word = word.masked_fill(stopped, end_id)
+            stopped = stopped | (word == end_id)
+        words.append(word)
+        if number == n_new - 1 or bool(stopped.all()):
+            break
+        seen = functional.pad(seen, (0, 1), value=True)
+        positions = (tree.next_position + number)[:, None]
+        hidden = hosts.embed(host, host.get_input_embeddings()(word[:, None]), positions)
+        mask = _row_mask(host, seen)
+        step = hosts.masked_stepper(host, mask, positions, cache)
+        for layer in hosts.layers(host):
+            hidden = step(layer, hidden)
+        state = hosts.finish(host, hidden)[:, 0]
+    return torch.stack(words, dim=1)
+
+
+def _row_mask(host: PreTrainedModel, seen: Tensor) -> Tensor:
+    """Numbers `[batch 1 1 node]` that are added to the scores of one new node."""
+    least = torch.finfo(host.dtype).min
+    mask = torch.zeros(seen.shape, dtype=host.dtype, device=seen.device)
+    return mask.masked_fill(~seen, least)[:, None, None]
+
+
+def answer_loss(
+    host: PreTrainedModel, tree: Tree, batch: KnowledgeBatch, n_answer: Int[Tensor, " batch"]
+) -> Float[Tensor, ""]:
+    """Mean cross-entropy of the last `n_answer` words of each text, given all before them.
+
+    Words stand in their order in `batch`, as every view has them.
+    """
+    states = read_tree(host, tree)
+    is_word = (batch.node_kinds == NodeKind.WORD) & batch.node_mask
+    n_words = is_word.sum(dim=1)
+    number = is_word.cumsum(dim=1) - 1
+    learnt = is_word & (number >= (n_words - n_answer)[:, None])
+    rows, places = learnt.nonzero(as_tuple=True)
+    if not len(places) or int((n_words - n_answer).min()) < 1:
+        raise BatchError("an answer needs a word, and a word before it to be predicted from")
+    scores = hosts.logits(host, states[rows, places - 1]).float()
+    return functional.cross_entropy(scores, batch.node_ids[rows, places])
