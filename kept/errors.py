@@ -8,7 +8,7 @@ KeptError
 ├── HostError        (ValueError)   a host model that a method cannot take
 ├── CheckpointError  (ValueError)   a checkpoint that is missing, cut, altered or of another graph
 ├── EvaluationError  (ValueError)   a metric asked of data on which it means nothing
-├── TrainingError    (ArithmeticError) a loss or gradient that is not finite; names the step
+├── TrainingError    (ArithmeticError) a loss or gradient that is not finite, a process that is lost
 │   └── UnfinishedError             a training that its budget or a request ended early
 └── MissingExtraError(ImportError)  an optional package; names the extra that installs it
 """
@@ -49,7 +49,7 @@ class EvaluationError(KeptError, ValueError):
 
 
 class TrainingError(KeptError, ArithmeticError):
-    """Training that cannot go on: a loss or gradient is not finite."""
+    """Training that cannot go on: a loss or gradient is not finite, another process has ended."""
 
 
 class UnfinishedError(TrainingError):

@@ -36,6 +36,7 @@ from kept.cli.training import vectors
 from kept.cli.training.finetune import finetune
 from kept.cli.training.predict import predict
 from kept.cli.training.pretrain import pretrain
+from kept.training.processes.launch import require_alone
 
 app = typer.Typer(
     name="kept",
@@ -57,6 +58,7 @@ def _print_version(is_asked: bool) -> None:
 
 @app.callback()
 def _root(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
     ] = False,
@@ -77,6 +79,7 @@ def _root(
     ] = None,
 ) -> None:
     """Put your knowledge graph into your language model, and see honestly whether it helped."""
+    require_alone(ctx.invoked_subcommand)
     if limits is not None:
         from kg_loaders.reading.budget import VARIABLE, ReaderBudget
 

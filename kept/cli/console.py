@@ -11,16 +11,26 @@ from rich.segment import Segment
 from rich.table import Table
 
 from kept.cli.terminal import visible
+from kept.training.processes.launch import place
 
 MOST_COLUMNS = 100_000
 """A width in characters that exceeds any line."""
 
 
 class TerminalConsole(Console):
-    """A console that shows control characters, and reads no markup in what it prints."""
+    """A console that shows control characters, and reads no markup in what it prints.
+
+    Of several processes the first prints.
+    """
 
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
-        super().__init__(stderr=stderr, soft_wrap=soft_wrap, markup=False, highlight=False)
+        super().__init__(
+            stderr=stderr,
+            soft_wrap=soft_wrap,
+            markup=False,
+            highlight=False,
+            quiet=place().rank > 0,
+        )
 
     def print_whole(self, table: Table) -> None:
         """Print a table as wide as its columns that do not wrap need: identifiers are never cut."""

@@ -10,6 +10,8 @@ import re
 
 import typer
 
+from kept.training.processes.launch import place
+
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls but line feed and tab, marks that turn the direction of text, halves of pairs."""
 
@@ -24,5 +26,13 @@ def visible(text: str) -> str:
 
 
 def echo(message: object, *, err: bool = False, fg: str | None = None, nl: bool = True) -> None:
-    """Print a line: on standard error with `err`, in the colour `fg` where there are colours."""
+    """Print a line: on standard error with `err`, in the colour `fg` where there are colours.
+
+    Of several processes the first prints; others say which they are, and errors alone.
+    """
+    rank = place().rank
+    if rank and not err:
+        return
+    if rank:
+        message = f"process {rank}: {message}"
     typer.secho(visible(str(message)), err=err, fg=fg, nl=nl)

@@ -31,6 +31,7 @@ from kept.heads.pooled import (
 from kept.heads.span import SpanHead, SpanOptions
 from kept.heads.tagging import TaggingHead, TaggingOptions
 from kept.heads.uer import UERHead, UEROptions
+from kept.layers.means import mean_of
 from kept.options import read_options
 from kept.outputs import KnowledgeOutput
 from kept.suggestions import no_such
@@ -250,7 +251,8 @@ def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
     if tuple(labels.shape) != expected:
         raise BatchError(f"labels have shape {tuple(labels.shape)}, {kind} needs {expected}")
     if kind == MULTI:
-        return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+        total = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="sum")
+        return mean_of(total, labels.numel())
     if kind == REGRESSION:
         return _squared_error(logits, labels)
     if kind == CHOICE:
@@ -264,7 +266,7 @@ def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
     flat = F.cross_entropy(
         logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum"
     )
-    return flat / is_labelled.sum().clamp(min=1)
+    return mean_of(flat, is_labelled.sum())
 
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -272,7 +274,8 @@ def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
         raise BatchError(f"a regression has one output, this head has {outputs.shape[-1]}")
     if not bool(labels.isfinite().all()):
         raise BatchError("a regression learns finite numbers; a label is not one")
-    return F.mse_loss(outputs[..., 0], labels.to(outputs.dtype))
+    total = F.mse_loss(outputs[..., 0], labels.to(outputs.dtype), reduction="sum")
+    return mean_of(total, len(labels))
 
 
 def _by_question(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -21,6 +21,7 @@ from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.kadapter import KAdapter
 from kept.errors import BatchError, ConfigError
+from kept.layers.means import mean_of
 from kept.objectives.adapter_features import AdapterFeatures, features_for, keep_initialisation
 from kept.objectives.base import Objective, Preparation, World
 from kept.outputs import KnowledgeOutput
@@ -127,4 +128,4 @@ class DependencyHeads(Objective):
         logits = self.scores(self.features(output), batch.node_mask).logits
         flat = labels.flatten()
         total = F.cross_entropy(logits.flatten(0, 1), flat, reduction="sum", ignore_index=IGNORE)
-        return {"dependency_heads": total / (flat != IGNORE).sum().clamp(min=1)}
+        return {"dependency_heads": mean_of(total, (flat != IGNORE).sum())}

@@ -21,6 +21,7 @@ from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.ernie import ERNIE
 from kept.errors import BatchError, ConfigError
+from kept.layers.means import mean_of
 from kept.layers.transform import Transform
 from kept.objectives.base import Objective, Preparation, World
 from kept.objectives.masked_nodes import entity_slots
@@ -154,4 +155,4 @@ class EntityDenoising(Objective):
         sampled = labels if batch.sampled_entities is None else batch.sampled_entities
         logits = self.entity_logits(output.node_states[chosen], encoder.slots(sampled[None])[0])
         total = F.cross_entropy(logits, slots, reduction="sum")
-        return {"dea": total / max(len(slots), 1)}
+        return {"dea": mean_of(total, len(slots))}

@@ -18,6 +18,7 @@ from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBat
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.knowbert import KAR, KnowBERT
 from kept.errors import ConfigError
+from kept.layers.means import mean_of
 from kept.objectives.base import Objective, Preparation, World
 from kept.outputs import KnowledgeOutput
 
@@ -195,7 +196,7 @@ def margin_loss(
 ) -> Float[Tensor, ""]:
     """Gold candidates above the margin, all others below minus the margin; 0 without any."""
     losses = F.relu(margin + torch.where(right, -scores, scores)).masked_fill(~real, 0.0)
-    return losses.sum() / real.sum().clamp(min=1)
+    return mean_of(losses.sum(), real.sum())
 
 
 def softmax_loss(
@@ -209,4 +210,4 @@ def softmax_loss(
     counts = right.any(1) if missing_gold == "ignore" else real.any(1)
     targets = right[counts].to(torch.uint8).argmax(1)
     total = F.cross_entropy(scores[counts], targets, reduction="sum")
-    return total / max(len(targets), 1)
+    return mean_of(total, len(targets))

@@ -30,6 +30,7 @@ from kept.graphs.coverage import look
 from kept.graphs.naming import is_named
 from kept.kge.scorers import SCORERS, SCORES, transe_score
 from kept.kge.training import contrast
+from kept.layers.means import mean_of
 from kept.objectives.base import Objective, Preparation, World
 from kept.objectives.described_triples import (
     Pieces,
@@ -208,7 +209,7 @@ class KnowledgeEmbedding(Objective):
             temperature=self.options.adversarial_temperature,
         )
         scale = 0.5 if self.options.loss == "log_sigmoid" else 1.0
-        return {self.task: scale * losses.mean()}
+        return {self.task: scale * mean_of(losses.sum(), len(losses))}
 
 
 class FirstKnowledgeEmbedding(KnowledgeEmbedding):

@@ -22,6 +22,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
+from kept.layers.means import mean_of
 from kept.layers.transform import Transform
 from kept.objectives.base import Objective, Preparation, World
 from kept.objectives.masking import EntitySampler, MaskingConfig, mask_nodes
@@ -197,8 +198,7 @@ class MaskedNodes(Objective):
         self, logits: Float[Tensor, "chosen target"], targets: Int[Tensor, " chosen"]
     ) -> Float[Tensor, ""]:
         total = F.cross_entropy(logits, targets, reduction="sum")
-        n_labels = len(targets) if self.empty_loss == "nan" else max(len(targets), 1)
-        return total / n_labels
+        return mean_of(total, len(targets), least=0 if self.empty_loss == "nan" else 1)
 
 
 def _labelled(batch: KnowledgeBatch, kind: NodeKind) -> Tensor:

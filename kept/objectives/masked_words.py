@@ -30,6 +30,7 @@ from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
+from kept.layers.means import mean_of
 from kept.layers.transform import Transform
 from kept.objectives.base import Objective, Preparation, World
 from kept.objectives.words.starts import word_starts
@@ -247,4 +248,4 @@ class MaskedWords(Objective):
         is_masked = (batch.node_kinds == NodeKind.WORD) & (batch.node_labels != IGNORE)
         logits = self.logits(output.node_states[is_masked], hosts.word_table(encoder.host).weight)
         total = F.cross_entropy(logits, batch.node_labels[is_masked], reduction="sum")
-        return {"mlm": total / max(len(logits), 1)}
+        return {"mlm": mean_of(total, len(logits))}

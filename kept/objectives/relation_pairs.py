@@ -25,6 +25,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.kadapter import KAdapter
 from kept.errors import BatchError, ConfigError
 from kept.graphs.coverage import look
+from kept.layers.means import mean_of
 from kept.layers.spans import target_states
 from kept.objectives.adapter_features import AdapterFeatures, features_for, keep_initialisation
 from kept.objectives.base import Objective, Preparation, World
@@ -186,7 +187,7 @@ class RelationPairs(Objective):
         losses = F.cross_entropy(logits, batch.labels[chosen], reduction="none")
         if batch.mention_weights is not None:
             losses = losses * _pair_weights(batch)[chosen]
-        return {"relation_pairs": losses.sum() / max(len(logits), 1)}
+        return {"relation_pairs": mean_of(losses.sum(), len(logits))}
 
 
 def _pair_weights(batch: KnowledgeBatch) -> Float[Tensor, " batch"]:

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
+from kept.layers.means import mean_of
 from kept.objectives.base import Objective, Pairing, Preparation, World
 from kept.outputs import KnowledgeOutput
 
@@ -60,7 +61,7 @@ class TextPairObjective(Objective):
         total = F.cross_entropy(
             self.logits(output, encoder), labels, reduction="sum", ignore_index=IGNORE
         )
-        return {self.loss_name: total / (labels != IGNORE).sum().clamp(min=1)}
+        return {self.loss_name: mean_of(total, (labels != IGNORE).sum())}
 
 
 class NextSentence(TextPairObjective):

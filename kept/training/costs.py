@@ -7,7 +7,6 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from kept.batches import KnowledgeBatch
 from kept.training.config import TrainConfig
 
 
@@ -42,10 +41,10 @@ class Costs:
         """Processor time of this process and its threads; worker processes not counted."""
         return time.process_time() - self.processor_started
 
-    def count(self, batch: KnowledgeBatch) -> None:
-        """Add a batch that is about to be trained on."""
-        self.n_nodes += int(batch.node_mask.sum())
-        self.n_texts += len(batch)
+    def count(self, n_nodes: int, n_texts: int) -> None:
+        """Add a batch: its nodes without padding, and its texts."""
+        self.n_nodes += n_nodes
+        self.n_texts += n_texts
 
     def rates(self) -> tuple[float, float]:
         """Nodes and texts a second of stepping."""

@@ -10,16 +10,13 @@ from accelerate import Accelerator
 
 from kept.errors import ConfigError
 from kept.training.config import TrainConfig
+from kept.training.processes.together import processes
 
 
 def make_accelerator(config: TrainConfig) -> Accelerator:
-    """One process on the device asked for; raises `ConfigError` for another or for several."""
-    accelerator = Accelerator(cpu=config.device == "cpu", mixed_precision="no")
-    if accelerator.num_processes > 1:
-        raise ConfigError(
-            f"training runs in one process, not {accelerator.num_processes}: start it "
-            "without a launcher"
-        )
+    """One on the device asked for, of this process; raises `ConfigError` for another."""
+    no_gpu = processes().n > 1 and not torch.cuda.is_available()
+    accelerator = Accelerator(cpu=config.device == "cpu" or no_gpu, mixed_precision="no")
     if config.device not in ("auto", accelerator.device.type):
         raise ConfigError(
             f"device {config.device!r} is not there; accelerate found {accelerator.device}"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from kept.training.optimisers import dense_parameters
+from kept.training.processes.together import ALONE, Processes
 
 
 def shared_parameters(model: nn.Module) -> list[nn.Parameter]:
@@ -18,18 +19,27 @@ def shared_parameters(model: nn.Module) -> list[nn.Parameter]:
 
 
 def loss_norms(
-    losses: Mapping[str, Tensor], parameters: Sequence[nn.Parameter]
+    losses: Mapping[str, Tensor],
+    parameters: Sequence[nn.Parameter],
+    together: Processes = ALONE,
 ) -> dict[str, float]:
     """The 2-norm of each unweighted loss's gradient on `parameters`, 0 where it depends on none.
 
     Nothing is accumulated and no random number used, so the step that follows is bitwise the same;
-    it costs one backward pass per loss, and holds the autograd graph meanwhile.
+    it costs one backward pass per loss, and holds the autograd graph meanwhile. Where `together`
+    are several processes, `losses` are their shares.
     """
     norms = dict.fromkeys(losses, 0.0)
     for name, loss in losses.items():
         if loss.requires_grad and parameters:
-            of_loss = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
-            gradients = [gradient for gradient in of_loss if gradient is not None]
+            of_loss = torch.autograd.grad(
+                loss,
+                parameters,
+                retain_graph=True,
+                allow_unused=True,
+                materialize_grads=together.n > 1,
+            )
+            gradients = together.summed([g for g in of_loss if g is not None])
             norms[name] = float(nn.utils.get_total_norm(gradients)) if gradients else 0.0
     return norms
 

@@ -1,15 +1,19 @@
-"""The JSONL log of a run, and its curves as a PNG."""
+"""The records of a run, their JSONL log, and its curves as a PNG."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from kept.errors import UnfinishedError
 from kg_loaders.disk.writing import whole_file, write_errors, write_text
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+Stop = Literal["finished", "budget", "request"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,47 @@ class Reporter(Protocol):
     def notice(self, message: str) -> None:
         """A message to the user: resumed from where, what was set aside."""
         ...
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended.
+
+    `first` and `last` are the records of this process's first and last step, None when there was
+    none left; `cpu_seconds` and `peak_memory_mib` are of this process too, `seconds` of all.
+    """
+
+    step: int
+    n_steps: int
+    stopped: Stop
+    seconds: float
+    cpu_seconds: float
+    peak_memory_mib: float
+    first: StepRecord | None
+    last: StepRecord | None
+    checkpoint: Path
+    log: Path
+    curves: Path
+    notices: tuple[str, ...]
+
+    def require_end(self) -> None:
+        """Raise `UnfinishedError` unless every step was done: such a model is not evaluated."""
+        if self.stopped != "finished":
+            how = "its budget" if self.stopped == "budget" else "a request"
+            raise UnfinishedError(
+                f"{self.log.parent}: {how} ended training at step {self.step} of {self.n_steps}; "
+                "the same call goes on from there (budget_minutes, budget_cpu_minutes may change)"
+            )
+
+
+class NoLog:
+    """In place of `RunLog`, where another process writes it."""
+
+    def step(self, record: StepRecord) -> None:
+        """Nothing."""
+
+    def evaluation(self, step: int, scores: dict[str, float]) -> None:
+        """Nothing."""
 
 
 class RunLog:

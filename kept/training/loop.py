@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
 
-from kept.batches import KnowledgeBatch
-from kept.errors import ConfigError, TrainingError, UnfinishedError
+from kept.batches.shares import Share
+from kept.errors import ConfigError, TrainingError
 from kept.randomness import torch_seed
 from kept.training.adaptation import Stages
 from kept.training.checkpoint import (
@@ -31,7 +30,15 @@ from kept.training.config import TrainConfig, binding, differences
 from kept.training.costs import Costs, peak_memory_mib
 from kept.training.device import autocast, make_accelerator, process_settings
 from kept.training.gradients import loss_norms, row_norm, shared_parameters
-from kept.training.log import Reporter, RunLog, StepRecord, draw_curves
+from kept.training.log import (
+    NoLog,
+    Reporter,
+    RunLog,
+    StepRecord,
+    Stop,
+    TrainResult,
+    draw_curves,
+)
 from kept.training.optimisers import (
     dense_parameters,
     make_optimisers,
@@ -39,45 +46,15 @@ from kept.training.optimisers import (
     set_rates,
     sparse_parameters,
 )
+from kept.training.processes.together import meet, processes, telling_of_losses
 from kept.training.resuming import Resume, checkpoint_to_resume, require_same_run
-from kept.training.stream import BatchStream, PretrainingData, read_batches
+from kept.training.stream import BatchStream, PretrainingData, Shares, read_batches
 from kg_loaders.disk.writing import claim
 
 __all__ = ["Evaluate", "Resume", "TrainResult", "train"]
 
 Evaluate = Callable[[nn.Module, int], dict[str, float]]
-Stop = Literal["finished", "budget", "request"]
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """How a run ended.
-
-    `first` and `last` are the records of this process's first and last step, None when there was
-    none left; `cpu_seconds` and `peak_memory_mib` are of this process too, `seconds` of all.
-    """
-
-    step: int
-    n_steps: int
-    stopped: Stop
-    seconds: float
-    cpu_seconds: float
-    peak_memory_mib: float
-    first: StepRecord | None
-    last: StepRecord | None
-    checkpoint: Path
-    log: Path
-    curves: Path
-    notices: tuple[str, ...]
-
-    def require_end(self) -> None:
-        """Raise `UnfinishedError` unless every step was done: such a model is not evaluated."""
-        if self.stopped != "finished":
-            how = "its budget" if self.stopped == "budget" else "a request"
-            raise UnfinishedError(
-                f"{self.log.parent}: {how} ended training at step {self.step} of {self.n_steps}; "
-                "the same call goes on from there (budget_minutes, budget_cpu_minutes may change)"
-            )
+STOPS: tuple[Stop | None, ...] = (None, "request", "budget")
 
 
 def train(
@@ -98,13 +75,16 @@ def train(
     files; the model is left in eval mode. `evaluate(model, step)` runs in eval mode every
     `evaluate_every` steps and at the end. `should_stop` is called after each step. `budget_minutes`
     count from `budget_since` (of `time.monotonic`), else from here. The process's own torch RNG and
-    thread count are restored. Raises ConfigError, CheckpointError, TrainingError and, when another
-    process trains here, InUseError.
+    thread count are restored. Where a launcher has started several processes, each calls this with
+    the same; the first writes, reports and evaluates. Raises ConfigError, CheckpointError,
+    TrainingError and, when another process trains here, InUseError.
     """
     folder = Path(run_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    with claim(folder / "checkpoints"), process_settings(config):
-        run = _Run(model, data, config, folder, reporter)
+    together = meet(config.device)
+    claimed = together.first_only(claim(folder / "checkpoints"))
+    with claimed, process_settings(config), telling_of_losses():
+        run = _Run(model, data, config, folder, reporter if together.is_first else None)
         run.costs.budget_since = budget_since
         with run.stages:
             run.start(resume)
@@ -121,6 +101,7 @@ class _Run:
         reporter: Reporter | None,
     ) -> None:
         self.config, self.folder, self.reporter = config, folder, reporter
+        self.together = processes()
         self.checkpoints, self.log_path = folder / "checkpoints", folder / "log.jsonl"
         self.curves_path = folder / "curves.png"
         self.costs, self.step = Costs(), 0
@@ -145,8 +126,7 @@ class _Run:
 
     # ---- before ----------------------------------------------------------------------------
     def start(self, resume: Resume) -> None:
-        remove_leftovers(self.checkpoints)
-        path = checkpoint_to_resume(self.checkpoints, resume, self._notice)
+        path = self.together.from_first(lambda: self._checkpoint(resume))
         if path is not None:
             state = load_checkpoint(
                 path, model=self.model, optimisers=self.optimisers, check=self._fits(path)
@@ -156,9 +136,16 @@ class _Run:
             self._notice(f"resumed from {path}")
         elif resume in (Resume.LATEST, Resume.NEWEST_GOOD):
             self._notice(f"{self.checkpoints} holds no checkpoint: starting at step 0")
-        self.log = RunLog(self.log_path, resume_step=self.step)
+        self.log: RunLog | NoLog = NoLog()
+        if self.together.is_first:
+            self.log = RunLog(self.log_path, resume_step=self.step)
+        self.losses = self.together.joined(self.model, self.tables)
         if never := self.stages.never(self.n_steps - 1, self._epoch(self.n_steps - 1)):
             self._notice(f"the run is too short to unfreeze {', '.join(never)}")
+
+    def _checkpoint(self, resume: Resume) -> Path | None:
+        remove_leftovers(self.checkpoints)
+        return checkpoint_to_resume(self.checkpoints, resume, self._notice)
 
     def _fits(self, path: Path) -> Callable[[TrainState], None]:
         """Return a check that raises `CheckpointError` for another run's checkpoint."""
@@ -177,7 +164,7 @@ class _Run:
         config, last = self.config, None
         stopped: Stop = "finished"
         batches = read_batches(
-            self.stream,
+            Shares(self.stream, rank=self.together.rank, n=self.together.n),
             self.step * config.accumulate,
             self.n_steps * config.accumulate,
             workers=config.workers,
@@ -196,12 +183,12 @@ class _Run:
             if not done and (reason := self._stop_reason(should_stop)):
                 stopped = reason
                 break
-            if not done and self._checkpoint_due():
+            if not done and self.together.is_first and self._checkpoint_due():
                 self._save()
                 draw_curves(self.log_path, self.curves_path)
         return self._finish(last, stopped)
 
-    def _one_step(self, batches: Iterator[KnowledgeBatch]) -> StepRecord:
+    def _one_step(self, batches: Iterator[Share]) -> StepRecord:
         config, number, begun = self.config, self.step, time.monotonic()
         set_rates(self.optimisers, config, rate_factor(number, self.n_steps, config))
         self.stages.enter(number, self._epoch(number))
@@ -210,14 +197,18 @@ class _Run:
         means: dict[str, float] = {}
         norms: dict[str, float] | None = None
         for part in range(config.accumulate):
-            torch.manual_seed(torch_seed(config.seed, "step", number, part))
-            losses = self._forward(next(batches))
+            rank = [self.together.rank] if self.together.rank else []
+            torch.manual_seed(torch_seed(config.seed, "step", number, part, *rank))
+            losses, values = self._forward(next(batches))
             if part == 0 and self._norms_due():
-                norms = loss_norms(losses, [p for p in self.shared if p.requires_grad])
+                moving = [p for p in self.shared if p.requires_grad]
+                norms = loss_norms(losses, moving, self.together)
             weighted = [self._weight(name) * value for name, value in losses.items()]
-            self.accelerator.backward(torch.stack(weighted).sum() / config.accumulate)
-            for name, value in losses.items():
-                means[name] = means.get(name, 0.0) + value.item() / config.accumulate
+            total = torch.stack(weighted).sum() / config.accumulate
+            self.accelerator.backward(total * self.together.n)  # gradients are averaged
+            for name, value in values.items():
+                means[name] = means.get(name, 0.0) + value / config.accumulate
+        self.together.gather_rows(self.tables)
         norm, rows = self._clip(), row_norm(self.tables)
         for optimiser in self.optimisers.values():
             optimiser.step()
@@ -229,14 +220,21 @@ class _Run:
         every = self.config.gradient_norms_every
         return every is not None and (self.step == 0 or (self.step + 1) % every == 0)
 
-    def _forward(self, batch: KnowledgeBatch) -> dict[str, Tensor]:
-        self.costs.count(batch)
-        with autocast(self.config, self.accelerator.device):
-            losses: dict[str, Tensor] = self.model(batch.to(self.accelerator.device)).losses
-        self._check_losses(losses)
-        return losses
+    def _forward(self, share: Share) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """The share's part of each loss, and what the parts of all add up to."""
+        batch, device = share.batch.to(self.accelerator.device), self.accelerator.device
+        with autocast(self.config, device), self.together.counting(share.is_spare):
+            losses: dict[str, Tensor] = self.losses(batch)
+        sizes = (0, 0) if share.is_spare else (int(batch.node_mask.sum()), len(batch))
+        n_nodes, n_texts, *values = self.together.sums(
+            [*sizes, *(loss.item() for loss in losses.values())]
+        )
+        self.costs.count(int(n_nodes), int(n_texts))
+        by_name = dict(zip(losses, values, strict=True))
+        self._check_losses(by_name)
+        return losses, by_name
 
-    def _check_losses(self, losses: dict[str, Tensor]) -> None:
+    def _check_losses(self, losses: dict[str, float]) -> None:
         self.met |= dict.fromkeys(losses)
         every_task_came = self.step * self.config.accumulate >= self.stream.period - 1
         unknown = [name for name in self.config.objective_weights if name not in self.met]
@@ -244,7 +242,7 @@ class _Run:
             raise ConfigError(
                 f"objective_weights names {unknown}; the model's losses are {list(self.met)}"
             )
-        bad = {name: value.item() for name, value in losses.items() if not value.isfinite()}
+        bad = {name: value for name, value in losses.items() if not math.isfinite(value)}
         if bad:
             self._diverged(f"loss {bad}")
 
@@ -302,9 +300,10 @@ class _Run:
         return every is not None and self.step % every == 0
 
     def _stop_reason(self, should_stop: Callable[[], bool] | None) -> Stop | None:
+        mine: Stop | None = "request" if should_stop is not None and should_stop() else None
         if self.costs.exceed(self.config):
-            return "budget"
-        return "request" if should_stop is not None and should_stop() else None
+            mine = "budget"
+        return STOPS[self.together.largest(STOPS.index(mine))]
 
     def _checkpoint_due(self) -> bool:
         seconds = self.config.checkpoint_seconds
@@ -312,6 +311,8 @@ class _Run:
         return late or self._due(self.config.checkpoint_steps)
 
     def _evaluate(self, evaluate: Evaluate) -> None:
+        if not self.together.is_first:
+            return
         self.model.eval()
         with torch.no_grad():
             self.log.evaluation(self.step, evaluate(self.model, self.step))
@@ -336,9 +337,8 @@ class _Run:
         self.saved_step, self.saved_at = self.step, time.monotonic()
 
     def _finish(self, last: StepRecord | None, stopped: Stop) -> TrainResult:
-        self._save()
-        publish_model(self.folder, self.model.eval())
-        draw_curves(self.log_path, self.curves_path)
+        self.model.eval()
+        self.together.from_first(self._publish)
         return TrainResult(
             step=self.step,
             n_steps=self.n_steps,
@@ -354,11 +354,17 @@ class _Run:
             notices=tuple(self.notices),
         )
 
+    def _publish(self) -> None:
+        self._save()
+        publish_model(self.folder, self.model)
+        draw_curves(self.log_path, self.curves_path)
+
     def _environment(self) -> dict[str, str]:
         return {
             "torch": torch.__version__,
             "threads": str(torch.get_num_threads()),
             "device": self.accelerator.device.type,
+            "processes": str(self.together.n),
         }
 
     def _notice(self, message: str) -> None:

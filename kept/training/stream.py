@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
 from kept.batches import KnowledgeBatch
+from kept.batches.shares import Share, share_of
 from kept.errors import ConfigError
 from kept.randomness import generator
+
+_Batch = TypeVar("_Batch")
 
 
 class PretrainingData(Protocol):
@@ -101,9 +104,14 @@ class BatchStream(Dataset[KnowledgeBatch]):
         self._current: tuple[int, list[NDArray[np.int64]]] = (-1, [])
 
     def __getitem__(self, number: int) -> KnowledgeBatch:
+        return self.with_sizes(number)[0]
+
+    def with_sizes(self, number: int) -> tuple[KnowledgeBatch, list[int]]:
+        """Batch `number`, and how many rows each of its samples has."""
         epoch, indices = self.locate(number)
         samples = [self._data.sample(int(i), epoch=epoch, seed=self._seed) for i in indices]
-        return self._data.collate(samples, epoch=epoch, seed=self._seed, step=number)
+        batch = self._data.collate(samples, epoch=epoch, seed=self._seed, step=number)
+        return batch, [len(sample) for sample in samples]
 
     def locate(self, number: int) -> tuple[int, NDArray[np.int64]]:
         """`(epoch, sample indices)` of batch `number`."""
@@ -163,9 +171,26 @@ def _node_counts(data: PretrainingData, node_budget: int) -> NDArray[np.int64]:
     return counts
 
 
+class Shares(Dataset[Share]):
+    """The share of one of `n` processes in every batch of a stream.
+
+    Each process makes the whole batch and keeps its part: what the samples of a batch have in
+    common, such as negatives, is drawn for all of them, so that the number of processes changes
+    nothing.
+    """
+
+    def __init__(self, stream: BatchStream, *, rank: int, n: int) -> None:
+        self._stream, self._rank, self._n = stream, rank, n
+
+    def __getitem__(self, number: int) -> Share:
+        if self._n == 1:
+            return Share(self._stream[number])
+        return share_of(*self._stream.with_sizes(number), self._rank, self._n)
+
+
 def read_batches(
-    stream: BatchStream, first: int, last: int, *, workers: int, prefetch: int
-) -> Iterator[KnowledgeBatch]:
+    stream: Dataset[_Batch], first: int, last: int, *, workers: int, prefetch: int
+) -> Iterator[_Batch]:
     """Batches `first` to `last` (exclusive) in order, computed ahead by spawned workers."""
     loader = DataLoader(
         stream,
@@ -175,13 +200,13 @@ def read_batches(
         multiprocessing_context="spawn" if workers else None,
         prefetch_factor=prefetch if workers else None,
         worker_init_fn=_leave_interrupts_to_the_parent,
-        collate_fn=_as_it_is,  # type: ignore[arg-type]  # without batch_size it gets one item
+        collate_fn=_as_it_is,  # without batch_size it gets one item
         generator=torch.Generator(),  # else the loader draws from the global one
     )
     return iter(loader)
 
 
-def _as_it_is(batch: KnowledgeBatch) -> KnowledgeBatch:
+def _as_it_is(batch: Any) -> Any:
     return batch
 
 

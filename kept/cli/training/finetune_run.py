@@ -20,6 +20,7 @@ from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.heads.model import SPAN
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
+from kept.training.processes.launch import place
 from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, METRICS_FILE = "finetune.json", "metrics.json"
@@ -67,7 +68,7 @@ def run(
         for line in assembled.cautions:
             console.print(f"warning: {line}")
         result = _train(assembled, output, how, console, begun)
-        if result.stopped == "finished":
+        if result.stopped == "finished" and not place().rank:
             _score(assembled, output)
     tell(result, output)
 
@@ -90,7 +91,7 @@ def _train(
     assembled: FinetuneRun, output: Path, how: Resume, console: TerminalConsole, begun: float
 ) -> TrainResult:
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
-        if not list_checkpoints(output / "checkpoints"):
+        if not (place().rank or list_checkpoints(output / "checkpoints")):
             written = assembled.config.model_dump_json(indent=2)
             write_text(output / CONFIG_FILE, written, force=True)
             with whole_files(output) as part:

@@ -18,6 +18,7 @@ from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
+from kept.training.processes.launch import place
 from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, COVERAGE_FILE = "pretrain.json", "coverage.json"
@@ -58,7 +59,7 @@ def _train(
     if isinstance(data, WordGraphData):
         _tell_coverage(data, console)
     with asked_to_stop() as stop, TrainingProgress(console) as bar:
-        if not list_checkpoints(output / "checkpoints"):
+        if not (place().rank or list_checkpoints(output / "checkpoints")):
             write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
             if isinstance(data, WordGraphData):
                 _write_coverage(data, output)
@@ -74,7 +75,8 @@ def _train(
             should_stop=lambda: bool(stop),
             budget_since=begun,
         )
-        model.encoder.save_trained_parts(output)
+        if not place().rank:
+            model.encoder.save_trained_parts(output)
         return result
 
 

@@ -14,6 +14,8 @@ from kept.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.training.config import RunConfig
 from kept.training.loop import Resume, TrainResult
+from kept.training.processes.launch import place
+from kept.training.processes.together import leave
 from kg_loaders.disk.writing import claim
 from kg_loaders.errors import ExistsError
 
@@ -42,7 +44,23 @@ def read_run(
 
 @contextmanager
 def run_folder(output: Path, *marks: str) -> Iterator[None]:
-    """Hold the folder of a run; `ExistsError` unless it is new, empty or holds one of `marks`."""
+    """Hold the folder of a run; `ExistsError` unless it is new, empty or holds one of `marks`.
+
+    Of several processes the first holds it, and all part at its end.
+    """
+    try:
+        if place().rank:
+            yield
+        else:
+            with _held(output, marks):
+                yield
+    finally:
+        if place().n > 1:
+            leave()
+
+
+@contextmanager
+def _held(output: Path, marks: tuple[str, ...]) -> Iterator[None]:
     refuse_foreign(output, *marks)
     output.mkdir(parents=True, exist_ok=True)
     try:

@@ -29,6 +29,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.coverage import look
 from kept.graphs.words import PairTemplate, Words
+from kept.layers.means import mean_of
 from kept.objectives.base import Objective, Preparation, World
 from kept.objectives.described_triples import text_batch
 from kept.objectives.lexical.terms import (
@@ -219,4 +220,6 @@ class LexicalRelations(Objective):
         labels = (batch.extra_labels or {}).get(VOCABULARY)
         if labels is None:
             return {}
-        return {VOCABULARY: F.cross_entropy(self.logits(output, encoder), labels[:, 0, 0])}
+        logits = self.logits(output, encoder)
+        total = F.cross_entropy(logits, labels[:, 0, 0], reduction="sum")
+        return {VOCABULARY: mean_of(total, len(labels))}

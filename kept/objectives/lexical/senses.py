@@ -25,6 +25,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.lexical.sensebert import SenseBERT
 from kept.errors import BatchError, ConfigError
 from kept.graphs.views.senses import SENSES
+from kept.layers.means import mean_of
 from kept.layers.vocabularies import VocabularyHead, allowed_losses
 from kept.objectives.base import Objective, Preparation, World
 from kept.objectives.masked_words import MaskedWordsOptions, MaskedWordsPreparation
@@ -196,4 +197,4 @@ class Senses(Objective):
         is_labelled = (labels != IGNORE).any(-1)
         logits = self.head(output.node_states[is_labelled], encoder.senses.vectors.weight)
         together, each = allowed_losses(logits, labels[is_labelled])
-        return {SENSES: (together + each).sum() / max(len(logits), 1)}
+        return {SENSES: mean_of((together + each).sum(), len(logits))}

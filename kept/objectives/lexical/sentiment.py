@@ -28,6 +28,7 @@ from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.graphs.sentiment import NEUTRAL
 from kept.graphs.views.sentilare import PART, POLARITY, RATING
+from kept.layers.means import mean_of
 from kept.layers.vocabularies import VocabularyHead, allowed_losses
 from kept.objectives.base import Objective, Preparation, World
 from kept.objectives.masked_words import MaskedWordsOptions, MaskedWordsPreparation
@@ -220,5 +221,5 @@ class Sentiment(Objective):
                 is_labelled = labels[..., 0] != IGNORE
                 logits = self.logits(name, output.node_states[is_labelled], encoder)
                 losses, _ = allowed_losses(logits, labels[is_labelled])
-                by_name[name] = losses.sum() / max(len(losses), 1)
+                by_name[name] = mean_of(losses.sum(), len(losses))
         return by_name

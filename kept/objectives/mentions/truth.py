@@ -25,6 +25,7 @@ from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
+from kept.layers.means import mean_of
 from kept.layers.transform import Transform
 from kept.objectives.base import Objective, Preparation, Rewritten, World
 from kept.objectives.masked_words import MaskedWords
@@ -192,7 +193,7 @@ class MentionTruth(Objective):
             each = F.cross_entropy(logits[is_labelled], labels[is_labelled], reduction="none")
             if batch.mention_weights is not None:
                 each = each * batch.mention_weights[is_labelled]
-            losses[name] = each.sum() / is_labelled.sum().clamp(min=1)
+            losses[name] = mean_of(each.sum(), is_labelled.sum())
         return losses
 
     def chance_true(

@@ -24,6 +24,7 @@ from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.graphs.graph import NodeKind
+from kept.layers.means import mean_of
 from kept.objectives.base import Objective, Preparation, World
 from kept.objectives.masked_words import MaskedWords, MaskedWordsOptions, MaskedWordsPreparation
 from kept.outputs import KnowledgeOutput
@@ -111,11 +112,12 @@ class ReplacedWords(Objective):
         is_replaced[is_masked] = sampled != gold
         states = encoder(batch.replace(node_ids=ids)).node_states
         is_word = (batch.node_kinds == NodeKind.WORD) & batch.node_mask
+        of_words = F.binary_cross_entropy_with_logits(
+            self.scores(states[is_word]), is_replaced[is_word].to(states.dtype), reduction="sum"
+        )
         return {
-            "replaced_words_mlm": total / max(len(gold), 1),
-            "replaced_words": F.binary_cross_entropy_with_logits(
-                self.scores(states[is_word]), is_replaced[is_word].to(states.dtype)
-            ),
+            "replaced_words_mlm": mean_of(total, len(gold)),
+            "replaced_words": mean_of(of_words, is_word.sum()),
         }
 
     def scores(self, states: Float[Tensor, "*node width"]) -> Float[Tensor, "*node"]:

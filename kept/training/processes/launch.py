@@ -1,0 +1,32 @@
+"""Which of several processes this is, as torchrun and `accelerate launch` say; loads no torch."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from kept.errors import ConfigError
+
+COMMANDS = ("pretrain", "finetune")
+"""The commands that several processes run together."""
+
+
+class Place(NamedTuple):
+    """Process `rank` of `n`."""
+
+    rank: int
+    n: int
+
+
+def place() -> Place:
+    """This process's place; (0, 1) without a launcher."""
+    return Place(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
+
+
+def require_alone(command: str | None) -> None:
+    """Raise `ConfigError` where a launcher has started several of a command that is one process."""
+    if place().n > 1 and command not in COMMANDS:
+        raise ConfigError(
+            f"kept {command} is one process, and a launcher has started {place().n}: give it "
+            f"without the launcher; several train together in {' and '.join(COMMANDS)}"
+        )
