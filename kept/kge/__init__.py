@@ -1,6 +1,7 @@
 """Triple scorers: vectors for entities and relations, learned from triples alone."""
 
 from kept.kge.reciprocal import Reciprocal, make_reciprocal
+from kept.kge.resuming.epochs import TrainingHistory
 from kept.kge.scorers import (
     SCORERS,
     ComplEx,
@@ -11,7 +12,7 @@ from kept.kge.scorers import (
     TransE,
     make_scorer,
 )
-from kept.kge.training import TrainingHistory, train
+from kept.kge.training import train
 from kept.kge.training_config import RECIPES, TrainingConfig
 
 __all__ = [

@@ -24,7 +24,9 @@ from torch.nn.functional import embedding
 
 from kept.errors import BatchError, ConfigError
 from kept.evaluation.ranking import Direction, ScoresFunction
-from kept.kge.training import NO_CANDIDATE, Sampler, contrast, run_epochs
+from kept.kge.resuming.epochs import run_epochs
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.training import NO_CANDIDATE, Sampler, contrast
 from kept.kge.training_config import TrainingConfig
 
 DKRL_RECIPE = TrainingConfig(
@@ -195,6 +197,7 @@ def train_dkrl(
     *,
     config: TrainingConfig,
     generator: torch.Generator,
+    snapshots: Snapshots | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> tuple[float, ...]:
     """Train in place by mini-batches; returns the mean loss of each epoch.
@@ -215,8 +218,8 @@ def train_dkrl(
 
     shorten = partial(_shorten, model) if config.unit_entities else lambda: None
     return run_epochs(
-        model, len(data), loss_of, config=config, generator=generator, on_epoch=on_epoch,
-        after_step=shorten,
+        model, len(data), loss_of, config=config, generator=generator, snapshots=snapshots,
+        on_epoch=on_epoch, after_step=shorten,
     ).losses  # fmt: skip
 
 

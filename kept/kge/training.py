@@ -5,11 +5,7 @@ Axis legend: batch, negative, entity, triple.
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Iterator
-from copy import deepcopy
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -19,38 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy, embedding, logsigmoid
 
-from kept.errors import ConfigError, KeptError
+from kept.errors import ConfigError
 from kept.kge.comparisons import looked_up
+from kept.kge.resuming.epochs import TrainingHistory, run_epochs
+from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.scorers import Scorer
 from kept.kge.training_config import Loss, TrainingConfig
 
 NO_CANDIDATE = -1e9  # finite, so that a row without any negative stays finite too
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingHistory:
-    """The record of a run. To resume, pass `state` to `train` with a larger `n_epochs`."""
-
-    losses: tuple[float, ...]
-    validations: tuple[tuple[int, float], ...]
-    best_epoch: int
-    stopped_early: bool
-    seconds: float
-    state: dict[str, Any] = field(repr=False)
-
-
-@dataclass
-class _Progress:
-    """The mutable state of a run; its dictionary is what resuming needs."""
-
-    epoch: int = 0
-    losses: list[float] = field(default_factory=list)
-    validations: list[tuple[int, float]] = field(default_factory=list)
-    best: dict[str, Tensor] | None = None
-    best_epoch: int = 0
-    stopped: bool = False
-
-
 _SIDES: tuple[Literal["head", "tail"], ...] = ("head", "tail")
 
 
@@ -62,13 +34,15 @@ def train(
     generator: torch.Generator,
     validate: Callable[[Scorer], float] | None = None,
     state: dict[str, Any] | None = None,
+    snapshots: Snapshots | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> TrainingHistory:
     """Train `scorer` in place on `triples` int `[triple 3]`; on CPU equal seeds give equal bits.
 
     `validate` (say, MRR) is called every `validate_every` epochs; with `patience` n the run stops
     after n validations without a better value. After validations, the best weights are restored at
-    the end. ConfigError: no triples, or a loss that is not finite.
+    the end. `state` of an earlier history resumes it, and a run that was cut goes on from its last
+    of `snapshots`. ConfigError: no triples, or a loss that is not finite.
     """
     if not len(triples):
         raise ConfigError("there are no triples to train on")
@@ -80,87 +54,10 @@ def train(
 
     return run_epochs(
         scorer, len(data), loss_of, config=config, generator=generator, state=state,
-        validate=None if validate is None else lambda: validate(scorer), on_epoch=on_epoch,
+        snapshots=snapshots, on_epoch=on_epoch,
+        validate=None if validate is None else lambda: validate(scorer),
         before_epoch=partial(_to_unit_length, scorer) if config.unit_entities else lambda: None,
     )  # fmt: skip
-
-
-def run_epochs(
-    module: torch.nn.Module,
-    n: int,
-    loss_of: Callable[[Tensor], Tensor],
-    *,
-    config: TrainingConfig,
-    generator: torch.Generator,
-    validate: Callable[[], float] | None = None,
-    state: dict[str, Any] | None = None,
-    on_epoch: Callable[[int, float], None] | None = None,
-    before_epoch: Callable[[], object] = lambda: None,
-    after_step: Callable[[], object] = lambda: None,
-    error: type[KeptError] = ConfigError,
-) -> TrainingHistory:
-    """Minimise `loss_of` batches of `n` rows over the epochs of `config`, as `train` describes.
-
-    Raises `error` for a loss that is not finite.
-    """
-    started = time.perf_counter()
-    optimiser = make_optimiser(module, config)
-    progress = _Progress() if state is None else _restore(state, module, optimiser, generator)
-    while progress.epoch < config.n_epochs and not progress.stopped:
-        module.train()
-        before_epoch()
-        total = 0.0
-        for rows in shuffled_batches(n, config.batch_size, generator):
-            loss = loss_of(rows)
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            after_step()
-            total += float(loss.detach()) * len(rows)
-        progress.epoch += 1
-        progress.losses.append(total / n)
-        if not math.isfinite(total):
-            raise error(
-                f"loss is {total / n} in epoch {progress.epoch}; lower learning_rate "
-                f"({config.learning_rate})"
-            )
-        if on_epoch is not None:
-            on_epoch(progress.epoch, total / n)
-        if validate and config.validate_every and progress.epoch % config.validate_every == 0:
-            _validated(module, validate(), config, progress)
-    saved = {
-        "weights": _weights(module),
-        "optimiser": optimiser.state_dict(),
-        "generator": generator.get_state(),
-        "progress": {**vars(progress)},
-    }
-    if progress.best is not None:
-        module.load_state_dict(progress.best)
-    return TrainingHistory(
-        losses=tuple(progress.losses),
-        validations=tuple(progress.validations),
-        best_epoch=progress.best_epoch or progress.epoch,
-        stopped_early=progress.stopped,
-        seconds=time.perf_counter() - started,
-        state=saved,
-    )
-
-
-def make_optimiser(module: torch.nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Adagrad, Adam or AdamW over all parameters, fused: one pass over the memory of a table."""
-    kinds: dict[str, type[torch.optim.Optimizer]] = {
-        "adagrad": torch.optim.Adagrad,
-        "adam": torch.optim.Adam,
-        "adamw": torch.optim.AdamW,
-    }
-    return kinds[config.optimiser](module.parameters(), lr=config.learning_rate, fused=True)  # type: ignore[call-arg]
-
-
-def shuffled_batches(n: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Row indices of one epoch, `[batch]` at a time."""
-    order = torch.randperm(n, generator=generator)
-    for start in range(0, n, batch_size):
-        yield order[start : start + batch_size]
 
 
 def contrast(
@@ -330,32 +227,3 @@ def _against_own(
     head, relation, tail = states
     scores = scorer.corrupted(head, relation, tail, entities, ids, sizes[0])
     return scores[:, 0], scores[:, 1:]
-
-
-def _validated(
-    module: torch.nn.Module, value: float, config: TrainingConfig, progress: _Progress
-) -> None:
-    best = max((earlier for _, earlier in progress.validations), default=-math.inf)
-    progress.validations.append((progress.epoch, value))
-    if value > best:
-        progress.best_epoch, progress.best = progress.epoch, _weights(module)
-    waited = (progress.epoch - progress.best_epoch) // config.validate_every
-    progress.stopped = bool(config.patience) and waited >= config.patience
-
-
-def _weights(module: torch.nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
-
-
-def _restore(
-    state: dict[str, Any],
-    module: torch.nn.Module,
-    optimiser: torch.optim.Optimizer,
-    generator: torch.Generator,
-) -> _Progress:
-    module.load_state_dict(state["weights"])
-    optimiser.load_state_dict(deepcopy(state["optimiser"]))  # it would share the tensors
-    generator.set_state(state["generator"])
-    fields = dict(state["progress"])
-    fields["losses"], fields["validations"] = list(fields["losses"]), list(fields["validations"])
-    return _Progress(**fields)

@@ -244,6 +244,16 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
+def remove_at_once(folder: Path) -> None:
+    """Remove a folder so that no moment shows a part of it; `tidy` removes what a kill left.
+
+    To be called under the folder's `claim`.
+    """
+    part = _part(folder)
+    folder.rename(part)
+    remove(part)
+
+
 # ---- refusals ------------------------------------------------------------------------------------
 def refuse_file(path: StrPath, *, force: bool, inputs: Iterable[StrPath] = ()) -> None:
     """Raise `ExistsError` where `whole_file` would; for a check before long work, too."""

@@ -16,7 +16,7 @@ from kg_loaders import KnowledgeGraph
 WARM = (
     "pytest", "kill_commands",
     "kept.cli.link.run", "kept.cli.training.pretrain_run", "kept.cli.training.finetune_run",
-    "kept.cli.comparing.compare_run",
+    "kept.cli.comparing.compare_run", "kept.cli.kgc.training",
     "matplotlib.backends.backend_agg", "kept.linking.graphs", "kept.encoders.kbert",
     "transformers.models.bert.modeling_bert",
 )  # fmt: skip

@@ -214,6 +214,10 @@ FINETUNE = (
     "--steps", "2", "--batch-size", "4", "--threads", "1", "--set", "training.checkpoint_steps=1",
     "--set", "training.checkpoint_seconds=null", "-o", "OUT/run",
 )  # fmt: skip
+KGC = (
+    "kgc", "train", "WORLD/kg", "--holdout", "0.2", "--width", "4", "--epochs", "2",
+    "--checkpoint-seconds", "0", "-o", "OUT/model",
+)  # fmt: skip
 COMPARE = (
     "compare", "--task", "WORLD/tiny.yaml", "--data", "WORLD", "-o", "OUT/runs", "--seeds", "1",
     "--controls", "off", "--threads", "1",
@@ -231,5 +235,6 @@ COMMANDS = {
         Command("vectors", VECTORS, (*VECTORS, "--resume")),
         Command("finetune", FINETUNE, (*FINETUNE, "--resume")),
         Command("compare", COMPARE, COMPARE),
+        Command("kgc train", KGC, KGC, "model"),
     )
 }

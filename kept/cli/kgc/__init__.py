@@ -77,20 +77,26 @@ def train_command(
             min=0, max=0.5, help="Share of a graph for testing, and the same for validation."
         ),
     ] = 0.05,
+    checkpoint_seconds: Annotated[
+        float,
+        typer.Option(min=0, max=86_400, help="Write the state of the training at most as often."),
+    ] = 60.0,
     force: Annotated[bool, typer.Option("--force", help="Replace a scorer at OUTPUT.")] = False,
 ) -> None:
     """Train a scorer and keep the epoch with the best validation MRR, over seen triples.
 
-    Validation also calibrates it: `kept kgc predict` prints a confidence beside each score.
+    Validation also calibrates it: `kept kgc predict` prints a confidence beside each score. Killed
+    at any moment, the same command goes on, from OUTPUT.training, to the same scorer.
     """
-    from kept.cli.kgc.training import TrainOptions, train_scorer
+    from kept.cli.kgc.train_options import TrainOptions
+    from kept.cli.kgc.training import train_scorer
 
     options = TrainOptions(
         name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, norm=norm, seed=seed,
         holdout=holdout, weights=weights, host=host, batch_size=batch_size, steps=steps, ask=ask,
         tokens=tokens,
     )  # fmt: skip
-    train_scorer(source, output, options, force=force)
+    train_scorer(source, output, options, force=force, every_seconds=checkpoint_seconds)
 
 
 @app.command("eval", cls=KeptCommand)

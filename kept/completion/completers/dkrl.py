@@ -24,6 +24,7 @@ from kept.errors import ConfigError, EvaluationError
 from kept.evaluation.ranking import Direction
 from kept.hosts import load_host, load_tokenizer, word_table
 from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
+from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.simkgc.texts import Texts
 from kept.kge.training_config import TrainingConfig
 from kept.model_files import seal_model
@@ -132,6 +133,7 @@ def train_dkrl_completer(
     host: str,
     config: TrainingConfig,
     seed: int,
+    snapshots: Snapshots | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> tuple[DKRLCompleter, tuple[float, ...]]:
     """Train on `triples [triple 3]` of `graph`; returns the completer and the losses by epoch.
@@ -145,7 +147,7 @@ def train_dkrl_completer(
     ids, mask = word_ids([texts.entity(i) for i in range(graph.n_entities)], tokenizer)
     losses = train_dkrl(
         model, np.asarray(triples), ids, mask, config=config,
-        generator=torch_generator(seed, "dkrl"), on_epoch=on_epoch,
+        generator=torch_generator(seed, "dkrl"), snapshots=snapshots, on_epoch=on_epoch,
     )  # fmt: skip
     return DKRLCompleter(model.eval(), tokenizer, tuple(graph.relations)), losses
 

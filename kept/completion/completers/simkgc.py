@@ -20,6 +20,7 @@ from kept.completion.completers.parts import parts_behind
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Direction
 from kept.hosts import load_host, load_tokenizer
+from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.simkgc.networks import BiEncoder, PreBatch
 from kept.kge.simkgc.ranking import SimKGCScorer, encoded
 from kept.kge.simkgc.texts import Links, Texts
@@ -108,6 +109,7 @@ def train_simkgc_completer(
     config: SimKGCConfig,
     seed: int,
     validate: Callable[[SimKGCScorer], float],
+    snapshots: Snapshots | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> tuple[SimKGCCompleter, SimKGCHistory]:
     """Train on `triples [triple 3]` of `graph`; `validate` also chooses the re-ranking.
@@ -130,7 +132,7 @@ def train_simkgc_completer(
     step = Step(model, tokenizer, texts, known, config, queue)
     with torch_draws(seed, "dropout"):
         history = train_simkgc(
-            step, triples, generator=draws, on_epoch=on_epoch,
+            step, triples, generator=draws, snapshots=snapshots, on_epoch=on_epoch,
             validate=lambda: validate(completer.on(graph, triples)),
         )  # fmt: skip
     scorer, values = completer.on(graph, triples), {}

@@ -17,7 +17,8 @@ from kept.completion.completers.paths import facts_behind
 from kept.convert.tables import as_state, read_pickle
 from kept.errors import CheckpointError
 from kept.evaluation.ranking import Direction, HasScores
-from kept.kge.training import TrainingHistory
+from kept.kge.resuming.epochs import TrainingHistory
+from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.training_config import TrainingConfig
 from kept.kge.ultra.networks import Ultra, make_ultra
 from kept.kge.ultra.training import UltraScorer, train_ultra
@@ -77,6 +78,7 @@ def train_ultra_completer(
     seed: int,
     n_asked: int | None = None,
     start: UltraCompleter | None = None,
+    snapshots: Snapshots | None = None,
     validate: Callable[[HasScores], float],
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> tuple[UltraCompleter, TrainingHistory]:
@@ -96,7 +98,7 @@ def train_ultra_completer(
     history = train_ultra(
         start.model, rows, n_entities=graph.n_entities, n_relations=graph.n_relations,
         config=config, generator=torch_generator(seed, "ultra"), asked=asked,
-        validate=lambda _: validate(scorer), on_epoch=on_epoch,
+        validate=lambda _: validate(scorer), snapshots=snapshots, on_epoch=on_epoch,
     )  # fmt: skip
     return start, history
 

@@ -13,7 +13,6 @@ width.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -24,9 +23,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kept.errors import ConfigError, TrainingError
+from kept.kge.resuming.epochs import TrainingHistory, run_epochs
+from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.scorers import Scorer, make_scorer
 from kept.kge.splits import Splits
-from kept.kge.training import TrainingHistory, contrast, make_optimiser, shuffled_batches, train
+from kept.kge.training import contrast, train
 from kept.kge.training_config import BERTMKRecipe
 
 NONE = -1
@@ -171,15 +172,15 @@ def train_bertmk(
     *,
     generator: torch.Generator,
     validate: Callable[[Scorer], float],
+    snapshots: Snapshots | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> tuple[Scorer, TrainingHistory]:
     """A TransE of the trained states of all entities and relations, and the history.
 
-    The first vectors are a TransE's, trained by `recipe.transe`. Raises `ConfigError` without
-    triples or for a width that the heads do not divide, `TrainingError` for a loss that is not
-    finite.
+    The first vectors are a TransE's, trained by `recipe.transe` (anew where a run that was cut goes
+    on). Raises `ConfigError` without triples or for a width that the heads do not divide,
+    `TrainingError` for a loss that is not finite.
     """
-    started = time.perf_counter()
     n_entities, n_relations = splits.graph.n_entities, splits.graph.n_relations
     scorer = make_scorer(
         "transe", n_entities=n_entities, n_relations=n_relations, width=recipe.width,
@@ -192,50 +193,31 @@ def train_bertmk(
     )  # fmt: skip
     subgraphs = Subgraphs(splits.train, n_entities=n_entities, n_each=recipe.n_each)
     seen = torch.from_numpy(np.unique(splits.train[:, [0, 2]]).astype(np.int64))
-    optimiser, config = make_optimiser(model, recipe.config), recipe.config
-    losses: list[float] = []
-    validations: list[tuple[int, float]] = []
-    best, best_epoch, stopped = -math.inf, 0, False
-    while len(losses) < config.n_epochs and not stopped:
-        losses.append(_epoch(model, seen, subgraphs, recipe, optimiser, generator))
-        if not math.isfinite(losses[-1]):
-            raise TrainingError(f"loss is {losses[-1]}; lower {config.learning_rate}")
-        if on_epoch is not None:
-            on_epoch(len(losses), losses[-1])
-        if len(losses) % config.validate_every == 0 or len(losses) == config.n_epochs:
-            now = contextual(model, subgraphs, n_relations, recipe.width)
-            validations.append((len(losses), validate(now)))
-            if validations[-1][1] > best:
-                best, best_epoch, scorer = validations[-1][1], len(losses), now
-            stopped = len(losses) - best_epoch >= config.patience * config.validate_every
-    history = TrainingHistory(
-        tuple(losses),
-        tuple(validations),
-        best_epoch,
-        stopped,
-        seconds=time.perf_counter() - started,
-        state={},
-    )
-    return scorer, history
+
+    def now() -> Scorer:
+        return contextual(model, subgraphs, n_relations, recipe.width)
+
+    history = run_epochs(
+        model, len(seen), lambda rows: _loss(model, seen[rows], subgraphs, recipe, generator),
+        config=recipe.config, generator=generator, snapshots=snapshots, on_epoch=on_epoch,
+        validate=lambda: validate(now()), error=TrainingError,
+    )  # fmt: skip
+    return now(), history
 
 
-def _epoch(
-    model: KGTransformer, seen: Tensor, subgraphs: Subgraphs, recipe: BERTMKRecipe,
-    optimiser: torch.optim.Optimizer, generator: torch.Generator,
-) -> float:  # fmt: skip
-    total, n = 0.0, 0
-    for rows in shuffled_batches(len(seen), recipe.config.batch_size, generator):
-        nodes = subgraphs.nodes(seen[rows], generator)
-        shape = (len(rows), len(subgraphs.slots))
-        tail = torch.rand(shape, generator=generator) < 0.5
-        others = torch.randint(len(rows), shape, generator=generator)
-        states = model(nodes, subgraphs.neighbours)
-        losses = reconstruction_losses(states, nodes, subgraphs, tail, others, recipe.config.margin)
-        optimiser.zero_grad(set_to_none=True)
-        losses.mean().backward()
-        optimiser.step()
-        total, n = total + float(losses.detach().sum()), n + len(losses)
-    return total / max(n, 1)
+def _loss(
+    model: KGTransformer, entities: Tensor, subgraphs: Subgraphs, recipe: BERTMKRecipe,
+    generator: torch.Generator,
+) -> Tensor:  # fmt: skip
+    """Mean over the triples of the subgraphs around `entities [batch]`."""
+    nodes = subgraphs.nodes(entities, generator)
+    shape = (len(entities), len(subgraphs.slots))
+    tail = torch.rand(shape, generator=generator) < 0.5
+    others = torch.randint(len(entities), shape, generator=generator)
+    states = model(nodes, subgraphs.neighbours)
+    losses = reconstruction_losses(states, nodes, subgraphs, tail, others, recipe.config.margin)
+    mean: Tensor = losses.mean()
+    return mean
 
 
 @torch.no_grad()

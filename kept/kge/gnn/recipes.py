@@ -16,9 +16,10 @@ from kept.errors import ConfigError
 from kept.evaluation.ranking import HasScores
 from kept.kge.gnn.networks import RGCN, CompGCN, EntityTable, GraphModel, MessageGraph, NoGraph
 from kept.kge.gnn.training import train_graph_model
+from kept.kge.resuming.epochs import TrainingHistory
+from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.scorers import Scorer, make_scorer
 from kept.kge.splits import Splits
-from kept.kge.training import TrainingHistory
 from kept.kge.training_config import NetworkRecipe
 
 
@@ -41,6 +42,7 @@ def train_network(
     *,
     generator: torch.Generator,
     validate: Callable[[HasScores], float],
+    snapshots: Snapshots | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> tuple[Scorer, TrainingHistory]:
     """The decoder over the trained states of all entities, and the history.
@@ -58,7 +60,7 @@ def train_network(
     history = train_graph_model(
         model, splits.train, n_entities=n_entities, text=None, config=config,
         generator=generator, validate=lambda model: validate(model.scorer(graph)),
-        on_epoch=on_epoch,
+        snapshots=snapshots, on_epoch=on_epoch,
     )  # fmt: skip
     states = model.scorer(graph)
     scorer = make_scorer(

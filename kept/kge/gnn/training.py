@@ -10,7 +10,9 @@ from torch import Tensor
 
 from kept.errors import ConfigError, TrainingError
 from kept.kge.gnn.networks import GraphModel, MessageGraph
-from kept.kge.training import Sampler, TrainingHistory, batch_loss, run_epochs
+from kept.kge.resuming.epochs import TrainingHistory, run_epochs
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.training import Sampler, batch_loss
 from kept.kge.training_config import TrainingConfig
 
 
@@ -24,6 +26,7 @@ def train_graph_model(
     generator: torch.Generator,
     validate: Callable[[GraphModel], float] | None = None,
     state: dict[str, Any] | None = None,
+    snapshots: Snapshots | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> TrainingHistory:
     """Train in place on `triples` int `[triple 3]`; on CPU equal seeds give equal bits.
@@ -31,9 +34,10 @@ def train_graph_model(
     In each step messages run over all triples but those of the batch, so that no answer is in the
     graph (the released R-GCN and CompGCN leave them in). With a model without messages this is
     plain training of a map. `generator` must be the one that the model's dropout draws from;
-    `state` of an earlier history resumes it. Validation, patience and the objectives are those of
-    `TrainingConfig`; the best weights are restored. Raises `ConfigError` where one batch would
-    leave no triple to carry messages, `TrainingError` for a loss that is not finite.
+    `state` of an earlier history resumes it, `snapshots` a run that was cut. Validation, patience
+    and the objectives are those of `TrainingConfig`; the best weights are restored. Raises
+    `ConfigError` where one batch would leave no triple to carry messages, `TrainingError` for a
+    loss that is not finite.
     """
     data = torch.as_tensor(triples, dtype=torch.int64).reshape(-1, 3)
     if not 0 < config.batch_size < len(data):
@@ -52,6 +56,7 @@ def train_graph_model(
 
     return run_epochs(
         model, len(data), loss_of, config=config, generator=generator, state=state,
+        snapshots=snapshots,
         validate=None if validate is None else lambda: validate(model), on_epoch=on_epoch,
         error=TrainingError,
     )  # fmt: skip

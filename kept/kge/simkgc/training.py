@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from kept.errors import ConfigError, TrainingError
+from kept.kge.resuming.epochs import Progress
+from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.simkgc.networks import BiEncoder, Contrast, PreBatch, contrast
 from kept.kge.simkgc.texts import Texts, Tokens, tokenised
 
@@ -213,35 +216,49 @@ def train_simkgc(
     *,
     generator: torch.Generator,
     validate: Callable[[], float] | None = None,
+    snapshots: Snapshots | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> SimKGCHistory:
     """Train in place on `triples [triple 3]` and their inverses; the best epoch's weights stay.
 
     Where we differ from the released program: `validate` (filtered MRR, say) chooses the epoch, not
     the accuracy inside validation batches; no mixed precision. The last, incomplete batch of an
-    epoch is dropped. ConfigError: fewer triples than a batch. TrainingError: a loss is not finite.
+    epoch is dropped. A run that was cut goes on from its last of `snapshots`, torch's own draws
+    (dropout) among them. ConfigError: fewer triples than a batch. TrainingError: a loss is not
+    finite.
     """
     model, started = step.model, time.perf_counter()
     epochs = _Epochs(step, np.asarray(triples), generator)
-    losses: list[float] = []
-    validations: list[tuple[int, float]] = []
-    best = None
+    state = None if snapshots is None else snapshots.read()
+    if state is not None:
+        epochs.load(state)
+    progress, before = epochs.progress, epochs.progress.seconds
+
+    def keep() -> None:
+        progress.seconds = before + time.perf_counter() - started
+        if snapshots is not None:
+            snapshots.write(epochs.state())
+
     while epochs.n_done < epochs.n_steps:
-        losses.append(epochs.run(len(losses) + 1))
+        loss = epochs.run(snapshots, keep)
         if on_epoch is not None:
-            on_epoch(len(losses), losses[-1])
+            on_epoch(progress.epoch, loss)
         if validate is not None:
             model.eval()
             value = validate()
-            if not validations or value > max(before for _, before in validations):
-                best = {name: t.detach().clone() for name, t in model.state_dict().items()}
-            validations.append((len(losses), value))
-    if best is not None:
-        model.load_state_dict(best)
+            if value > max((before for _, before in progress.validations), default=-math.inf):
+                progress.best = {n: t.detach().clone() for n, t in model.state_dict().items()}
+                progress.best_epoch = progress.epoch
+            progress.validations.append((progress.epoch, value))
+    keep()
+    if progress.best is not None:
+        model.load_state_dict(progress.best)
     model.eval()
-    chosen = max(validations, key=lambda pair: pair[1])[0] if validations else len(losses)
-    seconds = time.perf_counter() - started
-    return SimKGCHistory(tuple(losses), tuple(validations), chosen, epochs.n_done, seconds)
+    chosen = progress.best_epoch or progress.epoch
+    return SimKGCHistory(
+        tuple(progress.losses), tuple(progress.validations), chosen, epochs.n_done,
+        progress.seconds,
+    )  # fmt: skip
 
 
 class _Epochs:
@@ -250,6 +267,7 @@ class _Epochs:
     def __init__(self, step: Step, triples: Rows, generator: torch.Generator) -> None:
         config = step.config
         self.step, self.generator, self.n_done = step, generator, 0
+        self.progress = Progress()
         self.rows = with_inverses(triples, len(step.texts.relations))
         self.per_epoch = len(self.rows) // config.batch_size
         if not self.per_epoch:
@@ -259,25 +277,57 @@ class _Epochs:
             )
         in_full = config.n_epochs * self.per_epoch
         self.n_steps = in_full if config.n_steps is None else min(in_full, config.n_steps)
-        self.rates = rates(self.n_steps, config)
+        self.rates = list(rates(self.n_steps, config))
         self.optimiser = make_optimiser(step.model, config)
 
-    def run(self, epoch: int) -> float:
-        """The mean loss of a shuffled epoch, cut at the last step."""
-        config, model = self.step.config, self.step.model
+    def run(self, snapshots: Snapshots | None, keep: Callable[[], None]) -> float:
+        """The mean loss of a shuffled epoch, or of what is left of it, cut at the last step."""
+        config, model, progress = self.step.config, self.step.model, self.progress
         model.train()
-        n = min(self.per_epoch, self.n_steps - self.n_done)
-        order = torch.randperm(len(self.rows), generator=self.generator)
-        total = 0.0
-        for places in order[: n * config.batch_size].view(n, -1):
+        n = min(self.per_epoch, self.n_steps - self.n_done + progress.n_batches)
+        order = self._order()[: n * config.batch_size].view(n, -1)
+        for places in order[progress.n_batches :]:
             forwards, backwards = self.step.contrast(self.rows[places.numpy()]).losses()
             loss, self.n_done = forwards + backwards, self.n_done + 1
-            move(model, self.optimiser, loss, number=self.n_done, rate=next(self.rates),
+            move(model, self.optimiser, loss, number=self.n_done, rate=self.rates[self.n_done - 1],
                  norm=config.gradient_norm)  # fmt: skip
-            total += float(loss.detach())
-        if not math.isfinite(total):
+            progress.total += float(loss.detach())
+            progress.n_batches += 1
+            if snapshots is not None and snapshots.is_due and math.isfinite(progress.total):
+                keep()
+        mean = progress.total / n
+        progress.end_epoch(mean)
+        if not math.isfinite(mean):
             raise TrainingError(
-                f"loss is {total / n} in epoch {epoch}; lower learning_rate "
+                f"loss is {mean} in epoch {progress.epoch}; lower learning_rate "
                 f"({config.learning_rate})"
             )
-        return total / n
+        return mean
+
+    def _order(self) -> Tensor:
+        """The order of the epoch at hand; a cut epoch keeps its own."""
+        if self.progress.order_from is None:
+            self.progress.order_from = self.generator.get_state()
+            return torch.randperm(len(self.rows), generator=self.generator)
+        again = torch.Generator().set_state(self.progress.order_from)
+        return torch.randperm(len(self.rows), generator=again)
+
+    def state(self) -> dict[str, Any]:
+        """All that a step changes."""
+        queue = self.step.queue
+        return {
+            "weights": self.step.model.state_dict(), "optimiser": self.optimiser.state_dict(),
+            "generator": self.generator.get_state(), "dropout": torch.get_rng_state(),
+            "n_done": self.n_done, "progress": {**vars(self.progress)},
+            "queue": None if queue is None else vars(queue),
+        }  # fmt: skip
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a `state`."""
+        self.step.model.load_state_dict(state["weights"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.generator.set_state(state["generator"])
+        torch.set_rng_state(state["dropout"])
+        self.n_done, self.progress = state["n_done"], Progress.of(state["progress"])
+        if self.step.queue is not None:
+            vars(self.step.queue).update(state["queue"])

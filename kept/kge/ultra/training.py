@@ -19,7 +19,9 @@ from torch import Tensor
 
 from kept.errors import ConfigError, EvaluationError, TrainingError
 from kept.evaluation.ranking import Direction, Filter
-from kept.kge.training import TrainingHistory, contrast, run_epochs
+from kept.kge.resuming.epochs import TrainingHistory, run_epochs
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.training import contrast
 from kept.kge.training_config import TrainingConfig
 from kept.kge.ultra.graphs import Edges, relation_graph, without_easy
 from kept.kge.ultra.networks import Ultra
@@ -67,13 +69,15 @@ def train_ultra(
     asked: Any = None,
     validate: Callable[[Ultra], float] | None = None,
     state: dict[str, Any] | None = None,
+    snapshots: Snapshots | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> TrainingHistory:
     """Train in place on `triples` `[triple 3]`; on a CPU equal seeds give equal bits.
 
     Negatives are sampled with replacement among the entities that complete no training triple. The
     graph of relations is that of all training triples. An epoch asks all of them, or `asked`
-    `[triple 3]` alone. `state` of an earlier history resumes it.
+    `[triple 3]` alone. `state` of an earlier history resumes it, `snapshots` a run that was
+    cut.
     Raises `ConfigError` for fewer than two triples, `TrainingError` for a loss that is not finite.
     """
     data = torch.as_tensor(triples, dtype=torch.int64).reshape(-1, 3)
@@ -104,6 +108,7 @@ def train_ultra(
 
     return run_epochs(
         model, len(data_asked), loss_of, config=config, generator=generator, state=state,
+        snapshots=snapshots,
         validate=None if validate is None else lambda: validate(model), on_epoch=on_epoch,
         error=TrainingError,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from kept.batches import N_SPECIAL_ROWS
 from kept.cli import app
-from kept.cli.kgc import training as kgc_training
+from kept.cli.kgc import shared_parts as kgc_shared
 from kept.kge.splits import read_splits
 from kept.kge.trained import SCORER, WEIGHTS, load_scorer, read_description
 from kept.kge.training_config import NETWORK_RECIPES
@@ -267,9 +267,9 @@ def test_the_epoch_is_chosen_by_seen_triples(
     valid = (source / "valid.txt").read_text()
     (source / "valid.txt").write_text(unseen + valid)
     asked: list[list[list[int]]] = []
-    rank = kgc_training.rank
+    rank = kgc_shared.rank
     monkeypatch.setattr(
-        kgc_training,
+        kgc_shared,
         "rank",
         lambda s, rows, **how: asked.append(rows.tolist()) or rank(s, rows, **how),
     )

@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from kgc_toy import done, kept
 from safetensors.torch import load_file, save_file
-from tiny_hosts import fast_tokenizer, tiny_host
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from typer.testing import CliRunner, Result
 
-from kept.cli import app
 from kept.cli.kgc.evaluation import Remembering
 from kept.completion.completers.folders import open_completer
 from kept.completion.completers.seen import TrainedOn
@@ -22,59 +19,6 @@ from kept.kge.splits import read_splits
 from kept.kge.trained import load_scorer
 from kept.kge.ultra.graphs import Edges, relation_graph
 from kg_loaders import KnowledgeGraph
-
-N = 14
-
-
-def kept(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["kgc", *map(str, arguments)])
-
-
-def done(*arguments: object) -> Result:
-    result = kept(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def write_chain(folder: Path, letter: str) -> Path:
-    """A chain with its inverse; names are numbers, so that text tells the order."""
-    folder.mkdir()
-    lines = [f"{letter}{i:02}\tnext\t{letter}{i + 1:02}" for i in range(N)]
-    lines += [f"{letter}{i + 1:02}\tprevious\t{letter}{i:02}" for i in range(N)]
-    test, valid = [lines[3], lines[N + 8]], [lines[6], lines[N + 1], lines[10]]
-    train = [line for line in lines if line not in test + valid]
-    for name, part in {"train": train, "valid": valid, "test": test}.items():
-        (folder / f"{name}.txt").write_text("\n".join(part) + "\n")
-    texts = [f"{letter}{i:02}\tnumber w{i}" for i in range(N + 1)]
-    (folder / "entity2text.txt").write_text("\n".join(texts) + "\n")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_chain(tmp_path_factory.mktemp("graphs") / "chain", "e")
-
-
-@pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with other entities: an inductive graph."""
-    return write_chain(tmp_path_factory.mktemp("graphs") / "other", "f")
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ":", "inverse", "next", "previous",
-             "number", *(f"w{i}" for i in range(N + 1))]  # fmt: skip
-    inner = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
-    inner.pre_tokenizer = pre_tokenizers.Whitespace()
-    inner.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )  # fmt: skip
-    folder = tmp_path_factory.mktemp("hosts") / "host"
-    tiny_host(n_words=len(words), n_positions=64).save_pretrained(folder)
-    fast_tokenizer(inner).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

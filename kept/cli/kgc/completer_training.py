@@ -1,0 +1,125 @@
+"""`kept kgc train` for completers: what they learn on one graph, they answer on any other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from kept.cli.kgc.shared_parts import calibrated, mrr_over, progress_bar, record_of, sampled, tell
+from kept.cli.kgc.train_options import TrainOptions
+from kept.cli.terminal import echo
+from kept.completion.completers.base import Completer
+from kept.completion.completers.folders import save_completer
+from kept.completion.completers.seen import TrainedOn
+from kept.errors import ConfigError
+from kept.evaluation.ranking import HasScores
+from kept.kge.calibration import Calibration
+from kept.kge.resuming.epochs import TrainingHistory
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.splits import Splits
+
+Validate = Callable[[HasScores], float]
+Made = tuple[Completer, Any, dict[str, Any]]
+"""A completer, its history (None: not trained), and what the record says of its settings."""
+
+
+def train_completer(
+    splits: Splits, output: Path, options: TrainOptions, snapshots: Snapshots, *, force: bool
+) -> None:
+    """Train one of `COMPLETERS`, or take released weights as they are, calibrate and save."""
+    triples = sampled(splits.valid, options.seed)
+    validate = mrr_over(splits, triples)
+    makers = {"ultra": _trained_ultra, "simkgc": _trained_simkgc, "dkrl": _trained_dkrl}
+    completer, history, config = makers[options.name](splits, options, validate, snapshots)
+    training = record_of(splits, options) | config
+    if history is not None:
+        training |= {"losses": history.losses, "validations": history.validations,
+                     "best_epoch": history.best_epoch}  # fmt: skip
+    scorer = completer.on(splits.graph, splits.train)
+    training |= calibrated(scorer, splits, triples, options.seed)
+    own = None if options.weights else TrainedOn.of(splits.graph, splits.train)
+    save_completer(output, completer, own, training, force=force)
+    if history is None:
+        echo(f"{output}: {options.name} with the weights of {options.weights}, not trained")
+        echo(str(Calibration.from_json(training["calibration"])))
+    else:
+        tell(output, options.name, history, training)
+        of = f" of {len(splits.valid)}" if len(triples) < len(splits.valid) else ""
+        echo(f"the weights of epoch {history.best_epoch} were kept, by {len(triples)}{of} "
+             "validation triples")  # fmt: skip
+    if own is None:
+        echo("what these weights were trained on is not recorded: kept audit --against")
+
+
+def _trained_ultra(
+    splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
+) -> Made:
+    from kept.completion.completers.ultra import (
+        ULTRA_RECIPE,
+        WIDTH,
+        open_ultra,
+        train_ultra_completer,
+    )
+
+    start = None if options.weights is None else open_ultra(options.weights)
+    if start is not None and options.width not in (None, start.width):
+        raise ConfigError(f"{options.weights} is {start.width} wide, --width says {options.width}")
+    if start is not None and options.epochs is None:
+        return start, None, {"weights": str(options.weights)}
+    config = replace(
+        ULTRA_RECIPE, n_epochs=options.epochs or ULTRA_RECIPE.n_epochs,
+        batch_size=options.batch_size or ULTRA_RECIPE.batch_size,
+    )  # fmt: skip
+    with progress_bar(config.n_epochs) as on_epoch:
+        completer, history = train_ultra_completer(
+            splits.graph, splits.train, config=config, width=options.width or WIDTH,
+            seed=options.seed, n_asked=options.ask, start=start, validate=validate,
+            snapshots=snapshots, on_epoch=on_epoch,
+        )  # fmt: skip
+    told = {"config": asdict(config), "asked": options.ask}
+    return completer, history, told | ({"weights": str(options.weights)} if start else {})
+
+
+def _trained_simkgc(
+    splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
+) -> Made:
+    from kept.completion.completers.simkgc import SIMKGC_RECIPE, train_simkgc_completer
+
+    config = replace(
+        SIMKGC_RECIPE, n_epochs=options.epochs or SIMKGC_RECIPE.n_epochs,
+        batch_size=options.batch_size or SIMKGC_RECIPE.batch_size, n_steps=options.steps,
+        n_tokens=options.tokens or SIMKGC_RECIPE.n_tokens,
+    )  # fmt: skip
+    host = options.host or "minilm"
+    with progress_bar(config.n_epochs) as on_epoch:
+        completer, history = train_simkgc_completer(
+            splits.graph, splits.train, host=host, config=config, seed=options.seed,
+            validate=validate, snapshots=snapshots, on_epoch=on_epoch,
+        )  # fmt: skip
+    return completer, history, {"config": asdict(config), "host": host}
+
+
+def _trained_dkrl(
+    splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
+) -> Made:
+    """All epochs of the recipe: nothing is chosen by validation, the last one is told."""
+    from kept.completion.completers.dkrl import RECIPE, train_dkrl_completer
+
+    config = replace(
+        RECIPE, n_epochs=options.epochs or RECIPE.n_epochs,
+        batch_size=options.batch_size or RECIPE.batch_size,
+    )  # fmt: skip
+    host, started = options.host or "minilm", time.perf_counter()
+    with progress_bar(config.n_epochs) as on_epoch:
+        completer, losses = train_dkrl_completer(
+            splits.graph, splits.train, host=host, config=config, seed=options.seed,
+            snapshots=snapshots, on_epoch=on_epoch,
+        )  # fmt: skip
+    value = validate(completer.on(splits.graph, splits.train))
+    history = TrainingHistory(
+        losses, ((len(losses), value),), len(losses), False, time.perf_counter() - started, {}
+    )  # fmt: skip
+    return completer, history, {"config": asdict(config), "host": host}
