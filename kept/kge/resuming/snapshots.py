@@ -18,7 +18,6 @@ from torch import Tensor
 
 from kept.errors import CheckpointError
 from kept.model_files import readable
-from kept.training.config import differences
 from kg_loaders.disk.seals import FolderFormat, Sealed, is_of, open_sealed, seal
 from kg_loaders.disk.writing import remove_at_once, whole_folder
 
@@ -79,7 +78,12 @@ class Snapshots:
         return state
 
     def _differences(self, sealed: Sealed) -> list[str]:
-        return differences(dict(sealed.values["about"]), self.about)
+        old: dict[str, Any] = dict(sealed.values["about"])
+        return [
+            f"{name}: {old.get(name)!r}, now {self.about.get(name)!r}"
+            for name in dict.fromkeys([*old, *self.about])
+            if old.get(name) != self.about.get(name)
+        ]
 
     @property
     def is_due(self) -> bool:
