@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from entity_linking import DictionaryLinker, LinkedText
     from kept.auto import AutoEncoder
     from kept.batches import KnowledgeBatch
+    from kept.datasets.example import question
     from kept.encoders.colake import CoLAKE
-    from kept.finetuning.predictor import Predictor, question
+    from kept.finetuning.predictor import Predictor
     from kept.graphs.builder import BuilderConfig, build
     from kept.graphs.drawing.draw import draw_html
     from kept.graphs.exchange import kg_to_dgl, kg_to_networkx, kg_to_pandas, kg_to_pyg
@@ -46,7 +47,7 @@ _PLACES = {
     "kg_to_pyg": "kept.graphs.exchange",
     "load_host": "kept.hosts",
     "load_tokenizer": "kept.hosts",
-    "question": "kept.finetuning.predictor",
+    "question": "kept.datasets.example",
 }
 
 __all__ = [

@@ -47,9 +47,9 @@ from kg_loaders.damage import DamageReport
 
 HEAD = "head"
 TRAINED, RESULT = "trained.json", "result.json"
-CONDITIONS = ("shown", "edited", "hidden", "untrained")
-"""The asked fact is shown; shown with another object of its relation; hidden; shown to a model
-without the reading stage."""
+CONDITIONS = ("alone", "shown", "edited", "hidden", "untrained")
+"""The asked fact is in the graph and no other fact is; beside the entity's other facts; there with
+another object of its relation; left out; there, for a model without the reading stage."""
 VOCABULARY = "optiprompt/common_vocab_cased.txt.gz"
 
 
@@ -176,6 +176,18 @@ class Asked:
             texts.append(dataclasses.replace(linked, links=links))
         return texts
 
+    def asked_alone(self, fold: int) -> KnowledgeGraph:
+        """The graph of a fold's asked facts, without any other."""
+        graph = self.world.graphs["given"]
+        wanted = {
+            (graph.entities.find(item.fact[0]), graph.relations.find(item.fact[1]),
+             graph.entities.find(item.fact[2]))
+            for item in self.of_fold(fold)
+            if item.fact is not None
+        }  # fmt: skip
+        keep = [tuple(row) in wanted for row in graph.triples.tolist()]
+        return graph.with_triples(graph.triples[keep], note=f"asked facts of fold {fold} alone")
+
     def edited(self, fold: int) -> tuple[KnowledgeGraph, list[ClozeItem]]:
         """The graph where every asked fact has another object of its relation; the questions with
         that object as their answer."""
@@ -275,6 +287,7 @@ def run_arm(asked: Asked, name: str, fold: int, out: Path, reporter: Reporter) -
         "fold": fold,
         "relations": asked.relations[fold],
         "share of texts with a stated mention": data.shares_read["stated_words"],
+        "alone": _ask(asked, model, name, asked.asked_alone(fold), items),
         "shown": _ask(asked, model, name, given, items),
         "edited": _ask(asked, model, name, edited_graph, edited_items),
         "hidden": _ask(asked, model, name, given, items, show=False),

@@ -66,10 +66,10 @@ class KnowledgeBatch:
     to predict there, IGNORE in slots that are left. The slots of a vocabulary are as many as its
     widest node. `pair_labels`: class of the two segments together (next sentence, sentence order).
     `target_spans`: the mentions that a task is about, in the task's order (head, tail). `labels`:
-    the task's own; `task_ids`: which of several tasks the batch belongs to, the same for all
-    (absent: the first). `sampled_entities`: entity rows that a loss ranks (golds and negatives),
-    shared by the batch. `triples`: triples to score, whose entities are texts; `second_triples`:
-    those of a second graph.
+    the task's own; `teacher_logits`: a teacher's, rows of NaN where it gave none; `task_ids`: which
+    of several tasks the batch belongs to, the same for all (absent: the first). `sampled_entities`:
+    entity rows that a loss ranks (golds and negatives), shared by the batch. `triples`: triples to
+    score, whose entities are texts; `second_triples`: those of a second graph.
     """
 
     node_ids: Int[Tensor, "batch node"]
@@ -94,6 +94,7 @@ class KnowledgeBatch:
     pair_labels: Int[Tensor, " batch"] | None = None
     target_spans: Int[Tensor, "batch target 2"] | None = None
     labels: Tensor | None = None
+    teacher_logits: Float[Tensor, "batch class"] | None = None
     task_ids: Int[Tensor, " batch"] | None = None
     sampled_entities: Int[Tensor, " sampled"] | None = None
     triples: TripleBatch | None = None
@@ -250,7 +251,7 @@ def fill_rows(
     visible = torch.eye(n_new, dtype=torch.bool, device=device).repeat(n_batch, 1, 1)
     visible = _put(visible, [batch.visibility.mask for batch in batches], places)
     values["visibility"] = Visibility(visible)
-    for name in (*MENTION_FILLS, "labels", "pair_labels", "task_ids"):
+    for name in (*MENTION_FILLS, "labels", "teacher_logits", "pair_labels", "task_ids"):
         if all(getattr(batch, name) is None for batch in batches):
             continue
         parts = all_or_none(batches, name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from entity_linking.annotations import TypingExample
 from entity_linking.annotations.relations import RelationExample
 from entity_linking.mentions import LinkedText, Mention
+from kept.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +117,27 @@ def word_places(words: Sequence[str]) -> list[tuple[int, int]]:
         places.append((start, start + len(word)))
         start += len(word) + 1
     return places
+
+
+def question(text: str | LinkedText, *targets: str | tuple[int, int]) -> TaskExample:
+    """Return a text with its targets marked: spans of characters, or words it holds just once.
+
+    Raises `ConfigError` for words that the text has not, or more than once.
+
+    >>> question("Padre met Jasper.", "Jasper").targets
+    (Mention(start=10, end=16),)
+    """
+    linked = LinkedText(text, ()) if isinstance(text, str) else text
+    return TaskExample(linked, (), tuple(_target(linked.text, each) for each in targets))
+
+
+def _target(text: str, target: str | tuple[int, int]) -> Mention:
+    if not isinstance(target, str):
+        return Mention(*target)
+    n = text.count(target) if target else 0
+    if n != 1:
+        raise ConfigError(
+            f"{target!r} stands {n} times in {text[:60]!r}; give its characters (start, end)"
+        )
+    start = text.index(target)
+    return Mention(start, start + len(target))

@@ -16,9 +16,10 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.mentions import LinkedText, Linker
 from kept.batches import KnowledgeBatch
+from kept.datasets.example import question
 from kept.datasets.formats import TaskExample
 from kept.errors import ConfigError
-from kept.finetuning.predictor import Predictor, question
+from kept.finetuning.predictor import Predictor
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.drawing.draw import draw_svg
 from kept.graphs.drawing.form import form_of

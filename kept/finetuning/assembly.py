@@ -42,6 +42,7 @@ from kept.errors import ConfigError, NoKnowledgeError
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, pair_ids, prepared, require_difference
 from kept.finetuning.joining import FurtherSets, keep_apart, with_further
+from kept.finetuning.predictor import Predictor
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.scores import Baseline
 from kept.graphs.builder import BuilderConfig
@@ -98,6 +99,10 @@ def assemble(
         "links_in_kg": _link_counts(sets["train"], whole),
     }
     labels = classes_of(sets["train"], task.problem_type)
+    teacher = None
+    if config.teacher is not None and trained is None:
+        teacher = Predictor.from_pretrained(config.teacher)
+        labels = teacher.classes_for(config.task, labels)
     if warnings := warnings_of(labels, task.problem_type):
         facts["warnings"] = warnings
     new_model = (
@@ -114,6 +119,8 @@ def assemble(
     maker = _Maker(config, builder, whole, graph, tokenizer, chosen, view, others)
 
     train = maker.data(sets["train"], {label: i for i, label in enumerate(labels)})
+    if teacher is not None:
+        train.learn_from(teacher.logits(clean["train"], whole))
     run = FinetuneRun(
         config=config,
         model=model,

@@ -25,7 +25,7 @@ from kept.datasets.formats import TASKS
 from kept.finetuning.task_files import FurtherTask, TaskFiles
 from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
-from kept.heads.model import CHOICE, SPAN, head_kind
+from kept.heads.model import CHOICE, SPAN, TAGGING, head_kind
 from kept.heads.span import SpanOptions
 from kept.methods import method, method_key
 from kept.pretraining.assembly import precomputed_options
@@ -50,10 +50,12 @@ class FinetuneConfig(TaskFiles, RunConfig):
 
     How the encoder is adapted (docs/adaptation.md): `strategy` "features" is `freeze: [encoder]`.
     `layer_mix`: the head reads a learned mixture of all layers. `lora`, `houlsby`: what is put
-    inside the host, whose own weights are then frozen. `also` are tasks learned beside this one;
-    a task's batches come by size to the power `mixing` (None: 1), or by the `weight` of each.
-    A `model` that was pre-trained or fine-tuned brings its encoder; the heads on it are dropped, so
-    that `kept pretrain` is continued pre-training for a task.
+    inside the host, whose own weights are then frozen. `teacher`, the folder of a run of this task
+    that has ended, gives its logits on the training examples, read with its own method and `kg`: a
+    second loss, `teacher` (`training.objective_weights` weigh it). `also` are tasks learned beside
+    this one; a task's batches come by size to the power `mixing` (None: 1), or by the `weight` of
+    each. A `model` that was pre-trained or fine-tuned brings its encoder; the heads on it are
+    dropped, so that `kept pretrain` is continued pre-training for a task.
     """
 
     keep_repeats: bool = False
@@ -76,6 +78,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
     layer_mix: LayerMixOptions | None = None
     lora: LoraOptions | None = None
     houlsby: HoulsbyOptions | None = None
+    teacher: Path | None = None
     also: tuple[FurtherTask, ...] = ()
     weight: PositiveFloat | None = None
     mixing: NonNegativeFloat | None = None
@@ -161,6 +164,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
         update: dict[str, Any] = {
             **paths,
             "adapters": tuple(map(Path.resolve, self.adapters)),
+            "teacher": self.teacher and self.teacher.resolve(),
             "options": absolute(self.options),
             "view": absolute(self.view),
             "also": tuple(map(FurtherTask.with_absolute_paths, self.also)),
@@ -210,5 +214,11 @@ def _of_further(config: FinetuneConfig) -> Iterator[str]:
         yield "give mixing or the weights of all tasks, one of them"
     elif set_weights and len(set_weights) < len(weights):
         yield "give a weight to every task, the run's own too, or to none"
+    if config.teacher is not None:
+        kind = TASKS[config.task].problem_type
+        if kind in (SPAN, CHOICE, TAGGING):
+            yield f"teacher: {config.task} has no one answer a text, whose logits it could give"
+        if config.also:
+            yield "teacher goes with one task; leave out also"
     if config.also and config.training.objective_weights:
         yield "objective_weights are for losses of one batch; weigh tasks by their weight"

@@ -1,6 +1,6 @@
 """Examples of any task as training data for any method.
 
-Axis legend: target, class, word (word pieces).
+Axis legend: item (an example), target, class, word (word pieces).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -129,6 +130,7 @@ class TaskData:
                 for whole, e in zip(self._words, self.examples, strict=True)
             ]
         self._hidden = [exclusion(example, graph) for example in self.examples]
+        self._teacher: Tensor | None = None
         self._bounds = self._node_bounds()
 
     def __len__(self) -> int:
@@ -152,10 +154,16 @@ class TaskData:
             digest.update(repr(self.spans).encode())
         if self._relink is not None:
             digest.update(repr(self._relink).encode())
+        if self._teacher is not None:
+            digest.update(self._teacher.numpy().tobytes())
         for example, words in zip(self.examples, self._words, strict=True):
             digest.update(repr(example).encode())
             digest.update(words.ids.tobytes())
         return digest.hexdigest()
+
+    def learn_from(self, logits: Float[Tensor, "item class"]) -> None:
+        """Samples bring a teacher's logits too; a row for each of the examples that were given."""
+        self._teacher = logits[torch.from_numpy(self.indices)]
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -201,6 +209,8 @@ class TaskData:
             self.shown(index, self._joined(index, epoch, seed, self.builder, window), window)
             for window in range(len(self._windows[index]))
         ]
+        if self._teacher is not None:
+            rows = [each.replace(teacher_logits=self._teacher[index][None]) for each in rows]
         return rows[0] if len(rows) == 1 else self.collate(rows, epoch=epoch, seed=seed, step=0)
 
     def shown(self, index: int, word_graph: WordKnowledgeGraph, window: int = 0) -> KnowledgeBatch:

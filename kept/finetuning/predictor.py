@@ -1,12 +1,13 @@
 """`Predictor`: the answers of a fine-tuned run for new texts, and the influence of each fact.
 
-Axis legend: class.
+Axis legend: item, class.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,19 +15,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import LinkedText, Linker, Mention
+from entity_linking.mentions import LinkedText, Linker
 from kept.auto import saved_builder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
+from kept.datasets.example import question
 from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import CheckpointError, ConfigError
 from kept.finetuning.attention import rollout
 from kept.finetuning.data import TaskData, prepared
-from kept.finetuning.run import predict
+from kept.finetuning.run import class_logits, predict
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.edit import without_fact
 from kept.graphs.explain import fact_in_words
@@ -173,6 +176,29 @@ class Predictor:
         data = self._data(self._examples(questions, graph, linker), graph)
         return list(predict(self.model, data, threshold=self.threshold))
 
+    def classes_for(self, task: str, labels: Sequence[str]) -> list[str]:
+        """The model's classes, for a model that learns from it; raises `ConfigError` where it was
+        trained for another task, or `labels` has a class that is not among them."""
+        names = list(self.model.question().labels)
+        if task != self.task:
+            raise ConfigError(f"the teacher was trained for {self.task}, not {task}")
+        if unknown := sorted(set(labels).difference(names)):
+            raise ConfigError(f"the teacher has no class {unknown[0]!r}; it has {', '.join(names)}")
+        return names
+
+    def logits(
+        self, examples: Sequence[TaskExample], graph: KnowledgeGraph
+    ) -> Float[Tensor, "item class"]:
+        """A row for each example with its own links, NaN where a target is cut off with the text.
+
+        Raises `ConfigError` for a task without one answer a text, otherwise as `predict`.
+        """
+        self._one_class()
+        data = self._data(examples, self._graph(graph), is_whole=False)
+        rows = torch.full((len(examples), len(self.model.question().labels)), math.nan)
+        rows[torch.from_numpy(data.indices)] = class_logits(self.model, data)
+        return rows
+
     @torch.no_grad()
     def explain(
         self,
@@ -289,7 +315,9 @@ class Predictor:
                 )
         return examples
 
-    def _data(self, examples: Sequence[TaskExample], graph: KnowledgeGraph) -> TaskData:
+    def _data(
+        self, examples: Sequence[TaskExample], graph: KnowledgeGraph, *, is_whole: bool = True
+    ) -> TaskData:
         data = TaskData(
             prepared(examples, markers=self.markers, knowledge="true"),
             graph,
@@ -300,7 +328,7 @@ class Predictor:
             labels=None,
             spans=self._span_options(),
         )
-        if data.cut_off:
+        if data.cut_off and is_whole:
             raise ConfigError(
                 f"the target of {data.cut_off[0].unmarked[:60]!r} is cut off with the text after "
                 f"{self.builder.max_words} word pieces; give a shorter text"
@@ -354,30 +382,6 @@ class Predictor:
             return ", ".join(name for name, s in zip(names, scores, strict=True) if s > least)
         answer: str = names[int(scores.argmax())]
         return answer
-
-
-def question(text: str | LinkedText, *targets: str | tuple[int, int]) -> TaskExample:
-    """Return a text with its targets marked: spans of characters, or words it holds just once.
-
-    Raises `ConfigError` for words that the text has not, or more than once.
-
-    >>> question("Padre met Jasper.", "Jasper").targets
-    (Mention(start=10, end=16),)
-    """
-    linked = LinkedText(text, ()) if isinstance(text, str) else text
-    return TaskExample(linked, (), tuple(_target(linked.text, each) for each in targets))
-
-
-def _target(text: str, target: str | tuple[int, int]) -> Mention:
-    if not isinstance(target, str):
-        return Mention(*target)
-    n = text.count(target) if target else 0
-    if n != 1:
-        raise ConfigError(
-            f"{target!r} stands {n} times in {text[:60]!r}; give its characters (start, end)"
-        )
-    start = text.index(target)
-    return Mention(start, start + len(target))
 
 
 def _example(given: Question) -> TaskExample:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
@@ -212,6 +213,24 @@ def predict(
             labels[item] = tuple(OUTSIDE if n is None else names[n] for n in numbers)
     model.train(was_training)
     return [labels[i] for i in range(len(data))]
+
+
+@torch.no_grad()
+def class_logits(
+    model: KnowledgeForTask, data: TaskData, *, batch_size: int = 32
+) -> Float[Tensor, "item class"]:
+    """The logits of every item of `data`, for tasks with one answer a text; float32."""
+    was_training = model.training
+    model.eval()
+    rows = torch.empty(len(data), len(model.question().labels))
+    order = sorted(range(len(data)), key=lambda i: (data.n_nodes(i), i))
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        samples = [data.sample(i, epoch=0, seed=0) for i in chosen]
+        batch = data.collate(samples, epoch=0, seed=0, step=0)
+        rows[chosen] = model(batch.to(model.device)).class_logits.float().cpu()
+    model.train(was_training)
+    return rows
 
 
 def answer_of(text: str, spans: Sequence[Span], threshold: float) -> str:

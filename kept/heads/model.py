@@ -46,6 +46,7 @@ SCORE = "score"
 """The one class of a regression, and of a choice."""
 MAIN_LOSS = "class"
 """Name of the loss; those of further tasks are theirs."""
+TEACHER_LOSS = "teacher"
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,8 @@ class KnowledgeForTask(KnowledgeModel):
         losses = {}
         if labels is not None:
             losses[question.loss] = task_loss(question.problem_type, logits, labels)
+        if batch.teacher_logits is not None:
+            losses[TEACHER_LOSS] = teacher_loss(logits, batch.teacher_logits)
         return dataclasses.replace(output, class_logits=logits, losses=losses)
 
     def layer_weights(self, task: int = 0) -> dict[str, Any] | None:
@@ -267,6 +270,22 @@ def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
         logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum"
     )
     return mean_of(flat, is_labelled.sum())
+
+
+def teacher_loss(logits: Tensor, teacher: Tensor) -> Tensor:
+    """Mean squared difference of logits `[batch class]`, over rows that the teacher answered.
+
+    Ba and Caruana 2014, "Do Deep Nets Really Need to be Deep?", section 2.2. Raises `BatchError`
+    where the classes are not as many.
+    """
+    if logits.shape != teacher.shape:
+        raise BatchError(
+            f"the teacher's logits have shape {tuple(teacher.shape)}, the model's "
+            f"{tuple(logits.shape)}"
+        )
+    answered = ~teacher.isnan().any(dim=1)
+    error = F.mse_loss(logits[answered], teacher[answered].to(logits.dtype), reduction="sum")
+    return error / max(1, int(answered.sum()) * logits.shape[1])
 
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:

@@ -51,9 +51,10 @@ def predict(
     import json
 
     from entity_linking.mentions import LinkedText
+    from kept.datasets.example import question
     from kept.datasets.questions.choices import choice_example
     from kept.errors import ConfigError
-    from kept.finetuning.predictor import Predictor, question
+    from kept.finetuning.predictor import Predictor
     from kept.graphs.words import join_texts
     from kept.heads.model import CHOICE
 

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
+from kept.datasets.example import question
 from kept.datasets.formats import TaskExample
 from kept.errors import CheckpointError, ConfigError
-from kept.finetuning.predictor import Predictor, question
+from kept.finetuning.predictor import Predictor
 from kept.graphs.builder import BuilderConfig
 from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
 from kept.hosts import load_host, load_tokenizer

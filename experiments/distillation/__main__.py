@@ -1,0 +1,43 @@
+"""`python -m experiments.distillation CONFIG -o RUN`: teach, ask, write the table.
+
+A seed that is stored in RUN is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import yaml
+from transformers.utils.logging import disable_progress_bar
+
+from experiments.distillation.study import ROWS, Study, milliseconds, run_seed
+from experiments.distillation.tables import page
+from kept.reading.cell import open_host
+from kg_loaders.disk.writing import write_json, write_text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    given = parser.parse_args()
+    disable_progress_bar()
+    study = Study.model_validate(yaml.safe_load(given.config.read_text(encoding="utf-8")))
+    given.out.mkdir(parents=True, exist_ok=True)
+    budget = study.cell(study.seeds[0], steps=1).budget
+    told = []
+    for seed in study.seeds:
+        told.append(run_seed(study, seed, given.out, lambda: open_host(budget)))
+        for row in ROWS:
+            shares = {name: sum(right) / len(right) for name, right in told[-1][row].items()}
+            print(f"seed {seed}, {row}: {shares}", flush=True)
+    spent = milliseconds(study, lambda: open_host(budget))
+    command = f"python -m experiments.distillation {given.config} -o {given.out}"
+    write_json(given.out / "results.json", {"right": told, "milliseconds": spent}, force=True)
+    write_text(given.out / "results.md", page(study, told, spent, command), force=True)
+    print((given.out / "results.md").read_text("utf-8"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""A teacher that reads a graph and students that read none, in a made-up world.
+
+Only the graph says what somebody's occupation is, so what a student without it answers rightly has
+gone into its weights.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
+
+from experiments.lama.stored import fingerprint, read_stored, write_stored
+from kept.datasets.example import TaskExample
+from kept.finetuning.data import TaskData
+from kept.finetuning.run import class_logits, predict
+from kept.heads.model import MAIN_LOSS, SINGLE, TEACHER_LOSS, KnowledgeForTask
+from kept.methods import method
+from kept.randomness import torch_seed
+from kept.reading.arms import Arm
+from kept.reading.bench import Bench, Opened, training_of
+from kept.reading.cell import Budget, Cell
+from kept.reading.conditions import OFF, REDRAWN, TRUE
+from kept.reading.worlds import RETURNING, Size
+from kept.training.loop import train
+
+PLAIN = Arm(method="none")
+Open = Callable[[], Opened]
+"""A new host and its tokenizer: training changes a host."""
+TEXTS_EACH = 4
+ROWS = {
+    "teacher": "reads the graph",
+    "teacher, no links": "the same model without links, so without facts",
+    "labels": "the plain host, trained on the labelled texts",
+    "taught": "the plain host, taught on the labelled texts and those to transfer",
+    "taught by another": "the same, by a teacher that there reads other people's facts",
+}
+Told = dict[str, dict[str, list[bool]]]
+ASKED = ("seen people, new texts", "unseen people")
+
+
+class Study(BaseModel):
+    """All settings; `arm` is a way to run a method that reads (`kept.reading.arms`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    arm: str
+    seeds: tuple[int, ...]
+    labelled: PositiveInt
+    transferred: PositiveInt
+    unseen: PositiveInt
+    teacher_steps: PositiveInt
+    student_steps: PositiveInt
+    batch_size: PositiveInt
+    learning_rate: PositiveFloat
+    host: str = "minilm"
+    n_layers: PositiveInt | None = 3
+
+    def cell(self, seed: int, *, steps: int, condition: str = "true") -> Cell:
+        """The teacher's training, or a student's."""
+        return Cell(
+            task="occupation", arm=self.arm, condition=condition, seed=seed,
+            size=Size(form=RETURNING, n_train=TEXTS_EACH * (self.labelled + self.transferred),
+                      n_returning=self.labelled + self.transferred, n_test=self.unseen),
+            budget=Budget(steps=steps, batch_size=self.batch_size, host=self.host,
+                          learning_rate=self.learning_rate, n_layers=self.n_layers),
+        )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """The texts of each purpose."""
+
+    labelled: list[TaskExample]
+    transferred: list[TaskExample]
+    asked: dict[str, list[TaskExample]]
+
+
+def run_seed(study: Study, seed: int, out: Path, opened: Open) -> Told:
+    """By row and by what is asked, whether each answer is right.
+
+    A row that is stored in `out` is not run again.
+    """
+    cell = study.cell(seed, steps=study.teacher_steps)
+    bench = Bench.of(cell, opened())
+    texts = _texts(study, bench)
+    origin = {"settings": fingerprint(study.model_dump(mode="json")), "data": cell.key}
+    path = out / f"{seed}.json"
+    stored: Told | None = read_stored(path, origin)
+    if stored is not None:
+        return stored
+    told: Told = {}
+    _train(bench, bench.data(texts.labelled, is_training=True), study.teacher_steps)
+    told["teacher"] = _asked(bench, texts)
+    told["teacher, no links"] = _asked(bench, texts, condition=OFF)
+    told["labels"] = _student(study, seed, opened, bench, texts, None)
+    told["taught"] = _student(study, seed, opened, bench, texts, TRUE)
+    told["taught by another"] = _student(study, seed, opened, bench, texts, REDRAWN)
+    write_stored(path, origin, told)
+    return told
+
+
+def _texts(study: Study, bench: Bench) -> Texts:
+    """Each person has `TEXTS_EACH` texts: text j of person i is number i + j * people."""
+    train, n = bench.world.train, study.labelled + study.transferred
+    rounds = [train[j * n : (j + 1) * n] for j in range(TEXTS_EACH)]
+    transferred = [text for each in rounds[:-1] for text in each[study.labelled :]]
+    asked = dict(zip(ASKED, (rounds[-1][study.labelled :], bench.world.test), strict=True))
+    return Texts(rounds[0][: study.labelled], transferred, asked)
+
+
+def plain(study: Study, seed: int, opened: Open, bench: Bench) -> Bench:
+    """A student: the host alone under a new head for the same classes."""
+    host, tokenizer = opened()
+    with torch.random.fork_rng():
+        torch.manual_seed(torch_seed(seed, "student"))
+        encoder = method("none").encoder.for_graph(host, bench.graph, tokenizer, seed=seed)
+        model = KnowledgeForTask.of(
+            encoder, "targets", bench.world.classes, problem_type=SINGLE, n_targets=1
+        )
+    cell = study.cell(seed, steps=study.student_steps)
+    return dataclasses.replace(bench, cell=cell, arm=PLAIN, model=model)
+
+
+def _student(
+    study: Study, seed: int, opened: Open, bench: Bench, texts: Texts, taught: str | None
+) -> dict[str, list[bool]]:
+    """A student of labels alone (None), or of the teacher under a condition in the unlabelled."""
+    student = plain(study, seed, opened, bench)
+    if taught is None:
+        _train(student, student.data(texts.labelled, is_training=True), study.student_steps)
+        return _asked(student, texts)
+    data = student.data([*texts.labelled, *texts.transferred], is_training=True)
+    answers = [
+        class_logits(bench.model, bench.data(texts.labelled)),
+        class_logits(bench.model, bench.data(texts.transferred, condition=taught)),
+    ]
+    data.learn_from(torch.cat(answers))
+    weights = {MAIN_LOSS: 0.0, TEACHER_LOSS: 1.0}
+    _train(student, data, study.student_steps, objective_weights=weights)
+    return _asked(student, texts)
+
+
+def _train(bench: Bench, data: TaskData, steps: int, **fields: object) -> None:
+    training = training_of(bench.cell, steps, evaluate_every=None, threads=1, **fields)
+    with tempfile.TemporaryDirectory(prefix="kept-distillation-") as folder:
+        train(bench.model, data, training, Path(folder))
+
+
+def _asked(bench: Bench, texts: Texts, condition: str | None = None) -> dict[str, list[bool]]:
+    found = {}
+    for name, examples in texts.asked.items():
+        data = bench.data(examples, condition=condition)
+        answers = predict(bench.model, data, threshold=0.0)
+        found[name] = [a == e.labels for a, e in zip(answers, examples, strict=True)]
+    return found
+
+
+def milliseconds(study: Study, opened: Open, seed: int = 0, repeats: int = 5) -> dict[str, float]:
+    """Processor milliseconds a text, of teacher and student: graph, view and forward; the best of
+    `repeats`, the two in turn."""
+    bench = Bench.of(study.cell(seed, steps=study.teacher_steps), opened())
+    student = plain(study, seed, opened, bench)
+    texts = bench.world.test
+    best: dict[str, float] = {}
+    for _ in range(repeats):
+        for name, each in (("teacher", bench), ("student", student)):
+            began = time.process_time()
+            predict(each.model, each.data(texts), threshold=0.0)
+            spent = 1000 * (time.process_time() - began) / len(texts)
+            best[name] = min(spent, best.get(name, spent))
+    return best
