@@ -16,6 +16,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
 from experiments.lama.stored import fingerprint, read_stored, write_stored
+from kept import hosts
 from kept.datasets.example import TaskExample
 from kept.finetuning.data import TaskData
 from kept.finetuning.run import class_logits, predict
@@ -88,7 +89,7 @@ def run_seed(study: Study, seed: int, out: Path, opened: Open) -> Told:
     """
     cell = study.cell(seed, steps=study.teacher_steps)
     bench = Bench.of(cell, opened())
-    texts = _texts(study, bench)
+    texts = split_texts(study, bench)
     origin = {"settings": fingerprint(study.model_dump(mode="json")), "data": cell.key}
     path = out / f"{seed}.json"
     stored: Told | None = read_stored(path, origin)
@@ -105,7 +106,7 @@ def run_seed(study: Study, seed: int, out: Path, opened: Open) -> Told:
     return told
 
 
-def _texts(study: Study, bench: Bench) -> Texts:
+def split_texts(study: Study, bench: Bench) -> Texts:
     """Each person has `TEXTS_EACH` texts: text j of person i is number i + j * people."""
     train, n = bench.world.train, study.labelled + study.transferred
     rounds = [train[j * n : (j + 1) * n] for j in range(TEXTS_EACH)]
@@ -123,6 +124,7 @@ def plain(study: Study, seed: int, opened: Open, bench: Bench) -> Bench:
         model = KnowledgeForTask.of(
             encoder, "targets", bench.world.classes, problem_type=SINGLE, n_targets=1
         )
+    hosts.word_table(host).requires_grad_(False)  # as the teacher's: names teach it nothing
     cell = study.cell(seed, steps=study.student_steps)
     return dataclasses.replace(bench, cell=cell, arm=PLAIN, model=model)
 

@@ -1,41 +1,47 @@
-"""What is inserted into an otherwise frozen host: LoRA or bottlenecks, saved with it."""
+"""What is inserted into an otherwise frozen host: LoRA, bottlenecks or PALs, saved with it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from transformers import PreTrainedModel
 
-from kept.adapters import bottleneck, lora
+from kept.adapters import bottleneck, lora, pals
 from kept.adapters.bottleneck import HoulsbyOptions, insert_bottlenecks
 from kept.adapters.lora import LoraOptions, insert_lora
+from kept.adapters.pals import PALOptions, insert_pals
 from kept.errors import ConfigError
 from kept.options import read_options
 
 PLACES: dict[str, tuple[str, ...]] = {
     "lora": (f".{lora.PLACE}",),
     "houlsby": (f".{bottleneck.PLACE}.", ".LayerNorm."),
+    "pals": (f".{pals.PLACE}.",),
 }
 """Kind to parts of its parameters' names; with bottlenecks, layer norms are trained, too."""
 
 
-def read_inside(values: Mapping[str, Mapping[str, Any]]) -> dict[str, LoraOptions | HoulsbyOptions]:
+InsideOptions = LoraOptions | HoulsbyOptions | PALOptions
+_KINDS: dict[str, tuple[Any, Callable[[PreTrainedModel, Any], None]]] = {
+    "lora": (LoraOptions, insert_lora),
+    "houlsby": (HoulsbyOptions, insert_bottlenecks),
+    "pals": (PALOptions, insert_pals),
+}
+
+
+def read_inside(values: Mapping[str, Mapping[str, Any]]) -> dict[str, InsideOptions]:
     """Options by kind; raises `ConfigError` for an unknown kind or field, or for two kinds."""
-    kinds = {"lora": LoraOptions, "houlsby": HoulsbyOptions}
-    if len(values) > 1 or not values.keys() <= kinds.keys():
-        raise ConfigError(f"inside is {dict(values)}: lora or houlsby, one of them")
-    return {name: read_options(kinds[name], fields, name) for name, fields in values.items()}
+    if len(values) > 1 or not values.keys() <= _KINDS.keys():
+        raise ConfigError(f"inside is {dict(values)}: {', '.join(_KINDS)}, one of them")
+    return {name: read_options(_KINDS[name][0], fields, name) for name, fields in values.items()}
 
 
 def put_inside(host: PreTrainedModel, values: Mapping[str, Mapping[str, Any]]) -> None:
     """Insert what `values` names, initially without effect, and freeze the rest of the host."""
-    for options in read_inside(values).values():
+    for kind, options in read_inside(values).items():
         before = {id(module) for module in host.modules()}
-        if isinstance(options, LoraOptions):
-            insert_lora(host, options)
-        else:
-            insert_bottlenecks(host, options)
+        _KINDS[kind][1](host, options)
         for module in host.modules():
             if id(module) not in before:
                 module._is_hf_initialized = True  # else it is initialised again

@@ -57,7 +57,7 @@ def pack(batches: Sequence[KnowledgeBatch], n_nodes: int, *, word_pad_id: int = 
     places: list[tuple[int, int, int]] = []
     for i, batch in enumerate(batches):
         length = batch.node_ids.shape[1]
-        unpacked = ("labels", "pair_labels", "task_ids", *WHOLE_FIELDS)
+        unpacked = ("labels", "teacher_logits", "pair_labels", "task_ids", *WHOLE_FIELDS)
         if len(batch) != 1 or any(getattr(batch, name) is not None for name in unpacked):
             raise BatchError(f"batch {i} to pack: one sample, none of {', '.join(unpacked)}")
         if length > n_nodes:

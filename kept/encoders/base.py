@@ -48,7 +48,7 @@ class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
     of the vocabularies that the tables' rows follow, `content_hash` that of the whole graph.
     `objectives`: name to options, of the objectives that were trained on top (see
     `kept.objectives.model`). `head`: name and options of a task's head (see `kept.heads.model`).
-    `inside`: "lora" or "houlsby" to its options, where the host carries one
+    `inside`: "lora", "houlsby" or "pals" to its options, where the host carries one
     (`kept.adapters.inside`).
     """
 
@@ -271,7 +271,7 @@ class KnowledgeEncoder(KnowledgeModel):
         raise ConfigError(f"{type(self).__name__}.beside does not know the parameter {name!r}")
 
     def insert(self, kind: str, options: Mapping[str, Any]) -> None:
-        """Insert "lora" or "houlsby" into the host, whose own weights are frozen from here on.
+        """Insert "lora", "houlsby" or "pals" into the host, whose own weights are then frozen.
 
         It is saved and loaded with the model. Raises `ConfigError` where there is one already.
         """

@@ -17,6 +17,7 @@ from entity_linking.corruption import CorruptionReport
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link, Mention
 from kept import hosts
+from kept.adapters.inside import PLACES
 from kept.auto import saved_builder, saved_encoder, saved_tokenizer, saved_view
 from kept.controls.conditions import (
     EntityMap,
@@ -251,7 +252,7 @@ def _model(
     task = TASKS[config.task]
     with torch_draws(config.training.seed, "initial weights"):
         encoder, chosen, tokenizer = _encoder(config, graph, whole)
-        for kind in ("lora", "houlsby"):
+        for kind in PLACES:
             if (inside := getattr(config, kind)) is not None:
                 encoder.insert(kind, dataclasses.asdict(inside))
         model = KnowledgeForTask.of(

@@ -18,7 +18,9 @@ from pydantic import (
 )
 
 from kept.adapters.bottleneck import HoulsbyOptions
+from kept.adapters.inside import PLACES
 from kept.adapters.lora import LoraOptions
+from kept.adapters.pals import PALOptions
 from kept.controls.conditions import Knowledge
 from kept.controls.link_errors import LinkErrors
 from kept.datasets.formats import TASKS
@@ -49,13 +51,13 @@ class FinetuneConfig(TaskFiles, RunConfig):
     control draws.
 
     How the encoder is adapted (docs/adaptation.md): `strategy` "features" is `freeze: [encoder]`.
-    `layer_mix`: the head reads a learned mixture of all layers. `lora`, `houlsby`: what is put
-    inside the host, whose own weights are then frozen. `teacher`, the folder of a run of this task
-    that has ended, gives its logits on the training examples, read with its own method and `kg`: a
-    second loss, `teacher` (`training.objective_weights` weigh it). `also` are tasks learned beside
-    this one; a task's batches come by size to the power `mixing` (None: 1), or by the `weight` of
-    each. A `model` that was pre-trained or fine-tuned brings its encoder; the heads on it are
-    dropped, so that `kept pretrain` is continued pre-training for a task.
+    `layer_mix`: the head reads a learned mixture of all layers. `lora`, `houlsby`, `pals`: what is
+    put inside the host, whose own weights are then frozen. `teacher`, the folder of a run of this
+    task that has ended, gives its logits on the training examples, read with its own method and
+    `kg`: a second loss, `teacher` (`training.objective_weights` weigh it). `also` are tasks learned
+    beside this one; a task's batches come by size to the power `mixing` (None: 1), or by the
+    `weight` of each. A `model` that was pre-trained or fine-tuned brings its encoder; the heads on
+    it are dropped, so that `kept pretrain` is continued pre-training for a task.
     """
 
     keep_repeats: bool = False
@@ -78,6 +80,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
     layer_mix: LayerMixOptions | None = None
     lora: LoraOptions | None = None
     houlsby: HoulsbyOptions | None = None
+    pals: PALOptions | None = None
     teacher: Path | None = None
     also: tuple[FurtherTask, ...] = ()
     weight: PositiveFloat | None = None
@@ -177,7 +180,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
 def contradictions(config: FinetuneConfig) -> Iterator[str]:
     """Every two options of adaptation that cannot both hold."""
     still = config.strategy == "features" or "encoder" in config.freeze
-    inside = [name for name in ("lora", "houlsby") if getattr(config, name) is not None]
+    inside = [name for name in PLACES if getattr(config, name) is not None]
     if config.strategy == "features":
         for name in ("freeze", "train_only"):
             if getattr(config, name):
@@ -193,7 +196,7 @@ def contradictions(config: FinetuneConfig) -> Iterator[str]:
     elif inside and config.training.host_learning_rate is not None:
         yield f"{inside[0]}: the host is frozen; leave out training.host_learning_rate"
     if len(inside) > 1:
-        yield "give lora or houlsby, one of them"
+        yield f"give one of {', '.join(inside)}"
     for name in inside if not still else []:
         if {"host", name} & {*config.freeze}:
             yield f"freeze {list(config.freeze)} would keep {name} from learning; leave one out"

@@ -205,7 +205,7 @@ def test_contradictions_come_all_at_once() -> None:
         FinetuneConfig.read(None, values)
     for words in (
         "leave out freeze", "leave out lora", "leave out houlsby", "leave out training.rate_decay",
-        "give lora or houlsby", "go with further tasks",
+        "give one of lora, houlsby", "go with further tasks",
     ):  # fmt: skip
         assert words in str(told.value)
     task = {"name": "a", "task": "tagging", "format": "conll", "train": "t"}

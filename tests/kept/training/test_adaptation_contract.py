@@ -30,6 +30,7 @@ from kg_loaders import KnowledgeGraph
 LABELS = ["a", "b", "c"]
 INSIDE: dict[str, dict[str, Any]] = {
     "lora": {"rank": 2, "targets": ["query", "output"]}, "houlsby": {"width": 4},
+    "pals": {"width": 6, "heads": 2},
 }  # fmt: skip
 GROUPS = ("embeddings", "layer.0", "layer.1", "head")
 
@@ -149,7 +150,7 @@ def test_every_family_has_its_places(
 ) -> None:
     model = task_model("none", small_graph, tokenizer, family=family, inside=inside)
     inner = [n for n, p in model.encoder.named_parameters() if p.requires_grad and ".layer." in n]
-    per_layer = {"lora": 2 * 2, "houlsby": 2 * 4 + 2 * 2}[inside]
+    per_layer = {"lora": 2 * 2, "houlsby": 2 * 4 + 2 * 2, "pals": 3 * 2}[inside]
     assert len(inner) == 2 * per_layer
     assert {model.encoder.group_of(name) for name in inner} == {"layer.0", "layer.1"}
 
@@ -256,10 +257,11 @@ STRATEGIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "chain": ({}, {"unfreezing": {"order": "chain"}}),
     "sequential": ({}, {"unfreezing": {"order": "sequential", "every": 2}}),
     "houlsby": ({"inside": "houlsby"}, {}),
+    "pals": ({"inside": "pals"}, {}),
 }
 RESUMED = [
     *((method, "lora") for method in METHODS), ("colake", "chain"), ("kbert", "sequential"),
-    ("ernie", "houlsby"),
+    ("ernie", "houlsby"), ("kbert", "pals"),
 ]  # fmt: skip
 
 
@@ -288,7 +290,7 @@ def test_cut_and_resumed_it_ends_the_same(
     again, _ = part(99, Resume.LATEST, "cut")
     assert again == whole != cut
     logged = [tuple(row["groups"]) if row["groups"] else None for row in read_log(result.log)]
-    if strategy == "houlsby":
+    if strategy in ("houlsby", "pals"):
         assert logged == [None] * 7
     elif strategy == "chain":
         assert logged == [*stages(GROUPS, "chain"), GROUPS, GROUPS]
