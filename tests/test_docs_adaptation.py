@@ -28,7 +28,7 @@ OPTIONS = [
 COMMANDS = [
     line
     for line in PAGE.replace("\\\n", "").splitlines()
-    if line.startswith("kept finetune … --")
+    if line.startswith("kept finetune … --set")
 ]
 
 
