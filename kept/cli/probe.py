@@ -18,7 +18,9 @@ def probe(
     model: Annotated[
         str,
         typer.Argument(
-            callback=local_or_hub, help="A masked LM (folder or hub name), or the folder of a run."
+            callback=local_or_hub,
+            help="A masked LM (folder or hub name), a decoder (folder, or smollm2), or the folder "
+            "of a run.",
         ),
     ],
     kg: Annotated[

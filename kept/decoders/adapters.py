@@ -17,6 +17,7 @@ from kept.adapters.adapter import Adapter, AdapterOptions
 from kept.adapters.lora import PLACE, LoraOptions, insert_lora_around
 from kept.batches import Visibility
 from kept.decoders import hosts
+from kept.decoders.trees import Continuation
 from kept.errors import ConfigError
 
 APART = {
@@ -88,14 +89,15 @@ class DecoderAdapter(nn.Module):
     def write(
         self, host: PreTrainedModel, input_ids: Int[Tensor, "batch node"], node_mask: Tensor,
         *, n_new: int,
-    ) -> Int[Tensor, "batch new"]:  # fmt: skip
+    ) -> Continuation:  # fmt: skip
         """The `n_new` most probable next words one by one, without a cache; padding on the left."""
         ids, mask = input_ids, node_mask
+        scores: list[Tensor] = []
         for _ in range(n_new):
             positions, visibility = hosts.running_positions(mask), Visibility.causal(mask)
             hidden = hosts.embed(host, host.get_input_embeddings()(ids), positions)
             states = self(hosts.run(host, hidden, visibility, positions), visibility)[:, -1]
-            word = hosts.logits(host, states).argmax(dim=-1, keepdim=True)
-            ids = torch.cat([ids, word], dim=1)
+            scores.append(hosts.logits(host, states))
+            ids = torch.cat([ids, scores[-1].argmax(dim=-1, keepdim=True)], dim=1)
             mask = nn.functional.pad(mask, (0, 1), value=True)
-        return ids[:, input_ids.shape[1] :]
+        return Continuation(ids[:, input_ids.shape[1] :], scores[0])

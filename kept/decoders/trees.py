@@ -179,6 +179,14 @@ def read_tree(
     return hosts.run(host, hidden, tree.visibility, tree.positions, cache)[-1]
 
 
+@dataclass(frozen=True, eq=False)
+class Continuation:
+    """Words written after a text, and the host's scores of every word as the first of them."""
+
+    words: Int[Tensor, "batch new"]
+    first_scores: Float[Tensor, "batch word"]
+
+
 @torch.no_grad()
 def write(
     host: PreTrainedModel,
@@ -186,7 +194,7 @@ def write(
     *,
     n_new: int,
     end_id: int | None = None,
-) -> Int[Tensor, "batch new"]:
+) -> Continuation:
     """The `n_new` most probable words after each tree's text; after `end_id` only `end_id`.
 
     The nodes are read once; new words see those of `read_on` and one another.
@@ -194,11 +202,12 @@ def write(
     cache = DynamicCache(config=host.config)
     states = read_tree(host, tree, cache)
     rows = torch.arange(len(states), device=states.device)
-    seen, state = tree.read_on, states[rows, tree.last]
+    seen = tree.read_on
+    scores = first_scores = hosts.logits(host, states[rows, tree.last])
     words: list[Tensor] = []
     stopped = torch.zeros(len(states), dtype=torch.bool, device=states.device)
     for number in range(n_new):
-        word = hosts.logits(host, state).argmax(dim=-1)
+        word = scores.argmax(dim=-1)
         if end_id is not None:
             word = word.masked_fill(stopped, end_id)
             stopped = stopped | (word == end_id)
@@ -212,8 +221,8 @@ def write(
         step = hosts.masked_stepper(host, mask, positions, cache)
         for layer in hosts.layers(host):
             hidden = step(layer, hidden)
-        state = hosts.finish(host, hidden)[:, 0]
-    return torch.stack(words, dim=1)
+        scores = hosts.logits(host, hosts.finish(host, hidden)[:, 0])
+    return Continuation(torch.stack(words, dim=1), first_scores)
 
 
 def _row_mask(host: PreTrainedModel, seen: Tensor) -> Tensor:

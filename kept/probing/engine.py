@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kept.probing.candidates import Candidates, Pieces, spelled
+from kept.probing.decoders import DecoderLM, DecoderRunner
 from kept.probing.items.item import ClozeItem
 from kept.probing.models.base import ClozeModel
 from kept.probing.passes import Attempt, Contest, Runner
@@ -45,7 +46,7 @@ def objects_of(items: Iterable[ClozeItem]) -> dict[str, list[str]]:
 
 
 def probe(
-    model: ClozeModel,
+    model: ClozeModel | DecoderLM,
     items: Sequence[ClozeItem],
     *,
     vocabulary: Sequence[str] | None,
@@ -59,7 +60,8 @@ def probe(
 
     `vocabulary`: the words of the restricted ranking, in the order that ties follow; `objects`: the
     candidates of each relation (`objects_of` makes them). None leaves that ranking out. `n_top`
-    answers are kept. The sizes affect memory only.
+    answers are kept. The sizes affect memory only. A decoder scores answers piece by piece
+    ("left_to_right"), whatever `likelihood` says, where the hole is at the end.
     """
     words = None
     if vocabulary is not None:
@@ -68,7 +70,11 @@ def probe(
         relation: Candidates.of(names, model.tokenizer)
         for relation, names in (objects or {}).items()
     }
-    asker = Runner(model, words, likelihood=likelihood, n_top=n_top, batch_size=batch_size)
+    asker: Runner | DecoderRunner
+    if isinstance(model, DecoderLM):
+        likelihood, asker = "left_to_right", DecoderRunner(model, words, n_top=n_top)
+    else:
+        asker = Runner(model, words, likelihood=likelihood, n_top=n_top, batch_size=batch_size)
     pieces = _pieces(items, model)
     answers: list[ProbeAnswer] = []
     for start in range(0, len(items), chunk_size):
@@ -94,7 +100,7 @@ def probe(
     )
 
 
-def _pieces(items: Sequence[ClozeItem], model: ClozeModel) -> dict[str, Pieces]:
+def _pieces(items: Sequence[ClozeItem], model: ClozeModel | DecoderLM) -> dict[str, Pieces]:
     """The pieces of every right answer."""
     names = list(dict.fromkeys(name for i in items for name in (i.answer, *i.also_right)))
     return dict(zip(names, spelled(names, model.tokenizer), strict=True))

@@ -127,7 +127,7 @@ class Runner:
             pairs = [(attempt, sample) for _, attempt, sample in rows if n in attempt.lengths()]
             for start in range(0, len(pairs), self.batch_size):
                 self._read(pairs[start : start + self.batch_size], n)
-        self._rank_objects(chunk)
+        rank_objects(chunk, self.n_top)
 
     def _question(self, item: ClozeItem, n_masks: int) -> Question:
         masks = " ".join([self.model.tokenizer.mask_token] * n_masks)
@@ -207,23 +207,24 @@ class Runner:
         """Log-probabilities of every word."""
         return _wide(F.linear(states, *self.whole)).log_softmax(-1)
 
-    def _rank_objects(self, chunk: Sequence[Attempt]) -> None:
-        """Rank the items whose objects all have a score, relation by relation."""
-        relations: dict[int, list[Attempt]] = {}
-        for attempt in chunk:
-            if contest := attempt.contests.get("objects"):
-                relations.setdefault(id(contest.candidates), []).append(attempt)
-        for group in relations.values():
-            contests = [attempt.contests["objects"] for attempt in group]
-            rankings = rank_answers(
-                torch.stack([attempt.scores for attempt in group if attempt.scores is not None]),
-                [contest.gold for contest in contests],
-                [contest.others for contest in contests],
-                contests[0].candidates.names,
-                n_top=self.n_top,
-            )
-            for attempt, ranking in zip(group, rankings, strict=True):
-                attempt.rankings["objects"] = ranking
+
+def rank_objects(chunk: Sequence[Attempt], n_top: int) -> None:
+    """Rank the items whose objects all have a score, relation by relation."""
+    relations: dict[int, list[Attempt]] = {}
+    for attempt in chunk:
+        if contest := attempt.contests.get("objects"):
+            relations.setdefault(id(contest.candidates), []).append(attempt)
+    for group in relations.values():
+        contests = [attempt.contests["objects"] for attempt in group]
+        rankings = rank_answers(
+            torch.stack([attempt.scores for attempt in group if attempt.scores is not None]),
+            [contest.gold for contest in contests],
+            [contest.others for contest in contests],
+            contests[0].candidates.names,
+            n_top=n_top,
+        )
+        for attempt, ranking in zip(group, rankings, strict=True):
+            attempt.rankings["objects"] = ranking
 
 
 def _means(

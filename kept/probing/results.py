@@ -18,7 +18,7 @@ Mode = Literal["weights", "graph"]
 """A model answers from its weights alone, or also from a graph that it reads: never mixed."""
 RankingName = Literal["restricted", "objects"]
 RANKINGS: tuple[RankingName, ...] = ("restricted", "objects")
-Likelihood = Literal["at_once", "one_by_one"]
+Likelihood = Literal["at_once", "one_by_one", "left_to_right"]
 TIES = "of equal scores the candidate that stands earlier in the list comes first"
 
 
@@ -75,10 +75,10 @@ class ProbeAnswer:
 class ProbeResult:
     """All answers of one model in one mode, in the order of the items.
 
-    `method` is a line of `kept.methods.METHODS`, or "masked-lm" for a plain Hugging Face model.
-    `asked_facts`: whether facts between the ends of an item's own were "hidden" or "shown"; "none"
-    where only the weights answer. `likelihood`: how answers of several pieces are scored (see
-    `kept.probing.engine`). `left_out`: candidates that could not be ranked, by reason.
+    `method` is a line of `kept.methods.METHODS`, "masked-lm" for a plain Hugging Face model,
+    or "decoder". `asked_facts`: whether facts between the ends of an item's own were "hidden" or
+    "shown"; "none" where only the weights answer. `likelihood`: how answers of several pieces are
+    scored (see `kept.probing.engine`). `left_out`: candidates that could not be ranked, by reason.
     """
 
     model: str

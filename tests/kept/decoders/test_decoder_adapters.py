@@ -132,7 +132,7 @@ def test_an_adapter_writes_as_its_states_say_and_padding_changes_nothing() -> No
     adapter = adapter_of(host)
     with torch.no_grad():
         adapter.adapter.blocks[-1].up_project.weight *= 1e4
-    written = adapter.write(host, ids, mask, n_new=2)
+    written = adapter.write(host, ids, mask, n_new=2).words
     for row, real in enumerate(mask):
         text = ids[row, real][None]
         for place in range(2):

@@ -114,7 +114,7 @@ def test_a_batch_is_as_its_texts_alone_and_the_cache_changes_nothing(
     )
     with torch.no_grad():
         states = read_tree(host, together)
-    written = write(host, together, n_new=3)
+    written = write(host, together, n_new=3).words
     for row, text in enumerate(texts):
         alone = knowledge_tree(
             host, batch_of(kind, graph, tokenizer, text), readers=readers, vectors=vectors
@@ -122,7 +122,7 @@ def test_a_batch_is_as_its_texts_alone_and_the_cache_changes_nothing(
         with torch.no_grad():
             own = read_tree(host, alone)[0]
         torch.testing.assert_close(states[row, : len(own)], own, **CLOSE)
-        assert written[row].tolist() == write(host, alone, n_new=3)[0].tolist()
+        assert written[row].tolist() == write(host, alone, n_new=3).words[0].tolist()
         if readers == "later" and kind == "branches":
             assert written[row].tolist() == _uncached(host, tokenizer, graph, text, 3)
 
