@@ -38,7 +38,7 @@ ROWS = {
     "teacher": "reads the graph",
     "teacher, no links": "the same model without links, so without facts",
     "labels": "the plain host, trained on the labelled texts",
-    "taught": "the plain host, taught on the labelled texts and those to transfer",
+    "taught": "the plain host, taught on the texts to transfer",
     "taught by another": "the same, by a teacher that there reads other people's facts",
 }
 Told = dict[str, dict[str, list[bool]]]
@@ -137,12 +137,8 @@ def _student(
     if taught is None:
         _train(student, student.data(texts.labelled, is_training=True), study.student_steps)
         return _asked(student, texts)
-    data = student.data([*texts.labelled, *texts.transferred], is_training=True)
-    answers = [
-        class_logits(bench.model, bench.data(texts.labelled)),
-        class_logits(bench.model, bench.data(texts.transferred, condition=taught)),
-    ]
-    data.learn_from(torch.cat(answers))
+    data = student.data(texts.transferred, is_training=True)
+    data.learn_from(class_logits(bench.model, bench.data(texts.transferred, condition=taught)))
     weights = {MAIN_LOSS: 0.0, TEACHER_LOSS: 1.0}
     _train(student, data, study.student_steps, objective_weights=weights)
     return _asked(student, texts)

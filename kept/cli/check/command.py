@@ -1,4 +1,4 @@
-"""`kept check`: which methods read a fact at this budget, and what layers hold."""
+"""`kept check`: which methods read a fact at this budget, what layers and words' places hold."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kept.bounds import MAX_COUNT
+from kept.cli.check.analogies import analogies
 from kept.cli.check.layers import layers
 from kept.cli.options import KeptCommand, local_or_hub
 from kept.cli.terminal import echo
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Check that methods can do what they are measured by.")
 app.command(cls=KeptCommand)(layers)
+app.command(cls=KeptCommand)(analogies)
 PAGE, VALUES, CURVES = "reading.md", "reading.json", "reading.curves.png"
 
 

@@ -62,6 +62,7 @@ TABLE: list[tuple[str, int, str]] = [
     ("vectors train --kg gone --text gone.jsonl -o out", FAILED, "gone does not exist"),
     ("check layers minilm --train gone.conllu --test gone.conllu -o out", FAILED,
      "gone.conllu does not exist"),
+    ("check analogies minilm --questions gone.txt -o out", FAILED, "gone.txt does not exist"),
     ("predict gone text --kg kg", FAILED, "gone does not exist"),
     ("convert kbert gone.bin -o out", FAILED, "gone.bin does not exist"),
     ("convert nobody empty -o out", FAILED, "nobody"),

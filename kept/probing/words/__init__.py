@@ -1,0 +1,1 @@
+"""What the places of words in a space hold: analogies, and relations of pairs."""
