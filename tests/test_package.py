@@ -35,6 +35,7 @@ FLOORS = (
     ("comparison",),
     ("completion",),
     ("demo", "explore"),
+    ("serve",),
     ("cli",),
     ("__main__",),
 )

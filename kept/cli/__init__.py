@@ -29,6 +29,7 @@ from kept.cli.errors import TellsErrors
 from kept.cli.link import command as link
 from kept.cli.options import KeptCommand
 from kept.cli.pages.explore import explore
+from kept.cli.pages.serve import serve
 from kept.cli.pages.show import show
 from kept.cli.probe import probe
 from kept.cli.terminal import echo
@@ -92,6 +93,7 @@ def _root(
 app.command("demo", cls=KeptCommand)(demo)
 app.command("explore", cls=KeptCommand)(explore)
 app.command("show", cls=KeptCommand)(show)
+app.command("serve", cls=KeptCommand)(serve)
 app.command("pretrain", cls=KeptCommand)(pretrain)
 app.command("compare", cls=KeptCommand)(compare)
 app.command("report", cls=KeptCommand)(report)

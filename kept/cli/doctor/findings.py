@@ -20,12 +20,16 @@ from typing import Literal
 State = Literal["ok", "missing", "faulty", "note"]
 
 EXTRAS = {
+    "data": "public data sets from their owners (`kept data get`)",
+    "datasets": "Hugging Face data sets in and out",
     "dgl": "graphs as DGL graphs (`kept.graphs.export`)",
     "docs": "the docs site (`make docs`)",
     "minilm": "the host `minilm` from an installed package: every command without a network",
     "peft": "LoRA on the host (docs/adaptation.md)",
+    "serve": "linking, vectors, probing and completion over HTTP (`kept serve`)",
     "smollm2": "the decoder `smollm2` from an installed package",
     "spacy": "the linker as a component of a spaCy pipeline",
+    "trackers": "curves of trainings in TensorBoard (`--track tensorboard`)",
 }
 """What each extra is for; `demo` is `minilm`, and `dev` for work on kept itself."""
 LEAST_DISK = 2 * 1024**3

@@ -1,0 +1,71 @@
+"""From the options of `kept serve` to a service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kept.auto import AutoEncoder
+from kept.completion.completers.folders import is_completer, open_completer
+from kept.explore.readers import method_readers, run_reader
+from kept.hosts import load_tokenizer
+from kept.kge.calibration import Calibration
+from kept.kge.splits import read_splits
+from kept.kge.trained import load_scorer, read_description, read_seen
+from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+from kept.probing.models.opening import open_model
+from kept.serve.service import Completion, Service
+
+
+def open_service(
+    kg: Path,
+    *,
+    model: str | None = None,
+    runs: Sequence[Path] = (),
+    probe: str | None = None,
+    kgc: Path | None = None,
+    index: Path | None = None,
+    reranker: Path | None = None,
+    tokenizer: str = "minilm",
+) -> Service:
+    """Return the service of a graph's folder and of the models that are given.
+
+    Raises what opening each of them raises, and `GraphMismatchError` for models of other ids.
+    """
+    settings = LinkerSettings(
+        kg=str(kg),
+        index=None if index is None else str(index),
+        model=None if reranker is None else str(reranker),
+        method="prior" if reranker is None else "trained",
+    )
+    graph = open_graph(settings)
+    readers = {reader.key: reader for reader in method_readers(load_tokenizer(tokenizer))}
+    for folder in runs:
+        reader = run_reader(folder, len(readers))
+        if reader.predictor is not None:
+            reader.predictor.model.encoder.require_graph(graph)
+        readers[folder.name] = reader
+    encoder = None if model is None else AutoEncoder.from_pretrained(model)
+    if encoder is not None:
+        encoder.encoder.require_graph(graph)
+    return Service(
+        graph,
+        open_linker(settings, graph),
+        readers,
+        encoder=encoder,
+        cloze=None if probe is None else open_model(probe),
+        completion=None if kgc is None else open_completion(kg, kgc),
+    )
+
+
+def open_completion(kg: Path, model: Path) -> Completion:
+    """Return the scorer in `model` over the triples of `kg`; an inductive one takes any graph."""
+    training = read_description(model)["training"]
+    splits = read_splits(kg, holdout=training.get("holdout", 0.05), seed=training.get("seed", 0))
+    stored = training.get("calibration")
+    calibration = None if stored is None else Calibration.from_json(stored)
+    if is_completer(model):
+        scorer = open_completer(model).completer.on(splits.graph, splits.train)
+        return Completion(splits, scorer, splits.seen, calibration, is_inductive=True)
+    scorer_alone = load_scorer(model, splits.graph).scorer
+    return Completion(splits, scorer_alone, read_seen(model, splits), calibration)
