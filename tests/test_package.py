@@ -27,7 +27,7 @@ FLOORS = (
     ("decoders",),
     ("encoders", "generators"),
     ("heads", "linking", "methods", "objectives", "training"),
-    ("convert", "datasets", "joint"),
+    ("convert", "datasets", "joint", "public_data"),
     ("controls", "pretraining"),
     ("auto",),
     ("finetuning", "probing"),

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from kept.cli import kg, kgc
+from kept.cli import data, kg, kgc
 from kept.cli.check import command as check
 from kept.cli.comparing.audit import audit
 from kept.cli.comparing.compare import compare
@@ -105,6 +105,7 @@ app.command("doctor", cls=KeptCommand)(doctor)
 app.command("curve", cls=KeptCommand)(curve)
 app.command("probe", cls=KeptCommand)(probe)
 app.add_typer(check.app, name="check")
+app.add_typer(data.app, name="data")
 app.add_typer(link.app, name="link")
 app.add_typer(kg.app, name="kg")
 app.add_typer(kgc.app, name="kgc")

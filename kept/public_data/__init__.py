@@ -1,0 +1,1 @@
+"""`kept data`: public data sets, from their owners into KEPT_DATA."""
