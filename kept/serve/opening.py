@@ -8,11 +8,13 @@ from pathlib import Path
 from kept.auto import AutoEncoder
 from kept.completion.completers.folders import is_completer, open_completer
 from kept.explore.readers import method_readers, run_reader
+from kept.errors import ConfigError
 from kept.hosts import load_tokenizer
 from kept.kge.calibration import Calibration
 from kept.kge.splits import read_splits
 from kept.kge.trained import load_scorer, read_description, read_seen
 from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+from kept.probing.models.base import ClozeModel
 from kept.probing.models.opening import open_model
 from kept.serve.service import Completion, Service
 
@@ -53,9 +55,17 @@ def open_service(
         open_linker(settings, graph),
         readers,
         encoder=encoder,
-        cloze=None if probe is None else open_model(probe),
+        cloze=None if probe is None else open_masked(probe),
         completion=None if kgc is None else open_completion(kg, kgc),
     )
+
+
+def open_masked(name: str) -> ClozeModel:
+    """Return the masked LM or run of that name; raises `ConfigError` for a decoder."""
+    model = open_model(name)
+    if not isinstance(model, ClozeModel):
+        raise ConfigError(f"{name} is a decoder; /probe asks masked language models and runs")
+    return model
 
 
 def open_completion(kg: Path, model: Path) -> Completion:
