@@ -41,7 +41,7 @@ from kept.kge.gnn.recipes import make_layers
 from kept.kge.gnn.training import train_graph_model
 from kept.kge.inductive import DegreeScorer, InductiveSplit, Part
 from kept.kge.training_config import TrainingConfig
-from kept.kge.ultra.networks import Ultra, load_ultra, make_ultra
+from kept.kge.ultra.networks import load_ultra, make_ultra
 from kept.kge.ultra.training import UltraScorer, train_ultra
 from kept.randomness import generator, torch_draws, torch_generator
 from kept.training.config import RunConfig, TrainConfig
@@ -355,7 +355,7 @@ def _ultra(
         part = split.parts[name]
         return UltraScorer(model, part.context, n_entities=part.n_entities, n_relations=n_relations)
 
-    def validate(_: Ultra) -> float:
+    def validate(_: Any) -> float:
         part = split.parts["valid"]
         return rank(
             scorer("valid"), part.queries, filter=part.filter(n_relations), ties="realistic",

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from entity_linking.scoring.intervals import Interval, ratio_interval
 from kept.errors import EvaluationError
+from kept.evaluation.ranking import Direction, HasScores
 
 MIN_TRIPLES = 10
 
@@ -133,6 +134,21 @@ def score_classification(
         n_false=int((~labels).sum()),
         rule=rule,
     )
+
+
+def mean_of_directions(scorer: HasScores) -> Callable[[Tensor], Tensor]:
+    """The score of a triple: the mean of its scores as an answer for its head and for its tail.
+
+    For scorers that rank candidates; of one whose score has no direction, its own score.
+    """
+
+    def score(triples: Tensor) -> Tensor:
+        rows = torch.arange(len(triples))
+        sides: tuple[tuple[Direction, int], ...] = (("head", 0), ("tail", 2))
+        found = [scorer.scores(side, triples)[rows, triples[:, slot]] for side, slot in sides]
+        return torch.stack(found).mean(0)
+
+    return score
 
 
 def classify_triples(

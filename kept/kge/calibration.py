@@ -107,14 +107,15 @@ def questions_of(
     known: Filter,
     seed: int,
     directions: Sequence[Direction] = ("head", "tail"),
+    most: int = MAX_QUESTIONS,
 ) -> Questions:
-    """Ask validation triples `[triple 3]`, at most `MAX_QUESTIONS`, in each direction.
+    """Ask validation triples `[triple 3]`, at most `most` of them sampled, in each direction.
 
     Known answers other than the gold, and the question's own entity, do not compete.
     """
     rows = np.asarray(triples, np.int64).reshape(-1, 3)
-    if len(rows) > MAX_QUESTIONS:
-        chosen = generator(seed, "calibration").choice(len(rows), MAX_QUESTIONS, replace=False)
+    if len(rows) > most:
+        chosen = generator(seed, "calibration").choice(len(rows), most, replace=False)
         rows = rows[np.sort(chosen)]
     scores, gold = [], []
     for direction in directions:

@@ -32,8 +32,8 @@ def train_command(
         str,
         typer.Option(
             help="transe, rescal, distmult, complex or rotate; rgcn, compgcn or bertmk: a "
-            "network over the graph, whose states are kept; ultra (paths), simkgc or "
-            "dkrl (texts): answers any other graph too."
+            "network over the graph, whose states are kept; ultra or nbfnet (paths), simkgc "
+            "or dkrl (texts): answers any other graph too; mix: of trained ones (--of)."
         ),
     ] = "complex",
     reciprocal: Annotated[
@@ -52,9 +52,13 @@ def train_command(
         Path | None,
         typer.Option(help="Of ultra: a released file; with --epochs it is trained further."),
     ] = None,
+    of: Annotated[
+        list[Path] | None,
+        typer.Option(help="Of mix: folders of trained scorers, weighed on validation."),
+    ] = None,
     host: HostModel = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=2, max=2**20, help="Of ultra, simkgc or dkrl.")
+        int | None, typer.Option(min=2, max=2**20, help="Of ultra, nbfnet, simkgc or dkrl.")
     ] = None,
     steps: Annotated[
         int | None, typer.Option(min=1, max=MAX_COUNT, help="Of simkgc: end after as many.")
@@ -65,7 +69,9 @@ def train_command(
     ask: Annotated[
         int | None,
         typer.Option(
-            min=1, max=MAX_COUNT, help="Of ultra: ask as many triples in an epoch, and read all."
+            min=1,
+            max=MAX_COUNT,
+            help="Of ultra, nbfnet: triples asked in an epoch; all are read.",
         ),
     ] = None,
     seed: Annotated[
@@ -94,7 +100,7 @@ def train_command(
     options = TrainOptions(
         name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, norm=norm, seed=seed,
         holdout=holdout, weights=weights, host=host, batch_size=batch_size, steps=steps, ask=ask,
-        tokens=tokens,
+        tokens=tokens, of=tuple(of or ()),
     )  # fmt: skip
     train_scorer(source, output, options, force=force, every_seconds=checkpoint_seconds)
 
@@ -110,6 +116,9 @@ def eval_command(
         Path | None,
         typer.Option(help="Folder with valid_negatives and test_negatives: classify triples too."),
     ] = None,
+    classify: Annotated[
+        bool, typer.Option("--classify", help="The same, with those that lie beside the triples.")
+    ] = False,
     pooled: Annotated[
         bool,
         typer.Option(
@@ -132,7 +141,7 @@ def eval_command(
 
     options = EvalOptions(
         split=split, ties=ties, directions=directions.split(","), negatives=negatives,
-        pooled=pooled, baselines=baselines, as_json=as_json,
+        classify=classify,        pooled=pooled, baselines=baselines, as_json=as_json,
     )  # fmt: skip
     evaluate(source, model, options)
 

@@ -8,12 +8,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from kept.cli.kgc.opening import filter_of
 from kept.cli.kgc.shared_parts import calibrated, mrr_over, progress_bar, record_of, sampled, tell
 from kept.cli.kgc.train_options import TrainOptions
 from kept.cli.terminal import echo
 from kept.completion.completers.base import Completer
-from kept.completion.completers.folders import save_completer
+from kept.completion.completers.folders import is_completer, open_completer, save_completer
+from kept.completion.completers.mix import MixCompleter, MixPart, fit_mix
 from kept.completion.completers.seen import TrainedOn
+from kept.completion.mixing import SIDES
 from kept.errors import ConfigError
 from kept.evaluation.ranking import HasScores
 from kept.kge.calibration import Calibration
@@ -32,7 +35,10 @@ def train_completer(
     """Train one of `COMPLETERS`, or take released weights as they are, calibrate and save."""
     triples = sampled(splits.valid, options.seed)
     validate = mrr_over(splits, triples)
-    makers = {"ultra": _trained_ultra, "simkgc": _trained_simkgc, "dkrl": _trained_dkrl}
+    makers = {
+        "ultra": _trained_ultra, "nbfnet": _trained_nbfnet, "simkgc": _trained_simkgc,
+        "dkrl": _trained_dkrl, "mix": _fitted_mix,
+    }  # fmt: skip
     completer, history, config = makers[options.name](splits, options, validate, snapshots)
     training = record_of(splits, options) | config
     if history is not None:
@@ -42,7 +48,9 @@ def train_completer(
     training |= calibrated(scorer, splits, triples, options.seed)
     own = None if options.weights else TrainedOn.of(splits.graph, splits.train)
     save_completer(output, completer, own, training, force=force)
-    if history is None:
+    if isinstance(completer, MixCompleter):
+        _tell_mix(output, completer)
+    elif history is None:
         echo(f"{output}: {options.name} with the weights of {options.weights}, not trained")
         echo(str(Calibration.from_json(training["calibration"])))
     else:
@@ -81,6 +89,54 @@ def _trained_ultra(
         )  # fmt: skip
     told = {"config": asdict(config), "asked": options.ask}
     return completer, history, told | ({"weights": str(options.weights)} if start else {})
+
+
+def _trained_nbfnet(
+    splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
+) -> Made:
+    from kept.completion.completers.nbfnet import train_nbfnet_completer
+    from kept.completion.completers.ultra import ULTRA_RECIPE, WIDTH
+
+    config = replace(
+        ULTRA_RECIPE, n_epochs=options.epochs or ULTRA_RECIPE.n_epochs,
+        batch_size=options.batch_size or ULTRA_RECIPE.batch_size,
+    )  # fmt: skip
+    with progress_bar(config.n_epochs) as on_epoch:
+        completer, history = train_nbfnet_completer(
+            splits.graph, splits.train, config=config, width=options.width or WIDTH,
+            seed=options.seed, n_asked=options.ask, validate=validate, snapshots=snapshots,
+            on_epoch=on_epoch,
+        )  # fmt: skip
+    return completer, history, {"config": asdict(config), "asked": options.ask}
+
+
+def _fitted_mix(
+    splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
+) -> Made:
+    """Nothing is trained: a mix that is cut is fitted anew."""
+    del validate, snapshots
+    if len(options.of) < 2:
+        raise ConfigError(f"--scorer mix takes --of twice at least, {len(options.of)} given")
+    parts = [
+        MixPart(place, open_completer(place).completer if is_completer(place) else None)
+        for place in options.of
+    ]
+    mixed = fit_mix(parts, splits, known=filter_of(splits), seed=options.seed)
+    return mixed, None, {"of": [str(place) for place in options.of]}
+
+
+def _tell_mix(output: Path, mix: MixCompleter) -> None:
+    names = [part.name for part in mix.parts]
+    tried = list(mix.mixture.tried.items())
+    echo(f"{output}: a mix of {', '.join(names)}, weights by {mix.mixture.level}")
+    for name, (_, value) in zip(names, tried, strict=False):
+        echo(f"  {name} alone: validation MRR {value:.4f}")
+    for level, value in tried[len(names) :]:
+        echo(f"  mixed, weights by {level}: {value:.4f} (on halves that the fit did not see)")
+    for side, weights in zip(SIDES, mix.mixture.weights.mean(1), strict=True):
+        share = weights / weights.sum()
+        shown = ", ".join(f"{n} {one:.2f}" for n, one in zip(names, share, strict=True))
+        echo(f"  shares for {side}s: {shown}")
 
 
 def _trained_simkgc(

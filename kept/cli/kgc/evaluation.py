@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +20,12 @@ from kept.cli.terminal import echo
 from kept.errors import ConfigError, EvaluationError
 from kept.evaluation.ranking import Direction, Filter, HasScores, RankingResult, Ties, rank
 from kept.evaluation.sampled_ranking import SampledRanking, rank_among_sampled
-from kept.evaluation.triple_classification import TripleClassification, classify_triples
+from kept.evaluation.triple_classification import (
+    TripleClassification,
+    classify_triples,
+    mean_of_directions,
+)
 from kept.kge.inductive import DegreeScorer, PageRankScorer
-from kept.kge.scorers import Scorer
 from kept.kge.splits import SPLITS, STRATA, Splits, read_negatives
 from kept.kge.trained import check_splits
 from kept.randomness import generator
@@ -39,6 +42,7 @@ class EvalOptions:
     ties: str
     directions: list[str]
     negatives: Path | None
+    classify: bool
     pooled: bool
     baselines: bool
     as_json: bool
@@ -69,7 +73,8 @@ def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
     beside = {}
     if options.baselines:
         beside = _beside(scorer, opened.splits, headline, known=known, ties=ties)
-    classification = _classification(opened, options.negatives)
+    classification = _classification(opened, scorer, source if options.classify else
+                                     options.negatives)  # fmt: skip
     if options.as_json:
         _print_json(opened, headline, strata, beside, classification, options, rows)
         return
@@ -81,18 +86,21 @@ def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
         _tell_trained_on(opened, rows, options.split)
     if classification is not None:
         echo(f"triple classification of test: {classification}")
+    elif opened.has_negatives(source):
+        echo("false triples lie beside these: --classify tells true from false")
 
 
 def _rows(opened: Opened, model: Path, options: EvalOptions) -> NDArray[np.int32]:
     """The asked triples; refuses those that the scorer has before its eyes."""
-    if opened.completer is None:
+    if opened.completer is None or opened.has_tables:
         check_splits(model, opened.splits)
     if options.split not in SPLITS:
         raise ConfigError(f"split {options.split!r} is unknown; take one of {', '.join(SPLITS)}")
-    if opened.described["scorer"] == "ultra" and options.split == SPLITS[0]:
+    reads_triples = opened.completer is not None and opened.completer.reads == "triples"
+    if reads_triples and options.split == SPLITS[0]:
         raise ConfigError(
-            "ultra reads the triples of train while it is asked, so it would find each of them; "
-            "take valid or test"
+            f"{opened.described['scorer']} reads the triples of train while it is asked, so it "
+            "would find each of them; take valid or test"
         )
     return opened.splits.as_mapping()[options.split]
 
@@ -268,17 +276,15 @@ def _print_json(
     echo(json.dumps(printed, indent=2))
 
 
-def _classification(opened: Opened, folder: Path | None) -> TripleClassification | None:
+def _classification(
+    opened: Opened, scorer: HasScores, folder: Path | None
+) -> TripleClassification | None:
+    """By the mean of a triple's scores as an answer for its head and for its tail."""
     if folder is None:
         return None
-    if opened.completer is not None:
-        raise ConfigError(
-            f"{opened.described['scorer']} ranks candidates and scores no single triple; "
-            "--negatives is for scorers with a vector per entity"
-        )
-    splits, scorer = opened.splits, cast(Scorer, opened.scorer)
+    splits = opened.splits
     return classify_triples(
-        scorer.score_triples, splits.as_mapping(), read_negatives(folder, splits),
+        mean_of_directions(scorer), splits.as_mapping(), read_negatives(folder, splits),
         n_relations=splits.graph.n_relations, generator=generator(0, "kgc", "classification"),
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kept.cli.terminal import echo
 from kept.completion.completers.base import Completer
 from kept.completion.completers.folders import is_completer, open_completer
+from kept.completion.completers.mix import MixCompleter
 from kept.completion.completers.seen import TrainedOn
 from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores, Ties
@@ -31,6 +32,16 @@ class Opened:
     described: dict[str, Any]
     completer: Completer | None = None
     trained_on: TrainedOn | None = None
+
+    def has_negatives(self, source: Path) -> bool:
+        """Whether false triples lie beside the splits."""
+        return any(source.glob("test_negatives.*"))
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether it is a mix with a scorer that has a vector per entity of the graph."""
+        parts = self.completer.parts if isinstance(self.completer, MixCompleter) else ()
+        return any(part.completer is None for part in parts)
 
     @property
     def seen(self) -> Seen | None:

@@ -10,6 +10,7 @@ from typing import Any
 from kept.completion.completers.base import COMPLETERS
 from kept.errors import ConfigError
 from kept.kge.splits import Splits
+from kept.kge.trained import DESCRIPTION
 from kept.kge.training_config import NETWORK_RECIPES, RECIPES
 
 
@@ -30,11 +31,14 @@ class TrainOptions:
     tokens: int | None = None
     ask: int | None = None
     weights: Path | None = None
+    of: tuple[Path, ...] = ()
 
 
 TABLES = frozenset({"reciprocal", "epochs", "width", "norm"})
 TAKES = {
     "ultra": frozenset({"epochs", "width", "batch_size", "ask", "weights"}),
+    "nbfnet": frozenset({"epochs", "width", "batch_size", "ask"}),
+    "mix": frozenset({"of"}),
     "simkgc": frozenset({"epochs", "host", "batch_size", "steps", "tokens"}),
     "dkrl": frozenset({"epochs", "host", "batch_size"}),
 }
@@ -47,7 +51,9 @@ def require_options(options: TrainOptions) -> None:
     if options.name not in known:
         raise ConfigError(f"scorer {options.name!r} is unknown; take one of {', '.join(known)}")
     takes = TAKES.get(options.name, TABLES)
-    given = {name: value for name, value in asdict(options).items() if value not in (None, False)}
+    given = {
+        name: value for name, value in asdict(options).items() if value not in (None, False, ())
+    }
     odd = sorted(given.keys() - takes - {"name", "seed", "holdout"})
     if odd:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in odd)
@@ -62,5 +68,6 @@ def what_decides(options: TrainOptions, splits: Splits) -> dict[str, Any]:
     told = {"scorer": options.name} | {k: v for k, v in asdict(options).items() if k != "name"}
     if options.weights is not None:
         told["weights"] = hashlib.sha256(options.weights.read_bytes()).hexdigest()
+    told["of"] = [hashlib.sha256((p / DESCRIPTION).read_bytes()).hexdigest() for p in options.of]
     told |= {"graph": splits.graph.content_hash, "splits": splits.splits_hash}
     return {name.replace("_", "-"): value for name, value in told.items()}

@@ -42,7 +42,8 @@ def train_scorer(
     The state of the training lies in `OUTPUT.training` until the scorer stands; the same call goes
     on from it, to the same scorer. `force` also gives up the half-done training of other options.
     """
-    inputs = [source] if options.weights is None else [source, options.weights]
+    weights = [] if options.weights is None else [options.weights]
+    inputs = [source, *weights, *options.of]
     half_done = output.with_name(output.name + HALF_DONE)
     if not force:
         _tidy_finished(output, half_done)

@@ -19,6 +19,7 @@ from transformers import PreTrainedTokenizerBase
 
 from kept.completion.completers.base import Reason
 from kept.completion.completers.parts import parts_behind
+from kept.completion.completers.relations import OwnRelations
 from kept.completion.completers.simkgc import HOST, require_texts
 from kept.errors import ConfigError, EvaluationError
 from kept.evaluation.ranking import Direction
@@ -48,9 +49,7 @@ class DKRLCompleter:
         del context
         texts = Texts.of(graph, n_words=N_WORDS)
         vectors = self.encode([texts.entity(i) for i in range(graph.n_entities)])
-        places = {name: i for i, name in enumerate(self.relations)}
-        rows = [places.get(name, -1) for name in graph.relations]
-        return DKRLScorer(self.model, vectors, torch.tensor(rows), tuple(graph.relations))
+        return DKRLScorer(self.model, vectors, OwnRelations.of("dkrl", self.relations, graph))
 
     @torch.no_grad()
     def encode(self, texts: list[str]) -> Tensor:
@@ -93,27 +92,19 @@ class DKRLCompleter:
 
 @dataclass(frozen=True, eq=False)
 class DKRLScorer:
-    """Energies of descriptions; `rows [relation]` are the model's own relations, -1 for none."""
+    """Energies of descriptions."""
 
     model: DKRL
     vectors: Tensor
-    rows: Tensor
-    names: tuple[str, ...]
+    relations: OwnRelations
 
     @torch.no_grad()
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
         """`[batch candidate]`; EvaluationError: a relation that training never saw, or ranked."""
         if direction == "relation":
             raise EvaluationError("DKRL ranks heads and tails; leave the direction relation out")
-        relations = self.rows[triples[:, 1]]
-        if bool((relations < 0).any()):
-            missing = self.names[int(triples[relations < 0][0, 1])]
-            raise EvaluationError(
-                f"relation {missing!r} was in no training triple, and dkrl has a vector per "
-                "relation; ask ultra or simkgc"
-            )
-        asked = torch.stack([triples[:, 0], relations, triples[:, 2]], 1)
-        found: Tensor = self.model.ranker(self.vectors, None)(direction, asked)
+        ranker = self.model.ranker(self.vectors, None)
+        found: Tensor = ranker(direction, self.relations.asked(triples))
         return found
 
 

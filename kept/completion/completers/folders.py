@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load, save
+from torch import Tensor
 
 from kept.completion.completers.base import COMPLETERS, Completer
 from kept.completion.completers.seen import TrainedOn
@@ -60,22 +61,37 @@ def open_completer(folder: Path) -> OpenedCompleter:
         raise CheckpointError(
             f"{folder / DESCRIPTION} says {name!r}, which has a row per entity of its graph"
         )
-    trained_on, completer = None, None
+    trained_on = None
     with readable(folder / WEIGHTS):
-        weights = load((folder / WEIGHTS).read_bytes())
-        if name == "ultra":
-            from kept.completion.completers.ultra import ultra_of
-
-            completer = ultra_of(weights, folder / WEIGHTS)
-        elif name == "dkrl":
-            from kept.completion.completers.dkrl import open_dkrl
-
-            completer = open_dkrl(folder, described, weights)
-        else:
-            from kept.completion.completers.simkgc import open_simkgc
-
-            completer = open_simkgc(folder, described, weights)
+        completer = _opened(folder, described, load((folder / WEIGHTS).read_bytes()))
     if (folder / TRAINED_ON).is_file():
         with readable(folder / TRAINED_ON):
             trained_on = TrainedOn.from_tensors(load((folder / TRAINED_ON).read_bytes()))
     return OpenedCompleter(completer, trained_on, described)
+
+
+def _opened(folder: Path, described: dict[str, Any], weights: dict[str, Tensor]) -> Completer:
+    """The completer of that name, whose module is imported now."""
+    name, place = described["scorer"], folder / WEIGHTS
+    if name == "ultra":
+        from kept.completion.completers.ultra import ultra_of
+
+        return ultra_of(weights, place)
+    if name == "nbfnet":
+        from kept.completion.completers.nbfnet import open_nbfnet
+
+        return open_nbfnet(place, described, weights)
+    if name == "mix":
+        from kept.completion.completers.mix import open_mix
+
+        return open_mix(folder, described, _part)
+    from kept.completion.completers.dkrl import open_dkrl
+    from kept.completion.completers.simkgc import open_simkgc
+
+    opened: Completer = (open_dkrl if name == "dkrl" else open_simkgc)(folder, described, weights)
+    return opened
+
+
+def _part(folder: Path) -> Completer | None:
+    """A scorer of a mix; None: a table of vectors."""
+    return open_completer(folder).completer if is_completer(folder) else None

@@ -1,4 +1,6 @@
-"""Which facts made ULTRA's answer: gradients choose them, leaving them out measures them.
+"""Which facts made an answer: gradients choose them, leaving them out measures them.
+
+Of ULTRA and NBFNet.
 
 Zhu et al. 2021, "Neural Bellman-Ford Networks" (NeurIPS), section 3.4 and appendix: an edge counts
 by how the score changes with its weight. Where we differ: paths are of the context's triples, and
@@ -20,6 +22,7 @@ from torch import Tensor
 from kept.completion.completers.base import Reason
 from kept.evaluation.ranking import Direction
 from kept.kge.ultra.graphs import Edges, relation_graph
+from kept.kge.ultra.nbfnet import NBFNet
 from kept.kge.ultra.networks import Ultra
 from kg_loaders import KnowledgeGraph
 
@@ -29,16 +32,26 @@ N_IN_PATHS, MAX_EDGES = 100, 3
 
 
 def facts_behind(
-    model: Ultra,
+    model: Ultra | NBFNet,
     graph: KnowledgeGraph,
     context: NDArray[np.integer],
     direction: Direction,
     triple: tuple[int, int, int],
+    *,
+    relations: NDArray[np.int64] | None = None,
+    n_relations: int | None = None,
 ) -> list[Reason]:
-    """The facts of `context [triple 3]` that raise the answer most, and the best short path."""
+    """The facts of `context [triple 3]` that raise the answer most, and the best short path.
+
+    `relations [relation]` are the rows of a model that has `n_relations` of its own.
+    """
     model.eval()
     rows = np.asarray(context, np.int64).reshape(-1, 3)
-    ask = _Asking(model, graph, rows, direction, triple)
+    names = np.arange(graph.n_relations) if relations is None else relations
+    sizes = {"n_entities": graph.n_entities, "n_relations": n_relations or graph.n_relations}
+    asked = (triple[0], int(names[triple[1]]), triple[2])
+    edges = Edges.of(np.stack([rows[:, 0], names[rows[:, 1]], rows[:, 2]], 1), **sizes)
+    ask = _Asking(model, edges, direction, asked)
     gradients = ask.gradients()
     order = np.argsort(-gradients, kind="stable")
     whole = ask.score(np.ones(len(rows), np.bool_))
@@ -61,15 +74,13 @@ class _Asking:
 
     def __init__(
         self,
-        model: Ultra,
-        graph: KnowledgeGraph,
-        rows: NDArray[np.int64],
+        model: Ultra | NBFNet,
+        edges: Edges,
         direction: Direction,
         triple: tuple[int, int, int],
     ) -> None:
         head, relation, tail = triple
-        sizes = {"n_entities": graph.n_entities, "n_relations": graph.n_relations}
-        self.model, self.edges = model, Edges.of(rows, **sizes)
+        self.model, self.edges = model, edges
         self.between = relation_graph(self.edges)
         self.is_head = torch.tensor([direction == "head"])
         self.ends = (tail, head) if direction == "head" else (head, tail)

@@ -90,17 +90,24 @@ def train_ultra_completer(
         with torch_draws(seed, "initial weights"):
             start = UltraCompleter(make_ultra(width=width, n_layers=N_LAYERS), width)
     scorer = start.on(graph, triples)
-    rows = np.asarray(triples, np.int64)
-    asked = None
-    if n_asked is not None and n_asked < len(rows):
-        chosen = generator(seed, "asked triples").choice(len(rows), n_asked, replace=False)
-        asked = rows[np.sort(chosen)]
+    rows, asked = np.asarray(triples, np.int64), asked_rows(triples, n_asked, seed)
     history = train_ultra(
         start.model, rows, n_entities=graph.n_entities, n_relations=graph.n_relations,
         config=config, generator=torch_generator(seed, "ultra"), asked=asked,
         validate=lambda _: validate(scorer), snapshots=snapshots, on_epoch=on_epoch,
     )  # fmt: skip
     return start, history
+
+
+def asked_rows(
+    triples: NDArray[np.integer], n_asked: int | None, seed: int
+) -> NDArray[np.int64] | None:
+    """`n_asked` of the triples, sampled once, in order; None: all of them are asked."""
+    rows = np.asarray(triples, np.int64)
+    if n_asked is None or n_asked >= len(rows):
+        return None
+    chosen = generator(seed, "asked triples").choice(len(rows), n_asked, replace=False)
+    return np.asarray(rows[np.sort(chosen)])
 
 
 def open_ultra(path: Path) -> UltraCompleter:

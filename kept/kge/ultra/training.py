@@ -24,6 +24,7 @@ from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.training import contrast
 from kept.kge.training_config import TrainingConfig
 from kept.kge.ultra.graphs import Edges, relation_graph, without_easy
+from kept.kge.ultra.nbfnet import NBFNet
 from kept.kge.ultra.networks import Ultra
 
 SCORED_AT_ONCE = 1 << 24
@@ -59,7 +60,7 @@ def ultra_loss(
 
 
 def train_ultra(
-    model: Ultra,
+    model: Ultra | NBFNet,
     triples: Any,
     *,
     n_entities: int,
@@ -67,7 +68,7 @@ def train_ultra(
     config: TrainingConfig,
     generator: torch.Generator,
     asked: Any = None,
-    validate: Callable[[Ultra], float] | None = None,
+    validate: Callable[[Ultra | NBFNet], float] | None = None,
     state: dict[str, Any] | None = None,
     snapshots: Snapshots | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
@@ -142,9 +143,11 @@ def _named(
 
 
 class UltraScorer:
-    """ULTRA on a context graph, as `kept.evaluation.ranking.rank` asks it."""
+    """ULTRA or NBFNet on a context graph, as `kept.evaluation.ranking.rank` asks it."""
 
-    def __init__(self, model: Ultra, context: Any, *, n_entities: int, n_relations: int) -> None:
+    def __init__(
+        self, model: Ultra | NBFNet, context: Any, *, n_entities: int, n_relations: int
+    ) -> None:
         self.model = model
         self.edges = Edges.of(context, n_entities=n_entities, n_relations=n_relations)
         self.between = relation_graph(self.edges)

@@ -18,6 +18,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "rgcn": ("--epochs", 6, "--width", 8),
     "bertmk": ("--epochs", 6, "--width", 8),
     "ultra": ("--epochs", 2, "--width", 8, "--batch-size", 8),
+    "nbfnet": ("--epochs", 2, "--width", 8, "--batch-size", 8),
     "simkgc": ("--epochs", 2, "--batch-size", 8),
     "dkrl": ("--epochs", 3, "--batch-size", 8),
 }
