@@ -117,7 +117,9 @@ def fit_mixture(
             f"{len(scorers)} scorers, {len(rows)} validation triples: a mix needs 2 of each"
         )
     asked, spreads = _asked(scorers, rows, known, seed)
-    halves = (np.arange(len(asked.gold)) // 2) % 2 == 0
+    n = len(asked.gold) // len(SIDES)
+    order = generator(seed, "halves of validation").permutation(n)
+    halves = np.tile(order < (n + 1) // 2, len(SIDES))  # both questions of a triple in one
     tried = {f"scorer {i}": _mrr(asked.scores[:, i], asked.gold) for i in range(len(scorers))}
     for level in levels:
         ranks = np.zeros(len(asked.gold))
