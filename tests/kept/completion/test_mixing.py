@@ -65,7 +65,7 @@ class Table:
         self.noise = np.random.default_rng(seed).normal(size=(M, M))
 
     def scores(self, direction: Direction, triples: torch.Tensor, /) -> torch.Tensor:
-        rows = self.noise[triples[:, 0 if direction == "tail" else 2]].copy()
+        rows = self.noise[triples[:, 0 if direction == "tail" else 2].numpy()].copy()
         for i, (head, _, tail) in enumerate(triples.tolist()):
             if head % 2 == self.knows:
                 rows[i, tail if direction == "tail" else head] += 5
