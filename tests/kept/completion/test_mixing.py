@@ -88,7 +88,8 @@ def test_what_is_chosen_was_tried_on_other_questions() -> None:
             scorers, mixture.weights[1].mean(0), mixture.spreads, strict=True
         )
     )
-    assert torch.allclose(unknown.scores("tail", row)[0], torch.as_tensor(expected).float())
+    found = unknown.scores("tail", row)[0].double()
+    assert torch.allclose(found, torch.as_tensor(expected), atol=1e-5)
     with pytest.raises(EvaluationError, match="ranks heads and tails"):
         unknown.scores("relation", row)
     with pytest.raises(EvaluationError, match="2 of each"):
