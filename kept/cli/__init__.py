@@ -44,7 +44,7 @@ app = typer.Typer(
     cls=TellsErrors,
     help="Put your knowledge graph into your language model, and see honestly whether it helped.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 

@@ -24,7 +24,9 @@ def local_or_hub(value: str | None) -> str | None:
     return value
 
 
-WRITTEN = frozenset({"output", "out", "cache", "corrections", "quarantine", "plot", "verdicts"})
+WRITTEN = frozenset(
+    {"output", "out", "cache", "corrections", "latex", "quarantine", "plot", "verdicts"}
+)
 """Options for paths that a command makes; every other path is read, and must be there."""
 MADE_BY = {"kg": "`kept kg build` makes the folder of a graph"}
 """What to do when a path of that name is missing."""
@@ -52,6 +54,13 @@ Minutes = Annotated[
         min=0,
         max=MAX_MINUTES,
         help="Stop with a checkpoint after this many minutes.",
+    ),
+]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Curves in one of {kept.integrations.trackers:NAMES} too; may be repeated.",
     ),
 ]
 Going = Annotated[

@@ -16,7 +16,7 @@ What a Doc bears afterwards:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -41,6 +41,8 @@ USER_KEY = "kept_link"
 FILE_NAME = "kept_linker.json"
 Alignment = Literal["strict", "contract", "expand"]
 Use = Literal["ents", "noun_chunks"]
+TypeOf = Callable[[str], str | None]
+"""The type of an entity, None where nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,15 @@ class Policy:
     `add`: mentions of ours are looked for even beside given entities, and those that overlap none
     join them. `label` is the type of entities that we add. `alignment_mode` is spaCy's, for
     mentions that do not end where tokens do: "strict" loses them (and counts them), "expand" takes
-    every token that they touch, "contract" the tokens inside.
+    every token that they touch, "contract" the tokens inside. `typed`: an entity that we add has
+    the first type that the graph gives it, and `label` where the graph gives none.
     """
 
     use_ents: bool = True
     add: bool = False
     label: str = "KEPT"
     alignment_mode: Alignment = "expand"
+    typed: bool = False
 
     def __post_init__(self) -> None:
         if self.alignment_mode not in get_args(Alignment):
@@ -87,8 +91,10 @@ class Annotator:
         settings: dict[str, Any],
         graph_hash: str,
         name: str = "kept_linker",
+        type_of: TypeOf = lambda entity: None,
     ) -> None:
         self.name, self._linker, self._policy = name, linker, policy
+        self._type_of = type_of
         self._settings, self._graph_hash = settings, graph_hash
         set_extensions()
 
@@ -117,7 +123,7 @@ class Annotator:
         linked_free = self._linker.link([docs[i].text for i in free])
         of_free = {i: text.links for i, text in zip(free, linked_free, strict=True)}
         for i, doc in enumerate(docs):
-            _write(doc, of_given.get(i, ()), of_free.get(i, ()), self._policy)
+            _write(doc, of_given.get(i, ()), of_free.get(i, ()), self._policy, self._type_of)
         return docs
 
     # ---- disk ----------------------------------------------------------------------------------
@@ -214,10 +220,12 @@ def _link_of(span: Span) -> Link | None:
     return None if packed is None else msgspec.msgpack.decode(packed, type=Link)
 
 
-def _write(doc: Doc, marked: tuple[Link, ...], links: tuple[Link, ...], policy: Policy) -> None:
+def _write(
+    doc: Doc, marked: tuple[Link, ...], links: tuple[Link, ...], policy: Policy, type_of: TypeOf
+) -> None:
     known = [(_span(doc, link, ent), link) for link, ent in zip(marked, doc.ents, strict=False)]
     standing = [span for span, _ in known] or list(doc.ents)
-    added, doc._.kept_lost = _placed(doc, links, policy)
+    added, doc._.kept_lost = _placed(doc, links, policy, type_of)
     taken = {token.i for span in standing for token in span}
     free = [pair for pair in added if taken.isdisjoint(range(pair[0].start, pair[0].end))]
     doc.ents = sorted(
@@ -232,15 +240,16 @@ def _write(doc: Doc, marked: tuple[Link, ...], links: tuple[Link, ...], policy: 
 
 
 def _placed(
-    doc: Doc, links: tuple[Link, ...], policy: Policy
+    doc: Doc, links: tuple[Link, ...], policy: Policy, type_of: TypeOf
 ) -> tuple[list[tuple[Span, Link]], int]:
     """Links on tokens, and how many have none of their own: the first of equal spans stays."""
     placed: dict[tuple[int, int], tuple[Span, Link]] = {}
     for link in links:
+        typed = type_of(link.entity) if policy.typed and link.entity is not None else None
         span = doc.char_span(
             link.mention.start,
             link.mention.end,
-            label=policy.label,
+            label=typed or policy.label,
             alignment_mode=policy.alignment_mode,
         )
         if span is not None:

@@ -28,6 +28,7 @@ DEFAULTS: dict[str, Any] = {
     "label": "KEPT",
     "alignment_mode": "expand",
     "cache": None,
+    "typed": False,
 }
 
 
@@ -50,8 +51,12 @@ def make_kept_linker(
     label: str,
     alignment_mode: Alignment,
     cache: str | None,
+    typed: bool,
 ) -> Annotator:
-    """A component for the graph at `kg`; `cache` is a folder that keeps what was linked."""
+    """A component for the graph at `kg`; `cache` is a folder that keeps what was linked.
+
+    `typed`: entities have the types that the graph gives them (`KnowledgeGraph.types`).
+    """
     settings = LinkerSettings(
         kg=kg, index=index, model=model, method=method, case=case, nil_below=nil_below
     )
@@ -59,7 +64,15 @@ def make_kept_linker(
     linker: Disambiguator = open_linker(settings, graph)
     if cache is not None:
         linker = CachedLinker(linker, cache, linker_key(settings, graph))
-    policy = Policy(use_ents=use_ents, add=add, label=label, alignment_mode=alignment_mode)
-    return Annotator(
-        linker, policy, settings=asdict(settings), graph_hash=graph.content_hash, name=name
+    policy = Policy(
+        use_ents=use_ents, add=add, label=label, alignment_mode=alignment_mode, typed=typed
     )
+
+    def type_of(entity: str) -> str | None:
+        row = graph.entities.find(entity)
+        return None if row is None else next(iter(graph.types(row)), None)
+
+    return Annotator(
+        linker, policy, settings=asdict(settings), graph_hash=graph.content_hash, name=name,
+        type_of=type_of,
+    )  # fmt: skip

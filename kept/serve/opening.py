@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kept.auto import AutoEncoder
 from kept.completion.completers.folders import is_completer, open_completer
-from kept.explore.readers import method_readers, run_reader
 from kept.errors import ConfigError
+from kept.explore.readers import method_readers, run_reader
 from kept.hosts import load_tokenizer
 from kept.kge.calibration import Calibration
 from kept.kge.splits import read_splits

@@ -22,6 +22,10 @@ def report(
     data: Data = None,
     tasks: Tasks = None,
     limit: Limit = None,
+    latex: Annotated[
+        Path | None,
+        typer.Option(help="Scores, differences and verdicts as LaTeX tables too (.tex; booktabs)."),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace files that kept did not write, too.")
     ] = False,
@@ -33,17 +37,27 @@ def report(
     """
     from kept.comparison.compare import finished
     from kept.comparison.find import data_root, read_experiment
+    from kept.comparison.pages.latex import is_kept_latex, latex_tables
     from kept.comparison.pages.report import write_report
     from kept.comparison.runs import ExperimentRuns
     from kept.comparison.tuning import SUFFIX, read_choices, tuned, with_rates
+    from kept.errors import ConfigError
     from kept.report.page import is_kept_page
+    from kg_loaders.disk.writing import refuse_file, write_text
 
+    if latex is not None:
+        if latex.suffix != ".tex":
+            raise ConfigError(f"{latex}: choose a name in .tex")
+        refuse_file(latex, force=force or is_kept_latex(latex))
     experiment = read_experiment(task, kg, folder=tasks, limit=limit)
     experiment_runs = ExperimentRuns(experiment, data_root(data), runs)
     path = output or runs / f"{experiment.name}.html"
     common = finished(experiment_runs)
     for written in write_report(common, experiment_runs, path, force=force or is_kept_page(path)):
         echo(str(written))
+    if latex is not None:
+        write_text(latex, latex_tables(common), force=True)
+        echo(str(latex))
     choices = None if experiment.tuning is None else read_choices(experiment, runs)
     if choices is not None:
         own = ExperimentRuns(tuned(experiment, choices), data_root(data), runs)

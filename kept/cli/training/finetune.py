@@ -23,6 +23,7 @@ from kept.cli.options import (
     Skipping,
     Steps,
     Threads,
+    Track,
 )
 
 
@@ -105,6 +106,7 @@ def finetune(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any other field, such as max_train=500."),
     ] = None,
+    track: Track = None,
     resume: Going = False,
     skip_damaged: Skipping = False,
 ) -> None:
@@ -147,6 +149,7 @@ def finetune(
         settings or [],
         output=output,
         config_file=config,
+        track=track or (),
         resume=resume,
         skip_damaged=skip_damaged,
     )

@@ -12,18 +12,25 @@ from transformers.utils.logging import disable_progress_bar
 from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
-from kept.cli.training.run import asked_to_stop, read_run, run_folder, tell
+from kept.cli.training.guide import write_guide
+from kept.cli.training.run import asked_to_stop, read_run, run_folder, tell, tracking
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.heads.model import SPAN
+from kept.integrations.trackers import require_trackers
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import place
 from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, METRICS_FILE = "finetune.json", "metrics.json"
+GOES_ON = (
+    'kept predict RUN "A text." --kg KG --explain',
+    "kept explore --kg KG --model RUN --open",
+    "kept curve RUN -o curve/",
+)
 
 
 def run(
@@ -34,6 +41,7 @@ def run(
     config_file: Path | None,
     resume: bool,
     skip_damaged: bool,
+    track: Sequence[str] = (),
 ) -> None:
     """Train, score the model of the last step on dev and test, report the outcome."""
     if config_file is None and not resume and _is_dev_wanted(flags, settings):
@@ -42,6 +50,8 @@ def run(
             echo(f"dev: {beside}, which lies beside the training file (--dev names another)")
             flags = {**flags, "dev": beside}
     begun = time.monotonic()
+    if track:
+        require_trackers(track)
     config, how = read_run(
         FinetuneConfig,
         output / CONFIG_FILE,
@@ -67,9 +77,10 @@ def run(
             console.print(f"{name}: {coverage}")
         for line in assembled.cautions:
             console.print(f"warning: {line}")
-        result = _train(assembled, output, how, console, begun)
+        result = _train(assembled, output, how, console, begun, track)
         if result.stopped == "finished" and not place().rank:
             _score(assembled, output)
+        write_guide(output, config.kg, GOES_ON)
     tell(result, output)
 
 
@@ -88,9 +99,19 @@ def _is_dev_wanted(flags: dict[str, Any], settings: Sequence[str]) -> bool:
 
 
 def _train(
-    assembled: FinetuneRun, output: Path, how: Resume, console: TerminalConsole, begun: float
+    assembled: FinetuneRun,
+    output: Path,
+    how: Resume,
+    console: TerminalConsole,
+    begun: float,
+    track: Sequence[str],
 ) -> TrainResult:
-    with asked_to_stop() as stop, TrainingProgress(console) as bar:
+    settings = assembled.config.model_dump(mode="json")
+    with (
+        asked_to_stop() as stop,
+        TrainingProgress(console) as bar,
+        tracking(bar, track, output, settings) as reporter,
+    ):
         if not (place().rank or list_checkpoints(output / "checkpoints")):
             written = assembled.config.model_dump_json(indent=2)
             write_text(output / CONFIG_FILE, written, force=True)
@@ -102,7 +123,7 @@ def _train(
             assembled.config.training,
             output,
             evaluate=assembled.evaluate if assembled.config.training.evaluate_every else None,
-            reporter=bar,
+            reporter=reporter,
             resume=how,
             should_stop=lambda: bool(stop),
             budget_since=begun,

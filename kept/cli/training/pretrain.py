@@ -22,6 +22,7 @@ from kept.cli.options import (
     Skipping,
     Steps,
     Threads,
+    Track,
 )
 
 
@@ -91,6 +92,7 @@ def pretrain(
             "--set", metavar="NAME=VALUE", help="Any other field, such as training.clip_norm=0.5."
         ),
     ] = None,
+    track: Track = None,
     resume: Going = False,
     skip_damaged: Skipping = False,
 ) -> None:
@@ -127,6 +129,7 @@ def pretrain(
         settings or [],
         output=output,
         config_file=config,
+        track=track or (),
         resume=resume,
         skip_damaged=skip_damaged,
     )

@@ -11,8 +11,10 @@ from transformers.utils.logging import disable_progress_bar
 
 from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
-from kept.cli.training.run import asked_to_stop, read_run, run_folder, tell
+from kept.cli.training.guide import write_guide
+from kept.cli.training.run import asked_to_stop, read_run, run_folder, tell, tracking
 from kept.hosts import load_tokenizer
+from kept.integrations.trackers import require_trackers
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
@@ -22,6 +24,11 @@ from kept.training.processes.launch import place
 from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, COVERAGE_FILE = "pretrain.json", "coverage.json"
+GOES_ON = (
+    "kept finetune --task TASK --format FORMAT --train train.txt --kg KG --model RUN -o runs/task",
+    "kept probe RUN --kg KG",
+    "kept serve --kg KG --model RUN",
+)
 
 
 def run(
@@ -32,9 +39,12 @@ def run(
     config_file: Path | None,
     resume: bool,
     skip_damaged: bool,
+    track: Sequence[str] = (),
 ) -> None:
     """Train and report the outcome."""
     begun = time.monotonic()
+    if track:
+        require_trackers(track)
     config, how = read_run(
         PretrainConfig,
         output / CONFIG_FILE,
@@ -46,19 +56,29 @@ def run(
     )
     with run_folder(output, CONFIG_FILE, "checkpoints"):
         console = TerminalConsole(stderr=True)
-        result = _train(config.with_absolute_paths(), output, how, console, begun)
+        result = _train(config.with_absolute_paths(), output, how, console, begun, track)
+        write_guide(output, config.kg, GOES_ON)
     tell(result, output)
 
 
 def _train(
-    config: PretrainConfig, output: Path, how: Resume, console: TerminalConsole, begun: float
+    config: PretrainConfig,
+    output: Path,
+    how: Resume,
+    console: TerminalConsole,
+    begun: float,
+    track: Sequence[str],
 ) -> TrainResult:
     disable_progress_bar()
     model, data = assemble(config)
     console.print(str(data))
     if isinstance(data, WordGraphData):
         _tell_coverage(data, console)
-    with asked_to_stop() as stop, TrainingProgress(console) as bar:
+    with (
+        asked_to_stop() as stop,
+        TrainingProgress(console) as bar,
+        tracking(bar, track, output, config.model_dump(mode="json")) as reporter,
+    ):
         if not (place().rank or list_checkpoints(output / "checkpoints")):
             write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
             if isinstance(data, WordGraphData):
@@ -70,7 +90,7 @@ def _train(
             data,
             config.training,
             output,
-            reporter=bar,
+            reporter=reporter,
             resume=how,
             should_stop=lambda: bool(stop),
             budget_since=begun,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -13,6 +13,7 @@ from kept.cli.settings import read_setting
 from kept.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.training.config import RunConfig
+from kept.training.log import Reporter
 from kept.training.loop import Resume, TrainResult
 from kept.training.processes.launch import place
 from kept.training.processes.together import leave
@@ -103,6 +104,20 @@ def asked_to_stop() -> Iterator[list[int]]:
     finally:
         for s, handler in before.items():
             signal.signal(s, handler)
+
+
+@contextmanager
+def tracking(
+    reporter: Reporter, names: Sequence[str], output: Path, settings: Mapping[str, Any]
+) -> Iterator[Reporter]:
+    """Yield `reporter`, which hands on to the trackers that are named."""
+    if not names:
+        yield reporter
+        return
+    from kept.integrations.trackers import Tracked
+
+    with Tracked(reporter, names, output, settings) as tracked:
+        yield tracked
 
 
 def tell(result: TrainResult, output: Path) -> None:

@@ -20,7 +20,7 @@ from entity_linking import DictionaryLinker, LinkingError  # noqa: E402
 from entity_linking.errors import LinkIndexError  # noqa: E402
 from kept.linking.linkers import LinkerSettings, open_linker  # noqa: E402
 from kept.linking.spacy_component import NIL, Annotator, Policy, linked_text_of  # noqa: E402
-from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records  # noqa: E402
+from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
 TEXT = "The Seine flows through Paris 👩‍💻, capital of France."
@@ -66,6 +66,21 @@ def test_plain_text_gets_entities(kg: Path, small_graph: KnowledgeGraph) -> None
     assert [span.kb_id_ for span in doc.spans["kept"]] == ["Q1471", "Q90", "Q142"]
     assert doc[0:1]._.kept_link is None
     assert doc._.kept_lost == 0
+
+
+def test_entities_have_the_types_of_the_graph(tmp_path: Path) -> None:
+    records = [
+        Triple("Q1", "P1", "Q2"), Text("Q1", TextKind.LABEL, "Paris"),
+        Text("Q1", TextKind.TYPE, "city"), Text("Q1", TextKind.TYPE, "capital"),
+        Text("Q2", TextKind.LABEL, "Berlin"),
+    ]  # fmt: skip
+    graph_from_records(records).save(tmp_path / "kg")
+    doc = pipeline(tmp_path / "kg", typed=True)("From Paris to Berlin")
+    assert [(ent.text, ent.label_, ent.kb_id_) for ent in doc.ents] == [
+        ("Paris", "capital", "Q1"), ("Berlin", "KEPT", "Q2"),
+    ]  # fmt: skip
+    plain = pipeline(tmp_path / "kg")("From Paris to Berlin")
+    assert {ent.label_ for ent in plain.ents} == {"KEPT"}
 
 
 def test_entities_of_others_are_linked(small_graph: KnowledgeGraph) -> None:

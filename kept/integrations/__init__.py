@@ -1,0 +1,1 @@
+"""kept inside other tools: scikit-learn, Hugging Face data sets, trackers of trainings."""
