@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: venv lock demo demo-methods test test-long kill fuzz mutate check pages docs bench wheel-test clean
+.PHONY: venv lock demo demo-methods test test-long kill fuzz mutate check pages docs bench journeys wheel-test clean
 
 venv: .venv/installed
 
@@ -85,6 +85,12 @@ wheel-test: venv
 	.wheel-test/.venv/bin/pip $(PIP) -c constraints.txt \
 		"$$(ls dist/*.whl)[dev]"
 	cd .wheel-test && .venv/bin/pytest -q
+
+# What a newcomer does, from empty folders with the wheel: commands, seconds, pictures in build/journeys.
+journeys: venv
+	rm -rf build/lib dist
+	$(BIN)/python -m build --wheel --no-isolation
+	.ci/journeys/run.sh $(BIN)/python dist/*.whl build/journeys $(JOURNEYS)
 
 clean:
 	rm -rf .venv .wheel-test build dist *.egg-info
