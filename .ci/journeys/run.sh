@@ -36,7 +36,7 @@ private_graph() {
     given "$HERE/world.py" || return 1
     step kept kg build facts.tsv --labels labels.tsv -o kg &&
     step kept finetune --task classification --format tsv --train train.tsv --dev dev.tsv --kg kg \
-        --link --method kbert --steps 90 --batch-size 16 --lr 3e-4 \
+        --link --method kbert --steps 40 --batch-size 16 --lr 3e-4 \
         --set view.soft_positions=false --set view.visible_matrix=false -o run &&
     step kept predict run "$(cat person.txt) works here." --kg kg --explain &&
     grep -m1 "accuracy" log.txt | sed 's/^/    /'
@@ -44,11 +44,11 @@ private_graph() {
 }
 two_methods() {
     cp "$OUT"/private/*.tsv . 2>> log.txt && cp -r "$OUT/private/kg" . || return 1
-    cat > mine.yaml <<'YAML'
+    cat > mine.yaml <<YAML
 name: mine
 task:
   {task: classification, format: tsv, train: train.tsv, dev: dev.tsv, kg: kg, host: minilm, link: true,
-   training: {steps: 40, batch_size: 16, learning_rate: 3.0e-4, threads: 2}}
+   training: {steps: ${STEPS:-30}, batch_size: 16, learning_rate: 3.0e-4, threads: 2}}
 methods:
   kbert: {view: {soft_positions: false, visible_matrix: false}}
 YAML
@@ -60,7 +60,7 @@ rdf_completion() {
     given -c 'from kept import atlas; atlas.graph().save("atlas")' || return 1
     given -m kept kg export atlas -o facts.nt && rm -r atlas || return 1
     step kept kg build facts.nt -o kg &&
-    step kept kgc train kg --scorer simkgc --epochs 1 -o model &&
+    step kept kgc train kg --scorer dkrl --epochs 2 -o model &&
     step kept kgc predict NEW P17 --kg kg -m model --explain \
         --text "Lumen: a city on the Po in Italy." &&
     tail -n 12 log.txt | sed 's/^/    /'

@@ -110,7 +110,10 @@ class Reader:
         return {
             "reader": self.key,
             "svg": svg,
-            "summary": _summary(self.method, built, batch, view, graph),
+            "summary": [
+                *_own_options(self.predictor),
+                *_summary(self.method, built, batch, view, graph),
+            ],
             "pieces": int((built.kinds == NodeKind.WORD).sum()),
             "facts": facts_of(linked, built, batch, view, graph),
             "answer": answer,
@@ -174,6 +177,14 @@ def names_of(graph: KnowledgeGraph, row: int) -> tuple[str, str, str]:
     """Return head, relation and tail of the fact in `row`, by identifiers."""
     head, relation, tail = graph.triples[row].tolist()
     return graph.entities.name(head), graph.relations.name(relation), graph.entities.name(tail)
+
+
+def _own_options(predictor: Predictor | None) -> list[str]:
+    """What a run changed of its method's view, of which the rest is told as published."""
+    if predictor is None or not predictor.view:
+        return []
+    said = ", ".join(f"{name} {value}" for name, value in sorted(predictor.view.items()))
+    return [f"This run differs from the method as published below: {said}."]
 
 
 def _summary(

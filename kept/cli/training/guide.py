@@ -20,7 +20,7 @@ FILES = {
     "finetune.json": "the whole configuration; `kept finetune --config` takes it again",
     "coverage.json": "in how many texts the graph was read",
     "metrics.json": "scores of dev and test, with intervals, the majority and coverage",
-    "answers.jsonl": "each answer beside its gold label",
+    "predictions.jsonl": "each answer beside its gold label",
     "log.jsonl": "losses, rates and costs, a line per logged step",
     "curves.png": "the losses as a picture",
     "checkpoints": "what `--resume` goes on from; may be removed once the run is finished",

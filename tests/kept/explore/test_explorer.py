@@ -246,3 +246,13 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
     for given, words in ((str(tmp_path / "long.txt"), "2001 characters"), ("no.txt", "not a file")):
         with pytest.raises(ConfigError, match=words):
             read_texts(given)
+
+
+def test_a_run_says_what_it_changed_of_its_method(with_run: Explorer) -> None:
+    reader = with_run.readers[0]
+    assert reader.predictor is not None
+    asked = Question("Paris.", reader=reader.key)
+    assert not any("differs from the method" in line for line in with_run.read(asked)["summary"])
+    reader.predictor.view = {"visible_matrix": False}
+    first = with_run.read(asked)["summary"][0]
+    assert first == "This run differs from the method as published below: visible_matrix False."

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from entity_linking import LinkedText, gold_link
 from kept.auto import AutoEncoder
 from kept.cli import app
+from kept.cli.training.guide import FILES
 from kept.errors import ConfigError, MissingExtraError
 from kept.integrations import trackers
 from kept.integrations.hf_datasets import add_vectors, from_dataset, to_dataset
@@ -133,6 +134,8 @@ def test_a_training_is_tracked(finetuned: Path, host: Path, tmp_path: Path) -> N
     guide = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     assert "| `log.jsonl` | losses" in guide
     assert "| `tensorboard` |" in guide
+    made = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
+    assert made - {"README.md"} <= set(FILES)
     assert f"kept explore --kg {finetuned / 'kg'} --model {tmp_path / 'run'} --open" in guide
 
 
