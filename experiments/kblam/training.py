@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 from torch.optim import AdamW
 from transformers import PreTrainedTokenizerBase
@@ -39,7 +39,10 @@ STATE, LOG = "training.pt", "training.json"
 
 
 class TrainingPlan(RunConfig):
-    """How long and on what a KBLaM is trained; `cpu_seconds` stops it early, the schedule stays."""
+    """How long and on what a KBLaM is trained; `cpu_seconds` stops it early, the schedule stays.
+
+    `attention` is the weight of the loss on attention to the right fact, which the paper has not.
+    """
 
     n_steps: PositiveInt
     batch_size: PositiveInt
@@ -49,6 +52,7 @@ class TrainingPlan(RunConfig):
     learning_rate: PositiveFloat
     cpu_seconds: PositiveFloat
     save_every: PositiveInt = 25
+    attention: NonNegativeFloat = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +88,8 @@ class Learner:
         ids, mask = padded(self.tokenizer(texts)["input_ids"], self.tokenizer.pad_token_id or 0)
         marker = self.tokenizer.convert_tokens_to_ids(CHATML.marker)
         labels = turn_labels(ids, marker, n_after=CHATML.n_after, turn=2, node_mask=mask)
-        return MicroBatch(ids, mask, labels, rows)
+        right = torch.where(torch.arange(len(asked)) < first_refused, 0, -1)
+        return MicroBatch(ids, mask, labels, rows, right)
 
     def run(self, folder: Path, announce: Callable[[str], None]) -> list[float]:
         """Train, or go on; the losses of all steps so far. Nothing is done where all is done."""
@@ -99,7 +104,10 @@ class Learner:
             spent = time.process_time() - start
             if spent > self.plan.cpu_seconds:
                 break
-            losses += train_step(self.model, [self.batch(step)], vectors, optimiser, schedule)
+            losses += train_step(
+                self.model, [self.batch(step)], vectors, optimiser, schedule,
+                attention=self.plan.attention,
+            )  # fmt: skip
             if (step + 1) % self.plan.save_every == 0:
                 self._save(folder, optimiser, losses, time.process_time() - start)
                 recent = float(np.mean(losses[-self.plan.save_every :]))

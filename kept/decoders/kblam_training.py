@@ -10,7 +10,7 @@ Axis legend: batch, node, word, fact, own (facts of a question).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +28,7 @@ from kept.errors import BatchError, ConfigError
 
 Kind = Literal["standard", "extended", "several", "outlier"]
 LEARNING_RATE = 1e-4
+TINY = 1e-9
 LAST_SHARE = 0.01
 """What the cosine leaves of the learning rate at the end."""
 
@@ -36,13 +37,15 @@ LAST_SHARE = 0.01
 class MicroBatch:
     """Questions with their answers; `fact_rows` are rows of the vectors of all facts.
 
-    Raises `BatchError` for shapes that do not fit.
+    `right_facts`, which the attention loss needs: the place among them of the fact that answers,
+    -1 where none does. Raises `BatchError` for shapes that do not fit.
     """
 
     input_ids: Int[Tensor, "batch node"]
     node_mask: Bool[Tensor, "batch node"]
     labels: Int[Tensor, "batch node"]
     fact_rows: Int[Tensor, "batch fact"]
+    right_facts: Int[Tensor, " batch"] | None = None
 
     def __post_init__(self) -> None:
         shapes = {tuple(each.shape) for each in (self.input_ids, self.node_mask, self.labels)}
@@ -131,13 +134,44 @@ def with_context(
     return torch.cat([own, context.expand(len(own), -1)], dim=1)
 
 
+def attention_loss(
+    weights: Mapping[int, Float[Tensor, "batch head node fact"]],
+    predicting: Bool[Tensor, "batch node"],
+    right: Int[Tensor, " batch"],
+) -> Float[Tensor, ""]:
+    """Mean of -log of the right fact's share in the attention that facts get, 0 without any fact.
+
+    Over reading layers and the nodes from which the words of an answer are predicted; shares are
+    means over heads. Not in the paper, whose attention follows from the words alone. Texts whose
+    `right` is -1 are left out; none may be pruned.
+    """
+    there = right >= 0
+    if not bool(there.any()):
+        return next(iter(weights.values())).new_zeros(())
+    losses = []
+    for of_layer in weights.values():
+        shares = of_layer[there].mean(dim=1)
+        own = shares.gather(2, right[there][:, None, None].expand(-1, shares.shape[1], 1))[..., 0]
+        logs = shares.sum(dim=2).clamp(min=TINY).log() - own.clamp(min=TINY).log()
+        losses.append(logs[predicting[there]].mean())
+    return torch.stack(losses).mean()
+
+
 def loss_of(
     model: KBLaM,
     batch: MicroBatch,
     key_vectors: Float[Tensor, "fact vector"],
     value_vectors: Float[Tensor, "fact vector"],
+    *,
+    attention: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """`training_loss` of a micro-batch; facts are encoded once each, words scored where learnt."""
+    """`training_loss` of a micro-batch; facts are encoded once each, words scored where learnt.
+
+    Plus `attention` times `attention_loss`, for which the batch says which facts are right; raises
+    `BatchError` where it does not, or the model prunes facts.
+    """
+    if attention and (batch.right_facts is None or model.config.top_k is not None):
+        raise BatchError("the attention loss needs right_facts, and a model that prunes no facts")
     rows, places = batch.fact_rows.unique(return_inverse=True)
     facts = model.encoder(key_vectors[rows], value_vectors[rows])[places]
     read = model.read(batch.input_ids, batch.node_mask, facts)
@@ -146,7 +180,12 @@ def loss_of(
     scores = hosts.logits(model.host, read.hidden_states[-1][:, :-1][learnt]).float()
     each = functional.cross_entropy(scores, expected[learnt], reduction="none")
     losses = scores.new_zeros(expected.shape).masked_scatter(learnt, each)
-    return _weighted(losses, batch.labels)
+    loss = _weighted(losses, batch.labels)
+    if attention and batch.right_facts is not None:
+        predicting = functional.pad(learnt, (0, 1))
+        own = attention_loss(read.fact_weights, predicting, batch.right_facts)
+        loss = loss + attention * own
+    return loss
 
 
 def new_optimiser(
@@ -170,15 +209,17 @@ def train_step(
     vectors: tuple[Tensor, Tensor],
     optimiser: AdamW,
     schedule: LambdaLR,
+    *,
+    attention: float = 0.0,
 ) -> list[float]:
-    """One step on the sum of the micro-batches' losses, which are returned.
+    """One step on the sum of the micro-batches' losses (`loss_of`), which are returned.
 
     `vectors` are those of all facts: of keys and of values.
     """
     optimiser.zero_grad()
     losses = []
     for batch in batches:
-        loss = loss_of(model, batch, *vectors)
+        loss = loss_of(model, batch, *vectors, attention=attention)
         loss.backward()
         losses.append(float(loss.detach()))
     optimiser.step()

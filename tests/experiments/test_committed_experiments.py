@@ -47,6 +47,8 @@ STUDIES = {
         "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "joint_spaces/vectors.yaml":
         "experiments/test_joint_spaces_experiment.py::test_the_study_in_small",
+    "kblam/attention.yaml":
+        "experiments/test_kblam_experiment.py::test_attention_is_learnt_where_the_plan_says_so",
     "kblam/smollm2.yaml":
         "experiments/test_kblam_experiment.py::test_the_study_in_small",
     "kbert_zh/chnsenticorp.yaml":
@@ -59,12 +61,16 @@ STUDIES = {
         "experiments/test_kg_completion.py::test_every_plan_loads_and_runs",
     "kg_completion/wn18rr.yaml":
         "experiments/test_kg_completion.py::test_every_plan_loads_and_runs",
+    "lama/decoder.yaml":
+        "experiments/test_lama_decoder.py::test_the_study_on_a_decoder_in_small",
     "lama/trex.yaml":
         "experiments/test_lama_experiment.py::test_the_study_in_small",
     "layers/trex.yaml":
         "experiments/test_pretraining_experiment.py::test_runs_for_layers_open_by_themselves",
     "pretraining/trex.yaml":
         "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
+    "question_answering/private.yaml":
+        "experiments/test_question_answering_experiment.py::test_the_study_in_small",
     "shown_facts/trex.yaml":
         "experiments/test_shown_facts_experiment.py::test_the_study_in_small",
     "wk_completion/trex.yaml":

@@ -18,6 +18,7 @@ from experiments.kblam.training import LOG, Learner
 from experiments.kblam.world import VALUES, private_world
 from kept.decoders.kblam import KBLaM, KBLaMConfig
 from kept.decoders.kblam_text import CHATML, IN_CONTEXT_OR_REFUSE, REFUSAL, TEMPLATES, Fact
+from kept.decoders.kblam_training import attention_loss
 from kept.decoders.knowledge_base import KnowledgeBase, facts_of_graph
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "kblam" / "smollm2.yaml"
@@ -149,3 +150,32 @@ def test_the_world_is_private() -> None:
     assert all(isinstance(f, Fact) for f in train)
     with pytest.raises(ValueError, match="names; ask for fewer"):
         private_world(0, n_train=4000, n_test=4000)
+
+
+def test_attention_is_learnt_where_the_plan_says_so(tmp_path: Path) -> None:
+    study = KBLaMStudy.read(CONFIG.with_name("attention.yaml"))
+    assert study.training.attention > 0
+    update = {
+        "learning_rate": 0.02,
+        "n_steps": 30,
+        "batch_size": 4,
+        "n_refusals": 1,
+        "n_context": 6,
+    }
+    bench = bench_of(tmp_path, small_study())
+    base = KnowledgeBase.of_graph(bench.world.train, WordVectors())
+    shares = []
+    for weight in (0.0, 5.0):
+        torch.manual_seed(0)
+        model = KBLaM(bench.host, KBLaMConfig(vector_width=WordVectors.width, every=2))
+        plan = study.training.model_copy(update={**update, "attention": weight})
+        learner = Learner(model, bench.tokenizer, base, plan, 0)
+        (tmp_path / str(weight)).mkdir()
+        learner.run(tmp_path / str(weight), lambda text: None)
+        batch = learner.batch(0)
+        facts = model.encoder(*base.vectors)[batch.fact_rows]
+        with torch.no_grad():
+            read = model.read(batch.input_ids, batch.node_mask, facts)
+        predicting = torch.nn.functional.pad(batch.labels[:, 1:] != -100, (0, 1))
+        shares.append(float(attention_loss(read.fact_weights, predicting, batch.right_facts)))
+    assert shares[1] < shares[0] - 0.2, shares

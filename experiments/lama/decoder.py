@@ -1,0 +1,225 @@
+"""`python -m experiments.lama.decoder CONFIG -o RUN`: LAMA's T-REx on a decoder.
+
+Needs KEPT_DATA. The graph is T-REx's own facts of the 28 relations with identifiers. Three rows:
+from the weights; with other facts of the subject before the text; with the fact that is asked for
+among them. A fact is as popular as T-REx has sentences that state it. What is there is not asked
+again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from pydantic import NonNegativeInt, PositiveInt
+from transformers.utils.logging import disable_progress_bar
+
+from kept.decoders import load_decoder
+from kept.hosts import load_tokenizer
+from kept.probing.decoders import DecoderLM
+from kept.probing.engine import objects_of, probe
+from kept.probing.items.collections import lama_templates, trex_facts
+from kept.probing.items.facts import (
+    ClozeFact,
+    answers_by_subject,
+    draw_facts,
+    questions,
+)
+from kept.probing.items.item import ClozeItem
+from kept.probing.items.sources import rows as read_rows
+from kept.probing.results import ProbeResult, read_answers, write_answers
+from kept.probing.tables import (
+    Majority,
+    ProbeRow,
+    macro_row,
+    majority,
+    popularity_rows,
+    total_row,
+)
+from kept.randomness import generator
+from kept.training.config import RunConfig
+from kg_loaders import KnowledgeGraph, graph_from_records
+from kg_loaders.damage import DamageReport
+from kg_loaders.disk.writing import write_json, write_text
+from kg_loaders.records import Record, Text, TextKind, Triple
+
+SENTENCES = (0, 1, 2, 5, 10)
+WEIGHTS, OTHERS, ASKED = "from the weights", "other facts shown", "the asked fact shown, too"
+
+
+class DecoderStudy(RunConfig):
+    """`n_objects` candidates a relation at most, `n_facts` facts of the subject before a text."""
+
+    host: str
+    seed: NonNegativeInt
+    facts_per_relation: PositiveInt
+    n_objects: PositiveInt
+    n_facts: PositiveInt
+
+
+class _Stated(msgspec.Struct):
+    uuid: str
+    evidences: list[msgspec.Raw]
+
+
+class _Label(msgspec.Struct):
+    relation: str
+    label: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Questions about drawn facts, and the graph of all facts."""
+
+    folder: Path
+    study: DecoderStudy
+
+    @cached_property
+    def every(self) -> list[ClozeFact]:
+        return trex_facts(self.folder)
+
+    @cached_property
+    def graph(self) -> KnowledgeGraph:
+        """All facts of T-REx with identifiers, by their labels."""
+        return graph_from_records(self._records())
+
+    def _records(self) -> Iterator[Record]:
+        found = read_rows(self.folder / "relations.jsonl", DamageReport(), _Label)
+        for *_, row in found:
+            yield Text(row.relation, TextKind.LABEL, row.label or row.relation, "en", 0, True)
+        names: dict[str, str] = {}
+        for fact in self.every:
+            names.setdefault(fact.head, fact.subject)
+            names.setdefault(fact.tail, fact.answer)
+            yield Triple(fact.head, fact.relation, fact.tail)
+        for entity, name in names.items():
+            yield Text(entity, TextKind.LABEL, name, "en")
+
+    @cached_property
+    def items(self) -> list[ClozeItem]:
+        """The drawn facts in LAMA's words; other right answers do not compete."""
+        drawn = draw_facts(self.every, self.study.facts_per_relation, seed=self.study.seed)
+        known = answers_by_subject(self.every)
+        return questions(drawn, lama_templates(self.folder), DamageReport(), known=known)
+
+    @cached_property
+    def baseline(self) -> Majority:
+        """The relation's most frequent object among the facts that are not asked for."""
+        ids = {item.id for item in self.items}
+        others = [(f.relation, f.answer) for f in self.every if f.id not in ids]
+        return majority(self.items, others)
+
+    @cached_property
+    def objects(self) -> dict[str, list[str]]:
+        """Candidates: the drawn facts' objects, then the most frequent others."""
+        drawn, found = objects_of(self.items), {}
+        for relation, names in drawn.items():
+            ranked = [*names, *self.baseline.ranked.get(relation, ())]
+            chosen = list(dict.fromkeys(ranked))[: max(self.study.n_objects, len(names))]
+            found[relation] = sorted(chosen)
+        return found
+
+    @cached_property
+    def n_sentences(self) -> list[int | None]:
+        """How many sentences of T-REx state the fact of each item."""
+        found = read_rows(self.folder / "TREx", DamageReport(), _Stated)
+        counts = {row.uuid: len(row.evidences) for *_, row in found}
+        return [counts.get(item.id) for item in self.items]
+
+    def tables(self, result: ProbeResult) -> list[ProbeRow]:
+        """All questions, the mean over relations, then by how many sentences state the fact."""
+        draws = generator(self.study.seed, "intervals")
+        options: dict[str, Any] = {"generator": draws, "baseline": self.baseline}
+        bins = popularity_rows(result, "objects", self.n_sentences, bins=SENTENCES, **options)
+        return [
+            total_row(result, "objects", **options),
+            macro_row(result, "objects", **options),
+            *(dataclasses.replace(row, name=f"stated {row.name} times") for row in bins),
+        ]
+
+
+def run(asked: Asked, host: Any, tokenizer: Any, out: Path) -> dict[str, ProbeResult]:
+    """The answers of every row, from the run's folder if they are there."""
+    study, results = asked.study, {}
+    shown = {WEIGHTS: (None, False), OTHERS: (asked.graph, False), ASKED: (asked.graph, True)}
+    for name, (graph, show_asked) in shown.items():
+        path = out / f"{name.replace(' ', '-').replace(',', '')}.jsonl"
+        if not path.exists():
+            model = DecoderLM(host, tokenizer, study.host, graph, show_asked, study.n_facts)
+            result = probe(model, asked.items, vocabulary=None, objects=asked.objects)
+            out.mkdir(parents=True, exist_ok=True)
+            write_answers(result, path)
+        results[name] = read_answers(path)
+    return results
+
+
+def to_markdown(asked: Asked, results: dict[str, ProbeResult], command: str) -> str:
+    """The page."""
+    n = sum(len(names) for names in asked.objects.values()) / len(asked.objects)
+    lines = [
+        "# LAMA's T-REx on SmolLM2",
+        f"<!-- written by {command} -->",
+        "",
+        (
+            f"{len(asked.items)} facts of {len(asked.objects)} relations, {n:.0f} candidates a "
+            "relation. P@1 in per cent with 95 % intervals over facts."
+        ),
+        "",
+        "| answers | questions | asked | scored | fact shown | P@1 | majority | P@10 | MRR |",
+        "|" + " --- |" * 9,
+    ]
+    for name, result in results.items():
+        n_shown = sum(answer.asked_shown for answer in result.answers)
+        for row in asked.tables(result):
+            lines.append("| " + " | ".join([name, *_cells(row, n_shown)]) + " |")
+    skipped = results[WEIGHTS].skipped("objects")
+    lines += ["", *(f"Skipped {n}: {reason}." for reason, n in skipped.items())]
+    return "\n".join([*lines, ""])
+
+
+def _cells(row: ProbeRow, n_shown: int) -> Sequence[str]:
+    def percent(value: float | None) -> str:
+        return "–" if value is None else f"{100 * value:.1f}"
+
+    interval = ""
+    if row.interval is not None:
+        interval = f" [{percent(row.interval.low)}, {percent(row.interval.high)}]"
+    return [
+        row.name, str(row.n_asked), str(row.n_scored), str(n_shown) if row.name == "all" else "",
+        f"{percent(row.p_at_1)}{interval}", percent(row.majority), percent(row.p_at_10),
+        percent(row.reciprocal),
+    ]  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    disable_progress_bar()
+    study = DecoderStudy.read(given.config)
+    asked = Asked(Path(os.environ["KEPT_DATA"]) / "lama", study)
+    results = run(asked, load_decoder(study.host), load_tokenizer(study.host), given.out)
+    page = to_markdown(
+        asked, results, f"python -m experiments.lama.decoder {given.config} -o {given.out}"
+    )
+    write_text(given.out / "results.md", page, force=True)
+    rows = {
+        name: [dataclasses.asdict(row) for row in asked.tables(r)] for name, r in results.items()
+    }
+    write_json(given.out / "results.json", json.loads(json.dumps(rows)), force=True)
+    print(page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Question answering over a private world: ways of giving a decoder facts, with controls."""

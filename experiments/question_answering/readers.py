@@ -1,0 +1,165 @@
+"""Rows of the experiment: how facts reach the host, and what each writes after a question."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from entity_linking.mentions import LinkedText
+from kept.batches import KnowledgeBatch
+from kept.decoders.adapters import DecoderAdapter
+from kept.decoders.kblam import KBLaM
+from kept.decoders.knowledge_base import KnowledgeBase, facts_of_graph, padded
+from kept.decoders.trees import Continuation, LabelVectors, Readers, Tree, knowledge_tree, write
+from kept.graphs.builder import BuilderConfig, build_many
+from kept.graphs.views.base import View
+from kept.graphs.views.colake import CoLAKEView
+from kept.graphs.views.kbert import KBERTView
+from kept.graphs.views.words import WordsView
+from kg_loaders import KnowledgeGraph
+
+N_NEW = 3
+"""Pieces that may be written: a value of one or two, and a stop."""
+BATCH = 8
+USER = "<|im_start|>user\n"
+SHOWN: dict[str, Any] = {"policy": "file", "directions": "head", "drop_probability": 0.0}
+Reader = Callable[[KnowledgeGraph, Sequence[LinkedText]], tuple[Continuation, int]]
+"""From a graph and linked texts to what is written after each, and the number of nodes read."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written to each question; `scores` `[question word]` of the first piece; costs."""
+
+    texts: tuple[str, ...]
+    scores: Tensor
+    nodes: float
+    cpu_ms: float
+
+
+def asked(
+    reader: Reader,
+    tokenizer: PreTrainedTokenizerBase,
+    graph: KnowledgeGraph,
+    texts: Sequence[LinkedText],
+) -> Written:
+    """What a reader writes, in batches."""
+    found: list[str] = []
+    scores, n_nodes, start = list[Tensor](), 0, time.process_time()
+    for first in range(0, len(texts), BATCH):
+        new, n = reader(graph, texts[first : first + BATCH])
+        found += tokenizer.batch_decode(new.words)
+        scores.append(new.first_scores)
+        n_nodes += n
+    spent = time.process_time() - start
+    n_texts = len(texts)
+    return Written(tuple(found), torch.cat(scores), n_nodes / n_texts, 1000 * spent / n_texts)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeReader:
+    """Facts as branches, as nodes, or as words before the question.
+
+    `kind`: "branches", "nodes", or "words", whose prompt begins with the statements of the linked
+    bearer's facts.
+    """
+
+    host: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    kind: str
+    readers: Readers = "later"
+
+    def batch(self, graph: KnowledgeGraph, texts: Sequence[LinkedText]) -> KnowledgeBatch:
+        """The texts with the facts of their links."""
+        fields: dict[str, Any] = {"replace_mentions": False}
+        view: View = WordsView()
+        if self.kind == "words":
+            texts = [with_statements(graph, text) for text in texts]
+            fields["max_neighbours"] = 0
+        elif self.kind == "branches":
+            view = KBERTView(graph, self.tokenizer, max_branches=4)
+        else:
+            view = CoLAKEView()
+        config = BuilderConfig(**SHOWN, **fields)
+        built = build_many(texts, self.tokenizer, graph, seed=0, config=config)
+        pad = self.tokenizer.pad_token_id or 0
+        return KnowledgeBatch.stack([view(each) for each in built], word_pad_id=pad)
+
+    def tree(self, graph: KnowledgeGraph, batch: KnowledgeBatch) -> Tree:
+        """That of a batch over this graph."""
+        vectors = None
+        if self.kind == "nodes":
+            vectors = LabelVectors.of(graph, self.host, self.tokenizer)
+        return knowledge_tree(self.host, batch, readers=self.readers, vectors=vectors)
+
+    def __call__(
+        self, graph: KnowledgeGraph, texts: Sequence[LinkedText]
+    ) -> tuple[Continuation, int]:
+        batch = self.batch(graph, texts)
+        return write(self.host, self.tree(graph, batch), n_new=N_NEW), int(batch.node_mask.sum())
+
+
+def with_statements(graph: KnowledgeGraph, text: LinkedText) -> LinkedText:
+    """The facts of the linked entity as sentences about the mention, before the question."""
+    if not text.links:
+        return text
+    (link,) = text.links
+    name = text.text[link.mention.start : link.mention.end]
+    facts = graph.outgoing(graph.entities.find(link.entity))
+    said = "".join(
+        f"The {graph.relation_label(int(r))} of {name} is {graph.label(int(t))}. "
+        for _, r, t in facts
+    )
+    return LinkedText(text.text.replace(USER, USER + said, 1), ())
+
+
+@dataclass(frozen=True, eq=False)
+class AdapterReader:
+    """A host with an adapter beside it that was trained on facts; no graph is read."""
+
+    host: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    adapter: DecoderAdapter
+
+    def __call__(
+        self, graph: KnowledgeGraph, texts: Sequence[LinkedText]
+    ) -> tuple[Continuation, int]:
+        ids, mask = left_padded(self.tokenizer, texts)
+        return self.adapter.write(self.host, ids, mask, n_new=N_NEW), int(mask.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class KBLaMReader:
+    """The first `n_facts` facts of a graph as keys and values; links are not read."""
+
+    model: KBLaM
+    tokenizer: PreTrainedTokenizerBase
+    encoder: Any
+    n_facts: int
+
+    def __call__(
+        self, graph: KnowledgeGraph, texts: Sequence[LinkedText]
+    ) -> tuple[Continuation, int]:
+        ids, mask = left_padded(self.tokenizer, texts)
+        facts = None
+        if any(text.links for text in texts):
+            base = KnowledgeBase.of_facts(facts_of_graph(graph)[: self.n_facts], self.encoder)
+            facts = base.tokens(self.model)
+        new = self.model.generate(ids, mask, facts, n_new=N_NEW)
+        with torch.no_grad():
+            first = self.model(ids, mask, facts).logits[:, -1]
+        return Continuation(new, first), int(mask.sum())
+
+
+def left_padded(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[LinkedText]
+) -> tuple[Tensor, Tensor]:
+    """Ids and mask of texts, padded on the left."""
+    rows = tokenizer([text.text for text in texts])["input_ids"]
+    return padded(rows, tokenizer.pad_token_id or 0, side="left")
