@@ -22,6 +22,7 @@ from kept.decoders.kblam_training import attention_loss
 from kept.decoders.knowledge_base import KnowledgeBase, facts_of_graph
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "kblam" / "smollm2.yaml"
+ATTENTION = CONFIG.with_name("attention.yaml")
 
 
 def small_study() -> KBLaMStudy:
@@ -153,7 +154,7 @@ def test_the_world_is_private() -> None:
 
 
 def test_attention_is_learnt_where_the_plan_says_so(tmp_path: Path) -> None:
-    study = KBLaMStudy.read(CONFIG.with_name("attention.yaml"))
+    study = KBLaMStudy.read(ATTENTION)
     assert study.training.attention > 0
     update = {
         "learning_rate": 0.02,
