@@ -90,6 +90,18 @@ def test_an_edited_fact_has_another_answer(asked: Asked) -> None:
         assert [bool(found[0]) for found in ends.values()] == [True, False]
 
 
+def test_alone_the_graph_has_the_asked_facts_and_no_other(asked: Asked) -> None:
+    for fold in range(asked.study.folds):
+        graph = asked.asked_alone(fold)
+        names, relations = graph.entities, graph.relations
+        facts = {
+            (names.name(head), relations.name(relation), names.name(tail))
+            for head, relation, tail in graph.triples.tolist()
+        }
+        assert facts == {item.fact for item in asked.of_fold(fold)}
+        assert graph.id_space_hash == asked.world.graphs["given"].id_space_hash
+
+
 def test_the_study_in_small(asked: Asked, tmp_path: Path) -> None:
     out = tmp_path / "run"
     out.mkdir()
@@ -102,6 +114,7 @@ def test_the_study_in_small(asked: Asked, tmp_path: Path) -> None:
         for fold in range(asked.study.folds):
             values = run_arm(asked, name, fold, out, Silent())
             assert {len(values[condition]) for condition in CONDITIONS} == {1}
+            assert values["alone"][0]["shown"]
             assert values["shown"][0]["shown"]
             assert not values["hidden"][0]["shown"]
             assert values["share of texts with a stated mention"] == 1.0
