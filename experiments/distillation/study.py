@@ -90,7 +90,10 @@ def run_seed(study: Study, seed: int, out: Path, opened: Open) -> Told:
     cell = study.cell(seed, steps=study.teacher_steps)
     bench = Bench.of(cell, opened())
     texts = split_texts(study, bench)
-    origin = {"settings": fingerprint(study.model_dump(mode="json", exclude={"seeds"})), "data": cell.key}
+    origin = {
+        "settings": fingerprint(study.model_dump(mode="json", exclude={"seeds"})),
+        "data": cell.key,
+    }
     path = out / f"{seed}.json"
     stored: Told | None = read_stored(path, origin)
     if stored is not None:
