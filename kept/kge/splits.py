@@ -23,6 +23,8 @@ SPLITS = ("train", "valid", "test")
 STRATA = ("seen", "half seen", "unseen")
 ENDINGS = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
 OPENKE_ENDINGS = ("2id.txt", "2id.txt.gz")
+ALSO = {"valid": ("dev",)}
+"""Other names of a split in benchmark folders."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +112,7 @@ class Splits:
 
 
 def read_splits(path: Path, *, holdout: float, seed: int, texts: bool = True) -> Splits:
-    """Read `path`: a graph folder, or one with train, valid and test as .txt, .tsv or either .gz.
+    """Read `path`: a graph folder, or one with train, valid (or dev) and test as .txt, .tsv or .gz.
 
     A graph is split by `seed`: a share `holdout` of its triples is the test set, another the
     validation set. A benchmark folder brings its own splits and `holdout` is not used; OpenKE's
@@ -184,9 +186,10 @@ def _read(folder: Path, name: str) -> Iterator[tuple[str, Triple]]:
 
 
 def _find(folder: Path, name: str) -> Path:
-    for ending in (*ENDINGS, *OPENKE_ENDINGS):
-        if (folder / f"{name}{ending}").is_file():
-            return folder / f"{name}{ending}"
+    for stem in (name, *ALSO.get(name, ())):
+        for ending in (*ENDINGS, *OPENKE_ENDINGS):
+            if (folder / f"{stem}{ending}").is_file():
+                return folder / f"{stem}{ending}"
     raise SourceError(
         f"{folder} is neither a graph folder (manifest.json) nor a benchmark folder: "
         f"{name}{{{','.join((*ENDINGS, *OPENKE_ENDINGS))}}} is missing"

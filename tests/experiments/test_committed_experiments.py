@@ -35,6 +35,8 @@ EXPERIMENTS = [path.name for path in shipped_experiments().values()]
 STUDIES = {
     "entity_linking/wikidata.yaml":
         "experiments/test_entity_linking_experiment.py::test_a_run_in_small_goes_on_and_repeats",
+    "completion_table/table.yaml":
+        "experiments/test_completion_table.py::test_the_table_in_small",
     "distillation/plain-host.yaml":
         "experiments/test_distillation_experiment.py::test_the_study_in_small",
     "fewshot/episodes.yaml":

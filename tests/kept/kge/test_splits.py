@@ -38,6 +38,12 @@ def test_a_benchmark_folder_keeps_its_splits(tmp_path: Path):
     assert [splits.n_unseen(name) for name in ("train", "valid", "test")] == [0, 1, 2]
 
 
+def test_a_validation_split_may_be_called_dev(tmp_path: Path):
+    write(tmp_path, valid="a\tr\tb\nb\tr\ta\n")
+    (tmp_path / "valid.txt").rename(tmp_path / "dev.txt")
+    assert len(read_splits(tmp_path, holdout=0.1, seed=0).valid) == 2
+
+
 def test_an_openke_folder_is_a_benchmark_folder(tmp_path: Path):
     (tmp_path / "entity2id.txt").write_bytes(b"3\r\n/m/b\t0\r\n/m/a\t1\r\n/m/c\t2\r\n")
     (tmp_path / "relation2id.txt").write_bytes(b"1\r\n/r/s\t0\r\n")

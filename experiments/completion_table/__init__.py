@@ -1,0 +1,1 @@
+"""One table of all scorers of `kept kgc`, over nine graphs, cell by cell."""
