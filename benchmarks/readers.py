@@ -25,6 +25,10 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.kg_loaders.formats.wikidata_dump import read_with_json, write
+
 Result = tuple[Iterable[str], Iterable[str], int]
 """Names of entities and of relations, and the number of different triples."""
 ENTITY, RELATION = "http://www.wikidata.org/entity/Q", "http://www.wikidata.org/prop/direct/P"
@@ -32,10 +36,14 @@ GAP = 23
 """Between the numbers of entities, about as in Wikidata5M."""
 SLOW = 300_000
 """Triples that rdflib is given at most."""
+ITEM_TRIPLES = 50
+"""An item of a dump, of 11 KB, stands for so many of `--triples`."""
+DUMP = "dump.json"
 
 
 def make(folder: Path, n_triples: int) -> None:
     """Skewed triples among a fifth as many entities, as N-Triples and as two kinds of TSV."""
+    folder.mkdir(exist_ok=True)
     generator = np.random.default_rng(0)
     n_entities = max(n_triples // 5, 10)
     heads = generator.integers(0, n_entities, n_triples) * GAP
@@ -50,6 +58,11 @@ def make(folder: Path, n_triples: int) -> None:
             nt.write(f"<{ENTITY}{h}> <{RELATION}{r}> <{ENTITY}{t}> .\n")
             numbers.write(f"Q{h}\tP{r}\tQ{t}\n")
             names.write(f"/m/0{h:x}\t/rel/{r}\t/m/0{t:x}\n")
+
+
+def make_dump(folder: Path, n_triples: int) -> None:
+    folder.mkdir(exist_ok=True)
+    write(folder / DUMP, math.ceil(n_triples / ITEM_TRIPLES))
 
 
 # ---- each returns what runs on the clock, and what makes a `Result` of its outcome ---------------
@@ -69,6 +82,51 @@ def kept_graph(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
     from kg_loaders import load
 
     return lambda: load([path])[0], lambda graph: (graph.entities, graph.relations, graph.n_triples)
+
+
+def kept_dump(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
+    from kg_loaders import load
+
+    def result(graph: Any) -> Result:
+        texts = [
+            f"{names.name(node)} {kind} {value}"
+            for names, texts in (
+                (graph.entities, graph.entity_texts),
+                (graph.relations, graph.relation_texts),
+            )
+            for node, kind, value in zip(
+                texts.nodes().tolist(), texts.kinds.tolist(), texts.values.to_pylist(), strict=True
+            )
+        ]
+        return [*graph.entities, *texts], graph.relations, graph.n_triples
+
+    return lambda: load([path])[0], result
+
+
+def json_dump(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
+    def run() -> Any:
+        triples, texts = read_with_json(path)
+        entities: dict[str, int] = {}
+        relations: dict[str, int] = {}
+        rows = [
+            (
+                entities.setdefault(head, len(entities)),
+                relations.setdefault(relation, len(relations)),
+                entities.setdefault(tail, len(entities)),
+            )
+            for head, relation, tail in triples
+        ]
+        for node, _, _, _ in texts:
+            names = relations if node[0] == "P" else entities
+            names.setdefault(node, len(names))
+        return entities, relations, set(rows), set(texts)
+
+    def result(found: Any) -> Result:
+        kinds = ("labels", "aliases", "descriptions")
+        texts = [f"{node} {kinds.index(kind)} {value}" for node, kind, value, _ in found[3]]
+        return [*found[0], *texts], found[1], len(found[2])
+
+    return run, result
 
 
 def pyoxigraph_ids(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
@@ -119,6 +177,7 @@ ROWS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any]]] = {
     "tsv-numbers": ("q.tsv", kept_ids, pykeen_ids),
     "tsv-names": ("n.tsv", kept_ids, pykeen_ids),
     "tsv-graph": ("q.tsv", kept_graph, pykeen_ids),
+    "wikidata-json": (DUMP, kept_dump, json_dump),
 }
 """File, ours and the peer; `numbers` are Wikidata's identifiers, `names` others."""
 
@@ -131,7 +190,7 @@ def memory(field: str) -> int:
 
 def measure(reader: Callable[..., Any], path: Path) -> None:
     with tempfile.TemporaryDirectory() as name:  # what is imported when first used
-        make(Path(name), 100)
+        (make_dump if path.name == DUMP else make)(Path(name), 100)
         reader(Path(name) / path.name)[0]()
     run, result = reader(path)
     before = memory("VmRSS")
@@ -197,10 +256,9 @@ def main() -> None:
             top = min(arguments.triples, SLOW) if row == "nt-graph" else arguments.triples
             sizes = [math.ceil(top / part) for part in (4, 2, 1)]
             for n in sizes:
-                if n not in folders:
-                    folders[n] = Path(name) / str(n)
-                    folders[n].mkdir()
-                    make(folders[n], n)
+                folders[n] = Path(name) / str(n)
+                if not (folders[n] / ROWS[row][0]).exists():
+                    (make_dump if ROWS[row][0] == DUMP else make)(folders[n], n)
             report(row, sizes, folders, arguments.repeat)
 
 

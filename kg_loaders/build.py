@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -22,7 +22,7 @@ from kg_loaders.disk.writing import refuse_folder, whole_file
 from kg_loaders.errors import SourceError
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
-from kg_loaders.reading.lines import COMPRESSED
+from kg_loaders.reading.unpacking import COMPRESSED, Progress
 from kg_loaders.records import Record
 from kg_loaders.store import KnowledgeGraph
 
@@ -54,7 +54,12 @@ FORMATS: dict[str, Format] = {
         takes_languages=True,
         in_blocks="read_in_blocks",
     ),
-    "wikidata": Format("kg_loaders.formats.wikidata", (".json",), takes_languages=True),
+    "wikidata": Format(
+        "kg_loaders.formats.wikidata",
+        (".json",),
+        takes_languages=True,
+        in_blocks="read_in_blocks",
+    ),
     "wordnet": Format("kg_loaders.formats.wordnet", ("/data.noun",)),
     "spo": Format("kg_loaders.formats.spo", (".spo",)),
 }
@@ -147,13 +152,15 @@ def load(
     licence: str = "",
     force: bool = False,
     budget: ReaderBudget | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[KnowledgeGraph, DamageReport]:
     """Read `sources` into one graph, and save it to `out` when named; all or nothing.
 
     `languages` are preferred in that order, and alone read from formats that tell languages apart;
     None reads all and prefers English. `force` replaces a graph at `out` and a file at
-    `quarantine`. `budget` is what each file may cost (default: that of the environment). Raises
-    `DamageError`, `SourceError` (as `BudgetError`), `StoreError`, `WriteError`.
+    `quarantine`. `budget` is what each file may cost (default: that of the environment). `progress`
+    is told how many bytes of the files have been read, and of how many. Raises `DamageError`,
+    `SourceError` (as `BudgetError`), `StoreError`, `WriteError`.
     """
     named = [s if isinstance(s, Source) else Source(Path(s)) for s in sources]
     inputs = [source.path for source in named]
@@ -168,7 +175,10 @@ def load(
             report.quarantine = stack.enter_context(whole)
             report.quarantine.touch()
         columns = Columns()
-        units = [_read_source(source, columns, report, languages) for source in named]
+        units = []
+        for place, source in enumerate(named):
+            report.progress = _telling(progress, inputs, place)
+            units.append(_read_source(source, columns, report, languages))
         report.units = " and ".join(dict.fromkeys(units)) or "lines"
         graph = columns.graph(
             languages=DEFAULT_LANGUAGES if languages is None else languages,
@@ -183,6 +193,17 @@ def load(
             graph.save(out, force=force)
     report.quarantine = aside
     return (graph if out is None else KnowledgeGraph.open(out)), report
+
+
+def _telling(
+    progress: Callable[[int, int], None] | None, files: Sequence[Path], place: int
+) -> Progress | None:
+    """What the reader of `files[place]` tells its place to."""
+    if progress is None:
+        return None
+    sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
+    done, n_bytes = sum(sizes[:place]), sum(sizes)
+    return lambda n: progress(done + n, n_bytes)
 
 
 def _read_source(

@@ -10,9 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kg_loaders.errors import DamageError, KgError
 from kg_loaders.reading.budget import ReaderBudget
+
+if TYPE_CHECKING:
+    from kg_loaders.reading.unpacking import Progress
 
 EXCERPT_BYTES = 80
 
@@ -46,7 +50,7 @@ class DamageReport:
 
     Readers count `n_lines`, `n_blank`, `n_comment`, `n_further` and call `reject` and `skip`; the
     build counts `n_triples`, `n_texts` and `n_duplicates`. What one file may cost says `budget`;
-    the policy does not apply to it.
+    the policy does not apply to it. `progress` is told how far the file at hand has been read.
     """
 
     policy: DamagePolicy = DamagePolicy.STOP
@@ -66,6 +70,7 @@ class DamageReport:
     reasons: dict[str, int] = field(default_factory=dict)
     rejections: list[Rejection] = field(default_factory=list)
     budget: ReaderBudget = field(default_factory=ReaderBudget.from_environment)
+    progress: Progress | None = None
 
     def __post_init__(self) -> None:
         if (self.policy is DamagePolicy.QUARANTINE) != (self.quarantine is not None):
@@ -106,6 +111,15 @@ class DamageReport:
         """
         self.n_skipped += n
         self.skipped[reason] = self.skipped.get(reason, 0) + n
+
+    def take(self, other: DamageReport) -> None:
+        """Add the counts, reasons and first rejections of `other`."""
+        for name, value in other.counts().items():
+            setattr(self, name, getattr(self, name) + value)
+        for ours, theirs in ((self.skipped, other.skipped), (self.reasons, other.reasons)):
+            for reason, n in theirs.items():
+                ours[reason] = ours.get(reason, 0) + n
+        self.rejections += other.rejections[: self.max_kept - len(self.rejections)]
 
     def counts(self) -> dict[str, int]:
         """Every count by name."""

@@ -25,7 +25,7 @@ def local_or_hub(value: str | None) -> str | None:
 
 
 WRITTEN = frozenset(
-    {"output", "out", "cache", "corrections", "latex", "quarantine", "plot", "verdicts"}
+    {"output", "out", "cache", "corrections", "latex", "quarantine", "plot", "verdicts", "work"}
 )
 """Options for paths that a command makes; every other path is read, and must be there."""
 MADE_BY = {"kg": "`kept kg build` makes the folder of a graph"}

@@ -12,7 +12,8 @@ from pathlib import Path
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.reading.digits import whole_number
-from kg_loaders.reading.lines import COMPRESSED, MAX_LINE_BYTES, read_lines
+from kg_loaders.reading.lines import MAX_LINE_BYTES, read_lines
+from kg_loaders.reading.unpacking import COMPRESSED
 from kg_loaders.records import Record, Triple
 
 

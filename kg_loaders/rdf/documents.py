@@ -29,7 +29,8 @@ from kg_loaders.rdf.bases import BaseWatch, require_no_dot_segments
 from kg_loaders.rdf.document_parser import Fault, Frame, Row, Task
 from kg_loaders.rdf.nesting import check_json, check_n3, check_xml
 from kg_loaders.reading.budget import ReaderBudget
-from kg_loaders.reading.lines import BOM, _blocks, _StreamDamageError
+from kg_loaders.reading.lines import BOM
+from kg_loaders.reading.unpacking import StreamDamageError, unpacked
 
 STREAMED = ("ttl", "trig")
 BASES = {"rdf": "xml", "trix": "xml", "jsonld": "json", "n3": "turtle"}
@@ -76,12 +77,12 @@ class Document:
 
     def blocks(self) -> Iterator[bytes]:
         """The unpacked bytes without a byte-order mark; ends early at damage."""
-        blocks, start = _blocks(self.path, self.budget), b""
+        blocks, start = unpacked(self.path, self.budget), b""
         try:
             while len(start) < len(BOM) and (block := next(blocks, b"")):
                 start += block
             yield from filter(None, chain((start.removeprefix(BOM),), blocks))
-        except _StreamDamageError as damage:
+        except StreamDamageError as damage:
             self.damage = str(damage)
 
     def _unpack(self, spool: IO[bytes]) -> None:

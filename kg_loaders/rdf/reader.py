@@ -28,13 +28,8 @@ from kg_loaders.rdf.line_blocks import LineSplitter
 from kg_loaders.rdf.records import TEXT_PREDICATES, LiteralTerm, Statement, Types, to_records
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
-from kg_loaders.reading.lines import (
-    COMPRESSED,
-    MAX_LINE_BYTES,
-    checked_lines,
-    read_blocks,
-    read_lines,
-)
+from kg_loaders.reading.lines import MAX_LINE_BYTES, checked_lines, read_blocks, read_lines
+from kg_loaders.reading.unpacking import COMPRESSED
 from kg_loaders.records import Record, TextKind
 
 LINE_FORMATS = {

@@ -14,40 +14,27 @@ damage is one more line of the file, rejected: its raw bytes are the unfinished 
 
 from __future__ import annotations
 
-import bz2
-import lzma
-import struct
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import compress
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
-from kg_loaders.reading.budget import FREE_BYTES, ReaderBudget
+from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.unpacking import Blocks, StreamDamageError, unpacked
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-BLOCK_BYTES = 256 * 1024
 LINE_BLOCK_BYTES = 4 * 1024 * 1024
 """What is split at once by readers that split many lines at once."""
 BOM = b"\xef\xbb\xbf"
 JSON_FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for a line that is not the JSON that is wanted; RecursionError: too deep."""
-
-Blocks = Iterator[bytes]
-
-
-class _StreamDamageError(Exception):
-    """A compressed stream cannot be read on; the message says why."""
 
 
 class _Kind(Enum):
@@ -125,7 +112,8 @@ def checked_lines(
     nul_is_text: bool = False,
 ) -> Iterator[tuple[int, int, bytes]]:
     """The lines of a block as `read_lines` yields them; with `chosen [line]` only those."""
-    suspect, crlf = bool(fault_of(block.data, nul_is_text)), b"\r\n" in block.data
+    suspect = bool(fault_of(block.data, nul_is_text))
+    crlf = b"\r" in block.data and b"\r\n" in block.data  # one byte is sought far faster than two
     lines, n_bytes = block.lines(), len(block.data)
     for line_no, start, line in lines if chosen is None else compress(lines, chosen.tolist()):
         report.n_lines += 1
@@ -154,7 +142,7 @@ def read_blocks(
     Counts and rejects only what is in no block: lines much too long, and damage of the stream.
     """
     file, line_no, offset = str(path), 1, 0
-    parts = _parts(_blocks(Path(path), report.budget), max_line_bytes)
+    parts = _parts(unpacked(Path(path), report.budget, report.progress), max_line_bytes)
     for kind, data, reason in _gathered(
         parts, LINE_BLOCK_BYTES if block_bytes is None else block_bytes
     ):
@@ -187,11 +175,11 @@ def read_whole(path: str | Path, budget: ReaderBudget | None = None) -> bytes:
     parts: list[bytes] = []
     n_bytes = 0
     try:
-        for block in _blocks(Path(path), budget):
+        for block in unpacked(Path(path), budget):
             parts.append(block)
             n_bytes += len(block)
             budget.check(str(path), {"document_bytes": n_bytes})
-    except _StreamDamageError as damage:
+    except StreamDamageError as damage:
         raise SourceError(f"{path}: {damage}; fetch the file again") from damage
     return b"".join(parts)
 
@@ -252,148 +240,10 @@ def _parts(blocks: Blocks, limit: int) -> Iterator[_Part]:
             if n_pending > limit + len(BOM) + len(b"\r"):
                 yield _Kind.LONG, b"".join(pending), _too_long(limit)
                 pending, n_pending, in_long = [], 0, True
-    except _StreamDamageError as damage:
+    except StreamDamageError as damage:
         yield _Kind.DAMAGE, b"".join(pending), str(damage)
         return
     if in_long:
         yield _Kind.MORE, b"\n", ""
     elif pending:
         yield _Kind.LINES, b"".join(pending), ""
-
-
-# ---- decompression -------------------------------------------------------------------------------
-# A codec makes a decompressor of one member and feeds it; every output is bounded, so that a small
-# file of long runs (a "bomb") does not fill the memory.
-
-
-def _feed_zlib(member: Any, data: bytes) -> Blocks:
-    while True:
-        out = member.decompress(data, BLOCK_BYTES)
-        yield out
-        data = member.unconsumed_tail
-        if not data and len(out) < BLOCK_BYTES:
-            return
-
-
-def _feed_bz2(member: Any, data: bytes) -> Blocks:
-    yield member.decompress(data, BLOCK_BYTES)
-    while not (member.eof or member.needs_input):
-        yield member.decompress(b"", BLOCK_BYTES)
-
-
-def _feed_zstd(member: Any, data: bytes) -> Blocks:
-    yield member.decompress(data)  # of 2 KiB: at most 64 MiB, a run of 128 KiB in every 4 bytes
-
-
-_Codec = tuple[str, Callable[[], Any], Callable[[Any, bytes], Blocks], int]
-_CODECS: dict[str, _Codec] = {
-    ".gz": ("gzip", lambda: zlib.decompressobj(wbits=31), _feed_zlib, 65536),
-    ".bz2": ("bzip2", bz2.BZ2Decompressor, _feed_bz2, 65536),
-    ".zst": (
-        "Zstandard",
-        lambda: zstandard.ZstdDecompressor().decompressobj(),
-        _feed_zstd,
-        2048,
-    ),
-}
-COMPRESSED = frozenset(_CODECS)
-
-
-def _blocks(path: Path, budget: ReaderBudget) -> Blocks:
-    archive = next((parent for parent in path.parents if parent.suffix.lower() == ".zip"), None)
-    if archive is not None and archive.is_file():
-        yield from _member(archive, path.relative_to(archive).as_posix(), budget)
-        return
-    try:
-        with path.open("rb") as stream:
-            codec = _CODECS.get(path.suffix.lower())
-            if codec is None:
-                while block := stream.read(BLOCK_BYTES):
-                    yield block
-            else:
-                n_out = 0
-                for block in _decompress(stream, codec):
-                    n_out += len(block)
-                    check_expansion(str(path), n_out, stream.tell(), budget)
-                    yield block
-    except SourceError:
-        raise
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise SourceError(f"{path!s} cannot be read: {_why(error)}") from error
-
-
-def check_expansion(place: str, n_out: int, n_in: int, budget: ReaderBudget) -> None:
-    """Raise `BudgetError` when `n_in` bytes have unfolded to too many."""
-    if n_out > FREE_BYTES and n_out > budget.expansion * n_in:
-        budget.check(place, {"expansion": n_out // max(n_in, 1)})
-
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
-
-
-_DAMAGED = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, OverflowError,
-)  # fmt: skip
-ENCRYPTED = 0x1  # bit of a member's flags
-
-
-def _member(archive: Path, name: str, budget: ReaderBudget) -> Blocks:
-    try:
-        with zipfile.ZipFile(archive) as container:
-            info = container.getinfo(name)
-            if info.flag_bits & ENCRYPTED:
-                raise SourceError(
-                    f"{archive}, member {name!r} is encrypted; unpack it with its password and "
-                    "name the unpacked file"
-                )
-            n_out, n_in = 0, min(info.compress_size, archive.stat().st_size)
-            with container.open(info) as stream:
-                while block := stream.read(BLOCK_BYTES):
-                    n_out += len(block)
-                    check_expansion(f"{archive}/{name}", n_out, n_in, budget)
-                    yield block
-    except SourceError:
-        raise
-    except KeyError as error:
-        raise SourceError(f"{archive} has no member {name!r}; give one that it holds") from error
-    except (NotImplementedError, RuntimeError) as error:
-        raise SourceError(
-            f"{archive}, member {name!r} cannot be unpacked here ({error}); unpack it yourself "
-            "and name the unpacked file"
-        ) from error
-    except _DAMAGED as error:
-        raise _StreamDamageError(f"the zip data are damaged ({_why(error)})") from error
-    except (OSError, ValueError) as error:
-        if getattr(error, "errno", None) is None:  # bzip2 and zip say so of their data
-            raise _StreamDamageError(f"the zip data are damaged ({_why(error)})") from error
-        raise SourceError(f"{archive} cannot be read: {_why(error)}") from error
-
-
-def _decompress(stream: BinaryIO, codec: _Codec) -> Blocks:
-    name, make, feed, n_input = codec
-    member, n_members = make(), 0
-    started = False  # whether the current member has been fed
-    while data := stream.read(n_input):
-        while data:
-            if n_members and not started:
-                data = data.lstrip(b"\0")  # tapes and some servers pad with zeros
-                if not data:
-                    break
-            try:
-                yield from filter(None, feed(member, data))
-            except (zlib.error, OSError, ValueError, EOFError, zstandard.ZstdError) as error:
-                first = not n_members and not stream.tell() > n_input
-                raise _StreamDamageError(_reason(name, n_members, started, first)) from error
-            started, data = True, b""
-            if member.eof:
-                data = member.unused_data
-                member, n_members, started = make(), n_members + 1, False
-    if started or not n_members:
-        raise _StreamDamageError(f"the {name} data end early (cut)")
-
-
-def _reason(name: str, n_members: int, started: bool, first: bool) -> str:
-    if n_members and not started:
-        return f"junk after the {name} data"
-    return f"not {name} data, or damaged at the start" if first else f"the {name} data are damaged"

@@ -87,6 +87,14 @@ def _build(format: str) -> Run:
         options: dict[str, Any] = {}
         if format == "texts":
             options["columns"] = ("label", "count", "alias", "count", "description", "type")
+        if format == "wikidata" and random.random() < 0.7:
+            options |= random.choice(
+                (
+                    {"ranks": "all", "qualifiers": True},
+                    {"instances_of": ["Q515"], "inner": random.random() < 0.5},
+                    {"sitelinks": ["enwiki"], "inner": True, "types": "both"},
+                )
+            )
         if format == "rdf" and random.random() < 0.3:
             options["relation_prefixes"] = ["a:"]
         policy = random.choice((DamagePolicy.STOP, DamagePolicy.SKIP))

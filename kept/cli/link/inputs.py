@@ -25,7 +25,8 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
 from kept.linking.stream import Item
 from kg_loaders.damage import DamagePolicy, DamageReport
-from kg_loaders.reading.lines import COMPRESSED, read_lines
+from kg_loaders.reading.lines import read_lines
+from kg_loaders.reading.unpacking import COMPRESSED
 
 BLOCK_BYTES = 1 << 20
 

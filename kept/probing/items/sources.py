@@ -15,7 +15,8 @@ from entity_linking.annotations import decode_row
 from entity_linking.errors import LinkingError
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import BudgetError, SourceError
-from kg_loaders.reading.lines import JSON_FAULTS, check_expansion, read_lines
+from kg_loaders.reading.lines import JSON_FAULTS, read_lines
+from kg_loaders.reading.unpacking import check_expansion
 
 Row = TypeVar("Row")
 

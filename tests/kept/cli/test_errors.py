@@ -46,6 +46,7 @@ TABLE: list[tuple[str, int, str]] = [
     ("serve --kg kg --address 0.0.0.0", FAILED, "give a token of your own"),
     ("serve --kg kg --token short", FAILED, "16 ASCII characters"),
     ("serve --kg kg --port 65536", USAGE, "--port"),
+    ("kg build dump.json -o out --instance-of human", FAILED, "'human' is no class of Wikidata"),
     ("doctor no-such-task", FAILED, "no experiment 'no-such-task'"),
     ("pretrain -o out --config deep.yaml", FAILED, "deep.yaml cannot be read as YAML"),
     ("pretrain -o out --set a", FAILED, "write NAME=VALUE"),
@@ -144,6 +145,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     line = {"id": "1", "text": "Paris.", "mentions": [{"start": 0, "end": 5, "entity": "Q1"}]}
     (folder / "text.jsonl").write_text(json.dumps(line) + "\n")
     (folder / "deep.yaml").write_text("[" * 20_000 + "]" * 20_000)
+    (folder / "dump.json").write_text("[]")
     (folder / "list.yaml").write_text("[1, 2]")
     shipped = (Path(kept.demo.__file__).parent / "demo.yaml").read_text()
     (folder / "nan.yaml").write_text(
@@ -205,7 +207,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, world: Path) -> Path:
         path = Path("some/file.bin")
         raise ZeroDivisionError(f"of {len(str(path)) * 0}\x1b[2J")
 
-    monkeypatch.setattr(kept.cli.kg, "_facts", facts)
+    monkeypatch.setattr(kept.cli.kg, "summary_of", facts)
     return world / "kg"
 
 
@@ -228,7 +230,7 @@ def test_an_interrupt_is_no_error(broken: Path, monkeypatch: pytest.MonkeyPatch)
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(kept.cli.kg, "_facts", interrupted)
+    monkeypatch.setattr(kept.cli.kg, "summary_of", interrupted)
     result = run("kg", "info", str(broken))
     assert result.exit_code in (1, 130)  # as the version of typer has it
     assert "error:" not in result.output

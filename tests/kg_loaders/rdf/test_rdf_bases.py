@@ -15,7 +15,7 @@ from kg_loaders import DamageReport, SourceError, Triple
 from kg_loaders.damage import DamagePolicy
 from kg_loaders.rdf.bases import BaseWatch, has_dot_segments
 from kg_loaders.rdf.reader import read
-from kg_loaders.reading.lines import BLOCK_BYTES
+from kg_loaders.reading.unpacking import BLOCK_BYTES
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 DOTTED = "http://e.org/a/b/../c/"

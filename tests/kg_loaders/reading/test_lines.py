@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import BudgetError, DamageError, SourceError
 from kg_loaders.reading.budget import ReaderBudget
-from kg_loaders.reading.lines import BLOCK_BYTES, COMPRESSED, read_lines
+from kg_loaders.reading.lines import read_lines
+from kg_loaders.reading.unpacking import BLOCK_BYTES, COMPRESSED
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,

@@ -1,0 +1,181 @@
+"""`kept kg build`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from kept.cli.kg.summary import AsJson, json_text, summary_of
+from kept.cli.terminal import echo
+from kg_loaders.damage import DamagePolicy, DamageReport
+
+if TYPE_CHECKING:
+    from kg_loaders import KnowledgeGraph
+
+TextFiles = list[Path] | None
+RdfTypes = Literal["triple", "text", "both"]
+Ranks = Literal["truthy", "all", "deprecated"]
+Names = list[str] | None
+N_SHOWN = 5
+
+
+def _text_option(help: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(help=f"TSV: {help}.", metavar="FILE")
+    return option
+
+
+def _wikidata(help: str, metavar: str | None = None) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        help=f"Wikidata: {help}.", metavar=metavar, rich_help_panel="Wikidata's JSON dump"
+    )
+    return option
+
+
+def build(
+    sources: Annotated[list[Path], typer.Argument(help="Files of triples, or WordNet's folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.")],
+    labels: Annotated[TextFiles, _text_option("id, label[, description]")] = None,
+    aliases: Annotated[TextFiles, _text_option("id, alias[, count]; an id may repeat")] = None,
+    descriptions: Annotated[TextFiles, _text_option("id, description")] = None,
+    types: Annotated[TextFiles, _text_option("id, type; an id may repeat")] = None,
+    relation_labels: Annotated[TextFiles, _text_option("relation, label[, description]")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
+    ] = None,
+    order: Annotated[
+        str, typer.Option(help="Columns of TSV triples: h(ead), r(elation), t(ail).")
+    ] = "hrt",
+    damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    quarantine: Annotated[
+        Path | None, typer.Option(help="New file for rejected lines; implies --damage quarantine.")
+    ] = None,
+    language: Annotated[
+        list[str] | None, typer.Option(help="Preferred languages; of dumps, the only ones read.")
+    ] = None,
+    rdf_types: Annotated[
+        RdfTypes, typer.Option(help="RDF: rdf:type makes triples, types of entities, or both.")
+    ] = "triple",
+    ranks: Annotated[Ranks, _wikidata("ranks of statements that are taken")] = "truthy",
+    qualifiers: Annotated[bool, _wikidata("statements with qualifiers are nodes, too")] = False,
+    property: Annotated[Names, _wikidata("only statements of these properties", "P31")] = None,
+    sitelink: Annotated[Names, _wikidata("only items with one of these", "enwiki")] = None,
+    instance_of: Annotated[
+        Names, _wikidata("only instances of these classes or of subclasses (P31/P279*)", "Q5")
+    ] = None,
+    inner: Annotated[bool, _wikidata("only facts between items that are taken")] = False,
+    work: Annotated[
+        Path | None, _wikidata("folder from which a build that was cut goes on", "DIR")
+    ] = None,
+    licence: Annotated[str, typer.Option(help="Of the sources, as an SPDX name.")] = "",
+    force: Annotated[bool, typer.Option(help="Replace the graph at OUT.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read files into a graph folder; when something is wrong, nothing is written.
+
+    The format is guessed from each name (.tsv, .nt, .ttl, .jsonl, .spo, ..., also .gz, .bz2, .zst).
+
+    Example: kept kg build triples.tsv --labels labels.tsv --aliases aliases.tsv -o kg/
+    """
+    from kg_loaders import Source, load
+    from kg_loaders.reading.parts import remove_parts
+
+    of_format: dict[str, dict[str, Any]] = {
+        "tsv": {"order": order} if order != "hrt" else {},
+        "rdf": {"types": rdf_types} if rdf_types != "triple" else {},
+        "wikidata": _given(
+            ranks=ranks if ranks != "truthy" else None, qualifiers=qualifiers, properties=property,
+            sitelinks=sitelink, instances_of=instance_of, inner=inner, work=work,
+        ),
+    }  # fmt: skip
+    inputs = [Source(path, format, _options(path, format, of_format)) for path in sources]
+    first_language = language[0] if language else "en"
+    for files, columns, is_relation in (
+        (labels, ("label", "description"), False),
+        (aliases, ("alias", "count"), False),
+        (descriptions, ("description",), False),
+        (types, ("type",), False),
+        (relation_labels, ("label", "description"), True),
+    ):
+        options = {"columns": columns, "language": first_language, "is_relation": is_relation}
+        inputs += [Source(path, "texts", options) for path in files or ()]
+    with _progress() as progress:
+        graph, report = load(
+            inputs,
+            out=out,
+            policy=DamagePolicy.QUARANTINE if quarantine else damage,
+            quarantine=quarantine,
+            languages=language or None,
+            licence=licence,
+            force=force,
+            progress=progress,
+        )
+    if work is not None:
+        remove_parts(work)
+    if as_json:
+        echo(json_text({"graph": summary_of(graph), "load": report.counts()}))
+        return
+    _show_damage(report)
+    echo(str(report))
+    echo(f"{graph} in {out}")
+    _warn_of_order(graph)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value}
+
+
+def _options(path: Path, format: str | None, options: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What the reader of the file takes of the options that only one format has."""
+    from kg_loaders import Source
+
+    if format is None and any(options.values()):
+        format = Source(path).format_name
+    return options.get(format or "", {})
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar of the bytes that have been read, with the time left; where there is a terminal."""
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    from kept.cli.console import TerminalConsole
+
+    console = TerminalConsole(stderr=True)
+    with Progress(
+        BarColumn(), DownloadColumn(), TransferSpeedColumn(), TextColumn("left"),
+        TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("", total=None)
+        yield lambda n, n_bytes: bar.update(task, completed=n, total=n_bytes)
+
+
+def _warn_of_order(graph: KnowledgeGraph) -> None:
+    from kg_loaders.checks import labelled_as_entities
+
+    finding = labelled_as_entities(graph)
+    if finding.n * 2 > finding.n_asked:
+        echo(
+            f"warning: {finding}; the columns may stand in another order: see --order",
+            fg="yellow",
+            err=True,
+        )
+
+
+def _show_damage(report: DamageReport) -> None:
+    for rejection in report.rejections[:N_SHOWN]:
+        echo(f"rejected: {rejection}", fg="yellow", err=True)
+    if report.n_rejected > N_SHOWN:
+        echo(f"... and {report.n_rejected - N_SHOWN} more: {report.reasons}", err=True)
+    for reason, n in report.skipped.items():
+        echo(f"skipped: {reason}: {n}", err=True)

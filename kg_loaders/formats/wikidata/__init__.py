@@ -1,0 +1,220 @@
+"""Wikidata's JSON dump: one array, one entity per line, plain or compressed, read as a stream.
+
+    labels, aliases, descriptions   texts; of a property (P17) texts of the relation
+    truthy statement, item to item  a triple; P31 also or instead a `TYPE` text (see `types`)
+    qualifiers, where asked for     the statement is a node: (Q42, p:P39, S), (S, ps:P39, Q11696),
+                                    (S, pq:P642, Q30), beside (Q42, P39, Q11696), as in its RDF
+
+Truthy, as in Wikidata's own truthy dump: the preferred statements of a property, or else the
+normal ones; deprecated ones never. What a graph has no place for is skipped and counted by kind:
+values that are no items (dates, numbers, strings; so are most qualifiers), somevalue and novalue,
+statements about properties, lexemes, redirects, deleted entities. References are not looked at, nor
+is what the options leave out: other languages, other properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kg_loaders.damage import DamageReport
+from kg_loaders.formats.wikidata.entities import decoder
+from kg_loaders.formats.wikidata.members import only_members
+from kg_loaders.formats.wikidata.selection import EntityColumns, Selection
+from kg_loaders.rdf.records import Types
+from kg_loaders.reading.blocks import Block, TextBlock, TripleBlock
+from kg_loaders.reading.lines import (
+    JSON_FAULTS,
+    MAX_LINE_BYTES,
+    LineBlock,
+    checked_lines,
+    fault_of,
+    read_blocks,
+)
+from kg_loaders.reading.parts import Parts, kept_parts
+from kg_loaders.records import Record
+
+BLOCK_ROWS = 50_000
+"""Triples and texts that are handed on at once."""
+_COMMA = ord(",")
+_SHORT = 100
+"""Bytes of a line that may be blank, white space included."""
+
+
+def read(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    languages: Sequence[str] | None = ("en",),
+    types: Types = "triple",
+    ranks: str = "truthy",
+    qualifiers: bool = False,
+    properties: Sequence[str] | None = None,
+    sitelinks: Sequence[str] | None = None,
+    instances_of: Sequence[str] = (),
+    inner: bool = False,
+    work: str | Path | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Iterator[Record]:
+    """Read a dump; see the module for what becomes what.
+
+    The lines "[" and "]" count as blank. What a line gives or skips beside the first is counted in
+    `report.n_further`.
+
+    Args:
+        languages: Wikidata's language codes, exactly, to which "mul" (names that are the same in
+            all languages) is added; None reads every language.
+        types: whether an instance-of statement is a triple, a `TYPE` text, or both.
+        ranks: "truthy"; "all" takes normal statements beside preferred ones; "deprecated" all.
+        qualifiers: whether statements with an item as qualifier become nodes, too.
+        properties: the only ones whose statements are taken; none named takes all.
+        sitelinks: only items that have one of these (`enwiki`).
+        instances_of: only items that are an instance of one of these classes or of a subclass of
+            it, P31/P279*. That is known at the end of the dump; until then all waits on the disk.
+        inner: only triples between items that are chosen; else their tails may be any.
+        work: folder in which parts of what is read are kept, so that a reading that was cut goes on
+            there (`kg_loaders.reading.parts`).
+        max_line_bytes: limit of a line.
+
+    Raises `DamageError`, `SourceError`; `KgError` for options that cannot be.
+    """
+    blocks = read_in_blocks(
+        path, report, languages=languages, types=types, ranks=ranks, qualifiers=qualifiers,
+        properties=properties, sitelinks=sitelinks, instances_of=instances_of, inner=inner,
+        work=work, max_line_bytes=max_line_bytes,
+    )  # fmt: skip
+    for block in blocks:
+        yield from block.records()
+
+
+def read_in_blocks(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    languages: Sequence[str] | None = ("en",),
+    types: Types = "triple",
+    ranks: str = "truthy",
+    qualifiers: bool = False,
+    properties: Sequence[str] | None = None,
+    sitelinks: Sequence[str] | None = None,
+    instances_of: Sequence[str] = (),
+    inner: bool = False,
+    work: str | Path | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Iterator[Block]:
+    """What `read` reads, many triples and texts at once."""
+    selection = Selection.of(
+        languages, ranks, properties, sitelinks, instances_of,
+        types=types, qualifiers=qualifiers, inner=inner,
+    )  # fmt: skip
+    if qualifiers:
+        yield from _with_names(
+            _selected(Path(path), report, selection, work, max_line_bytes), report
+        )
+    else:
+        yield from _selected(Path(path), report, selection, work, max_line_bytes)
+
+
+def _selected(
+    path: Path, report: DamageReport, selection: Selection, work: str | Path | None, longest: int
+) -> Iterator[Block]:
+    waits = bool(selection.instances_of) or selection.inner
+    if not waits and work is None:
+        for blocks, _, _ in _read_from(path, report, selection, longest):
+            yield from blocks
+        return
+    with kept_parts(work, path, repr((selection, longest)), report) as (parts, own):
+        if not parts.is_finished:
+            end = parts.offset
+            for blocks, notes, end in _read_from(path, own, selection, longest, parts):
+                parts.add(blocks, notes, end)
+            parts.add((), (), end, is_last=True)
+        else:
+            parts.restore()
+        if waits:
+            yield from only_members(parts.blocks(), parts.notes(), selection, own)
+        else:
+            yield from parts.blocks()
+
+
+def _read_from(
+    path: Path, report: DamageReport, selection: Selection, longest: int,
+    parts: Parts | None = None,
+) -> Iterator[tuple[list[Block], list[TripleBlock], int]]:  # fmt: skip
+    """Blocks, notes and the byte up to which they reach; from the end of `parts` on."""
+    start = 0 if parts is None else parts.offset
+    columns = EntityColumns(report, selection)
+    decode = decoder(
+        selection.languages,
+        qualifiers=selection.qualifiers,
+        sitelinks=selection.sitelinks is not None,
+    )
+    end = start
+    for block in read_blocks(path, report, max_line_bytes=longest, block_bytes=0):
+        if parts is not None and block.offset < start:  # read before the cut
+            parts.restore()
+            continue
+        for line_no, offset, line in _lines(str(path), block, report, longest):
+            if len(line) < _SHORT and bytes(line).strip() in (b"", b"[", b"]"):
+                report.n_blank += 1
+                continue
+            try:
+                columns.add(decode(line[:-1] if line[-1] == _COMMA else line))
+            except JSON_FAULTS as error:
+                reason = f"not an entity in JSON: {error}"[:200]
+                report.reject(str(path), line_no, offset, reason, bytes(line))
+        end = block.offset + len(block.data)
+        if columns.n_rows >= BLOCK_ROWS:
+            yield *columns.blocks(), end
+    yield *columns.blocks(), end
+
+
+def _lines(
+    file: str, block: LineBlock, report: DamageReport, longest: int
+) -> Iterator[tuple[int, int, Any]]:
+    """As `checked_lines`; those of a sound block are not copied."""
+    data = block.data
+    if fault_of(data) or b"\r" in data or len(data) > longest:
+        yield from checked_lines(file, block, report, max_line_bytes=longest)
+        return
+    view, start, line_no = memoryview(data), 0, block.first_line
+    while start < len(data):
+        end = data.find(b"\n", start)
+        if end < 0:
+            end = len(data)
+        report.n_lines += 1
+        yield line_no, block.offset + start, view[start:end]
+        start, line_no = end + 1, line_no + 1
+
+
+def _with_names(blocks: Iterable[Block], report: DamageReport) -> Iterator[Block]:
+    """The same, and texts of P39 also of `p:P39`, `ps:P39` and `pq:P39` where these are used."""
+    texts: list[TextBlock] = []
+    derived: dict[str, set[str]] = {}
+    for block in blocks:
+        yield block
+        if isinstance(block, TripleBlock):
+            for name in block.relations.to_pylist():
+                prefix, _, relation = name.rpartition(":")
+                if prefix:
+                    derived.setdefault(relation, set()).add(name)
+        elif block.is_relation:
+            texts.append(block)
+    names = sorted((relation, name) for relation, found in derived.items() for name in found)
+    for block in texts:
+        for relation, name in names:
+            places = pc.index_in(block.nodes, pa.array([relation]))
+            rows = np.isin(block.node_ids, np.flatnonzero(places.is_valid()))
+            if rows.any():
+                report.n_further += int(rows.sum())
+                yield replace(
+                    block, nodes=pa.array([name]), node_ids=np.zeros(rows.sum(), np.int32),
+                    kinds=block.kinds[rows], values=block.values.filter(pa.array(rows)),
+                    language_ids=block.language_ids[rows],
+                )  # fmt: skip
