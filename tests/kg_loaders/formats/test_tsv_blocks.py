@@ -16,6 +16,7 @@ from kg_loaders.damage import DamagePolicy
 from kg_loaders.formats.tsv import ORDERS, read, read_in_blocks
 from kg_loaders.formats.tsv_blocks import split_triples
 from kg_loaders.reading import lines as reading
+from kg_loaders.reading import unpacking
 from kg_loaders.reading.blocks import TripleBlock
 from kg_loaders.reading.lines import LineBlock
 from kg_loaders.vocabulary import strings
@@ -84,7 +85,7 @@ def test_graphs_of_many_blocks_and_sources(
         paths[-1].write_bytes("\n".join(lines).encode())
         rows += read(paths[-1], DamageReport(DamagePolicy.SKIP))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "BLOCK_BYTES", size)
+        patch.setattr(unpacking, "BLOCK_BYTES", size)
         patch.setattr(reading, "LINE_BLOCK_BYTES", size)
         graph, _ = load(paths, policy="skip")
     assert graph.content_hash == graph_from_records(rows).content_hash

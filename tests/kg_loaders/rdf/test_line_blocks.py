@@ -17,6 +17,7 @@ from kg_loaders.rdf.line_blocks import LineSplitter
 from kg_loaders.rdf.reader import read, read_in_blocks
 from kg_loaders.rdf.records import RDF_TYPE, RDFS
 from kg_loaders.reading import lines as reading
+from kg_loaders.reading import unpacking
 from kg_loaders.reading.blocks import TextBlock, TripleBlock
 from kg_loaders.reading.lines import LineBlock
 
@@ -151,7 +152,7 @@ def test_blocks_meet_at_any_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     whole = outcome(read_in_blocks, path)
     hash_of_whole = load([path], policy="skip")[0].content_hash
     for size in (1, 100, 4000):
-        monkeypatch.setattr(reading, "BLOCK_BYTES", size)
+        monkeypatch.setattr(unpacking, "BLOCK_BYTES", size)
         monkeypatch.setattr(reading, "LINE_BLOCK_BYTES", size)
         assert outcome(read_in_blocks, path) == whole == outcome(read, path)
         assert load([path], policy="skip")[0].content_hash == hash_of_whole
