@@ -41,7 +41,7 @@ MENTION_FILLS = {
 """Fields of mentions and targets, `[batch mention ...]`, each with what pads it."""
 EXTRA_FILLS = {"extra_ids": NONE, "extra_labels": IGNORE}
 """Fields of further vocabularies, each with what fills an empty slot."""
-WHOLE_FIELDS = ("sampled_entities", "triples", "second_triples")
+WHOLE_FIELDS = ("sampled_entities", "sampled_shares", "triples", "second_triples")
 """Fields that belong to the batch, not to a sample."""
 
 
@@ -68,8 +68,9 @@ class KnowledgeBatch:
     `target_spans`: the mentions that a task is about, in the task's order (head, tail). `labels`:
     the task's own; `teacher_logits`: a teacher's, rows of NaN where it gave none; `task_ids`: which
     of several tasks the batch belongs to, the same for all (absent: the first). `sampled_entities`:
-    entity rows that a loss ranks (golds and negatives), shared by the batch. `triples`: triples to
-    score, whose entities are texts; `second_triples`: those of a second graph.
+    entity rows that a loss ranks (golds and negatives), shared by the batch; `sampled_shares`: the
+    log of the chance that each was among the negatives, infinite for golds that were not.
+    `triples`: triples to score, whose entities are texts; `second_triples`: those of a second graph.
     """
 
     node_ids: Int[Tensor, "batch node"]
@@ -97,6 +98,7 @@ class KnowledgeBatch:
     teacher_logits: Float[Tensor, "batch class"] | None = None
     task_ids: Int[Tensor, " batch"] | None = None
     sampled_entities: Int[Tensor, " sampled"] | None = None
+    sampled_shares: Float[Tensor, " sampled"] | None = None
     triples: TripleBatch | None = None
     second_triples: TripleBatch | None = None
 

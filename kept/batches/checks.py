@@ -90,6 +90,9 @@ def _check_mentions(batch: Mapping[str, Any]) -> None:
         raise BatchError(f"pair_labels need shape [{n_batch}], not {pairs.shape}")
     if sampled is not None and sampled.ndim != 1:
         raise BatchError(f"sampled_entities need one axis, not {sampled.shape}")
+    shares = batch["sampled_shares"]
+    if shares is not None and (sampled is None or shares.shape != sampled.shape):
+        raise BatchError(f"sampled_shares {tuple(shares.shape)} need as many sampled_entities")
 
 
 def _check_weights(batch: Mapping[str, Any], name: str) -> None:

@@ -22,6 +22,7 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
+from kept.layers.host_table import HostTable
 from kept.outputs import KnowledgeOutput
 from kept.vectors import LABELS_AT_ONCE, mean_pieces
 from kg_loaders import KnowledgeGraph
@@ -36,10 +37,11 @@ class CoLAKEConfig(KnowledgeConfig):
     host's own start. The released code uses 0 with RoBERTa, whose own start is 2. `kind_table`:
     "added" keeps the host's segment embeddings and adds a table of three kinds; "host" makes the
     host's own segment table that of the kinds (the released code). `sparse_entities`: gradients of
-    the entity table are sparse (for `RowAdam`). `anchor_rows`: the row that an anchor is read with.
-    With "own" (the paper) a task can be learned from the entity's identity, whatever its facts.
-    "masked": always the MASK row; "redrawn": in training that of another anchor of the batch, so
-    that it does not reveal the class.
+    the entity table are sparse (for `RowAdam`). `entity_table`: "host" keeps it, its gradients and
+    moments in host memory wherever the model is (`HostTable`). `anchor_rows`: the row that an
+    anchor is read with. With "own" (the paper) a task can be learned from the entity's identity,
+    whatever its facts. "masked": always the MASK row; "redrawn": in training that of another anchor
+    of the batch, so that it does not reveal the class.
     """
 
     model_type = "kept-colake"
@@ -51,14 +53,20 @@ class CoLAKEConfig(KnowledgeConfig):
         kind_table: str = "added",
         sparse_entities: bool = True,
         anchor_rows: str = "own",
+        entity_table: str = "device",
         **options: Any,
     ) -> None:
+        if entity_table not in ("device", "host"):
+            raise ConfigError(f"entity_table is {entity_table!r}; use 'device' or 'host'")
+        if entity_table == "host" and not sparse_entities:
+            raise ConfigError("entity_table 'host' has sparse gradients; leave sparse_entities on")
         if anchor_rows not in ANCHOR_ROWS:
             raise ConfigError(f"anchor_rows is {anchor_rows!r}; use one of {ANCHOR_ROWS}")
         if kind_table not in ("added", "host"):
             raise ConfigError(f"kind_table is {kind_table!r}; use 'added' or 'host'")
         self.position_offset, self.kind_table = position_offset, kind_table
         self.sparse_entities, self.anchor_rows = sparse_entities, anchor_rows
+        self.entity_table = entity_table
         super().__init__(**options)
 
 
@@ -80,8 +88,11 @@ class CoLAKE(KnowledgeEncoder):
     def __init__(self, config: CoLAKEConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)
         embedding = hosts.word_table(self.host).embedding_dim
-        self.entity_embeddings = nn.Embedding(
-            config.n_entities + N_SPECIAL_ROWS, embedding, sparse=config.sparse_entities
+        n_rows = config.n_entities + N_SPECIAL_ROWS
+        self.entity_embeddings = (
+            HostTable(n_rows, embedding)
+            if config.entity_table == "host"
+            else nn.Embedding(n_rows, embedding, sparse=config.sparse_entities)
         )
         self.relation_embeddings = nn.Embedding(
             config.n_relations + N_SPECIAL_ROWS, embedding, padding_idx=PAD_ROW

@@ -213,6 +213,25 @@ class EntitySampler:
         golds = list(dict.fromkeys(gold_rows[gold_rows != IGNORE].tolist()))
         return merge_draws(golds, self.draw(k * len(golds), generator).tolist())
 
+    def shared(
+        self, gold_rows: Tensor, n: int, generator: np.random.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return distinct golds, then the distinct rows of `n` samples that all golds share, and
+        the log of the chance `1 - (1 - q)^n` of each to be among these samples.
+
+        It is infinite for golds that are not, so that they are negatives of none. Without any gold
+        the result is [PAD_ROW] and [0].
+        """
+        golds = list(dict.fromkeys(gold_rows[gold_rows != IGNORE].tolist()))
+        drawn = self.draw(n if golds else 0, generator)
+        rows = merge_draws(golds, drawn.tolist())
+        if not golds:
+            return rows, torch.zeros(1)
+        chance = self.probabilities[rows].double()
+        shares = torch.log(-torch.expm1(n * torch.log1p(-chance)))
+        is_drawn = torch.from_numpy(np.isin(rows.numpy(), drawn))
+        return rows, shares.where(is_drawn, torch.inf).float()
+
 
 def merge_draws(golds: Sequence[int], draws: Sequence[int]) -> Tensor:
     """Return golds, then samples, each once, in order, int64 `[candidate]`; [PAD_ROW] if empty."""

@@ -32,6 +32,9 @@ OPERATIONAL = frozenset(
 )  # fmt: skip
 """Fields of `TrainConfig` that do not affect the weights: a resumed run may change them."""
 
+SINCE_0_2 = {"row_optimiser": "adam"}
+"""Fields that checkpoints of older runs do not name, each with what these runs did."""
+
 
 class Unfreezing(BaseModel):
     """Which groups of layers (`KnowledgeEncoder.group_of`) are trained when; a stage is `every`
@@ -65,8 +68,10 @@ class TrainConfig(BaseModel):
     vectors are part of it; `budget_cpu_minutes` is processor time of the training process and its
     threads. `rate_decay`: a group of layers (`KnowledgeEncoder.group_of`) has a rate so many times
     lower than the one above it, the head at `learning_rate` (Howard and Ruder 2018, section 3.1,
-    with 2.6); tables with sparse gradients keep `entity_learning_rate`. `host_learning_rate` is
-    that of the host's own, pre-trained parameters, where `learning_rate` suits the new ones.
+    with 2.6); tables with sparse gradients keep `entity_learning_rate`. `row_optimiser` is theirs:
+    "adam" keeps two moments for each number of a row, "adagrad" one number a row, and wants a rate
+    of about 0.05. `host_learning_rate` is that of the host's own, pre-trained parameters, where
+    `learning_rate` suits the new ones.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -79,6 +84,7 @@ class TrainConfig(BaseModel):
     accumulate: PositiveInt = Field(1, le=MAX_COUNT)
     learning_rate: Rate = 1e-4
     entity_learning_rate: Rate = 1e-3
+    row_optimiser: Literal["adam", "adagrad"] = "adam"
     host_learning_rate: Rate | None = None
     weight_decay: NonNegativeFloat = 0.01
     schedule: Literal["linear", "constant"] = "linear"
@@ -171,6 +177,7 @@ def binding(config: TrainConfig) -> dict[str, Any]:
     Under a constant schedule the length is free: a run may be prolonged.
     """
     free = OPERATIONAL | ({"steps", "epochs"} if config.schedule == "constant" else frozenset())
+    free |= {name for name, value in SINCE_0_2.items() if getattr(config, name) == value}
     return config.model_dump(mode="json", exclude=set(free))
 
 

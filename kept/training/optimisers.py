@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import nn
@@ -10,9 +10,11 @@ from torch.optim import AdamW, Optimizer
 
 from kept.training.adaptation import rate_scales
 from kept.training.config import TrainConfig
+from kept.training.row_adagrad import RowAdagrad
 from kept.training.row_adam import RowAdam
 
 DENSE, ROWS = "dense", "rows"
+ROW_OPTIMISERS: dict[str, Callable[..., Optimizer]] = {"adam": RowAdam, "adagrad": RowAdagrad}
 
 
 def sparse_parameters(model: nn.Module) -> list[nn.Parameter]:
@@ -32,7 +34,7 @@ def dense_parameters(model: nn.Module) -> list[nn.Parameter]:
 
 
 def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimizer]:
-    """`{"dense": AdamW, "rows": RowAdam}`, whichever the model has parameters for.
+    """`{"dense": AdamW, "rows": RowAdam}`, whichever the model has parameters for; or RowAdagrad.
 
     Vectors and scalars (biases, LayerNorm) are not decayed, nor are sparse tables. A dense group's
     `scale` is its share of the rate (`rate_scales`).
@@ -50,7 +52,9 @@ def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimize
         ]
         optimisers[DENSE] = AdamW(groups, lr=config.learning_rate, fused=True)
     if tables:
-        optimisers[ROWS] = RowAdam(tables, lr=config.entity_learning_rate)
+        optimisers[ROWS] = ROW_OPTIMISERS[config.row_optimiser](
+            tables, lr=config.entity_learning_rate
+        )
     return optimisers
 
 

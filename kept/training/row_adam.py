@@ -50,7 +50,7 @@ class RowAdam(Optimizer):
         for group in self.param_groups:
             for table in group["params"]:
                 if table.grad is not None:
-                    self._update(table, *_touched(table.grad), group)
+                    self._update(table, *touched(table.grad), group)
         return loss
 
     def _update(self, table: Tensor, rows: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
@@ -68,19 +68,20 @@ class RowAdam(Optimizer):
         else:
             state["step"] += 1
             step = state["step"]
-        mean = state["exp_avg"][rows].mul_(beta1).add_(grad, alpha=1 - beta1)
-        square = state["exp_avg_sq"][rows].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        state["exp_avg"][rows], state["exp_avg_sq"][rows] = mean, square
+        mean, square = (state[name].index_select(0, rows) for name in ("exp_avg", "exp_avg_sq"))
+        mean.mul_(beta1).add_(grad, alpha=1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        state["exp_avg"].index_copy_(0, rows, mean)
+        state["exp_avg_sq"].index_copy_(0, rows, square)
         # float64 powers: 1 - 0.999^t loses half its digits in float32 at small t
         correction1 = (1 - beta1 ** step.double()).to(mean.dtype)
         correction2 = (1 - beta2 ** step.double()).sqrt().to(mean.dtype)
-        table[rows] -= (
-            group["lr"] / correction1 * mean / (square.sqrt() / correction2 + group["eps"])
-        )
+        change = group["lr"] / correction1 * mean / (square.sqrt() / correction2 + group["eps"])
+        table.index_copy_(0, rows, table.index_select(0, rows) - change)
 
 
-def _touched(grad: Tensor) -> tuple[Tensor, Tensor]:
-    """Distinct row numbers and their gradients."""
+def touched(grad: Tensor) -> tuple[Tensor, Tensor]:
+    """Distinct row numbers of a gradient of a table, and their gradients."""
     if grad.is_sparse:
         grad = grad.coalesce()
         return grad.indices()[0], grad.values()

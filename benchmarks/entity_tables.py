@@ -1,0 +1,225 @@
+"""Large entity tables: bytes a row, the update of touched rows, the softmax over entities.
+
+    python benchmarks/entity_tables.py [--rows 50000,100000,200000] [--only memory|update|softmax]
+
+`memory`: the peak of a process that trains CoLAKE for two steps and writes its checkpoint, at three
+sizes, and the line through them carried to 4.8 million rows. `update`: 20,000 touched rows of a
+table of 1,000,000 x 200 beside torch's fused AdamW over all rows. `softmax`: forward and backward
+of 512 golds over 1,000,000 entities beside the full softmax. One CPU, best of three, JSON lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import AutoConfig, AutoModel
+
+from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
+from kept.encoders.colake import CoLAKE, CoLAKEConfig
+from kept.graphs.graph import NodeKind
+from kept.objectives.masked_nodes import corrected, entity_slots
+from kept.objectives.masking import EntitySampler
+from kept.objectives.model import KnowledgeForPreTraining
+from kept.randomness import generator
+from kept.training.config import TrainConfig
+from kept.training.costs import peak_memory_mib
+from kept.training.loop import train
+from kept.training.row_adagrad import RowAdagrad
+from kept.training.row_adam import RowAdam
+
+WIDTH, WORDS, TARGET, N_NODES = 384, 1000, 4_800_000, 32
+CASES = {
+    "RowAdam": {"row_optimiser": "adam", "entity_table": "device"},
+    "RowAdagrad": {"row_optimiser": "adagrad", "entity_table": "device"},
+    "RowAdagrad, host table": {"row_optimiser": "adagrad", "entity_table": "host"},
+}
+
+
+@dataclass(frozen=True)
+class Made:
+    """Graphs of as many words as entities, which all are to be predicted."""
+
+    n_entities: int
+    fingerprint: str = "made"
+
+    def __len__(self) -> int:
+        return 64
+
+    def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
+        draws = generator(seed, "made", epoch, index)
+        kinds = np.repeat([NodeKind.WORD.value, NodeKind.ENTITY.value], N_NODES // 2)
+        rows = draws.integers(N_SPECIAL_ROWS, self.n_entities + N_SPECIAL_ROWS, N_NODES)
+        ids = np.where(kinds == NodeKind.WORD.value, rows % WORDS, rows)
+        whole = {name: torch.from_numpy(value)[None] for name, value in
+                 {"node_ids": ids, "node_kinds": kinds, "node_labels": ids}.items()}  # fmt: skip
+        return KnowledgeBatch(
+            **whole,
+            node_mask=torch.ones(1, N_NODES, dtype=torch.bool),
+            positions=torch.arange(N_NODES)[None],
+            segment_ids=torch.zeros(1, N_NODES, dtype=torch.long),
+            visibility=Visibility.everyone(1, N_NODES),
+        )
+
+    def collate(
+        self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int
+    ) -> KnowledgeBatch:
+        batch = KnowledgeBatch.stack(samples)
+        golds = batch.node_ids[batch.node_kinds == NodeKind.ENTITY.value]
+        return batch.replace(sampled_entities=torch.unique(golds))
+
+
+def peak_of(n_rows: int, case: str) -> float:
+    """MiB of this process after two steps and a checkpoint."""
+    given = CASES[case]
+    host = AutoModel.from_config(
+        AutoConfig.for_model(
+            "bert", vocab_size=WORDS, hidden_size=WIDTH, num_hidden_layers=1,
+            num_attention_heads=6, intermediate_size=WIDTH,
+        )
+    )  # fmt: skip
+    config = CoLAKEConfig(
+        host=host.config.to_dict(), n_entities=n_rows, n_relations=10,
+        entity_table=given["entity_table"],
+    )  # fmt: skip
+    model = KnowledgeForPreTraining.of(CoLAKE(config, host=host), {"masked_nodes": {}})
+    how = TrainConfig(
+        steps=2, batch_size=16, device="cpu", threads=1, checkpoint_seconds=None,
+        row_optimiser=given["row_optimiser"], gradient_norms_every=None,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        result = train(model, Made(n_rows), how, folder)
+    assert result.last is not None
+    return peak_memory_mib()
+
+
+def memory(sizes: Sequence[int], cases: Sequence[str]) -> None:
+    for case in cases:
+        peaks = []
+        for size in sizes:
+            command = [sys.executable, __file__, "--peak", str(size), "--case", case]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            peaks.append(float(done.stdout.split()[-1]))
+        slope, rest = np.polyfit(sizes, np.array(peaks) * 2**20, 1)
+        tell(
+            work=f"CoLAKE with {case}", rows=list(sizes), peak_mib=[round(p) for p in peaks],
+            bytes_a_row=round(slope), gb_at_4_800_000=round((slope * TARGET + rest) / 1e9, 1),
+        )  # fmt: skip
+
+
+def update(n_rows: int = 1_000_000, width: int = 200, n_touched: int = 20_000) -> None:
+    draws = np.random.default_rng(0)
+    rows = torch.from_numpy(np.sort(draws.choice(n_rows, n_touched, replace=False)))
+    values = torch.randn(n_touched, width)
+
+    def step_of(make: Callable[..., torch.optim.Optimizer], is_sparse: bool) -> float:
+        table = nn.Parameter(torch.randn(n_rows, width))
+        optimiser = make([table], lr=1e-3)
+        if is_sparse:
+            table.grad = torch.sparse_coo_tensor(
+                rows[None], values, table.shape, is_coalesced=True, check_invariants=False
+            )
+        else:
+            table.grad = torch.zeros_like(table).index_copy_(0, rows, values)
+        optimiser.step()
+        return best(optimiser.step)
+
+    peer = step_of(lambda p, lr: torch.optim.AdamW(p, lr=lr, fused=True), False)
+    for name, made in (("RowAdam", RowAdam), ("RowAdagrad", RowAdagrad)):
+        ours = step_of(made, True)
+        tell(
+            work=f"update of {n_touched:,} rows of {n_rows:,} x {width}", ours=name,
+            ms=round(ours * 1e3, 2), peer="fused AdamW", peer_ms=round(peer * 1e3, 1),
+            ratio=round(peer / ours, 1),
+        )  # fmt: skip
+
+
+def softmax(n_rows: int = 1_000_000, width: int = 64, n_golds: int = 512) -> None:
+    draws = np.random.default_rng(0)
+    frequencies = np.r_[[0.0] * N_SPECIAL_ROWS, draws.zipf(1.3, n_rows).astype(float)]
+    sampler = EntitySampler(frequencies)
+    golds = torch.from_numpy(sampler.draw(n_golds, draws))
+    table = nn.Embedding(len(frequencies), width, sparse=True)
+    states = torch.randn(n_golds, width, requires_grad=True)
+
+    def full() -> float:
+        loss = F.cross_entropy(F.linear(states, table.weight), golds)
+        loss.backward()
+        table.weight.grad = None
+        return float(loss.detach())
+
+    def sampled(kind: str, n: int) -> float:
+        if kind == "shared":
+            rows, shares = sampler.shared(golds, n, draws)
+        else:
+            rows, shares = sampler.sample(golds, n, draws), None
+        slots = entity_slots(golds, rows)
+        logits = corrected(F.linear(states, table(rows)), slots, shares)
+        loss = F.cross_entropy(logits, slots)
+        loss.backward()
+        table.weight.grad = None
+        return float(loss.detach())
+
+    peer, truth = best(full, 2), full()
+    for kind, n in (("a gold", 10), ("shared", 1024)):
+        losses = [sampled(kind, n) for _ in range(5)]
+        ours = best(lambda kind=kind, n=n: sampled(kind, n))
+        tell(
+            work=f"entity softmax, {n_golds} golds, {n_rows:,} rows", ours=f"{n} negatives {kind}",
+            ms=round(ours * 1e3, 2), peer="full softmax", peer_ms=round(peer * 1e3),
+            ratio=round(peer / ours), loss=round(float(np.mean(losses)), 3),
+            full_loss=round(truth, 3),
+        )  # fmt: skip
+
+
+def best(call: Callable[[], Any], n: int = 3) -> float:
+    """Processor seconds of the fastest of `n` calls."""
+    seconds = []
+    for _ in range(n):
+        begun = time.process_time()
+        call()
+        seconds.append(time.process_time() - begun)
+    return min(seconds)
+
+
+def tell(**row: Any) -> None:
+    print(json.dumps(row), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", default="50000,100000,200000")
+    parser.add_argument("--only", choices=("memory", "update", "softmax"))
+    parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--case", choices=[*CASES], help="of memory, one alone")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.peak:
+        print(peak_of(options.peak, options.case))
+        return
+    sizes = [int(each) for each in options.rows.split(",")]
+    cases = [options.case] if options.case else [*CASES]
+    parts = {"memory": lambda: memory(sizes, cases), "update": update, "softmax": softmax}
+    for name, part in parts.items():
+        if options.only in (None, name):
+            part()
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    main()

@@ -1,0 +1,47 @@
+"""Adagrad with one number a row, for tables whose moments would not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from kept.errors import ConfigError
+from kept.training.row_adam import touched
+
+
+class RowAdagrad(Optimizer):
+    """Adagrad (Duchi et al. 2011) that adds up the mean square of a row's gradient, one number.
+
+    As the row-wise Adagrad of large recommenders (Mudigere et al. 2022, "Software-hardware
+    co-design for fast and scalable training of deep learning recommendation models", ISCA, section
+    4.1.4). Rows without a gradient stay unchanged. A row of 384 numbers has a state of 4 bytes,
+    where `RowAdam` keeps 3,076. No weight decay.
+    """
+
+    def __init__(self, params: Iterable[Any], *, lr: float = 1e-2, eps: float = 1e-8) -> None:
+        if lr < 0 or eps <= 0:
+            raise ConfigError(f"RowAdagrad needs lr >= 0 and eps > 0; got {lr}, {eps}")
+        super().__init__(params, {"lr": lr, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One update of every touched row."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for table in group["params"]:
+                if table.grad is None:
+                    continue
+                state = self.state[table]
+                if not state:
+                    state["sum"] = torch.zeros(len(table), device=table.device)
+                rows, grad = touched(table.grad)
+                state["sum"][rows] += grad.float().square().mean(1)
+                scale = group["lr"] / (state["sum"][rows].sqrt() + group["eps"])
+                table.index_add_(0, rows, grad * scale[:, None].to(grad.dtype), alpha=-1)
+        return loss
