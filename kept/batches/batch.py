@@ -70,7 +70,8 @@ class KnowledgeBatch:
     of several tasks the batch belongs to, the same for all (absent: the first). `sampled_entities`:
     entity rows that a loss ranks (golds and negatives), shared by the batch; `sampled_shares`: the
     log of the chance that each was among the negatives, infinite for golds that were not.
-    `triples`: triples to score, whose entities are texts; `second_triples`: those of a second graph.
+    `triples`: triples to score, whose entities are texts; `second_triples`: those of a second
+    graph.
     """
 
     node_ids: Int[Tensor, "batch node"]

@@ -15,6 +15,9 @@ from kept.graphs.coverage import caution
 from kept.methods import BASELINE
 from kept.reading.measures import NOT_TESTED
 
+LARGEST = 1.0
+"""No two scores are further apart: effects from here on are not worth naming."""
+
 
 @dataclass(frozen=True)
 class ComparedRow:
@@ -57,10 +60,22 @@ def limits(effect: Effect) -> str:
     """
     if effect.of_seeds is None:
         return "one seed: what another would give is not known"
+    ruled_out = f"more than ±{effect.ruled_out:.3f} is ruled out, "
     return (
-        f"more than ±{effect.ruled_out:.3f} is ruled out, effects below {effect.visible():.3f} are "
-        f"not visible with {effect.n_seeds} seeds"
+        f"{ruled_out if effect.ruled_out < LARGEST else ''}{invisible(effect.visible())} with "
+        f"{effect.n_seeds} seeds"
     )
+
+
+def invisible(smallest: float) -> str:
+    """What cannot be seen, in words; `smallest` is the smallest visible effect.
+
+    >>> invisible(1.33)
+    'no effect is visible'
+    """
+    if smallest >= LARGEST:
+        return "no effect is visible"
+    return f"effects below {smallest:.3f} are not visible"
 
 
 def called(plan: Plan, ours: tuple[str, Knowledge], theirs: tuple[str, Knowledge]) -> str:
@@ -100,7 +115,7 @@ class ComparedPair:
         """The verdict on this pair, with the smallest effect that could have been seen."""
         if self.effect.of_seeds is None:
             return f"not shown; {limits(self.effect)}"
-        seen = f"effects below {self.effect.visible():.3f} are not visible"
+        seen = invisible(self.effect.visible())
         if self.is_better or self.is_worse:
             return f"{self.title if self.is_better else self.against} is better; {seen}"
         return f"not shown; {limits(self.effect)}"
@@ -238,5 +253,5 @@ class Compared:
         if any(run.startswith((f"{name}, ", f"{BASELINE}, ")) for run in self.missing):
             return "better than none so far; not every run is finished"
         seen = max(pair.effect.visible() for pair in (base, *pairs.values()))
-        limit = f"effects below {seen:.3f} are not visible with {base.effect.n_seeds} seeds"
+        limit = f"{invisible(seen)} with {base.effect.n_seeds} seeds"
         return f"{'knowledge helps' if pairs else 'better than none; no control was run'}; {limit}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kept.comparison.compared import Compared, ComparedRow, Gain, called
+from kept.comparison.compared import LARGEST, Compared, ComparedRow, Gain, called
 from kept.comparison.experiment import Plan
 from kept.comparison.tuning import RATES
 from kept.evaluation.crossed import Effect
@@ -170,7 +170,16 @@ def headline(compared: Compared) -> str:
     seen = [pair.effect.visible() for pair in compared.pairs if pair.effect.of_seeds is not None]
     if not seen:
         return f"{effects}." if effects else "No method with true knowledge is finished."
-    return f"{effects}. Effects below {min(seen):.3f} to {max(seen):.3f} were not visible."
+    return f"{effects}.{_invisible(seen)}"
+
+
+def _invisible(smallest: Sequence[float]) -> str:
+    """A sentence on the smallest visible effects of several pairs."""
+    least, most = min(smallest), max(smallest)
+    if least >= LARGEST:
+        return " No effect was visible: give more seeds."
+    upto = f"to {most:.3f} " if most < LARGEST else "to any "
+    return f" Effects below {least:.3f} {upto}were not visible."
 
 
 def _primary_sentence(compared: Compared) -> str:
@@ -183,7 +192,7 @@ def _primary_sentence(compared: Compared) -> str:
         if (results := [r for r in compared.primary if r.shown == value])
     ]
     seen = [r.effect.visible() for r in compared.primary if r.effect.of_seeds is not None]
-    limit = f" Effects below {min(seen):.3f} to {max(seen):.3f} were not visible." if seen else ""
+    limit = _invisible(seen) if seen else ""
     return (
         f"Primary contrast{late}: the gain of true knowledge over "
         f"{named.against if named else 'a control'}, on samples with a fact against those "

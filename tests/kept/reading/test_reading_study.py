@@ -144,7 +144,10 @@ def test_comparisons_are_told_what_is_stored(monkeypatch: pytest.MonkeyPatch) ->
     assert told("kbert", 300, {}, "bert-base-uncased") is None
     assert told("kbert", 300, mention) == READS
     assert told("kbert", 40, mention) == NOT_TESTED
-    assert told("kbert", 300, {"view": {"max_branches": 3}}) == NOT_TESTED
+    assert told("kbert", 300, {"graph": {"directions": "both"}}) == NOT_TESTED
+    assert told("kbert", 300, {"markers": "none"}) == NOT_TESTED
+    assert told("kbert", 300, {"view": {"soft_positions": False}}) is None  # nobody has looked
+    assert told("kbert", 300, {"options": {"scale": "host"}}) is None
     assert told("ernie", 300, {}) is None
 
 
