@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -96,7 +97,7 @@ class Columns:
                 f"texts in {len(names)} languages, and a graph holds at most {MAX_LANGUAGES}; a "
                 "damaged file may make up names of languages: name those you need (--language)"
             )
-        return assemble(
+        graph = assemble(
             triples=triples,
             entities=entities,
             relations=relations,
@@ -106,6 +107,8 @@ class Columns:
             sources=sources,
             licence=licence,
         )
+        graph.manifest = msgspec.structs.replace(graph.manifest, preferred=tuple(languages))
+        return graph
 
     def ids(self) -> tuple[Vocabulary, Vocabulary, NDArray[np.int32]]:
         """Entities, relations, and triples int32 `[triple 3]` of their ids as they came."""
@@ -296,8 +299,15 @@ class _TextColumns:
                 [np.frombuffer(self.language_ids, np.int32), *(ids for _, _, ids in blocks)]
             )
         ]
-        counts = np.zeros(len(nodes), np.int32)
-        counts[: len(self.counts)] = np.frombuffer(self.counts, np.int32)
+        counts = np.concatenate(
+            [
+                np.frombuffer(self.counts, np.int32),
+                *(
+                    np.zeros(len(texts.kinds), np.int32) if texts.counts is None else texts.counts
+                    for _, texts, _ in blocks
+                ),
+            ]
+        )
         large = [texts.values.cast(pa.large_string()) for _, texts, _ in blocks]
         values = pa.concat_arrays([strings(self.values), *large]).dictionary_encode()
         distinct, ranks = _sort_strings(values.dictionary)

@@ -20,6 +20,7 @@ from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.folder import GRAPH
 from kg_loaders.disk.writing import refuse_folder, whole_file
 from kg_loaders.errors import SourceError
+from kg_loaders.growth.stored import blocks_of
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.unpacking import COMPRESSED, Progress
@@ -153,13 +154,15 @@ def load(
     force: bool = False,
     budget: ReaderBudget | None = None,
     progress: Callable[[int, int], None] | None = None,
+    onto: KnowledgeGraph | None = None,
 ) -> tuple[KnowledgeGraph, DamageReport]:
     """Read `sources` into one graph, and save it to `out` when named; all or nothing.
 
     `languages` are preferred in that order, and alone read from formats that tell languages apart;
     None reads all and prefers English. `force` replaces a graph at `out` and a file at
     `quarantine`. `budget` is what each file may cost (default: that of the environment). `progress`
-    is told how many bytes of the files have been read, and of how many. Raises `DamageError`,
+    is told how many bytes of the files have been read, and of how many. What `onto` holds is in the
+    graph, too, as if its sources were read again. Raises `DamageError`,
     `SourceError` (as `BudgetError`), `StoreError`, `WriteError`.
     """
     named = [s if isinstance(s, Source) else Source(Path(s)) for s in sources]
@@ -175,20 +178,19 @@ def load(
             report.quarantine = stack.enter_context(whole)
             report.quarantine.touch()
         columns = Columns()
-        units = []
+        columns.add(() if onto is None else blocks_of(onto))
+        n_before, units = columns.n_records, []
         for place, source in enumerate(named):
             report.progress = _telling(progress, inputs, place)
             units.append(_read_source(source, columns, report, languages))
         report.units = " and ".join(dict.fromkeys(units)) or "lines"
         graph = columns.graph(
-            languages=DEFAULT_LANGUAGES if languages is None else languages,
-            sources=[source.name for source in named],
-            licence=licence,
+            languages=_preferred(languages, onto),
+            sources=[*(onto.manifest.sources if onto else ()), *(each.name for each in named)],
+            licence=licence or (onto.manifest.licence if onto else ""),
         )
-        _count(report, columns, graph)
-        graph.manifest = msgspec.structs.replace(
-            graph.manifest, load_counts=report.counts(), load_faults=dict(report.reasons)
-        )
+        _count(report, columns.n_records - n_before, graph, onto)
+        _note_load(graph, report, onto)
         if out is not None:
             graph.save(out, force=force)
     report.quarantine = aside
@@ -214,14 +216,39 @@ def _read_source(
     return report.units
 
 
-def _count(report: DamageReport, columns: Columns, graph: KnowledgeGraph) -> None:
-    report.n_triples = graph.n_triples
-    report.n_texts = len(graph.entity_texts) + len(graph.relation_texts)
-    report.n_duplicates = columns.n_records - report.n_triples - report.n_texts
+def _preferred(languages: Sequence[str] | None, onto: KnowledgeGraph | None) -> Sequence[str]:
+    if languages is not None:
+        return languages
+    return DEFAULT_LANGUAGES if onto is None else onto.manifest.preferred or onto.manifest.languages
+
+
+def _note_load(graph: KnowledgeGraph, report: DamageReport, onto: KnowledgeGraph | None) -> None:
+    """Write the counts of the load into the manifest, beside those of `onto`."""
+    counts, faults = dict(report.counts()), dict(report.reasons)
+    if onto is not None:
+        for ours, theirs in (
+            (counts, onto.manifest.load_counts), (faults, onto.manifest.load_faults),
+        ):  # fmt: skip
+            for name, n in theirs.items():
+                ours[name] = ours.get(name, 0) + n
+    graph.manifest = msgspec.structs.replace(graph.manifest, load_counts=counts, load_faults=faults)
+
+
+def _count(
+    report: DamageReport, n_records: int, graph: KnowledgeGraph, onto: KnowledgeGraph | None
+) -> None:
+    """Count what the graph holds beyond `onto`."""
+    report.n_triples = graph.n_triples - (onto.n_triples if onto else 0)
+    report.n_texts = _n_texts(graph) - (_n_texts(onto) if onto else 0)
+    report.n_duplicates = n_records - report.n_triples - report.n_texts
     report.check()
-    if not columns.n_records:
+    if not n_records:
         first = f"; the first line rejected: {report.rejections[0]}" if report.rejections else ""
         raise SourceError(f"no triple and no text was found: {report}{first}")
+
+
+def _n_texts(graph: KnowledgeGraph) -> int:
+    return len(graph.entity_texts) + len(graph.relation_texts)
 
 
 # ---- records -----------------------------------------------------------------------------------

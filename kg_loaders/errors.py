@@ -8,6 +8,7 @@ KgError
 │   ├── ExistsError                 it is there already, or is one of the inputs
 │   └── InUseError                  another process is at work on it
 ├── StoreError        (ValueError)  a graph folder is missing, half-written, altered or too new
+├── QueryError        (ValueError)  a query that cannot be asked
 ├── GraphMismatchError(ValueError)  something made with one graph's ids meets another graph
 ├── UnknownNodeError  (KeyError)    an identifier that the graph does not hold
 └── NodeIdError       (IndexError)  what is no id: a name for an integer, or a number outside
@@ -46,6 +47,10 @@ class BudgetError(SourceError):
 
 class StoreError(KgError, ValueError):
     """A graph folder that cannot be trusted."""
+
+
+class QueryError(KgError, ValueError):
+    """A query that cannot be asked."""
 
 
 class GraphMismatchError(KgError, ValueError):

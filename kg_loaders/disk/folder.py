@@ -67,8 +67,9 @@ LAYOUT = {
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a graph says of itself; `manifest.json` in its folder.
 
-    `load_counts` are the counts of the `DamageReport` it was loaded under, `load_faults` its
-    reasons for rejecting lines; both are empty when it was not loaded from files.
+    `languages` are all that texts have, the `preferred` ones first. `load_counts` are the counts of
+    the `DamageReport` it was loaded under, `load_faults` its reasons for rejecting lines; both are
+    empty when it was not loaded from files.
     """
 
     format_version: int = FORMAT_VERSION
@@ -80,6 +81,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     content_hash: str
     id_space_hash: str
     languages: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     licence: str = ""
     load_counts: dict[str, int] = {}

@@ -53,13 +53,14 @@ class TripleBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextBlock:
-    """Texts about entities, or about relations, in columns; `counts` of all of them are 0.
+    """Texts about entities, or about relations, in columns.
 
     Attributes:
         node_ids: int32 `[text]`, places in `nodes`.
         kinds: uint8 `[text]`, a `TextKind` each.
         values: the texts themselves, `[text]`.
         language_ids: int32 `[text]`, places in `languages`.
+        counts: int32 `[text]`, how often each was seen; None where no source says.
     """
 
     nodes: pa.StringArray
@@ -69,16 +70,19 @@ class TextBlock:
     language_ids: Ids
     languages: tuple[str, ...]
     is_relation: bool = False
+    counts: Ids | None = None
 
     def records(self) -> list[Text]:
         """The same as records."""
         nodes, values = self.nodes.to_pylist(), self.values.to_pylist()
-        columns: Any = zip(
-            self.node_ids.tolist(), self.kinds.tolist(), self.language_ids.tolist(), strict=True
-        )
+        counts = np.zeros(len(values), np.int32) if self.counts is None else self.counts
+        rows: Any = zip(
+            self.node_ids.tolist(), self.kinds.tolist(), values, self.language_ids.tolist(),
+            counts.tolist(), strict=True,
+        )  # fmt: skip
         return [
-            Text(nodes[node], TextKind(kind), value, self.languages[language], 0, self.is_relation)
-            for (node, kind, language), value in zip(columns, values, strict=True)
+            Text(nodes[node], TextKind(kind), value, self.languages[language], n, self.is_relation)
+            for node, kind, value, language, n in rows
         ]
 
 

@@ -207,6 +207,8 @@ def _opened(folder: Path, new: _State) -> _State:
 # ---- blocks as columns ---------------------------------------------------------------------------
 def _columns(block: Block, kind: str) -> tuple[str, pa.RecordBatch]:
     if isinstance(block, TextBlock):
+        if block.counts is not None:
+            raise ValueError("counts of texts cannot be kept in parts")
         languages = pa.array(block.languages, pa.string())
         return "texts", pa.record_batch(
             {

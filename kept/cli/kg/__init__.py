@@ -1,4 +1,4 @@
-"""`kept kg`: build, look at, check and export knowledge graphs."""
+"""`kept kg`: build, grow, ask, check and export knowledge graphs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from kept.cli.kg.build import build
+from kept.cli.kg.growing import GraphFolder, add, merge, query
 from kept.cli.kg.summary import AsJson, json_text, summary_of
 from kept.cli.options import KeptCommand
 from kept.cli.terminal import echo
 
-app = typer.Typer(no_args_is_help=True, help="Build, look at, check and export knowledge graphs.")
-app.command(cls=KeptCommand)(build)
-
-GraphFolder = Annotated[Path, typer.Argument(help="A folder made by `kept kg build`.")]
+app = typer.Typer(no_args_is_help=True, help="Build, grow, ask, check and export knowledge graphs.")
+for _command in (build, add, merge, query):
+    app.command(cls=KeptCommand)(_command)
 
 
 @app.command(cls=KeptCommand)

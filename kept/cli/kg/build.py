@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from kept.cli.kg.inputs import TextFiles, progress_bar, show_damage, text_option, text_sources
 from kept.cli.kg.summary import AsJson, json_text, summary_of
 from kept.cli.terminal import echo
-from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.damage import DamagePolicy
 
 if TYPE_CHECKING:
     from kg_loaders import KnowledgeGraph
 
-TextFiles = list[Path] | None
 RdfTypes = Literal["triple", "text", "both"]
 Ranks = Literal["truthy", "all", "deprecated"]
 Names = list[str] | None
-N_SHOWN = 5
-
-
-def _text_option(help: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(help=f"TSV: {help}.", metavar="FILE")
-    return option
 
 
 def _wikidata(help: str, metavar: str | None = None) -> typer.models.OptionInfo:
@@ -38,11 +30,11 @@ def _wikidata(help: str, metavar: str | None = None) -> typer.models.OptionInfo:
 def build(
     sources: Annotated[list[Path], typer.Argument(help="Files of triples, or WordNet's folder.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.")],
-    labels: Annotated[TextFiles, _text_option("id, label[, description]")] = None,
-    aliases: Annotated[TextFiles, _text_option("id, alias[, count]; an id may repeat")] = None,
-    descriptions: Annotated[TextFiles, _text_option("id, description")] = None,
-    types: Annotated[TextFiles, _text_option("id, type; an id may repeat")] = None,
-    relation_labels: Annotated[TextFiles, _text_option("relation, label[, description]")] = None,
+    labels: Annotated[TextFiles, text_option("id, label[, description]")] = None,
+    aliases: Annotated[TextFiles, text_option("id, alias[, count]; an id may repeat")] = None,
+    descriptions: Annotated[TextFiles, text_option("id, description")] = None,
+    types: Annotated[TextFiles, text_option("id, type; an id may repeat")] = None,
+    relation_labels: Annotated[TextFiles, text_option("relation, label[, description]")] = None,
     format: Annotated[
         str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
     ] = None,
@@ -92,17 +84,10 @@ def build(
         ),
     }  # fmt: skip
     inputs = [Source(path, format, _options(path, format, of_format)) for path in sources]
-    first_language = language[0] if language else "en"
-    for files, columns, is_relation in (
-        (labels, ("label", "description"), False),
-        (aliases, ("alias", "count"), False),
-        (descriptions, ("description",), False),
-        (types, ("type",), False),
-        (relation_labels, ("label", "description"), True),
-    ):
-        options = {"columns": columns, "language": first_language, "is_relation": is_relation}
-        inputs += [Source(path, "texts", options) for path in files or ()]
-    with _progress() as progress:
+    inputs += text_sources(
+        labels, aliases, descriptions, types, relation_labels, language[0] if language else "en"
+    )
+    with progress_bar() as progress:
         graph, report = load(
             inputs,
             out=out,
@@ -118,7 +103,7 @@ def build(
     if as_json:
         echo(json_text({"graph": summary_of(graph), "load": report.counts()}))
         return
-    _show_damage(report)
+    show_damage(report)
     echo(str(report))
     echo(f"{graph} in {out}")
     _warn_of_order(graph)
@@ -137,29 +122,6 @@ def _options(path: Path, format: str | None, options: dict[str, dict[str, Any]])
     return options.get(format or "", {})
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar of the bytes that have been read, with the time left; where there is a terminal."""
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    from kept.cli.console import TerminalConsole
-
-    console = TerminalConsole(stderr=True)
-    with Progress(
-        BarColumn(), DownloadColumn(), TransferSpeedColumn(), TextColumn("left"),
-        TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
-    ) as bar:  # fmt: skip
-        task = bar.add_task("", total=None)
-        yield lambda n, n_bytes: bar.update(task, completed=n, total=n_bytes)
-
-
 def _warn_of_order(graph: KnowledgeGraph) -> None:
     from kg_loaders.checks import labelled_as_entities
 
@@ -170,12 +132,3 @@ def _warn_of_order(graph: KnowledgeGraph) -> None:
             fg="yellow",
             err=True,
         )
-
-
-def _show_damage(report: DamageReport) -> None:
-    for rejection in report.rejections[:N_SHOWN]:
-        echo(f"rejected: {rejection}", fg="yellow", err=True)
-    if report.n_rejected > N_SHOWN:
-        echo(f"... and {report.n_rejected - N_SHOWN} more: {report.reasons}", err=True)
-    for reason, n in report.skipped.items():
-        echo(f"skipped: {reason}: {n}", err=True)

@@ -1,0 +1,136 @@
+"""`kept kg add`, `kept kg merge` and `kept kg query`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kept.cli.kg.inputs import TextFiles, progress_bar, show_damage, text_option, text_sources
+from kept.cli.kg.summary import AsJson, json_text
+from kept.cli.terminal import echo
+from kg_loaders.damage import DamagePolicy
+
+GraphFolder = Annotated[Path, typer.Argument(help="A folder made by `kept kg build`.")]
+
+
+def add(
+    kg: GraphFolder,
+    sources: Annotated[
+        list[Path] | None, typer.Argument(help="Files of triples, as for `kept kg build`.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A new folder; else KG itself is replaced.")
+    ] = None,
+    labels: Annotated[TextFiles, text_option("id, label[, description]")] = None,
+    aliases: Annotated[TextFiles, text_option("id, alias[, count]; an id may repeat")] = None,
+    descriptions: Annotated[TextFiles, text_option("id, description")] = None,
+    types: Annotated[TextFiles, text_option("id, type; an id may repeat")] = None,
+    relation_labels: Annotated[TextFiles, text_option("relation, label[, description]")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
+    ] = None,
+    damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    force: Annotated[bool, typer.Option("--force", help="Replace the graph at OUT.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add entities, names and facts to a graph: what a build from all sources would give.
+
+    Models made with KG know its ids, not those of the new graph.
+
+    Example: kept kg add kg/ new.tsv --labels new_labels.tsv -o kg2/
+    """
+    from kg_loaders import Source
+    from kg_loaders.errors import SourceError
+    from kg_loaders.growth.adding import add as add_to
+
+    inputs = [Source(path, format) for path in sources or ()]
+    inputs += text_sources(labels, aliases, descriptions, types, relation_labels)
+    if not inputs:
+        raise SourceError("nothing to add; name files of triples, or --labels, --aliases, ...")
+    if damage is DamagePolicy.QUARANTINE:
+        raise SourceError("kept kg add puts no lines aside; use --damage skip, or mend them")
+    with progress_bar() as progress:
+        added = add_to(kg, inputs, out=out, force=force, policy=damage, progress=progress)
+    if as_json:
+        counts = {
+            "n_new_entities": added.n_new_entities, "n_new_relations": added.n_new_relations,
+            "content_hash": added.graph.content_hash, "load": added.report.counts(),
+        }  # fmt: skip
+        echo(json_text(counts))
+        return
+    show_damage(added.report)
+    echo(str(added.report))
+    echo(f"{added.n_new_entities} new entities, {added.n_new_relations} new relations")
+    echo(f"{added.graph} in {out or kg}")
+
+
+def merge(
+    kg: GraphFolder,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="A new .jsonl file, or with --decisions a folder.")
+    ],
+    decisions: Annotated[
+        Path | None, typer.Option(help="That file, where `same` is true or false by now.")
+    ] = None,
+    least: Annotated[float, typer.Option(min=0, max=1, help="Least score of a proposal.")] = 0.5,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is at OUT.")] = False,
+) -> None:
+    """Propose entities that may be the same, by names, types and facts; merge those that are.
+
+    Without --decisions a file of pairs is written, in which you set `same`. With it, each pair that
+    is the same becomes one entity in a new graph; other lines change nothing.
+
+    Example: kept kg merge kg/ -o pairs.jsonl; kept kg merge kg/ --decisions pairs.jsonl -o kg2/
+    """
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.growth import duplicates
+
+    graph = KnowledgeGraph.open(kg)
+    if decisions is None:
+        found = [pair for pair in duplicates.propose(graph) if pair.score >= least]
+        n = duplicates.write(found, out, force=force)
+        echo(f"{n} pairs in {out}; write true or false for null, then give it by --decisions")
+        return
+    pairs = duplicates.read(decisions, graph)
+    result = duplicates.merged(graph, pairs)
+    result.graph.save(out, force=force)
+    n_open = sum(pair.same is None for pair in pairs)
+    echo(
+        f"{result.n_merged} entities merged, {result.n_loops} facts between them left out, "
+        f"{n_open} pairs undecided"
+    )
+    echo(f"{result.graph} in {out}")
+
+
+def query(
+    kg: GraphFolder,
+    sparql: Annotated[str, typer.Argument(help="A query; kg:, rdf:, rdfs: and skos: are known.")],
+    as_json: AsJson = False,
+) -> None:
+    """Ask a graph in SPARQL: SELECT prints tab-separated rows, ASK yes or no, CONSTRUCT triples.
+
+    rdflib evaluates the query and finds triples in the stored graph. kg:Q90 is the entity Q90;
+    texts are rdfs:label, skos:altLabel, rdfs:comment and rdf:type.
+
+    Example: kept kg query kg/ 'SELECT ?o { kg:Q90 kg:P17 ?o } LIMIT 5'
+    """
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.rdf.sparql import query as ask
+
+    result = ask(KnowledgeGraph.open(kg), sparql)
+    if result.type == "ASK":
+        echo("yes" if result.askAnswer else "no")
+    elif result.type != "SELECT":
+        echo(_text(result.serialize(format="nt")))
+    elif as_json:
+        echo(_text(result.serialize(format="json")))
+    else:
+        echo("\t".join(f"?{variable}" for variable in result.vars or ()))
+        for row in result:
+            echo("\t".join("" if term is None else term.n3() for term in row))
+
+
+def _text(data: Any) -> str:
+    return str(data.decode()) if isinstance(data, bytes) else str(data)

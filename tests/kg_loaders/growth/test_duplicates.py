@@ -1,0 +1,103 @@
+"""Duplicates: proposed by names, types and facts, decided in a file, merged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kg_loaders import DamageError, KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from kg_loaders.growth.duplicates import Pair, merged, propose, read, write
+
+RECORDS = [
+    Triple("Q90", "P31", "city"), Triple("Q90", "P17", "France"), Triple("Q90", "P36", "x"),
+    Triple("paris", "P31", "city"), Triple("paris", "P17", "France"),
+    Triple("hilton", "P31", "human"), Triple("paris", "same", "Q90"), Triple("y", "near", "paris"),
+    Text("Q90", TextKind.LABEL, "Paris", "en"), Text("paris", TextKind.LABEL, "PARIS", "en"),
+    Text("hilton", TextKind.ALIAS, "Paris", "en", 3), Text("y", TextKind.LABEL, "Y", "en"),
+    Text("P17", TextKind.LABEL, "Paris", "en", 0, True),
+]  # fmt: skip
+
+
+def test_pairs_come_with_their_reasons_the_likeliest_first() -> None:
+    first, *others = propose(graph_from_records(RECORDS))
+    assert (first.keep, first.drop, first.names) == ("Q90", "paris", ("paris",))
+    assert first.same is None
+    assert first.labels == ("Paris", "PARIS")
+    assert first.same_types == 1.0
+    assert first.same_facts == pytest.approx(2 / 6, abs=1e-4)
+    assert first.score == pytest.approx(0.5 + 0.25 + 0.25 / 3, abs=1e-4)
+    assert [(pair.keep, pair.drop, pair.same_types) for pair in others] == [
+        ("Q90", "hilton", 0.0), ("paris", "hilton", 0.0)
+    ]  # fmt: skip
+    assert {pair.score for pair in others} == {0.35}
+
+
+def test_common_names_propose_nothing() -> None:
+    texts = [Text(f"e{i}", TextKind.LABEL, "John", "en") for i in range(11)]
+    assert propose(graph_from_records(texts)) == []
+    assert len(propose(graph_from_records(texts[:10]))) == 45
+
+
+def test_merged_is_what_renaming_in_the_records_gives() -> None:
+    graph = graph_from_records(RECORDS)
+    pairs = [
+        Pair(keep="Q90", drop="paris", same=True), Pair(keep="Q90", drop="hilton", same=False),
+        Pair(keep="y", drop="x"),
+    ]  # fmt: skip
+    result = merged(graph, pairs)
+    names = {"paris": "Q90"}
+    renamed: list[Triple | Text] = []
+    for record in RECORDS:
+        if isinstance(record, Triple):
+            head, relation, tail = (names.get(part, part) for part in record)
+            if head != tail:
+                renamed.append(Triple(head, relation, tail))
+        elif record.node in names:
+            renamed.append(record._replace(node=names[record.node], kind=TextKind.ALIAS))
+        else:
+            renamed.append(record)
+    renamed.append(Text("Q90", TextKind.ALIAS, "paris"))
+    assert result.graph.content_hash == graph_from_records(renamed).content_hash
+    assert (result.n_merged, result.n_loops) == (1, 1)
+    assert "paris" not in result.graph.entities
+    assert merged(graph, []).graph.content_hash == graph.content_hash
+
+
+def test_pairs_that_hang_together_become_one() -> None:
+    graph = graph_from_records(RECORDS)
+    chain = [
+        Pair(keep="hilton", drop="paris", same=True), Pair(keep="Q90", drop="hilton", same=True)
+    ]  # fmt: skip
+    result = merged(graph, chain).graph
+    assert {"paris", "hilton"}.isdisjoint(result.entities)
+    assert {alias for alias, _ in result.aliases(result.entities.id("Q90"))} == {
+        "PARIS", "Paris", "hilton", "paris"
+    }  # fmt: skip
+    with pytest.raises(DamageError, match="in a circle"):
+        merged(graph, [*chain, Pair(keep="paris", drop="Q90", same=True)])
+    with pytest.raises(DamageError, match="drop each once"):
+        merged(graph, [*chain, Pair(keep="y", drop="paris", same=True)])
+
+
+def test_the_file_of_decisions(tmp_path: Path) -> None:
+    graph, path = graph_from_records(RECORDS), tmp_path / "pairs.jsonl"
+    pairs = propose(graph)
+    assert write(pairs, path) == 3
+    assert read(path, graph) == pairs
+    assert json.loads(path.read_text().splitlines()[0])["same"] is None
+    for line, fault in (
+        ("{", "not a pair in JSON"),
+        ('{"same": "yes", "keep": "Q90", "drop": "x"}', "not a pair in JSON"),
+        ('{"keep": "Q90", "drop": "Q91"}', "'Q91' is not in the graph"),
+        ('{"keep": "Q90", "drop": "Q90"}', "an entity and itself"),
+    ):
+        path.write_bytes(msgspec.json.encode(pairs[0]) + b"\n" + line.encode() + b"\n")
+        with pytest.raises(DamageError, match=f"line 2 .*{fault}"):
+            read(path, graph)
+
+
+def test_no_names_no_pairs() -> None:
+    assert propose(KnowledgeGraph.from_triples([("a", "r", "b")])) == []
