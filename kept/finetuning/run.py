@@ -6,7 +6,7 @@ Axis legend: item (an example), class, node, word.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -177,17 +177,8 @@ def predict(
     """
     question = model.question(task)
     names, kind = question.labels, question.problem_type
-    was_training = model.training
-    model.eval()
     labels: dict[int, tuple[str, ...]] = {}
-    order = sorted(range(len(data)), key=lambda i: (data.n_nodes(i), i))
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
-        samples = [data.sample(i, epoch=0, seed=0) for i in chosen]
-        batch = data.collate(samples, epoch=0, seed=0, step=0)
-        if task:
-            batch = batch.replace(task_ids=torch.full((len(batch),), task))
-        logits = model(batch.to(model.device)).class_logits.float().cpu()
+    for chosen, samples, batch, logits in _answered(model, data, batch_size, task):
         place = -1
         for item, sample in zip(chosen, samples, strict=True):
             place += 1
@@ -211,7 +202,6 @@ def predict(
             else:
                 numbers = [int(logits[place].argmax())]
             labels[item] = tuple(OUTSIDE if n is None else names[n] for n in numbers)
-    model.train(was_training)
     return [labels[i] for i in range(len(data))]
 
 
@@ -220,17 +210,30 @@ def class_logits(
     model: KnowledgeForTask, data: TaskData, *, batch_size: int = 32
 ) -> Float[Tensor, "item class"]:
     """The logits of every item of `data`, for tasks with one answer a text; float32."""
+    rows = torch.empty(len(data), len(model.question().labels))
+    for chosen, _, _, logits in _answered(model, data, batch_size, 0):
+        rows[chosen] = logits
+    return rows
+
+
+def _answered(
+    model: KnowledgeForTask, data: TaskData, batch_size: int, task: int
+) -> Iterator[tuple[list[int], list[KnowledgeBatch], KnowledgeBatch, Tensor]]:
+    """Items, their samples, the batch of these and its logits, the shortest items first.
+
+    In evaluation mode; at the end the model is in the mode it was in.
+    """
     was_training = model.training
     model.eval()
-    rows = torch.empty(len(data), len(model.question().labels))
     order = sorted(range(len(data)), key=lambda i: (data.n_nodes(i), i))
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
         samples = [data.sample(i, epoch=0, seed=0) for i in chosen]
         batch = data.collate(samples, epoch=0, seed=0, step=0)
-        rows[chosen] = model(batch.to(model.device)).class_logits.float().cpu()
+        if task:
+            batch = batch.replace(task_ids=torch.full((len(batch),), task))
+        yield chosen, samples, batch, model(batch.to(model.device)).class_logits.float().cpu()
     model.train(was_training)
-    return rows
 
 
 def answer_of(text: str, spans: Sequence[Span], threshold: float) -> str:

@@ -134,7 +134,7 @@ def _member(archive: Path, name: str, budget: ReaderBudget) -> Blocks:
         raise
     except KeyError as error:
         raise SourceError(f"{archive} has no member {name!r}; give one that it holds") from error
-    except (NotImplementedError, RuntimeError) as error:
+    except (NotImplementedError, RuntimeError) as error:  # zipfile's words for an unknown codec
         raise SourceError(
             f"{archive}, member {name!r} cannot be unpacked here ({error}); unpack it yourself "
             "and name the unpacked file"

@@ -23,6 +23,7 @@ from kept.kge.calibration import Calibration
 from kept.kge.resuming.epochs import TrainingHistory
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.splits import Splits
+from kept.kge.training_config import TrainingConfig
 
 Validate = Callable[[HasScores], float]
 Made = tuple[Completer, Any, dict[str, Any]]
@@ -65,22 +66,14 @@ def train_completer(
 def _trained_ultra(
     splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
 ) -> Made:
-    from kept.completion.completers.ultra import (
-        ULTRA_RECIPE,
-        WIDTH,
-        open_ultra,
-        train_ultra_completer,
-    )
+    from kept.completion.completers.ultra import WIDTH, open_ultra, train_ultra_completer
 
     start = None if options.weights is None else open_ultra(options.weights)
     if start is not None and options.width not in (None, start.width):
         raise ConfigError(f"{options.weights} is {start.width} wide, --width says {options.width}")
     if start is not None and options.epochs is None:
         return start, None, {"weights": str(options.weights)}
-    config = replace(
-        ULTRA_RECIPE, n_epochs=options.epochs or ULTRA_RECIPE.n_epochs,
-        batch_size=options.batch_size or ULTRA_RECIPE.batch_size,
-    )  # fmt: skip
+    config = _by_paths(options)
     with progress_bar(config.n_epochs) as on_epoch:
         completer, history = train_ultra_completer(
             splits.graph, splits.train, config=config, width=options.width or WIDTH,
@@ -95,12 +88,9 @@ def _trained_nbfnet(
     splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
 ) -> Made:
     from kept.completion.completers.nbfnet import train_nbfnet_completer
-    from kept.completion.completers.ultra import ULTRA_RECIPE, WIDTH
+    from kept.completion.completers.ultra import WIDTH
 
-    config = replace(
-        ULTRA_RECIPE, n_epochs=options.epochs or ULTRA_RECIPE.n_epochs,
-        batch_size=options.batch_size or ULTRA_RECIPE.batch_size,
-    )  # fmt: skip
+    config = _by_paths(options)
     with progress_bar(config.n_epochs) as on_epoch:
         completer, history = train_nbfnet_completer(
             splits.graph, splits.train, config=config, width=options.width or WIDTH,
@@ -108,6 +98,16 @@ def _trained_nbfnet(
             on_epoch=on_epoch,
         )  # fmt: skip
     return completer, history, {"config": asdict(config), "asked": options.ask}
+
+
+def _by_paths(options: TrainOptions) -> TrainingConfig:
+    """How ULTRA and NBFNet are trained, with the options that were given."""
+    from kept.completion.completers.ultra import ULTRA_RECIPE
+
+    return replace(
+        ULTRA_RECIPE, n_epochs=options.epochs or ULTRA_RECIPE.n_epochs,
+        batch_size=options.batch_size or ULTRA_RECIPE.batch_size,
+    )  # fmt: skip
 
 
 def _fitted_mix(
