@@ -285,7 +285,7 @@ def teacher_loss(logits: Tensor, teacher: Tensor) -> Tensor:
         )
     answered = ~teacher.isnan().any(dim=1)
     error = F.mse_loss(logits[answered], teacher[answered].to(logits.dtype), reduction="sum")
-    return error / max(1, int(answered.sum()) * logits.shape[1])
+    return mean_of(error, answered.sum() * logits.shape[1])
 
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.predictor import Predictor
 from kept.finetuning.run import class_logits
 from kept.heads.model import TEACHER_LOSS, teacher_loss
+from kept.layers.means import counted_by
 from kg_loaders import KnowledgeGraph
 
 STEPS = ("--set", "training.steps=2", "--set", "training.threads=1", "--batch-size", "4")
@@ -104,6 +105,19 @@ def test_rows_without_an_answer_count_for_nothing() -> None:
     assert teacher_loss(logits, teacher[[1, 1]]).item() == 0
     with pytest.raises(BatchError, match=r"\(2, 3\).*\(2, 2\)"):
         teacher_loss(logits, torch.zeros(2, 3))
+
+
+def test_shares_of_several_processes_add_up_to_the_loss_of_the_batch() -> None:
+    draws = torch.Generator().manual_seed(0)
+    logits, teacher = (torch.randn(5, 3, generator=draws) for _ in range(2))
+    teacher[1] = float("nan")
+    whole = teacher_loss(logits, teacher)
+    with counted_by(lambda total, _: (total, 4 * 3)):
+        shares = [teacher_loss(logits[s], teacher[s]) for s in (slice(0, 2), slice(2, 5))]
+    torch.testing.assert_close(sum(shares), whole)
+    assert not torch.isclose(
+        (teacher_loss(logits[:2], teacher[:2]) + teacher_loss(logits[2:], teacher[2:])) / 2, whole
+    )
 
 
 def test_a_teacher_of_other_classes_or_tasks_is_refused(
