@@ -52,7 +52,7 @@ def test_every_command_is_read(command: str) -> None:
 
 
 def test_the_page_has_them() -> None:
-    assert (len(OPTIONS), len(COMMANDS)) == (12, 10)
+    assert (len(OPTIONS), len(COMMANDS)) == (14, 12)
 
 
 def test_each_unfreezing_bears_the_name_of_its_paper() -> None:

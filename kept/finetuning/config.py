@@ -217,11 +217,14 @@ def _of_further(config: FinetuneConfig) -> Iterator[str]:
         yield "give mixing or the weights of all tasks, one of them"
     elif set_weights and len(set_weights) < len(weights):
         yield "give a weight to every task, the run's own too, or to none"
-    if config.teacher is not None:
-        kind = TASKS[config.task].problem_type
-        if kind in (SPAN, CHOICE, TAGGING):
-            yield f"teacher: {config.task} has no one answer a text, whose logits it could give"
-        if config.also:
-            yield "teacher goes with one task; leave out also"
+    averaging = config.training.averaging
+    distils = averaging is not None and averaging.distil
+    if distils and config.teacher is not None:
+        yield "give teacher or training.averaging.distil, one of them: a batch has one teacher"
+    for name, is_given in (("teacher", config.teacher), ("training.averaging.distil", distils)):
+        if is_given and TASKS[config.task].problem_type in (SPAN, CHOICE, TAGGING):
+            yield f"{name}: {config.task} has no one answer a text, whose logits it could give"
+        if is_given and config.also:
+            yield f"{name} goes with one task; leave out also"
     if config.also and config.training.objective_weights:
         yield "objective_weights are for losses of one batch; weigh tasks by their weight"

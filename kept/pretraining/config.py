@@ -81,6 +81,13 @@ class PretrainConfig(RunConfig):
                 raise ValueError(f"trees are read by {TREES} alone; give it, or none")
         return values
 
+    @field_validator("training")
+    @classmethod
+    def _without_classes(cls, training: TrainConfig) -> TrainConfig:
+        if training.averaging is not None and training.averaging.distil:
+            raise ValueError("averaging.distil is for kept finetune: pre-training has no classes")
+        return training
+
     def with_absolute_paths(self) -> Self:
         """The same run from any working directory."""
         paths: dict[str, Any] = {

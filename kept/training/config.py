@@ -32,7 +32,7 @@ OPERATIONAL = frozenset(
 )  # fmt: skip
 """Fields of `TrainConfig` that do not affect the weights: a resumed run may change them."""
 
-SINCE_0_2 = {"row_optimiser": "adam"}
+SINCE_0_2 = {"row_optimiser": "adam", "averaging": None}
 """Fields that checkpoints of older runs do not name, each with what these runs did."""
 
 
@@ -56,6 +56,30 @@ class Unfreezing(BaseModel):
     every: PositiveInt | None = None
 
 
+class Averaging(BaseModel):
+    """What becomes of the mean of the parameters over the last `steps` steps, or over "all".
+
+    `distil`: a loss `teacher` on the logits that the mean has (self-distillation), weighed by
+    `objective_weights`; it costs a second forward pass, and a task must have one answer a text.
+    `publish`: the run's model is the mean at its last step (self-ensemble); what is evaluated while
+    training is the model itself. Xu et al. 2020; see `kept.training.averaging`. Tables with sparse
+    gradients are read, and published, as they are.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    steps: PositiveInt | Literal["all"]
+    distil: bool = False
+    publish: bool = Field(False, validate_default=True)
+
+    @field_validator("publish")
+    @classmethod
+    def _for_something(cls, publish: bool, info: ValidationInfo) -> bool:
+        if not publish and not info.data.get("distil"):
+            raise ValueError("give distil: true, publish: true or both: the mean is for nothing")
+        return publish
+
+
 class TrainConfig(BaseModel):
     """How to train, whatever the model and the data.
 
@@ -71,7 +95,8 @@ class TrainConfig(BaseModel):
     with 2.6); tables with sparse gradients keep `entity_learning_rate`. `row_optimiser` is theirs:
     "adam" keeps two moments for each number of a row, "adagrad" one number a row, and wants a rate
     of about 0.05. `host_learning_rate` is that of the host's own, pre-trained parameters, where
-    `learning_rate` suits the new ones.
+    `learning_rate` suits the new ones. `averaging`: the mean of the parameters over steps, and what
+    it is for.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -92,6 +117,7 @@ class TrainConfig(BaseModel):
     clip_norm: PositiveFloat | None = 1.0
     rate_decay: float | None = Field(None, ge=1)
     unfreezing: Unfreezing | None = None
+    averaging: Averaging | None = None
     objective_weights: dict[str, NonNegativeFloat] = {}
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"

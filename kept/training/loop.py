@@ -18,6 +18,7 @@ from kept.batches.shares import Share
 from kept.errors import ConfigError, TrainingError
 from kept.randomness import torch_seed
 from kept.training.adaptation import Stages
+from kept.training.averaging import past_in, take_means, taught
 from kept.training.checkpoint import (
     TrainState,
     list_checkpoints,
@@ -118,6 +119,7 @@ class _Run:
         self.accelerator = make_accelerator(config)
         self.model = model.to(self.accelerator.device)
         self.optimisers = make_optimisers(self.model, config)
+        self.past = past_in(self.optimisers, config.averaging)
         self.dense, self.tables = dense_parameters(self.model), sparse_parameters(self.model)
         self.shared = shared_parameters(self.model)
         self.stages = Stages(self.model, config.unfreezing)
@@ -223,6 +225,9 @@ class _Run:
     def _forward(self, share: Share) -> tuple[dict[str, Tensor], dict[str, float]]:
         """The share's part of each loss, and what the parts of all add up to."""
         batch, device = share.batch.to(self.accelerator.device), self.accelerator.device
+        if self.past is not None and self.past[0].distil:
+            with autocast(self.config, device):
+                batch = taught(self.model, self.past[1], batch)
         with autocast(self.config, device), self.together.counting(share.is_spare):
             losses: dict[str, Tensor] = self.losses(batch)
         sizes = (0, 0) if share.is_spare else (int(batch.node_mask.sum()), len(batch))
@@ -338,6 +343,9 @@ class _Run:
 
     def _finish(self, last: StepRecord | None, stopped: Stop) -> TrainResult:
         self.model.eval()
+        self.together.from_first(self._save)
+        if self.past is not None and self.past[0].publish:
+            take_means(self.past[1])
         self.together.from_first(self._publish)
         return TrainResult(
             step=self.step,
@@ -355,7 +363,6 @@ class _Run:
         )
 
     def _publish(self) -> None:
-        self._save()
         publish_model(self.folder, self.model)
         draw_curves(self.log_path, self.curves_path)
 

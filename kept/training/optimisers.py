@@ -9,6 +9,7 @@ from torch import nn
 from torch.optim import AdamW, Optimizer
 
 from kept.training.adaptation import rate_scales
+from kept.training.averaging import PAST, past_of
 from kept.training.config import TrainConfig
 from kept.training.row_adagrad import RowAdagrad
 from kept.training.row_adam import RowAdam
@@ -34,7 +35,8 @@ def dense_parameters(model: nn.Module) -> list[nn.Parameter]:
 
 
 def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimizer]:
-    """`{"dense": AdamW, "rows": RowAdam}`, whichever the model has parameters for; or RowAdagrad.
+    """`{"dense": AdamW, "rows": RowAdam}`, whichever the model has parameters for; or RowAdagrad;
+    with `averaging` `PastParameters` as `past`.
 
     Vectors and scalars (biases, LayerNorm) are not decayed, nor are sparse tables. A dense group's
     `scale` is its share of the rate (`rate_scales`).
@@ -55,6 +57,8 @@ def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimize
         optimisers[ROWS] = ROW_OPTIMISERS[config.row_optimiser](
             tables, lr=config.entity_learning_rate
         )
+    if config.averaging is not None and dense:  # the last: it remembers what the others did
+        optimisers[PAST] = past_of(dense, config.averaging)
     return optimisers
 
 
@@ -62,7 +66,8 @@ def set_rates(optimisers: dict[str, Optimizer], config: TrainConfig, factor: flo
     """Scale the base rates by `factor`; there is no scheduler state to save."""
     base = {DENSE: config.learning_rate, ROWS: config.entity_learning_rate}
     for name, group in _groups(optimisers):
-        group["lr"] = base[name] * factor * group.get("scale", 1.0)
+        if name in base:
+            group["lr"] = base[name] * factor * group.get("scale", 1.0)
 
 
 def rate_factor(step: int, n_steps: int, config: TrainConfig) -> float:
