@@ -9,6 +9,7 @@ Axis legend: triple, edge, type (relations, then their inverses).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
+
+from kept.kge.ultra.messages import Groups
 
 MEETINGS = ("h2h", "t2t", "h2t", "t2h")
 """How two types meet in an entity: as first or second ends of its edges."""
@@ -54,6 +57,16 @@ class Edges:
         """The edges that are `kept`."""
         weights = None if self.weights is None else self.weights[kept]
         return Edges(self.ends[:, kept], self.types[kept], self.n_nodes, self.n_types, weights)
+
+    @cached_property
+    def groups(self) -> tuple[Groups, Groups]:
+        """The edges grouped by their first end, and by their second."""
+        first, second = self.ends
+        sizes = {"n_nodes": self.n_nodes, "n_types": self.n_types}
+        return (
+            Groups.of(first, second, self.types, **sizes),
+            Groups.of(second, first, self.types, **sizes),
+        )
 
     def degrees(self) -> Tensor:
         """How many edges have each node as their second end, `[node]`."""

@@ -20,9 +20,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from safetensors.torch import load
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from kept.errors import CheckpointError, ConfigError
 from kept.kge.ultra.graphs import MEETINGS, Edges
+from kept.kge.ultra.messages import summed_products
 from kept.model_files import readable, require_finite
 
 Message = Literal["distmult", "transe", "rotate"]
@@ -49,6 +51,11 @@ class LayerOptions:
     layer_norm: bool = True
     activation: bool = True
     to: End = "first"
+
+    @property
+    def sums_products(self) -> bool:
+        """Whether messages are products that are added up, the released kind."""
+        return self.message == "distmult" and self.aggregation == "sum"
 
     def __post_init__(self) -> None:
         if self.message == "rotate" and self.to == "first":
@@ -100,6 +107,9 @@ class ConditionalLayer(nn.Module):
     ) -> Float[Tensor, "batch node _"]:
         """What every node gathers from its edges and its own boundary vector."""
         to, source = (0, 1) if self.options.to == "first" else (1, 0)
+        if self.options.sums_products and edges.weights is None:
+            received, sent = edges.groups[to], edges.groups[source]
+            return boundary + summed_products(states, vectors, received, sent)
         neighbours, kinds = states[:, edges.ends[source]], vectors[:, edges.types]
         weights = None if edges.weights is None else edges.weights[:, None]
         messages = _weighed(self._message(neighbours, kinds), weights)
@@ -145,7 +155,9 @@ class ConditionalLayer(nn.Module):
         edges: Edges,
     ) -> Float[Tensor, "batch node width"]:
         gathered = self.aggregate(states, vectors, boundary, edges)
-        hidden: Tensor = self.linear(torch.cat([states, gathered], -1))
+        weight, width = self.linear.weight, states.shape[-1]
+        hidden = linear(states, weight[:, :width], self.linear.bias)
+        hidden = hidden + linear(gathered, weight[:, width:])
         if self.layer_norm is not None:
             hidden = self.layer_norm(hidden)
         return hidden.relu() if self.options.activation else hidden
