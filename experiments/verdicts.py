@@ -42,13 +42,13 @@ def main() -> None:
 def verdicts(scores: Path, pairs: Path) -> list[list[str]]:
     """Cells of each pair: the effect from seeds' scores and the pooled interval, old and new."""
     seeds = {
-        (row["method"], row["knowledge"].partition(":")[0]): _numbers(row["seeds"])
-        for row in _read(scores)
+        (row["method"], row["knowledge"].partition(":")[0]): numbers(row["seeds"])
+        for row in read_rows(scores)
         if row["seeds"]
     }
-    n_items = {row["method"]: int(row["n"].split()[0]) for row in _read(scores) if row["n"]}
+    n_items = {row["method"]: int(row["n"].split()[0]) for row in read_rows(scores) if row["n"]}
     verdict_rows = []
-    for row in _read(pairs):
+    for row in read_rows(pairs):
         theirs = (
             ("none", "off")
             if row["against"] == "none"
@@ -56,8 +56,7 @@ def verdicts(scores: Path, pairs: Path) -> list[list[str]]:
         )
         ours = seeds[row["method"], "true"]
         differences = [a - b for a, b in zip(ours, seeds[theirs], strict=True)]
-        low, high = map(float, row["95 % interval"].split(" to "))
-        of_items = ((high - low) / (2 * 1.959964)) ** 2
+        of_items = interval_variance(row["95 % interval"])
         of_seeds = variance(differences) / len(ours) if len(ours) > 1 else None
         n = n_items[row["method"]]
         both = Effect(fmean(differences), of_seeds, of_items, len(ours), n)
@@ -140,12 +139,20 @@ def page(name: str, rows: list[list[str]]) -> str:
     )
 
 
-def _read(path: Path) -> list[dict[str, str]]:
+def interval_variance(text: str) -> float:
+    """The variance that a normal interval of 95 % has, such as "0.394 to 0.446"."""
+    low, high = map(float, text.split(" to "))
+    return ((high - low) / (2 * 1.959964)) ** 2
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file by column."""
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def _numbers(text: str) -> list[float]:
+def numbers(text: str) -> list[float]:
+    """Numbers between commas."""
     return [float(part) for part in text.split(",")]
 
 

@@ -10,7 +10,8 @@ import msgspec
 
 from kept.comparison.compared import Compared
 from kept.comparison.pages import tables
-from kept.comparison.pages.tables import GAINS, SLICES, gain_cells, headline, markdown
+from kept.comparison.pages.headline import headline
+from kept.comparison.pages.tables import GAINS, SLICES, gain_cells, markdown
 from kept.comparison.strata import KNOWLEDGE
 from kept.completion.compare import Completion
 from kept.evaluation.leakage import LeakCheck

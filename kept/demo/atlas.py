@@ -10,7 +10,8 @@ from typing import Any
 from entity_linking import DictionaryLinker, score_links, score_spans
 from kept.comparison.compared import Compared, limits
 from kept.comparison.experiment import Experiment
-from kept.comparison.pages.tables import GAINS, SLICES, gain_cells, headline
+from kept.comparison.pages.headline import headline
+from kept.comparison.pages.tables import GAINS, SLICES, gain_cells
 from kept.comparison.pages.tables import to_json as to_values
 from kept.comparison.stored import Arm, RunKey
 from kept.comparison.strata import KNOWLEDGE

@@ -8,31 +8,54 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+HELD = ("verdict", "is")
+"""Columns that stay in sight however wide a table is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and its blocks of HTML; make blocks with the functions below."""
+    """A heading and its blocks of HTML; make blocks with the functions below.
+
+    Without a title the blocks stand by themselves. `folded`: only the heading is shown until a
+    click or a key opens the rest. Empty blocks are left out, a section of none of them too.
+    """
 
     title: str
     blocks: tuple[str, ...]
+    folded: bool = False
 
 
 def page(title: str, lead: str, sections: Sequence[Section]) -> str:
-    """The whole document; all text in `title`, `lead` and section titles is escaped."""
-    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    links = "".join(f'<a href="#s{i}">{escape(s.title)}</a>' for i, s in enumerate(sections))
-    body = "".join(
-        f'<h2 id="s{i}">{escape(section.title)}</h2>\n' + "\n".join(section.blocks) + "\n"
-        for i, section in enumerate(sections)
+    """The whole document; all text in `title`, `lead` and section titles is escaped.
+
+    Without a `lead` the first section follows the title at once.
+    """
+    style, script = (
+        Path(__file__).with_name(f"page.{kind}").read_text(encoding="utf-8")
+        for kind in ("css", "js")
     )
+    shown = [section for section in sections if any(section.blocks)]
+    open_ones = [(i, s) for i, s in enumerate(shown) if s.title and not s.folded]
+    links = "".join(f'<a href="#s{i}">{escape(s.title)}</a>' for i, s in open_ones)
+    opening = f'<p class="lead">{escape(lead)}</p>' if lead else ""
+    opening += f"<nav>{links}</nav>" if len(open_ones) > 1 else ""
+    body = "".join(_section(i, section) for i, section in enumerate(shown))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="generator" content="kept">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
-        f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p><nav>{links}</nav>\n'
-        f"{body}</body></html>\n"
+        f"<h1>{escape(title)}</h1>{opening}\n"
+        f"{body}<script>{script}</script></body></html>\n"
     )
+
+
+def _section(number: int, section: Section) -> str:
+    blocks = "\n".join(filter(None, section.blocks))
+    name = escape(section.title)
+    if section.folded:
+        return f'<details id="s{number}"><summary><h2>{name}</h2></summary>\n{blocks}\n</details>\n'
+    return (f'<h2 id="s{number}">{name}</h2>\n' if name else "") + f"{blocks}\n"
 
 
 def is_kept_page(path: Path) -> bool:
@@ -70,13 +93,28 @@ def code(text: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str) -> str:
-    """A table; every cell is escaped with `str`."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    """A table, sorted by a click on a column's name; every cell is escaped with `str`.
+
+    Nothing where there are no rows; a column without a single entry is left out.
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
+    used = [i for i in range(len(columns)) if any(row[i] for row in cells)]
+    if not used:
+        return ""
+    held = [' class="held"' if columns[i] in HELD else "" for i in used]
+    head = "".join(
+        f'<th scope="col"{kept}>{escape(columns[i])}</th>'
+        for i, kept in zip(used, held, strict=True)
+    )
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
+        "<tr>"
+        + "".join(f"<td{kept}>{escape(row[i])}</td>" for i, kept in zip(used, held, strict=True))
+        + "</tr>"
+        for row in cells
     )
     return (
-        f'<div class="scroll"><table><caption>{escape(caption)}</caption>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f'<table class="sorted"><caption>{escape(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from experiments import verdicts
+from experiments import pages, verdicts
 from kept.evaluation.crossed import Effect
 
 FOLDER = Path(verdicts.__file__).parent
@@ -20,6 +20,8 @@ def test_pages_are_those_of_the_committed_scores(path: Path) -> None:
     rows = verdicts.verdicts(path.with_name(f"{name}.scores.csv"), path)
     page = path.with_name(f"{name}.verdicts.md").read_text(encoding="utf-8")
     assert page == verdicts.page(name, rows)
+    html = path.with_name(f"{name}.html")
+    assert html.read_text(encoding="utf-8") == pages.rebuilt(html)  # python -m experiments.pages
     results = path.with_name(f"{name}.results.md").read_text(encoding="utf-8")
     assert f"({name}.verdicts.md)" in results
 

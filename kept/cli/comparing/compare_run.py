@@ -19,10 +19,10 @@ from kept.comparison.compare import compare
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
 from kept.comparison.find import data_root, method_names, stopping
+from kept.comparison.pages.headline import headline
 from kept.comparison.pages.tables import (
     SCORES,
     VERDICTS,
-    headline,
     score_cells,
     to_json,
     to_markdown,

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kept.comparison.compared import Compared
+from kept.comparison.pages.headline import headline
 from kept.comparison.pages.tables import (
     PAIRS,
     SCORES,
     VERDICTS,
-    headline,
     pair_cells,
     score_cells,
     verdict_cells,

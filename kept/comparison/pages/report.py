@@ -10,7 +10,9 @@ from pathlib import Path
 from kept import hosts
 from kept.comparison.compared import Compared, ComparedRow
 from kept.comparison.judging import Judge
-from kept.comparison.pages.pictures import draw_all_curves, draw_dots
+from kept.comparison.pages.dot_rows import picture_of
+from kept.comparison.pages.headline import headline
+from kept.comparison.pages.pictures import draw_all_curves
 from kept.comparison.pages.tables import (
     COSTS,
     GAINS,
@@ -24,7 +26,6 @@ from kept.comparison.pages.tables import (
     conditions,
     cost_cells,
     gain_cells,
-    headline,
     pair_cells,
     primary_cells,
     published_cells,
@@ -93,9 +94,9 @@ def write_report(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     stem = path.with_suffix("")
-    curves, dots = (stem.with_name(f"{stem.name}.{name}.png") for name in ("curves", "dots"))
+    curves = stem.with_name(f"{stem.name}.curves.png")
     csvs = {name: stem.with_name(f"{stem.name}.{name}.csv") for name in CSVS}
-    for each in (path, curves, dots, *csvs.values()):
+    for each in (path, curves, *csvs.values()):
         refuse_file(each, force=force)
     methods = [row.method for row in compared.rows if row.knowledge == "true"]
     judge = Judge(runs)
@@ -121,49 +122,37 @@ def write_report(
         written.append(csvs[name])
         write_text(csvs[name], csv_text(columns, cells), force=force)
     draw_all_curves(compared, runs.folder, curves, force=force)
-    draw_dots(compared, dots, force=force)
     sections = [
-        Section(
-            "Verdict",
-            (
-                verdict(headline(compared)),
-                picture(dots, "Scores by method and knowledge, and where the gain lies"),
-                *_caution(compared),
-                table(VERDICTS, verdict_cells(compared), "True knowledge"),
-                *_primary(compared),
-            ),
-        ),
-        Section(
-            "Scores",
-            (
-                prose(conditions(compared)),
-                table(SCORES, score_cells(compared), "Scores"),
-                table(SHARES, share_cells(compared), "Shares, means over seeds"),
-            ),
-        ),
-        Section(
-            "Differences",
-            (table(PAIRS, pair_cells(compared), "True knowledge minus the other"),),
-        ),
-        Section(
-            "Where the gain lies",
-            (
-                prose(SLICES),
-                *(
-                    table(GAINS, gain_cells(compared, kind), f"By {kind}")
-                    for kind in slice_kinds(compared)
-                ),
-            ),
-        ),
+        Section("", (verdict(headline(compared)), *_caution(compared), *picture_of(compared))),
+        *_tables(compared),
         *_rates(compared),
-        Section("Curves", (picture(curves, "Losses of the task over steps"),)),
+        Section("Curves", (picture(curves, "Losses of the task over steps"),), folded=True),
         *[_examples(compared, runs, name, changed[name]) for name in methods if changed[name]],
-        Section("Costs", (table(COSTS, cost_cells(compared), "One run of each arm"),)),
-        Section("Published", _published(compared)),
+        Section("Costs", (table(COSTS, cost_cells(compared), "One run of each arm"),), folded=True),
+        Section("Published", _published(compared), folded=True),
     ]
-    lead = "Does knowledge help, and is it what the facts say?"
-    write_text(path, page(compared.experiment.name, lead, sections), force=force)
-    return [*written, curves, dots]
+    write_text(path, page(compared.experiment.name, "", sections), force=force)
+    return [*written, curves]
+
+
+def _tables(compared: Compared) -> list[Section]:
+    """The numbers behind the picture, folded; a table without rows is left out."""
+    kinds = slice_kinds(compared)
+    gains = [table(GAINS, gain_cells(compared, kind), f"By {kind}") for kind in kinds]
+    parts = {
+        "Verdicts": (
+            table(VERDICTS, verdict_cells(compared), "True knowledge"),
+            *_primary(compared),
+        ),
+        "Scores": (
+            prose(conditions(compared)),
+            table(SCORES, score_cells(compared), "Scores"),
+            table(SHARES, share_cells(compared), "Shares, means over seeds"),
+        ),
+        "Differences": (table(PAIRS, pair_cells(compared), "True knowledge minus the other"),),
+        "Where the gain lies": (prose(SLICES), *gains) if kinds else (),
+    }
+    return [Section(title, blocks, folded=True) for title, blocks in parts.items()]
 
 
 def differences(compared: Compared, judge: Judge, name: str) -> list[Difference]:
@@ -226,7 +215,7 @@ def _examples(
                 prose(f"Gold: {', '.join(each.gold)}. {_said(each)}"),
                 drawing(draw_svg(built, data.graph, tokenizer)),
             ]
-    return Section(f"What {called} changed", tuple(blocks))
+    return Section(f"What {called} changed", tuple(blocks), folded=True)
 
 
 def _said(each: Difference) -> str:
@@ -244,7 +233,8 @@ def _published(compared: Compared) -> tuple[str, ...]:
 def _rates(compared: Compared) -> list[Section]:
     if not compared.rates:
         return []
-    return [Section("Learning rates", (table(RATES, compared.rates, "Chosen by each row"),))]
+    rates = table(RATES, compared.rates, "Chosen by each row")
+    return [Section("Learning rates", (rates,), folded=True)]
 
 
 def _primary(compared: Compared) -> list[str]:

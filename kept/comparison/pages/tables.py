@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from kept.comparison.compared import LARGEST, Compared, ComparedRow, Gain, called
+from kept.comparison.compared import Compared, ComparedRow, Gain, called
 from kept.comparison.experiment import Plan
+from kept.comparison.pages.headline import headline
 from kept.comparison.tuning import RATES
 from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
@@ -54,7 +55,7 @@ def score_cells(compared: Compared) -> list[list[str]]:
     return first + [
         [
             compared.experiment.title(row.method),
-            f"{row.knowledge}: the same model as none" if _is_copy(row) else row.knowledge,
+            f"{row.knowledge}: the same model as none" if is_copy(row) else row.knowledge,
             f"{row.score.estimate:.3f}",
             _interval(row.score),
             ", ".join(f"{score:.3f}" for score in row.seeds),
@@ -83,7 +84,7 @@ def share_cells(compared: Compared) -> list[list[str]]:
             cell(compared.coverage(row.method, row.knowledge)),
         ]
         for row in compared.rows
-        if not _is_copy(row)
+        if not is_copy(row)
     ]
 
 
@@ -158,48 +159,6 @@ def slice_kinds(compared: Compared) -> list[str]:
     return list(dict.fromkeys(gain.kind for gain in compared.gains))
 
 
-def headline(compared: Compared) -> str:
-    """The conclusion of the whole comparison, in a sentence or two: the first thing on a page."""
-    if compared.primary:
-        return _primary_sentence(compared)
-    names = [row.method for row in compared.rows if row.knowledge == "true"]
-    effects = "; ".join(
-        f"{compared.experiment.title(name)}: {compared.conclusion(name).partition(';')[0]}"
-        for name in names
-    )
-    seen = [pair.effect.visible() for pair in compared.pairs if pair.effect.of_seeds is not None]
-    if not seen:
-        return f"{effects}." if effects else "No method with true knowledge is finished."
-    return f"{effects}.{_invisible(seen)}"
-
-
-def _invisible(smallest: Sequence[float]) -> str:
-    """A sentence on the smallest visible effects of several pairs."""
-    least, most = min(smallest), max(smallest)
-    if least >= LARGEST:
-        return " No effect was visible: give more seeds."
-    upto = f"to {most:.3f} " if most < LARGEST else "to any "
-    return f" Effects below {least:.3f} {upto}were not visible."
-
-
-def _primary_sentence(compared: Compared) -> str:
-    named = compared.experiment.primary
-    late = "" if all(r.before for r in compared.primary) else " (named after runs were made)"
-    words = {1: "larger with a fact", -1: "larger without", 0: "not shown to differ"}
-    verdicts = [
-        f"{word} for " + ", ".join(f"{r.title} ({r.effect.estimate:+.3f})" for r in results)
-        for value, word in words.items()
-        if (results := [r for r in compared.primary if r.shown == value])
-    ]
-    seen = [r.effect.visible() for r in compared.primary if r.effect.of_seeds is not None]
-    limit = _invisible(seen) if seen else ""
-    return (
-        f"Primary contrast{late}: the gain of true knowledge over "
-        f"{named.against if named else 'a control'}, on samples with a fact against those "
-        f"without, is {'; '.join(verdicts)}.{limit}"
-    )
-
-
 def cost_cells(compared: Compared) -> list[list[str]]:
     """Costs of each arm's first seed."""
     return [
@@ -215,7 +174,7 @@ def cost_cells(compared: Compared) -> list[list[str]]:
             cell(compared.coverage(row.method, row.knowledge)),
         ]
         for row in compared.rows
-        if not _is_copy(row)
+        if not is_copy(row)
         for costs in (row.record.costs,)
     ]
 
@@ -400,7 +359,8 @@ def _gain_cell(gain: Gain) -> str:
     return f"{'' if gain.effect is None else f'{gain.effect.estimate:+.3f} '}({gain.n})"
 
 
-def _is_copy(row: ComparedRow) -> bool:
+def is_copy(row: ComparedRow) -> bool:
+    """Whether a row is another row's model: a method that reads nothing is none."""
     return "same_as" in row.record.costs
 
 

@@ -18,9 +18,10 @@ from kept.comparison.compare import compare, finished
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, PrimaryContrast, RunRecord
 from kept.comparison.judging import Judge
+from kept.comparison.pages.headline import headline
 from kept.comparison.pages.report import _published, differences
 from kept.comparison.pages.summary import summarise
-from kept.comparison.pages.tables import conditions, headline, score_cells, to_json, to_markdown
+from kept.comparison.pages.tables import conditions, score_cells, to_json, to_markdown
 from kept.comparison.requested import ASKED, RequestedRow, read_requested, remember
 from kept.comparison.runs import ExperimentRuns
 from kept.comparison.stored import RunKey, planned

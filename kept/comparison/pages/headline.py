@@ -1,0 +1,50 @@
+"""The verdict of a whole comparison in a sentence or two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kept.comparison.compared import LARGEST, Compared
+
+
+def headline(compared: Compared) -> str:
+    """The conclusion of the whole comparison, in a sentence or two: the first thing on a page."""
+    if compared.primary:
+        return _primary_sentence(compared)
+    groups: dict[str, list[str]] = {}
+    for row in compared.rows:
+        if row.knowledge == "true":
+            word = compared.conclusion(row.method).partition(";")[0]
+            groups.setdefault(word, []).append(compared.experiment.title(row.method))
+    effects = "; ".join(f"{', '.join(names)}: {word}" for word, names in groups.items())
+    seen = [pair.effect.visible() for pair in compared.pairs if pair.effect.of_seeds is not None]
+    if not seen:
+        return f"{effects}." if effects else "No method with true knowledge is finished."
+    return f"{effects}.{_invisible(seen)}"
+
+
+def _invisible(smallest: Sequence[float]) -> str:
+    """A sentence on the smallest visible effects of several pairs."""
+    least, most = min(smallest), max(smallest)
+    if least >= LARGEST:
+        return " No effect was visible: give more seeds."
+    upto = f"to {most:.3f} " if most < LARGEST else "to any "
+    return f" Effects below {least:.3f} {upto}were not visible."
+
+
+def _primary_sentence(compared: Compared) -> str:
+    named = compared.experiment.primary
+    late = "" if all(r.before for r in compared.primary) else " (named after runs were made)"
+    words = {1: "larger with a fact", -1: "larger without", 0: "not shown to differ"}
+    verdicts = [
+        f"{word} for " + ", ".join(f"{r.title} ({r.effect.estimate:+.3f})" for r in results)
+        for value, word in words.items()
+        if (results := [r for r in compared.primary if r.shown == value])
+    ]
+    seen = [r.effect.visible() for r in compared.primary if r.effect.of_seeds is not None]
+    limit = _invisible(seen) if seen else ""
+    return (
+        f"Primary contrast{late}: the gain of true knowledge over "
+        f"{named.against if named else 'a control'}, on samples with a fact against those "
+        f"without, is {'; '.join(verdicts)}.{limit}"
+    )
