@@ -6,12 +6,13 @@ The work is in `kept.cli.probe_run`, imported when the command runs: `kept --hel
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from kept.bounds import MAX_COUNT, MAX_SEED
+from kept.bounds import MAX_COUNT, MAX_SEED, MAX_WEIGHT
 from kept.cli.options import Threads, local_or_hub
+from kept.errors import ConfigError
 
 
 def probe(
@@ -83,6 +84,22 @@ def probe(
             "--one-by-one", help="Score answers of several pieces one mask at a time (slow)."
         ),
     ] = False,
+    truth: Annotated[
+        bool,
+        typer.Option(
+            "--truth",
+            help="Score each object in its place by how true a run that was trained with "
+            "mention_truth (WKLM) holds it; a pass for each.",
+        ),
+    ] = False,
+    first_word: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=MAX_WEIGHT,
+            help="With --truth, add so many times the probability of the object's first piece.",
+        ),
+    ] = 0.0,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Folder for scores (JSON) and answers (JSONL)."),
@@ -113,9 +130,21 @@ def probe(
         vocabulary=vocabulary,
         max_items=max_items,
         edits=edits,
-        one_by_one=one_by_one,
+        likelihood=_likelihood(one_by_one, truth, first_word),
+        first_word=first_word,
         output=output,
         seed=seed,
         threads=threads,
         force=force,
     )
+
+
+def _likelihood(
+    one_by_one: bool, truth: bool, first_word: float
+) -> Literal["at_once", "one_by_one", "truth"]:
+    """How objects are scored; raises `ConfigError` for options that contradict one another."""
+    if one_by_one and truth:
+        raise ConfigError("--one-by-one and --truth are two ways to score an object; give one")
+    if first_word and not truth:
+        raise ConfigError("--first-word adds to the score of --truth; give both, or neither")
+    return "truth" if truth else "one_by_one" if one_by_one else "at_once"

@@ -65,6 +65,7 @@ MEANING = {
     "restricted": "among words of one piece",
     "objects": "among all objects of the relation, by mean log-probability",
 }
+BY_TRUTH = "among all objects of the relation, by how true the model holds them in their place"
 
 EDITS = (
     "no fact is hidden, and shown counts the questions where the fact that is true after the edit "
@@ -85,7 +86,8 @@ def run(
     vocabulary: Path | None,
     max_items: int | None,
     edits: int,
-    one_by_one: bool,
+    likelihood: Likelihood,
+    first_word: float,
     output: Path | None,
     seed: int,
     threads: int | None,
@@ -111,7 +113,6 @@ def run(
         output.mkdir(parents=True, exist_ok=True)
     scores: dict[str, Any] = {"seed": seed, "collection": collection}
     scores |= _tell_questions(console, questions, graph)
-    likelihood: Likelihood = "one_by_one" if one_by_one else "at_once"
     for chosen in MODES[mode]:
         asking = open_model(model, chosen, graph, show_asked=show_asked and chosen == "graph")
         candidates = words or whole_words(asking.tokenizer)
@@ -121,6 +122,7 @@ def run(
             vocabulary=candidates,
             objects=questions.objects,
             likelihood=likelihood,
+            first_word=first_word,
         )
         scores[chosen] = _tell(console, result, questions, graph, seed)
         if output is not None:
@@ -287,7 +289,9 @@ def _tell(
     )
     printed["n_asked_shown"] = n_shown
     for ranking in RANKINGS:
-        console.print(f"\n{ranking}: {MEANING[ranking]}; {result.ties}")
+        by_truth = ranking == "objects" and result.likelihood == "truth"
+        meaning = BY_TRUTH if by_truth else MEANING[ranking]
+        console.print(f"\n{ranking}: {meaning}; {result.ties}")
         rows = _rows(result, ranking, questions.items, graph, baseline, seed)
         console.print(_table(rows))
         for reason, n in result.skipped(ranking).items():

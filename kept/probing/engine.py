@@ -12,6 +12,8 @@ Two rankings, each item in both where it can be:
   masks one piece at a time (pseudo-log-likelihood; Salazar et al. 2020, "Masked Language Model
   Scoring", ACL, section 2): k passes for each candidate. There the sum is over the whole
   sentence; here the mean over the answer's pieces, so that long answers are not penalised.
+  "truth" puts the candidate in and asks whether it is a true mention (`models.truth`): one pass
+  for each candidate.
 
 `kept.probing.passes` does the passes.
 """
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kept.errors import ConfigError
 from kept.probing.candidates import Candidates, Pieces, spelled
 from kept.probing.decoders import DecoderLM, DecoderRunner
 from kept.probing.items.item import ClozeItem
@@ -52,6 +55,7 @@ def probe(
     vocabulary: Sequence[str] | None,
     objects: Mapping[str, Sequence[str]] | None,
     likelihood: Likelihood = "at_once",
+    first_word: float = 0.0,
     n_top: int = 10,
     batch_size: int = 48,
     chunk_size: int = 1024,
@@ -61,7 +65,8 @@ def probe(
     `vocabulary`: the words of the restricted ranking, in the order that ties follow; `objects`: the
     candidates of each relation (`objects_of` makes them). None leaves that ranking out. `n_top`
     answers are kept. The sizes affect memory only. A decoder scores answers piece by piece
-    ("left_to_right"), whatever `likelihood` says, where the hole is at the end.
+    ("left_to_right"), whatever `likelihood` says, where the hole is at the end. `first_word` is a
+    weight of "truth". Raises `ConfigError` for a model that cannot tell the truth.
     """
     words = None
     if vocabulary is not None:
@@ -72,9 +77,14 @@ def probe(
     }
     asker: Runner | DecoderRunner
     if isinstance(model, DecoderLM):
+        if likelihood == "truth":
+            raise ConfigError("a decoder has no mentions to hold true; leave --truth out")
         likelihood, asker = "left_to_right", DecoderRunner(model, words, n_top=n_top)
     else:
-        asker = Runner(model, words, likelihood=likelihood, n_top=n_top, batch_size=batch_size)
+        asker = Runner(
+            model, words, likelihood=likelihood, n_top=n_top, batch_size=batch_size,
+            first_word=first_word,
+        )  # fmt: skip
     pieces = _pieces(items, model)
     answers: list[ProbeAnswer] = []
     for start in range(0, len(items), chunk_size):

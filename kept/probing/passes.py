@@ -102,8 +102,10 @@ class Runner:
         likelihood: Likelihood,
         n_top: int,
         batch_size: int,
+        first_word: float = 0.0,
     ) -> None:
         self.model, self.words, self.likelihood = model, words, likelihood
+        self.first_word = first_word
         self.n_top, self.batch_size = n_top, batch_size
         weight, bias = model.words()
         self.whole = weight, weight.new_zeros(len(weight)) if bias is None else bias
@@ -135,7 +137,11 @@ class Runner:
 
     def _read(self, pairs: Sequence[tuple[Attempt, Sample]], n_masks: int) -> None:
         """Run one batch with `n_masks` masks."""
-        if n_masks > 1 and self.likelihood == "one_by_one":
+        if self.likelihood == "truth":
+            self._ask_truth(pairs, n_masks)
+            if n_masks > 1:
+                return
+        elif n_masks > 1 and self.likelihood == "one_by_one":
             for attempt, sample in pairs:
                 attempt.keep(n_masks, self._one_by_one(attempt, sample, n_masks))
             return
@@ -143,7 +149,8 @@ class Runner:
         attempts = [attempt for attempt, _ in pairs]
         if n_masks == 1:
             self._rank_words(attempts, states[:, 0])
-        self._read_objects(attempts, states, n_masks)
+        if self.likelihood != "truth":
+            self._read_objects(attempts, states, n_masks)
 
     def _rank_words(
         self, attempts: Sequence[Attempt], states: Float[Tensor, "sample embedding"]
@@ -200,6 +207,20 @@ class Runner:
             right = torch.tensor([piece for _, piece in part], device=chances.device)
             rankings.append(chances.gather(1, right[:, None])[:, 0])
         return torch.cat(rankings).reshape(len(pieces), n_masks).mean(1)
+
+    def _ask_truth(self, pairs: Sequence[tuple[Attempt, Sample]], n_masks: int) -> None:
+        """Score each object of `n_masks` pieces in the text by how true the model holds it."""
+        for attempt, sample in pairs:
+            contest = attempt.contests.get("objects")
+            if contest is None or n_masks not in contest.candidates.by_length:
+                continue
+            pieces = contest.candidates.by_length[n_masks][1].tolist()
+            answered = [sample.answered(each) for each in pieces]
+            parts = [
+                self.model.truths(answered[i : i + self.batch_size], first_word=self.first_word)
+                for i in range(0, len(answered), self.batch_size)
+            ]
+            attempt.keep(n_masks, torch.cat(parts))
 
     def _chances(
         self, states: Float[Tensor, "sample mask embedding"]

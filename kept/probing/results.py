@@ -18,7 +18,7 @@ Mode = Literal["weights", "graph"]
 """A model answers from its weights alone, or also from a graph that it reads: never mixed."""
 RankingName = Literal["restricted", "objects"]
 RANKINGS: tuple[RankingName, ...] = ("restricted", "objects")
-Likelihood = Literal["at_once", "one_by_one", "left_to_right"]
+Likelihood = Literal["at_once", "one_by_one", "left_to_right", "truth"]
 TIES = "of equal scores the candidate that stands earlier in the list comes first"
 
 

@@ -21,6 +21,7 @@ from kept.convert.kepler import PACKED
 from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.outputs import KnowledgeOutput
+from kept.probing.models.truth import truths
 from kg_loaders import graph_from_records
 
 METHOD = "wklm"
@@ -295,6 +296,10 @@ def test_fact_completion(folder: Path, compared: Any) -> None:
         table = hosts.word_table(model.encoder.host).weight
         word = model.objectives["mlm"].logits(output.node_states[:, start], table).softmax(-1)
         first = word.gather(1, tokens[:, start : start + 1])[:, 0]
+        spans = batch.mention_spans[:, 0]
+        asked = {weight: truths(model, batch, spans, first_word=weight) for weight in (0, 10)}
+        torch.testing.assert_close(asked[0], true)
+        torch.testing.assert_close(asked[10], true + 10 * first)
         for ours, theirs in ((true, "p_true"), (first, "first_token_lm_prob")):
             compared.close(theirs, ours, torch.tensor(wanted[theirs]), atol=ATOL, rtol=RTOL)
         pairs = zip(true.tolist(), first.tolist(), strict=True)

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from entity_linking.mentions import LinkedText
+from kept.errors import ConfigError
 from kept.probing.results import Mode
 
 MAX_WORDS = 128
@@ -54,6 +55,12 @@ class Sample:
         ids[mask] = self.ids[mask]
         return dataclasses.replace(self, ids=ids, masks=(mask,))
 
+    def answered(self, pieces: Sequence[int]) -> Sample:
+        """The sample with `pieces` in all of its masks."""
+        ids = self.ids.clone()
+        ids[list(self.masks)] = torch.tensor(list(pieces)).to(ids)
+        return dataclasses.replace(self, ids=ids)
+
 
 class ClozeModel(ABC):
     """Abstract: questions to samples, samples to states, and the output embedding.
@@ -78,6 +85,18 @@ class ClozeModel(ABC):
     @abstractmethod
     def words(self) -> tuple[Float[Tensor, "word embedding"], Float[Tensor, " word"] | None]:
         """The output embedding over words, and its bias."""
+
+    def truths(
+        self, samples: Sequence[Sample], *, first_word: float = 0.0
+    ) -> Float[Tensor, " sample"]:
+        """How true the model holds what stands at each sample's `masks` (`models.truth.truths`).
+
+        Raises `ConfigError` for a model that was not trained to tell.
+        """
+        raise ConfigError(
+            f"{self.name} is no run of kept pretrain with --objective mention_truth, which alone "
+            "can tell true mentions from replaced ones; leave --truth out"
+        )
 
 
 def mask_places(ids: Int[Tensor, " node"], tokenizer: Any) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ from kept.objectives.mentions.stated import StatedWords
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for, view_for
 from kept.probing.models.base import REMEDY, AskedFacts, ClozeModel, Question, Sample, mask_places
+from kept.probing.models.truth import require_truth, truths
 from kept.probing.results import Mode
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, graph_from_records
@@ -127,6 +128,17 @@ class KeptMaskedLM(ClozeModel):
         rows = torch.arange(len(samples))[:, None]
         masks = torch.tensor([sample.masks for sample in samples])
         return self._head(output.node_states[rows, masks])
+
+    @torch.inference_mode()
+    def truths(
+        self, samples: Sequence[Sample], *, first_word: float = 0.0
+    ) -> Float[Tensor, " sample"]:
+        require_truth(self._model, self.name)
+        bodies = [sample.body.replace(node_ids=sample.ids[None]) for sample in samples]
+        batch = KnowledgeBatch.stack(bodies, word_pad_id=int(self.tokenizer.pad_token_id))
+        spans = torch.tensor([(min(s.masks), max(s.masks) + 1) for s in samples])
+        device = self._encoder.device
+        return truths(self._model, batch.to(device), spans.to(device), first_word=first_word)
 
     def words(self) -> tuple[Float[Tensor, "word embedding"], Float[Tensor, " word"] | None]:
         return hosts.word_table(self._encoder.host).weight.detach(), self._bias.detach()
