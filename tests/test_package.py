@@ -30,7 +30,7 @@ FLOORS = (
     ("convert", "datasets", "joint", "public_data"),
     ("controls", "pretraining"),
     ("auto",),
-    ("finetuning", "integrations", "probing"),
+    ("extending", "finetuning", "integrations", "probing"),
     ("reading", "report"),
     ("comparison",),
     ("completion",),

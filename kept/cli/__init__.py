@@ -34,6 +34,7 @@ from kept.cli.pages.show import show
 from kept.cli.probe import probe
 from kept.cli.terminal import echo
 from kept.cli.training import vectors
+from kept.cli.training.extend import extend
 from kept.cli.training.finetune import finetune
 from kept.cli.training.predict import predict
 from kept.cli.training.pretrain import pretrain
@@ -100,6 +101,7 @@ app.command("report", cls=KeptCommand)(report)
 app.command("convert", cls=KeptCommand)(convert)
 app.command("finetune", cls=KeptCommand)(finetune)
 app.command("predict", cls=KeptCommand)(predict)
+app.command("extend", cls=KeptCommand)(extend)
 app.command("audit", cls=KeptCommand)(audit)
 app.command("doctor", cls=KeptCommand)(doctor)
 app.command("curve", cls=KeptCommand)(curve)

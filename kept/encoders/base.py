@@ -28,6 +28,7 @@ from kept.batches import PAD_ROW, KnowledgeBatch
 from kept.encoders import keep_weights
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
+from kept.layers.rows import RowTable
 from kept.model_files import readable, require_finite, seal_model, verify_model
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
@@ -118,6 +119,17 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
                 f"{made_with or '(none: a temporary entity vocabulary)'}, the graph has "
                 f"{graph.id_space_hash}; open the graph it was made with, or train on this one"
             )
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """The weights whose rows are the graph's entities or relations."""
+        return ()
+
+    def follow(self, graph: KnowledgeGraph) -> None:
+        """Belong to `graph` from here on, whose rows every one of `row_tables` has by now.
+
+        Raises `GraphMismatchError` where something else of the model goes by the old graph.
+        """
+        self.config.update(graph_fields(graph))
 
     def freeze(self) -> None:
         """Freeze what this model never trains; called after construction and loading."""

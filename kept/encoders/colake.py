@@ -23,6 +23,7 @@ from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
 from kept.layers.host_table import HostTable
+from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
 from kept.vectors import LABELS_AT_ONCE, mean_pieces
 from kg_loaders import KnowledgeGraph
@@ -125,6 +126,13 @@ class CoLAKE(KnowledgeEncoder):
         super()._init_weights(module)
         if module is getattr(self, "kind_embeddings", None):
             nn.init.zeros_(self.kind_embeddings.weight)
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """Entities and relations, both in the space of the words."""
+        return (
+            RowTable(name="entity_embeddings.weight", of="entity", space="words"),
+            RowTable(name="relation_embeddings.weight", of="relation", space="words"),
+        )
 
     def beside(self, name: str) -> str:
         """All tables are embeddings."""

@@ -23,6 +23,7 @@ from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
+from kept.layers.rows import RowTable
 from kept.layers.vector_map import least_squares_map, orthogonal_map
 from kept.outputs import KnowledgeOutput
 from kept.vectors import EntityVectors, FactVectors, LabelVectors, Wikipedia2VecFile
@@ -108,6 +109,10 @@ class EBERT(KnowledgeEncoder):
         mapped = found.vectors @ fit_to_words(file, words, tokenizer, mapping).cpu()
         model.set_vectors(EntityVectors(mapped, found.known))
         return model
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """The vectors, in the space of the words."""
+        return (RowTable(name="entity_vectors.weight", of="entity", space="words"),)
 
     def beside(self, name: str) -> str:
         """The table is an embedding."""

@@ -25,6 +25,7 @@ from kept.errors import BatchError, ConfigError
 from kept.kge.vectors import RECIPE, entity_vectors, open_vectors
 from kept.layers.fusion import EntityAttention, EntityFusion, NoAttention
 from kept.layers.packing import dense_rows
+from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
@@ -145,6 +146,10 @@ class ERNIE(KnowledgeEncoder):
         super()._init_weights(module)
         if module is getattr(self, "entity_vectors", None):
             nn.init.zeros_(self.entity_vectors.weight[:N_SPECIAL_ROWS])
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """The vectors, in the space of what they were learned by."""
+        return (RowTable(name="entity_vectors.weight", of="entity"),)
 
     def beside(self, name: str) -> str:
         """A fusion belongs to its layer, entity vectors to the embeddings."""

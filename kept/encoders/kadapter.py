@@ -181,6 +181,14 @@ class KAdapter(KnowledgeEncoder):
             load_strictly(encoder.adapter(name), saved.weights)
         return encoder
 
+    def follow(self, graph: KnowledgeGraph) -> None:
+        """As the base, and so do the adapters that learned the graph; they learn nothing new."""
+        before = self.config.content_hash
+        for name in self.names:
+            if before and self.adapter(name).options.graph_hash == before:
+                self.describe_adapter(name, graph_hash=graph.content_hash)
+        super().follow(graph)
+
     @property
     def n_states(self) -> int:
         """The host's, and the fused ones."""

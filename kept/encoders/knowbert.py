@@ -20,7 +20,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
-from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
+from kept.encoders.base import (
+    EMBEDDINGS,
+    KnowledgeConfig,
+    KnowledgeEncoder,
+    graph_fields,
+    layer_group,
+)
 from kept.errors import BatchError, ConfigError
 from kept.kge.vectors import entity_vectors
 from kept.layers.entity_linker import (
@@ -31,6 +37,7 @@ from kept.layers.entity_linker import (
     start_as_inverse,
 )
 from kept.layers.mentions import mentions_of
+from kept.layers.rows import RowTable
 from kept.layers.spans import FAR
 from kept.options import read_options
 from kept.outputs import KnowledgeOutput
@@ -256,9 +263,33 @@ class KnowBERT(KnowledgeEncoder):
             with torch.no_grad():
                 table.vectors.weight.copy_(vectors)
                 if isinstance(table, PartEntityTable):
-                    parts = torch.from_numpy(parts_of_speech(each))
-                    table.parts.copy_(torch.cat([torch.tensor(SPECIAL_PARTS), parts]))
+                    table.parts.copy_(_parts_of(each))
         return model
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """The table of each KAR on the first graph, in the space of what it was learned by."""
+        return tuple(
+            RowTable(name=f"linkers.{spec.name}.entities.vectors.weight", of="entity")
+            for spec in self._first_graphs
+        )
+
+    @property
+    def _first_graphs(self) -> list[KAR]:
+        """The KARs on the graph whose hash the configuration carries."""
+        return [s for s in self.specs if s.id_space_hash == self.config.id_space_hash]
+
+    def follow(self, graph: KnowledgeGraph) -> None:
+        """As the base; KARs on other graphs stay as they are."""
+        fields = graph_fields(graph)
+        del fields["n_relations"]
+        mine = {spec.name for spec in self._first_graphs}
+        for name in mine:
+            table = self.linker(name).entities
+            if isinstance(table, PartEntityTable):
+                table.parts = _parts_of(graph).to(table.parts.device)
+        self.specs = [dataclasses.replace(s, **fields) if s.name in mine else s for s in self.specs]
+        self.config.kars = [dataclasses.asdict(spec) for spec in self.specs]
+        super().follow(graph)
 
     def beside(self, name: str) -> str:
         """A KAR belongs to the layer that it follows, its table of entities to the embeddings."""
@@ -336,6 +367,11 @@ class KnowBERT(KnowledgeEncoder):
             merged = torch.where(mine[..., None], linked_scores, scores.gather(1, places))
             scores = scores.scatter(1, places, merged)
         return self.recontextualisation(name)(hidden, linked, own.nodes_see), scores
+
+
+def _parts_of(graph: KnowledgeGraph) -> Tensor:
+    """The part of speech of each row, int64 `[row]`."""
+    return torch.cat([torch.tensor(SPECIAL_PARTS), torch.from_numpy(parts_of_speech(graph))])
 
 
 def _linker(spec: KAR, hidden: int) -> EntityLinker:

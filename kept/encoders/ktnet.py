@@ -26,6 +26,7 @@ from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncod
 from kept.errors import BatchError
 from kept.graphs.views.ktnet import CONCEPTS
 from kept.kge.vectors import RECIPE, entity_vectors, open_vectors
+from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
@@ -167,6 +168,10 @@ class KTNET(KnowledgeEncoder):
         if isinstance(module, SelfMatching):
             for weight in (module.query, module.key, module.product):
                 nn.init.normal_(weight, std=self.config.initializer_range)
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """The vectors, in the space of what they were learned by."""
+        return (RowTable(name="concept_vectors.weight", of="entity"),)
 
     @property
     def n_states(self) -> int:

@@ -32,6 +32,7 @@ from kept.heads.span import SpanHead, SpanOptions
 from kept.heads.tagging import TaggingHead, TaggingOptions
 from kept.heads.uer import UERHead, UEROptions
 from kept.layers.means import mean_of
+from kept.layers.rows import RowTable
 from kept.options import read_options
 from kept.outputs import KnowledgeOutput
 from kept.suggestions import no_such
@@ -202,6 +203,14 @@ class KnowledgeForTask(KnowledgeModel):
     def require_graph(self, graph: KnowledgeGraph) -> None:
         """As the encoder's: a head holds no rows of a graph."""
         self.encoder.require_graph(graph)
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """The encoder's."""
+        return tuple(table.inside("encoder") for table in self.encoder.row_tables())
+
+    def follow(self, graph: KnowledgeGraph) -> None:
+        """As the encoder, whose configuration is this one's."""
+        self.encoder.follow(graph)
 
     def freeze(self) -> None:
         self.encoder.freeze()

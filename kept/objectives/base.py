@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
+from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
@@ -34,6 +35,10 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def for_encoder(cls, encoder: KnowledgeEncoder, options: Any) -> Self:
         """Heads of the encoder's sizes; `options` is the objective's own dataclass."""
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """The weights whose rows are entities or relations of the encoder's graph."""
+        return ()
 
     def join(self, others: Mapping[str, Objective]) -> None:
         """Called once, with all objectives of the model, to take hold of parts of others.

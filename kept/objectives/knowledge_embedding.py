@@ -31,6 +31,7 @@ from kept.graphs.naming import is_named
 from kept.kge.scorers import SCORERS, SCORES, transe_score
 from kept.kge.training import contrast
 from kept.layers.means import mean_of
+from kept.layers.rows import RowTable
 from kept.objectives.base import Objective, Preparation, World
 from kept.objectives.described_triples import (
     Pieces,
@@ -144,6 +145,12 @@ class KnowledgeEmbedding(Objective):
             width=encoder.host.config.hidden_size,
             n_relations=encoder.config.n_relations if n_relations is None else n_relations,
         )
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """The relations, where they are those of the run's own graph."""
+        if self.options.kg is not None or self.options.id_space_hash is not None:
+            return ()
+        return (RowTable(name="relations", of="relation", n_special=0),)
 
     def relation_vectors(
         self, vectors: Float[Tensor, "text width"], triples: TripleBatch

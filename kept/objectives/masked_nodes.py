@@ -23,6 +23,7 @@ from kept.encoders.colake import CoLAKE
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.layers.means import mean_of
+from kept.layers.rows import RowTable
 from kept.layers.transform import Transform
 from kept.objectives.base import Objective, Preparation, World
 from kept.objectives.masking import EntitySampler, MaskingConfig, mask_nodes
@@ -187,6 +188,10 @@ class MaskedNodes(Objective):
     ) -> Float[Tensor, "*chosen relation"]:
         """Scores of every row of the relation table."""
         return F.linear(self.relation_transform(states), relations, self.relation_bias)
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """The bias of each relation."""
+        return (RowTable(name="relation_bias", of="relation"),)
 
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder

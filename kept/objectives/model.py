@@ -13,6 +13,7 @@ from kept.batches import KnowledgeBatch
 from kept.encoders import encoder_of, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import CheckpointError, ConfigError
+from kept.layers.rows import RowTable
 from kept.objectives.base import Objective, Preparation
 from kept.objectives.dependency_heads import (
     DependencyHeads,
@@ -87,6 +88,7 @@ from kept.objectives.words.replaced import (
 from kept.options import read_options
 from kept.outputs import KnowledgeOutput
 from kept.suggestions import no_such
+from kg_loaders import KnowledgeGraph
 
 
 @dataclass(frozen=True)
@@ -235,6 +237,22 @@ class KnowledgeForPreTraining(KnowledgeModel):
         if not config.objectives:
             raise CheckpointError(f"{name_or_path} holds an encoder without objectives")
         return super().from_pretrained(name_or_path, *args, **options)
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """Those of the encoder and of the objectives."""
+        of_encoder = [table.inside("encoder") for table in self.encoder.row_tables()]
+        parts = ((n, p) for n, p in self.objectives.items() if isinstance(p, Objective))
+        heads = [t.inside(f"objectives.{name}") for name, part in parts for t in part.row_tables()]
+        return (*of_encoder, *heads)
+
+    def follow(self, graph: KnowledgeGraph) -> None:
+        """As the encoder, whose configuration is this one's."""
+        for name, part in self.objectives.items():
+            assert isinstance(part, Objective)
+            values = self.config.objectives[name]
+            if part.row_tables() and values.get("n_relations") is not None:
+                values["n_relations"] = graph.n_relations
+        self.encoder.follow(graph)
 
     def freeze(self) -> None:
         self.encoder.freeze()

@@ -26,6 +26,7 @@ from kept.encoders.kadapter import KAdapter
 from kept.errors import BatchError, ConfigError
 from kept.graphs.coverage import look
 from kept.layers.means import mean_of
+from kept.layers.rows import RowTable
 from kept.layers.spans import target_states
 from kept.objectives.adapter_features import AdapterFeatures, features_for, keep_initialisation
 from kept.objectives.base import Objective, Preparation, World
@@ -164,6 +165,11 @@ class RelationPairs(Objective):
             dropout=options.dropout,
             fixed_head=options.fixed_head,
         )
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """The classes, which are the graph's relations."""
+        names = ("out_proj.weight", "out_proj.bias")
+        return tuple(RowTable(name=name, of="relation", n_special=0) for name in names)
 
     def logits(
         self, features: Float[Tensor, "chosen node width"], spans: Tensor

@@ -166,6 +166,7 @@ def make_world(folder: Path, graph: Any) -> None:
     training = config["training"] | {"steps": 2, "checkpoint_steps": 1, "checkpoint_seconds": None}
     (folder / "pretrain.yaml").write_text(yaml.safe_dump(config | {"training": training}))
     (folder / "t.tsv").write_text("a\tr\tb\nb\tr\tc\nbroken\nc\ts\ta\n")
+    (folder / "clean.tsv").write_text("a\tr\tb\n")
     (folder / "labels.tsv").write_text("a\tAnna\nb\tBert\nc\tCarla\n")
     lines = [f"Paris and Germany, number {number}." for number in range(20)]
     (folder / "notes.txt").write_text("\n".join(lines))
@@ -185,6 +186,23 @@ def make_world(folder: Path, graph: Any) -> None:
         "differs": "Everything.",
     }  # fmt: skip
     (folder / "tiny.yaml").write_text(yaml.safe_dump(experiment))
+    _make_run(folder, graph)
+
+
+def _make_run(folder: Path, graph: Any) -> None:
+    """A run for the graph, and a graph that grew."""
+    from kept.encoders.ernie import ERNIE
+    from kept.hosts import load_host, load_tokenizer
+    from kept.randomness import torch_draws
+    from kg_loaders.growth.adding import add
+
+    with torch_draws(0, "weights"):
+        model = ERNIE.from_host(load_host(folder / "host"), graph)
+    model.tokenizer = load_tokenizer(folder / "host")
+    model.save_pretrained(folder / "run")
+    written = json.dumps({"method": "ernie", "kg": str(folder / "kg")})
+    (folder / "run/encoder.json").write_text(written)
+    add(folder / "kg", [folder / "clean.tsv"], out=folder / "kg2")
 
 
 def _old_graph(world: Path, out: Path) -> None:
@@ -218,6 +236,7 @@ KGC = (
     "kgc", "train", "WORLD/kg", "--holdout", "0.2", "--width", "4", "--epochs", "2",
     "--checkpoint-seconds", "0", "-o", "OUT/model",
 )  # fmt: skip
+EXTEND = ("extend", "WORLD/run", "--kg", "WORLD/kg2", "-o", "OUT/run")
 COMPARE = (
     "compare", "--task", "WORLD/tiny.yaml", "--data", "WORLD", "-o", "OUT/runs", "--seeds", "1",
     "--controls", "off", "--threads", "1",
@@ -236,5 +255,6 @@ COMMANDS = {
         Command("finetune", FINETUNE, (*FINETUNE, "--resume")),
         Command("compare", COMPARE, COMPARE),
         Command("kgc train", KGC, KGC, "model"),
+        Command("extend", EXTEND, (*EXTEND, "--force"), "run"),
     )
 }

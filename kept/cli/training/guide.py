@@ -18,6 +18,8 @@ FILES = {
     "tokenizer_config.json": "settings of the tokenizer",
     "pretrain.json": "the whole configuration; `kept pretrain --config` takes it again",
     "finetune.json": "the whole configuration; `kept finetune --config` takes it again",
+    "extended.json": "which graph it follows since `kept extend`, and how new rows started",
+    "new_rows.jsonl": "entities and relations whose rows no training has seen",
     "coverage.json": "in how many texts the graph was read",
     "metrics.json": "scores of dev and test, with intervals, the majority and coverage",
     "predictions.jsonl": "each answer beside its gold label",

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from kept.cli.settings import read_setting
 from kept.cli.terminal import echo
 from kept.errors import ConfigError
+from kept.model_files import EXTENDED
 from kept.training.config import RunConfig
 from kept.training.log import Reporter
 from kept.training.loop import Resume, TrainResult
@@ -78,6 +79,11 @@ def refuse_foreign(output: Path, *marks: str) -> None:
         return
     if not output.is_dir():
         raise ExistsError(f"{output} is a file; name the folder of a run")
+    if (output / EXTENDED).is_file():
+        raise ExistsError(
+            f"{output} is a run that kept extend made, and has no checkpoint to go on from; name a "
+            "new folder, and give this one as the model to start from"
+        )
     names = [path.name for path in output.iterdir() if not path.name.startswith(".")]
     if names and not {*marks} & {*names}:
         raise ExistsError(

@@ -23,6 +23,7 @@ from kept.graphs.views.senses import SENSES, sense_names
 from kept.layers.vocabularies import Vocabulary
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
+from kg_loaders.errors import GraphMismatchError
 
 
 class SenseBERTConfig(KnowledgeConfig):
@@ -52,6 +53,16 @@ class SenseBERT(KnowledgeEncoder):
         # a table of no rows has no gradient and no shape that is saved
         self.senses = Vocabulary(n_entries=max(len(config.senses), 1), embedding=width)
         self.post_init()
+
+    def follow(self, graph: KnowledgeGraph) -> None:
+        """As the base; raises `GraphMismatchError` where the types of `graph` are others."""
+        types, senses = sense_names(graph), self.config.senses
+        if tuple(senses) != types:
+            raise GraphMismatchError(
+                f"the graph's types ({len(types)}) are not the {len(senses)} senses that this "
+                "SenseBERT has vectors of; pre-train it on the new graph"
+            )
+        super().follow(graph)
 
     def beside(self, name: str) -> str:
         """The table is an embedding."""

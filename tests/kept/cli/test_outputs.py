@@ -30,6 +30,7 @@ FILES = {
 FOLDERS = {
     "build": "kg build CLEAN -o OUT",
     "index": "link index KG -o OUT",
+    "extend": "extend HOST --kg KG -o OUT",
     "kgc": "kgc train KG -o OUT --epochs 1 --width 4",
     "pretrain": "pretrain --kg KG --host HOST --text NOTES --method colake --batch-size 2 "
     "--steps 1 -o OUT",

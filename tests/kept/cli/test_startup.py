@@ -11,6 +11,7 @@ import typer
 from entity_linking.names.rules.case import CASES
 from kept.cli import _called, app
 from kept.cli.link.inputs import FORMATS as LINK_FORMATS
+from kept.extending.starts import STARTS
 from kept.linking.linkers import METHODS as LINK_METHODS
 from kept.methods import METHODS
 from kept.objectives.model import OBJECTIVES
@@ -94,11 +95,12 @@ def test_a_mistyped_option_loads_nothing_heavy(names: tuple[str, ...], loaded: L
     [
         (["pretrain"], [METHODS, OBJECTIVES]),
         (["kg", "build"], [GRAPH_FORMATS]),
+        (["extend"], [STARTS]),
         (["link"], [LINK_METHODS, LINK_FORMATS, CASES]),
         (["link", "index"], [CASES]),
         (["link", "calibrate"], [LINK_METHODS]),
     ],
-    ids=["pretrain", "kg build", "link", "link index", "link calibrate"],
+    ids=["pretrain", "kg build", "extend", "link", "link index", "link calibrate"],
 )
 def test_help_names_the_lines_of_tables_without_loading_them(
     line: list[str], tables: list[Iterable[str]], loaded: Loaded
