@@ -35,8 +35,9 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.knowbert import KnowBERT
 from kept.encoders.plain import Plain
 from kept.errors import ConfigError
-from kept.graphs.builder import BuilderConfig, build
+from kept.graphs.builder import BuilderConfig, join_all
 from kept.graphs.views import KnowBERTView, View
+from kept.graphs.words import encode_words
 from kept.linking.knowbert import choices
 from kept.methods import method, method_of
 from kept.model_files import MODEL, seal_model
@@ -246,16 +247,18 @@ class AutoEncoder:
     def _encode(
         self, texts: Sequence[LinkedText], graph: KnowledgeGraph, view: View, *, layers: bool
     ) -> Iterator[EncodedText]:
-        built = [
-            build(
-                text,
+        built = join_all(
+            texts,
+            encode_words(
+                [text.text for text in texts],
                 self.tokenizer,
-                graph,
-                generator=generator(0, "encode", text.text),
-                config=self.builder,
-            )
-            for text in texts
-        ]
+                max_words=self.builder.max_words,
+                pair_starts=[text.pair_start for text in texts],
+            ),
+            graph,
+            generators=[generator(0, "encode", text.text) for text in texts],
+            config=self.builder,
+        )
         samples = [view(word_graph) for word_graph in built]
         pad_id = int(self.tokenizer.pad_token_id)
         batch = KnowledgeBatch.stack(samples, word_pad_id=pad_id).to(self.encoder.device)

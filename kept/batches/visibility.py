@@ -109,9 +109,11 @@ class Visibility:
             )
         if bool(node_mask.all()):
             return
-        faulty = (self.mask & node_mask[:, :, None] & ~node_mask[:, None, :]).nonzero()
+        samples, keys = (~node_mask).nonzero(as_tuple=True)
+        faulty = (self.mask[samples, :, keys] & node_mask[samples]).nonzero()
         if len(faulty):
-            sample, query, key = faulty[0].tolist()
+            padded, query = faulty[0].tolist()
+            sample, key = int(samples[padded]), int(keys[padded])
             raise BatchError(f"sample {sample}: node {query} sees node {key}, which is padding")
 
     def to(self, device: torch.device | str) -> Visibility:

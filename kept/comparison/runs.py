@@ -35,7 +35,7 @@ from kept.finetuning.task_files import SETS
 from kept.graphs.builder import BuilderConfig
 from kept.methods import BASELINE, method
 from kept.pretraining.assembly import builder_for, pretraining_fields, view_for
-from kept.pretraining.data import linked_entities
+from kept.pretraining.flat_texts import linked_entities
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kept.datasets.example import TaskExample
 from kept.finetuning.data import exclusion
 from kept.graphs.coverage import has_fact
-from kept.pretraining.data import linked_entities
+from kept.pretraining.flat_texts import linked_entities
 from kg_loaders import KnowledgeGraph
 
 Mask = NDArray[np.bool_]

@@ -35,7 +35,7 @@ from kept.graphs.views.base import row
 from kept.graphs.words import Words
 from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING
 from kept.heads.span import Span, SpanOptions, Window, best_spans, score_of_none
-from kept.pretraining.data import (
+from kept.pretraining.flat_texts import (
     encode_texts,
     linked_entities,
     node_bounds,

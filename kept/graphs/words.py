@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -62,14 +63,15 @@ def encode_words(
     encoded_words: dict[int, Words] = {}
     if single:
         encoded = _encode(tokenizer, max_words, [texts[i] for i in single])
-        encoded_words.update(zip(single, map(_words, encoded), strict=True))
+        encoded_words.update(zip(single, _words(encoded), strict=True))
     if paired:
         PairTemplate.of(tokenizer)
         firsts = [texts[i][:start].rstrip() for i, start in paired]
         seconds = [texts[i][start:] for i, start in paired]
         encoded = _encode(tokenizer, max_words, firsts, seconds)
-        for (i, start), encoding in zip(paired, encoded, strict=True):
-            encoded_words[i] = _pair(_words(encoding), encoding.sequence_ids, start)
+        of_pairs = zip(paired, _words(encoded), encoded, strict=True)
+        for (i, start), words, encoding in of_pairs:
+            encoded_words[i] = _pair(words, encoding.sequence_ids, start)
     return [encoded_words[i] for i in range(len(texts))]
 
 
@@ -168,10 +170,17 @@ def _encode(tokenizer: Any, max_words: int, *texts: list[str]) -> list[Any]:
     return encodings
 
 
-def _words(encoding: Any) -> Words:
-    spans = np.array(encoding.offsets, np.int32).reshape(-1, 2)
-    spans[np.array(encoding.special_tokens_mask, np.bool_)] = -1
-    return Words(np.array(encoding.ids, np.int32), spans)
+def _words(encodings: Sequence[Any]) -> list[Words]:
+    """Those of every encoding, as pieces of common arrays."""
+    listed = [encoding.ids for encoding in encodings]
+    ends = np.cumsum([0, *map(len, listed)])
+    ids = np.fromiter(chain.from_iterable(listed), np.int32, ends[-1])
+    offsets = chain.from_iterable(encoding.offsets for encoding in encodings)
+    spans = np.fromiter(chain.from_iterable(offsets), np.int32, 2 * ends[-1]).reshape(-1, 2)
+    special = chain.from_iterable(encoding.special_tokens_mask for encoding in encodings)
+    spans[np.fromiter(special, np.bool_, ends[-1])] = -1
+    bounds = pairwise(ends.tolist())
+    return [Words(ids[start:stop], spans[start:stop]) for start, stop in bounds]
 
 
 def _pair(words: Words, sequence: Sequence[int | None], start: int) -> Words:

@@ -138,10 +138,8 @@ class KnowBERTLinker:
         graphs = build_many(texts, self._tokenizer, self._graph, seed=0, config=self._builder)
         if not graphs:
             return []
-        batch = KnowledgeBatch.stack(
-            [self._view(graph) for graph in graphs],
-            word_pad_id=int(self._tokenizer.pad_token_id or 0),
-        ).to(self._encoder.device)
+        pad_id = int(self._tokenizer.pad_token_id or 0)
+        batch = self._view.stacked(graphs, word_pad_id=pad_id).to(self._encoder.device)
         scores = self._encoder(batch).linking_scores
         assert scores is not None
         assert batch.candidate_ids is not None

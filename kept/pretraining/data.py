@@ -21,18 +21,23 @@ from numpy.typing import NDArray
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError, NoKnowledgeError
-from kept.graphs.builder import BuilderConfig, join_words
+from kept.graphs.builder import BuilderConfig, join_all, join_words
 from kept.graphs.coverage import LOW_SHARE, Coverage, caution, coverage_of, require_read
+from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.words import PairTemplate, Words, encode_words, join_texts
 from kept.objectives.base import Preparation, Rewritten, World
 from kept.objectives.model import objective_kind
-from kept.pretraining.pairs import TextPairs, pair_bounds
+from kept.pretraining.flat_texts import (
+    encode_texts,
+    linked_entities,
+    node_bounds,
+    without_candidates,
+)
+from kept.pretraining.pairs import TextPairs
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
-
-TEXTS_PER_CALL = 4096
 
 
 class WordGraphData:
@@ -191,14 +196,33 @@ class WordGraphData:
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """Return the graph of text `index` as sampled and labelled in `epoch`."""
-        text, words, label = self._text(index, epoch, seed)
-        graph = join_words(
-            text.linked,
-            words,
+        (sample,) = self.samples([index], epoch=epoch, seed=seed)
+        return sample
+
+    def samples(self, indices: Sequence[int], *, epoch: int, seed: int) -> list[KnowledgeBatch]:
+        """`sample` of every index; their graphs are built in one pass."""
+        shown = [self._text(index, epoch, seed) for index in indices]
+        graphs = join_all(
+            [text.linked for text, _, _ in shown],
+            [words for _, words, _ in shown],
             self.graph,
-            generator=generator(seed, "graph", epoch, index),
+            generators=[generator(seed, "graph", epoch, index) for index in indices],
             config=self.builder,
         )
+        return [
+            self._labelled(index, graph, text, label, epoch, seed)
+            for index, graph, (text, _, label) in zip(indices, graphs, shown, strict=True)
+        ]
+
+    def _labelled(
+        self,
+        index: int,
+        graph: WordKnowledgeGraph,
+        text: Rewritten,
+        label: int | None,
+        epoch: int,
+        seed: int,
+    ) -> KnowledgeBatch:
         graph = dataclasses.replace(graph, link_labels=text.link_labels)
         batch = self.view(graph)
         if text.asked:
@@ -295,41 +319,6 @@ def _name(policy: Any) -> str:
     return f"{policy.__module__}.{policy.__qualname__}"
 
 
-def node_bounds(
-    entities: NDArray[np.int64],
-    link_offsets: NDArray[np.int64],
-    n_words: NDArray[np.int64],
-    graph: KnowledgeGraph,
-    builder: BuilderConfig,
-    view: View,
-    *,
-    of_pairs: bool = False,
-) -> NDArray[np.int64]:
-    """`View.n_nodes` of every text or pair, from the result of `linked_entities`."""
-    in_graph = entities >= 0
-    ids = np.where(in_graph, entities, 0)
-    degrees = np.diff(graph.out_offsets)[ids]
-    if builder.directions == "both":
-        degrees = degrees + np.diff(graph.in_offsets)[ids]
-    facts = np.minimum(degrees, builder.max_neighbours)
-    n_links, n_facts = (
-        summed[link_offsets[1:]] - summed[link_offsets[:-1]]
-        for counts in (in_graph.astype(np.int64), np.where(in_graph, facts, 0))
-        for summed in (np.concatenate([[0], np.cumsum(counts)]),)
-    )
-    if of_pairs:
-        n_words, n_links, n_facts = map(pair_bounds, (n_words, n_links, n_facts))
-        n_words = n_words.clip(max=builder.max_words)
-    n_facts = n_facts.clip(max=builder.max_nodes)
-    return view.n_nodes(n_words, n_links, n_facts)
-
-
-def without_candidates(text: LinkedText) -> LinkedText:
-    """Drop candidates where the view reads none: they would be sent to every worker."""
-    links = tuple(dataclasses.replace(link, candidates=()) for link in text.links)
-    return dataclasses.replace(text, links=links)
-
-
 def _rewriter(preparations: Mapping[str, Preparation]) -> Preparation | None:
     """The one preparation that rewrites texts; raises `ConfigError` for more than one."""
     rewriting = [name for name, preparation in preparations.items() if preparation.rewrites]
@@ -358,43 +347,3 @@ def _pairs(
     if sum(documents) != len(texts):
         raise ConfigError(f"documents hold {sum(documents)} texts, not {len(texts)}")
     return TextPairs(kinds[0], documents)
-
-
-def linked_entities(
-    texts: Sequence[LinkedText], graph: KnowledgeGraph
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Entity id of every link (-1: NIL or outside the graph), and offsets `[text+1]`."""
-    names = [link.entity for text in texts for link in text.links]
-    ids: dict[str | None, int] = {None: -1}
-    for name in dict.fromkeys(names):
-        entity = None if name is None else graph.entities.find(name)
-        ids[name] = -1 if entity is None else entity
-    counts = [len(text.links) for text in texts]
-    return np.array([ids[name] for name in names], np.int64), _offsets(counts)
-
-
-def encode_texts(
-    texts: Sequence[LinkedText], tokenizer: Any, max_words: int
-) -> tuple[Words, NDArray[np.int64]]:
-    """Word pieces of all texts, flat, and offsets `[text+1]`."""
-    words: list[Words] = []
-    for start in range(0, len(texts), TEXTS_PER_CALL):
-        part = texts[start : start + TEXTS_PER_CALL]
-        words.extend(
-            encode_words(
-                [text.text for text in part],
-                tokenizer,
-                max_words=max_words,
-                pair_starts=[text.pair_start for text in part],
-            )
-        )
-    flat = Words(
-        np.concatenate([w.ids for w in words]),
-        np.concatenate([w.spans for w in words]),
-        np.concatenate([w.segment_ids for w in words]),
-    )
-    return flat, _offsets([len(w.ids) for w in words])
-
-
-def _offsets(counts: Sequence[int]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

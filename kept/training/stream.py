@@ -48,6 +48,15 @@ class PretrainingData(Protocol):
 
 
 @runtime_checkable
+class SampledTogether(Protocol):
+    """Data that make several samples at once faster than one by one; they are the same."""
+
+    def samples(self, indices: Sequence[int], *, epoch: int, seed: int) -> list[KnowledgeBatch]:
+        """`PretrainingData.sample` of each index."""
+        ...
+
+
+@runtime_checkable
 class NodeCounted(Protocol):
     """Data with an upper bound of each sample's nodes."""
 
@@ -109,9 +118,14 @@ class BatchStream(Dataset[KnowledgeBatch]):
     def with_sizes(self, number: int) -> tuple[KnowledgeBatch, list[int]]:
         """Batch `number`, and how many rows each of its samples has."""
         epoch, indices = self.locate(number)
-        samples = [self._data.sample(int(i), epoch=epoch, seed=self._seed) for i in indices]
+        samples = self._samples(indices.tolist(), epoch)
         batch = self._data.collate(samples, epoch=epoch, seed=self._seed, step=number)
         return batch, [len(sample) for sample in samples]
+
+    def _samples(self, indices: list[int], epoch: int) -> list[KnowledgeBatch]:
+        if isinstance(self._data, SampledTogether):
+            return self._data.samples(indices, epoch=epoch, seed=self._seed)
+        return [self._data.sample(i, epoch=epoch, seed=self._seed) for i in indices]
 
     def locate(self, number: int) -> tuple[int, NDArray[np.int64]]:
         """`(epoch, sample indices)` of batch `number`."""

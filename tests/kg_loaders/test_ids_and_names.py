@@ -10,6 +10,7 @@ import pytest
 
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.errors import KgError, NodeIdError
+from kg_loaders.vocabulary import Vocabulary
 
 ASKED: list[Callable[[KnowledgeGraph, Any], object]] = [
     KnowledgeGraph.label,
@@ -51,3 +52,17 @@ def test_find_takes_rows_of_ids(asked: Any, graph: KnowledgeGraph) -> None:
     with pytest.raises(KgError, match=r"graph\.entities\.find\(NAME\)"):
         graph.find(asked)
     assert graph.find(np.array([[0, 0, 1]], np.int32)).tolist() == [0]
+
+
+@pytest.mark.parametrize("n_names", [1, 2, 3, 41, 1000])
+@pytest.mark.parametrize("n_asked", [0, 1, 19, 20, 24])
+def test_ids_of_many_names_are_those_of_each(n_names: int, n_asked: int) -> None:
+    """By a search each, by one for all in step, and by a table: as many as there are names."""
+    vocabulary = Vocabulary.of(f"Q{3 * i}é" for i in range(n_names))
+    asked = [f"Q{i}é" for i in np.random.default_rng(1).integers(0, 3 * n_names + 4, n_asked)]
+    asked = [*asked, "", "R", "Q0é", "Q"][: max(n_asked, 4)]
+    for names in (asked, asked * 8, asked * 300):
+        each = [vocabulary.find(name) for name in names]
+        found = vocabulary.ids(names)
+        assert found.dtype == np.int32
+        assert found.tolist() == [-1 if index is None else index for index in each]

@@ -18,7 +18,9 @@ from torch import Tensor
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.batches import KnowledgeBatch
-from kept.graphs.assembly import Anchors, Facts, connect
+from kept.graphs.building.anchors import AllWords, Anchors
+from kept.graphs.building.assembly import connect
+from kept.graphs.building.facts import Facts
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.words import Words
 from kg_loaders.store import KnowledgeGraph
@@ -137,15 +139,18 @@ def _build_block(
         np.array(anchor_positions, np.int32),
         np.array([(link.mention.start, link.mention.end) for link in links], np.int32),
         np.arange(len(entities), dtype=np.int32),
+        np.zeros(len(entities), np.int64),
+        np.zeros((len(entities), 2), np.int64),
     )
-    return connect(
-        LinkedText(" ".join(pieces), tuple(links)),
-        words,
+    (built,) = connect(
+        [LinkedText(" ".join(pieces), tuple(links))],
+        AllWords.of([words]),
         np.array([*positions, position], np.int32),
         anchors,
         _drawn_facts(entities, graph, neighbours),
         graph,
     )
+    return built
 
 
 def _drawn_facts(

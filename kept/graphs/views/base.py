@@ -6,7 +6,7 @@ Axis legend: node, word, text.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any, ClassVar, Self
 
@@ -62,6 +62,12 @@ class View(ABC):
     @abstractmethod
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """A batch of one, without padding."""
+
+    def stacked(
+        self, graphs: Sequence[WordKnowledgeGraph], *, word_pad_id: int = 0
+    ) -> KnowledgeBatch:
+        """This view of every graph in one batch, padded to the longest."""
+        return KnowledgeBatch.stack([self(graph) for graph in graphs], word_pad_id=word_pad_id)
 
     def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
         """Where every node of `graph` stands in `batch`, this view of it: `[node]`, -1 if nowhere.

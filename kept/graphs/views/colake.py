@@ -6,14 +6,18 @@ Axis legend: node, text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Layout, Visibility
+from kept.errors import BatchError
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
-from kept.graphs.views.base import WeighingView, row, weights_of
+from kept.graphs.views.base import WeighingView, weights_of
 
 
 class CoLAKEView(WeighingView):
@@ -24,15 +28,19 @@ class CoLAKEView(WeighingView):
     """
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
-        batch = colake_view(graph)
+        return self.stacked([graph])
+
+    def stacked(
+        self, graphs: Sequence[WordKnowledgeGraph], *, word_pad_id: int = 0
+    ) -> KnowledgeBatch:
+        """In one pass."""
+        batch = colake_batch(graphs, word_pad_id=word_pad_id)
         if not self.weigh_links:
             return batch
-        weights = weights_of(graph)
-        beside = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY, 1]
-        alone = is_anchor(graph)
-        alone[beside] = False
-        weights[alone] = 1.0
-        return batch.replace(node_weights=torch.from_numpy(weights)[None])
+        weights = np.ones(batch.node_ids.shape, np.float32)
+        for row, graph in zip(weights, graphs, strict=True):
+            row[: graph.n_nodes] = _link_weights(graph)
+        return batch.replace(node_weights=torch.from_numpy(weights))
 
     def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
         """Every node of the graph is the node of the batch with its number."""
@@ -42,6 +50,16 @@ class CoLAKEView(WeighingView):
         self, n_words: NDArray[np.int64], n_links: NDArray[np.int64], n_facts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         return n_words + n_links + 2 * n_facts
+
+
+def _link_weights(graph: WordKnowledgeGraph) -> NDArray[np.float32]:
+    """Confidence of the link behind each node; 1 where nothing else represents the words."""
+    weights = weights_of(graph)
+    beside = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY, 1]
+    alone = is_anchor(graph)
+    alone[beside] = False
+    weights[alone] = 1.0
+    return weights
 
 
 def is_anchor(graph: WordKnowledgeGraph) -> NDArray[np.bool_]:
@@ -71,23 +89,89 @@ def colake_view(graph: WordKnowledgeGraph) -> KnowledgeBatch:
     `node_ids` of entities and relations are table rows (graph id + `N_SPECIAL_ROWS`); `segment_ids`
     are the host's own and 0; `mention_spans` are the anchors in text order, each one node long.
     """
-    kinds = graph.kinds.astype(np.int64)
-    anchors = np.flatnonzero(is_anchor(graph))
-    return KnowledgeBatch(
-        node_ids=row(graph.ids + np.where(kinds == NodeKind.WORD, 0, N_SPECIAL_ROWS)),
-        node_kinds=row(kinds),
-        node_mask=torch.ones(1, graph.n_nodes, dtype=torch.bool),
-        positions=row(graph.positions),
-        segment_ids=row(graph.segments),
-        visibility=Visibility(torch.from_numpy(adjacency(graph))[None]),
-        mention_spans=row(np.stack([anchors, anchors + 1], axis=1)),
-    )
+    return colake_batch([graph])
 
 
 def colake_batch(
     graphs: Sequence[WordKnowledgeGraph], *, layout: Layout = "joined", word_pad_id: int = 0
 ) -> KnowledgeBatch:
-    """`colake_view` of every graph, stacked."""
-    return KnowledgeBatch.stack(
-        [colake_view(graph) for graph in graphs], layout=layout, word_pad_id=word_pad_id
+    """`colake_view` of every graph, stacked; in layout "joined" in one pass over all nodes."""
+    if layout == "grouped":
+        samples = [colake_view(graph) for graph in graphs]
+        return KnowledgeBatch.stack(samples, layout=layout, word_pad_id=word_pad_id)
+    rows = Rows.of(graphs)
+    kinds = np.concatenate([graph.kinds for graph in graphs])
+    spans = np.concatenate([graph.spans for graph in graphs])
+    ids = np.concatenate([graph.ids for graph in graphs]).astype(np.int64)
+    ids[kinds != NodeKind.WORD] += N_SPECIAL_ROWS
+    anchor = (kinds == NodeKind.ENTITY) & (spans[:, 0] >= 0)
+    return KnowledgeBatch(
+        node_ids=rows.padded(ids, word_pad_id),
+        node_kinds=rows.padded(kinds.astype(np.int64), 0),
+        node_mask=rows.padded(np.ones(len(kinds), np.bool_), False),
+        positions=rows.padded(rows.of_nodes("positions"), 0),
+        segment_ids=rows.padded(rows.of_nodes("segments"), 0),
+        visibility=Visibility(torch.from_numpy(_adjacencies(rows, anchor, kinds))),
+        mention_spans=_anchor_spans(rows, anchor),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Where the nodes of several graphs stand in rows as long as the largest: `places [node]` of
+    the flat rows, `firsts [graph]` the number of its first node among all."""
+
+    graphs: Sequence[WordKnowledgeGraph]
+    width: int
+    firsts: NDArray[np.int64]
+    places: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, graphs: Sequence[WordKnowledgeGraph]) -> Rows:
+        """Raises `BatchError` without a graph."""
+        if not graphs:
+            raise BatchError("there is nothing to stack")
+        counts = np.array([graph.n_nodes for graph in graphs])
+        firsts, width = np.cumsum(counts) - counts, int(counts.max())
+        shift = np.repeat(np.arange(len(graphs)) * width - firsts, counts)
+        return cls(graphs, width, firsts, np.arange(len(shift)) + shift)
+
+    def of_nodes(self, name: str) -> NDArray[np.int64]:
+        """A field of all graphs, `[node]`."""
+        return np.concatenate([getattr(graph, name) for graph in self.graphs]).astype(np.int64)
+
+    def padded(self, values: NDArray[Any], fill: int | bool) -> Tensor:
+        """`values [node]` in rows, `[graph width]`."""
+        whole = np.full(len(self.graphs) * self.width, fill, values.dtype)
+        whole[self.places] = values
+        return torch.from_numpy(whole.reshape(len(self.graphs), self.width))
+
+
+def _adjacencies(
+    rows: Rows, anchor: NDArray[np.bool_], kinds: NDArray[np.uint8]
+) -> NDArray[np.bool_]:
+    """`adjacency` of every graph, `[graph width width]`; padding sees itself."""
+    block = rows.padded(anchor | (kinds == NodeKind.WORD), False).numpy()
+    seen: NDArray[np.bool_] = block[:, :, None] & block[:, None, :]
+    n, width = block.shape
+    flat = seen.reshape(n, width * width)
+    flat[:, :: width + 1] = True
+    edges = [graph.edges[graph.edge_kinds >= EdgeKind.ENTITY_RELATION] for graph in rows.graphs]
+    sources, targets = np.concatenate(edges).T.astype(np.int64)
+    rests = np.repeat(np.arange(n), [len(each) for each in edges]) * (width * width)
+    whole = seen.reshape(-1)
+    whole[rests + sources * width + targets] = True
+    whole[rests + targets * width + sources] = True
+    return seen
+
+
+def _anchor_spans(rows: Rows, anchor: NDArray[np.bool_]) -> Tensor:
+    """The anchors of every graph, each one node long, `[graph mention 2]`; (0, 0) is padding."""
+    nodes = np.flatnonzero(anchor)
+    owners = np.searchsorted(rows.firsts, nodes, side="right") - 1
+    counts = np.bincount(owners, minlength=len(rows.graphs))
+    numbers = np.arange(len(nodes)) - (np.cumsum(counts) - counts)[owners]
+    spans = np.zeros((len(counts), counts.max(), 2), np.int64)
+    spans[owners, numbers, 0] = nodes - rows.firsts[owners]
+    spans[owners, numbers, 1] = spans[owners, numbers, 0] + 1
+    return torch.from_numpy(spans)

@@ -23,7 +23,7 @@ from kept.batches import KnowledgeBatch
 from kept.controls.conditions import controlled_graph
 from kept.encoders import read_config
 from kept.errors import ConfigError, HostError
-from kept.graphs.builder import BuilderConfig, Exclusion, join_words
+from kept.graphs.builder import BuilderConfig, Exclusion, join_all
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.words import encode_words
 from kept.methods import method_of
@@ -106,19 +106,19 @@ class KeptMaskedLM(ClozeModel):
             max_words=self._builder.max_words,
             pair_starts=[text.pair_start for text in linked],
         )
-        samples = []
-        for question, text, words in zip(questions, linked, encoded, strict=True):
-            ends = self._ends(question.fact)
-            graph = join_words(
-                text,
-                words,
-                self._graph,
-                generator=generator(0, "probe", question.key),
-                config=self._builder,
-                exclude=Exclusion(pairs=ends) if len(ends) and not self._show_asked else None,
-            )
-            samples.append(self._sample(graph, ends))
-        return samples
+        ends = [self._ends(question.fact) for question in questions]
+        graphs = join_all(
+            linked,
+            encoded,
+            self._graph,
+            generators=[generator(0, "probe", question.key) for question in questions],
+            config=self._builder,
+            exclude=[
+                Exclusion(pairs=each) if len(each) and not self._show_asked else None
+                for each in ends
+            ],
+        )
+        return [self._sample(graph, each) for graph, each in zip(graphs, ends, strict=True)]
 
     @torch.inference_mode()
     def states(self, samples: Sequence[Sample]) -> Float[Tensor, "sample mask embedding"]:

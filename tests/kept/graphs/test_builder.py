@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.errors import BatchError, ConfigError, HostError
-from kept.graphs import builder
 from kept.graphs.builder import (
     BuilderConfig,
     Exclusion,
@@ -194,14 +193,14 @@ def test_facts_of_a_hub_are_drawn(
     tokenizer: Any, monkeypatch: pytest.MonkeyPatch, directions: Literal["head", "both"]
 ) -> None:
     """As many, of the same entity, each as often, as when all its facts are shuffled."""
-    facts = [Triple("Q1", "P1", f"Q{i}") for i in range(2, 8)]
-    facts += [Triple(f"Q{i}", "P2", "Q1") for i in range(8, 12)]
-    graph = graph_from_records(facts)
+    triples = [Triple("Q1", "P1", f"Q{i}") for i in range(2, 8)]
+    triples += [Triple(f"Q{i}", "P2", "Q1") for i in range(8, 12)]
+    graph = graph_from_records(triples)
     texts = [LinkedText("Paris", (Link(Mention(0, 5), (), "Q1", 0.9),))] * 900
     config = BuilderConfig(max_neighbours=3, directions=directions)
     expected = 900 * 3 / (6 if directions == "head" else 10)
     for hub in (5, 100):
-        monkeypatch.setattr(builder, "HUB", hub)
+        monkeypatch.setattr("kept.graphs.building.facts.HUB", hub)
         graphs = build_many(texts, tokenizer, graph, seed=1, config=config)
         shown = [labels(each, graph, NodeKind.ENTITY) for each in graphs]
         assert all(len(names) == len(set(names)) == 4 for names in shown)
