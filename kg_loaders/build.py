@@ -63,6 +63,7 @@ FORMATS: dict[str, Format] = {
     ),
     "wordnet": Format("kg_loaders.formats.wordnet", ("/data.noun",)),
     "spo": Format("kg_loaders.formats.spo", (".spo",)),
+    "neo4j": Format("kg_loaders.formats.neo4j"),
 }
 
 
@@ -134,7 +135,8 @@ def guess_format(path: Path) -> str:
     ]
     if not fitting:
         remedy = (
-            "comma-separated files are not read: put TABs between the columns and call it .tsv"
+            "comma-separated files are read of Neo4j alone (--format neo4j): put TABs between the "
+            "columns and call it .tsv"
             if name.endswith(".csv")
             else f"name one of {', '.join(FORMATS)}"
         )

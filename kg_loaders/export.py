@@ -1,4 +1,5 @@
-"""Write a graph to one file: triples as TSV or Parquet, texts as JSON lines, both as RDF.
+"""Write a graph to one file: triples as TSV or Parquet, texts as JSON lines, both as RDF; for other
+libraries as GraphML or as tensors.
 
 `triples.tsv` and `texts.jsonl` together give back the same graph. N-Triples and Turtle give back
 every name that is an absolute IRI or, under `prefixes={base: ""}`, can stand in one; counts of
@@ -12,10 +13,13 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
+from xml.sax.saxutils import escape
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyoxigraph as ox
+from safetensors.numpy import save_file
 
 from kg_loaders.disk.writing import whole_file
 from kg_loaders.errors import SourceError
@@ -38,20 +42,29 @@ PREFIXES = {
     "schema": "http://schema.org/",
 }
 _FORBIDDEN = re.compile(r"[\x00-\x20<>\"{}|^`\\%#\[\]\x7f-\x9f]")
+_NO_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def export(
-    graph: KnowledgeGraph, path: str | Path, *, base: str = BASE, force: bool = False
+    graph: KnowledgeGraph,
+    path: str | Path,
+    *,
+    to: str | None = None,
+    base: str = BASE,
+    force: bool = False,
 ) -> int:
-    """Write `graph` in the format of the file's suffix; returns the number of lines or texts.
+    """Write `graph` in the format of the file's suffix, or as `to` (a key of `LIBRARIES`, or a
+    suffix without its dot); returns the number of lines, texts or triples.
 
     Whole or not at all; `force` replaces a file that is there.
     """
     path = Path(path)
-    writer = _WRITERS.get(path.suffix.lower())
+    suffix = path.suffix.lower() if to is None else LIBRARIES.get(to, f".{to}")
+    writer = _WRITERS.get(suffix)
     if writer is None:
-        raise SourceError(f"{path}: the suffix must be one of {', '.join(_WRITERS)}")
+        what = f"{path}: the suffix" if to is None else f"to {to!r}: it"
+        raise SourceError(f"{what} must be one of {', '.join(_WRITERS)}")
     return writer(graph, path, base, force)
 
 
@@ -89,6 +102,54 @@ def _write_parquet(graph: KnowledgeGraph, path: Path, base: str, force: bool) ->
     with whole_file(path, force=force) as part:
         pq.write_table(triple_table(graph), part)
     return graph.n_triples
+
+
+def _write_tensors(graph: KnowledgeGraph, path: Path, base: str, force: bool) -> int:
+    """What PyG and DGL make a graph of: `edge_index [2 triple]`, `edge_type [triple]`, int64."""
+    head, relation, tail = graph.triples.T.astype(np.int64)
+    tensors = {
+        "edge_index": np.stack([head, tail]),
+        "edge_type": np.ascontiguousarray(relation),
+        "num_nodes": np.array([graph.n_entities], np.int64),
+    }
+    with whole_file(path, force=force) as part:
+        save_file(tensors, part, metadata={"content_hash": graph.content_hash})
+    return graph.n_triples
+
+
+def _write_graphml(graph: KnowledgeGraph, path: Path, base: str, force: bool) -> int:
+    """Nodes with `label`, edges with `relation` and `label`, as networkx and Gephi read them."""
+    with whole_file(path, force=force) as part, part.open("w", encoding="utf-8") as file:
+        file.writelines(_graphml(graph, path))
+    return graph.n_triples
+
+
+def _graphml(graph: KnowledgeGraph, path: Path) -> Iterator[str]:
+    def text(value: str) -> str:
+        if _NO_XML.search(value):
+            raise SourceError(f"{path}: {value!r} holds a character that XML cannot; try .parquet")
+        return escape(value, {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    yield '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+    for key, owner in (("label", "node"), ("relation", "edge"), ("name", "edge")):
+        shown = "label" if key == "name" else key
+        yield f'<key id="{key}" for="{owner}" attr.name="{shown}" attr.type="string"/>\n'
+    yield '<graph edgedefault="directed">\n'
+    names = [text(name) for name in graph.entities]
+    for i, name in enumerate(names):
+        yield f'<node id="{name}"><data key="label">{text(graph.label(i))}</data></node>\n'
+    relations = [
+        f'<data key="relation">{text(name)}</data>'
+        f'<data key="name">{text(graph.relation_label(i))}</data>'
+        for i, name in enumerate(graph.relations)
+    ]
+    for number, (head, relation, tail) in enumerate(graph.triples.tolist()):
+        yield (
+            f'<edge id="{number}" source="{names[head]}" target="{names[tail]}">'
+            f"{relations[relation]}</edge>\n"
+        )
+    yield "</graph>\n</graphml>\n"
 
 
 def _statements(graph: KnowledgeGraph, base: str) -> Iterator[ox.Triple]:
@@ -130,4 +191,8 @@ _WRITERS: dict[str, Callable[[KnowledgeGraph, Path, str, bool], int]] = {
     ".parquet": _write_parquet,
     ".nt": _write_rdf,
     ".ttl": _write_rdf,
+    ".graphml": _write_graphml,
+    ".safetensors": _write_tensors,
 }
+LIBRARIES = {"networkx": ".graphml", "pyg": ".safetensors", "dgl": ".safetensors"}
+"""Names that people know, and what is written for them."""

@@ -49,6 +49,10 @@ SAMPLES: dict[str, dict[str, str]] = {
     "wikidata": {"x.json": f"[\n{ITEM}\n]\n"},
     "wordnet": WORDNET,
     "spo": {"x.spo": "a\tr\tb\n"},
+    "neo4j": {
+        "x.csv": '"_id","_labels","name","_start","_end","_type"\n"1",":City","Paris",,,\n'
+        '"2",,"Lyon, ""the\nsecond""",,,\n,,,"1","2","NEAR"\n'
+    },
 }
 
 

@@ -6,10 +6,13 @@ import json
 import os
 from pathlib import Path
 
+import networkx as nx
+import numpy as np
 import pyoxigraph as ox
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load_file
 
 from kg_loaders import (
     DamageReport,
@@ -126,6 +129,33 @@ def test_failed_export_leaves_nothing(small_graph: KnowledgeGraph, tmp_path: Pat
     with pytest.raises(SourceError, match="cannot stand"):
         export(graph_from_records([Triple("a", "", "b")]), tmp_path / "x.tsv")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ['<a> & "b"', "tab\tand\nline", "é \U0001f600"])
+def test_networkx_reads_graphml(name: str, tmp_path: Path) -> None:
+    records = [Triple(name, "r & s", "b"), Triple(name, "t", "b"), Text("b", TextKind.LABEL, name)]
+    graph = graph_from_records(records)
+    assert export(graph, tmp_path / "x.xml", to="networkx") == 2
+    found = nx.read_graphml(tmp_path / "x.xml")
+    edges = {(h, data["relation"], data["label"], t) for h, t, data in found.edges(data=True)}
+    assert edges == {(name, "r & s", "r & s", "b"), (name, "t", "t", "b")}
+    assert found.nodes["b"]["label"] == name
+    with pytest.raises(SourceError, match="a character that XML cannot"):
+        export(graph_from_records([Triple("\x01", "r", "b")]), tmp_path / "y.graphml")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.xml"]
+
+
+@pytest.mark.parametrize("library", ["pyg", "dgl"])
+def test_tensors_are_those_of_the_libraries(
+    small_graph: KnowledgeGraph, library: str, tmp_path: Path
+) -> None:
+    export(small_graph, tmp_path / "x", to=library)
+    tensors = load_file(tmp_path / "x")
+    rows = np.stack([tensors["edge_index"][0], tensors["edge_type"], tensors["edge_index"][1]], 1)
+    assert rows.tolist() == small_graph.triples.tolist()
+    assert tensors["num_nodes"].tolist() == [small_graph.n_entities]
+    with pytest.raises(SourceError, match="to 'gml': it must be one of"):
+        export(small_graph, tmp_path / "y.tsv", to="gml")
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,16 @@ def check(
 @app.command(name="export", cls=KeptCommand)
 def export_(
     kg: GraphFolder,
-    out: Annotated[Path, typer.Option("--out", "-o", help=".tsv, .parquet, .jsonl, .nt or .ttl")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help=".tsv, .parquet, .jsonl, .nt, .ttl, .graphml or .safetensors"
+        ),
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option(help="For networkx (GraphML), pyg or dgl (tensors), whatever OUT's suffix."),
+    ] = None,
     base: Annotated[
         str | None, typer.Option(help="RDF: comes before names that are no IRIs.")
     ] = None,
@@ -78,12 +87,13 @@ def export_(
 ) -> None:
     """Write triples (.tsv, .parquet), texts (.jsonl) or both (.nt, .ttl); the suffix decides.
 
-    `kept kg build triples.tsv texts.jsonl` makes the same graph again.
+    `kept kg build triples.tsv texts.jsonl` makes the same graph again. For other libraries:
+    .graphml, and .safetensors with edge_index, edge_type and num_nodes.
 
     Example: kept kg export kg/ -o triples.tsv
     """
     from kg_loaders import KnowledgeGraph
     from kg_loaders.export import BASE, export
 
-    n_written = export(KnowledgeGraph.open(kg), out, base=base or BASE, force=force)
+    n_written = export(KnowledgeGraph.open(kg), out, to=to, base=base or BASE, force=force)
     echo(f"{n_written} written to {out}")

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kept.cli.kg.inputs import TextFiles, progress_bar, show_damage, text_option, text_sources
+from kept.cli.kg.inputs import (
+    TextFiles,
+    counting,
+    progress_bar,
+    show_damage,
+    text_option,
+    text_sources,
+)
 from kept.cli.kg.summary import AsJson, json_text, summary_of
 from kept.cli.terminal import echo
 from kg_loaders.damage import DamagePolicy
@@ -27,9 +34,18 @@ def _wikidata(help: str, metavar: str | None = None) -> typer.models.OptionInfo:
     return option
 
 
+def _sparql(help: str, **how: Any) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        help=f"{help}.", rich_help_panel="A SPARQL endpoint", **how
+    )
+    return option
+
+
 def build(
-    sources: Annotated[list[Path], typer.Argument(help="Files of triples, or WordNet's folder.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.")],
+    sources: Annotated[
+        list[Path] | None, typer.Argument(help="Files of triples, or WordNet's folder.")
+    ] = None,
     labels: Annotated[TextFiles, text_option("id, label[, description]")] = None,
     aliases: Annotated[TextFiles, text_option("id, alias[, count]; an id may repeat")] = None,
     descriptions: Annotated[TextFiles, text_option("id, description")] = None,
@@ -62,6 +78,18 @@ def build(
     work: Annotated[
         Path | None, _wikidata("folder from which a build that was cut goes on", "DIR")
     ] = None,
+    sparql: Annotated[
+        str | None, _sparql("Read the answers of this endpoint to --query", metavar="URL")
+    ] = None,
+    query: Annotated[
+        Path | None,
+        _sparql("File with SELECT ?s ?p ?o ... ORDER BY ..., asked page by page", metavar="FILE"),
+    ] = None,
+    page_rows: Annotated[int, _sparql("Rows asked for at once", min=1, max=1_000_000)] = 5_000,
+    pause: Annotated[float, _sparql("Seconds between two pages", min=0, max=3_600)] = 1.0,
+    contact: Annotated[
+        str, _sparql("Where the endpoint's owner can write to; sent along", metavar="MAIL")
+    ] = "",
     licence: Annotated[str, typer.Option(help="Of the sources, as an SPDX name.")] = "",
     force: Annotated[bool, typer.Option(help="Replace the graph at OUT.")] = False,
     as_json: AsJson = False,
@@ -72,7 +100,10 @@ def build(
 
     Example: kept kg build triples.tsv --labels labels.tsv --aliases aliases.tsv -o kg/
     """
-    from kg_loaders import Source, load
+    from kg_loaders import Source, SourceError, load
+    from kg_loaders.disk.columns import replaced
+    from kg_loaders.disk.folder import GRAPH
+    from kg_loaders.disk.writing import refuse_folder
     from kg_loaders.reading.parts import remove_parts
 
     of_format: dict[str, dict[str, Any]] = {
@@ -83,7 +114,15 @@ def build(
             sitelinks=sitelink, instances_of=instance_of, inner=inner, work=work,
         ),
     }  # fmt: skip
-    inputs = [Source(path, format, _options(path, format, of_format)) for path in sources]
+    if not sources and sparql is None:
+        raise SourceError("nothing to read; name files of triples, or an endpoint with --sparql")
+    inputs = [Source(path, format, _options(path, format, of_format)) for path in sources or ()]
+    pages = None
+    if sparql is not None or query is not None:
+        pages = work or out.with_name(f"{out.name}.pages")
+        refuse_folder(out, **replaced(GRAPH), force=force)
+        answers = _fetched(sparql, query, pages, page_rows, pause, contact)
+        inputs.append(Source(answers, "rdf", of_format["rdf"]))
     inputs += text_sources(
         labels, aliases, descriptions, types, relation_labels, language[0] if language else "en"
     )
@@ -100,6 +139,10 @@ def build(
         )
     if work is not None:
         remove_parts(work)
+    if pages is not None:
+        from kg_loaders.rdf.endpoint import remove_pages
+
+        remove_pages(pages)
     if as_json:
         echo(json_text({"graph": summary_of(graph), "load": report.counts()}))
         return
@@ -107,6 +150,23 @@ def build(
     echo(str(report))
     echo(f"{graph} in {out}")
     _warn_of_order(graph)
+
+
+def _fetched(
+    url: str | None, query: Path | None, folder: Path, page_rows: int, pause: float, contact: str
+) -> Path:
+    """The answers of an endpoint as a file; where there is a terminal, with the rows so far."""
+    from kg_loaders import SourceError
+    from kg_loaders.rdf.endpoint import Endpoint, fetch
+
+    if url is None or query is None:
+        raise SourceError("an endpoint needs a query, and a query an endpoint: --sparql, --query")
+    try:
+        text = query.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{query} cannot be read: {error}") from error
+    with counting("rows") as tell:
+        return fetch(Endpoint(url, page_rows, pause, contact), text, folder, tell=tell)
 
 
 def _given(**options: Any) -> dict[str, Any]:

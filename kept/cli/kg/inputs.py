@@ -72,6 +72,22 @@ def progress_bar() -> Iterator[Callable[[int, int], None]]:
         yield lambda n, n_bytes: bar.update(task, completed=n, total=n_bytes)
 
 
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int], None]]:
+    """How many there are so far, and how long it took; where there is a terminal."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from kept.cli.console import TerminalConsole
+
+    console = TerminalConsole(stderr=True)
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.completed:,.0f} " + what), TimeElapsedColumn(),
+        console=console, transient=True, disable=not console.is_terminal,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("", total=None)
+        yield lambda n: bar.update(task, completed=n)
+
+
 def show_damage(report: DamageReport) -> None:
     """Print what was rejected and skipped."""
     for rejection in report.rejections[:N_SHOWN]:

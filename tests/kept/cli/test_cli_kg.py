@@ -121,7 +121,9 @@ def test_commas_are_recognised(kept, tmp_path: Path) -> None:  # type: ignore[no
     (tmp_path / "c.csv").write_text("Q1,P1,Q2\n")
     code, _, err = kept("kg build c.csv -o kg")
     assert code == 1
-    assert "comma-separated files are not read: put TABs" in " ".join(err.split())
+    assert "comma-separated files are read of Neo4j alone (--format neo4j): put TABs" in " ".join(
+        err.split()
+    )
     (tmp_path / "one.tsv").write_text("word\n")
     assert "comma" not in kept("kg build one.tsv -o kg")[2]
 
