@@ -2,8 +2,8 @@
 
 A fifth of CoDEx-S's entities are guessed as if they were new, from their neighbours, names or
 descriptions, in tables of several methods; printed is the mean cosine of guess and row, both less
-the mean row, over seeds of the table. 0 is what the mean row scores. An upper bound: the rows that an
-old entity is guessed from have learned from it, those of a new one's neighbours have not.
+the mean row, over seeds of the table. 0 is what the mean row scores. An upper bound: the rows that
+an old entity is guessed from have learned from it, those of a new one's neighbours have not.
 
     KEPT_DATA=... python benchmarks/extending.py [--seeds 3]
 """
