@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from kept.cli import data, kg, kgc
+from kept.cli.ask import ask
 from kept.cli.check import command as check
 from kept.cli.comparing.audit import audit
 from kept.cli.comparing.compare import compare
@@ -106,6 +107,7 @@ app.command("audit", cls=KeptCommand)(audit)
 app.command("doctor", cls=KeptCommand)(doctor)
 app.command("curve", cls=KeptCommand)(curve)
 app.command("probe", cls=KeptCommand)(probe)
+app.command("ask", cls=KeptCommand)(ask)
 app.add_typer(check.app, name="check")
 app.add_typer(data.app, name="data")
 app.add_typer(link.app, name="link")

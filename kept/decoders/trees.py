@@ -13,6 +13,7 @@ Axis legend: batch, node, width (of the host), word (of the vocabulary), entity,
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -223,6 +224,37 @@ def write(
             hidden = step(layer, hidden)
         scores = hosts.logits(host, hosts.finish(host, hidden)[:, 0])
     return Continuation(torch.stack(words, dim=1), first_scores)
+
+
+@torch.no_grad()
+def chances(
+    host: PreTrainedModel, tree: Tree, words: Int[Tensor, "batch new"]
+) -> Float[Tensor, "batch new"]:
+    """The log-probability of each of `words`, written one after another behind each tree's text.
+
+    They see what words of `write` see. Raises `BatchError` for another number of rows, or none.
+    """
+    n_rows, n_nodes = tree.positions.shape
+    n_new = words.shape[1]
+    if len(words) != n_rows or n_new == 0:
+        raise BatchError(f"words {tuple(words.shape)} to follow {tree}: a row for each, not empty")
+    places = torch.arange(n_new, device=words.device)
+    mask = torch.zeros(n_rows, n_nodes + n_new, n_nodes + n_new, dtype=torch.bool)
+    mask = mask.to(words.device)
+    mask[:, :n_nodes, :n_nodes] = tree.visibility.mask
+    mask[:, n_nodes:, :n_nodes] = tree.read_on[:, None]
+    mask[:, n_nodes:, n_nodes:] = places[None, :] <= places[:, None]
+    longer = dataclasses.replace(
+        tree,
+        vectors=torch.cat([tree.vectors, host.get_input_embeddings()(words)], dim=1),
+        positions=torch.cat([tree.positions, tree.next_position[:, None] + places], dim=1),
+        visibility=Visibility(mask),
+    )
+    states = read_tree(host, longer)
+    rows = torch.arange(n_rows, device=words.device)
+    before = torch.cat([states[rows, tree.last][:, None], states[:, n_nodes:-1]], dim=1)
+    scores = hosts.logits(host, before).float().log_softmax(dim=-1)
+    return scores.gather(2, words[..., None])[..., 0]
 
 
 def _row_mask(host: PreTrainedModel, seen: Tensor) -> Tensor:

@@ -1,0 +1,348 @@
+"""A question to a decoder with the facts of a graph in view: the answer, and what each fact did.
+
+The question's mentions are linked, the facts of the linked entities are shown as words, branches
+or nodes (`kept.decoders.trees`), and the decoder writes. Every fact is then left out in turn: what
+the answer loses in log-probability is that fact's part in it. Where no fact is found nothing is
+written: an answer would be the decoder's guess.
+
+Axis legend: variant (of the facts in view), node, new (words written).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from entity_linking.mentions import Link, LinkedText, Linker, Mention
+from entity_linking.parts import SentenceEncoder
+from kept.batches import KnowledgeBatch
+from kept.decoders.trees import LabelVectors, chances, knowledge_tree, write
+from kept.errors import ConfigError
+from kept.graphs.builder import BuilderConfig, Exclusion, build_many
+from kept.graphs.explain import fact_in_words
+from kept.graphs.views.base import View
+from kept.graphs.views.colake import CoLAKEView
+from kept.graphs.views.kbert import KBERTView
+from kept.graphs.views.words import WordsView
+from kg_loaders import KnowledgeGraph, graph_from_records
+from kg_loaders.records import Record, Text, TextKind, Triple
+
+FactsAs = Literal["words", "branches", "nodes"]
+Directions = Literal["head", "both"]
+Order = Callable[[str, Sequence[str]], Sequence[int]]
+"""From a question and facts in words to their places, best first."""
+N_RANKED = 512
+"""Facts of one entity that are put in order; of a hub the first ones of the graph."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskOptions:
+    """How a question is put; raises `ConfigError` naming every fault.
+
+    `facts_as`: sentences before the question, K-BERT's branches or CoLAKE's nodes at the mention.
+    At most `max_facts` facts are shown, those that `order` has first. `directions` "both" takes the
+    facts that end in an entity, too. `begin` is the beginning of the answer, `n_new` the most word
+    pieces that are written.
+    """
+
+    facts_as: FactsAs = "words"
+    max_facts: int = 4
+    directions: Directions = "both"
+    begin: str = ""
+    n_new: int = 24
+
+    def __post_init__(self) -> None:
+        faults = []
+        if self.facts_as not in get_args(FactsAs):
+            faults.append(f"facts as {self.facts_as!r}: one of {', '.join(get_args(FactsAs))}")
+        if self.directions not in get_args(Directions):
+            faults.append(f"directions {self.directions!r}: 'head' or 'both'")
+        for name in ("max_facts", "n_new"):
+            if getattr(self, name) < 1:
+                faults.append(f"{name} {getattr(self, name)}: 1 or more")
+        if faults:
+            raise ConfigError("ask: " + "; ".join(faults))
+
+
+@dataclass(frozen=True)
+class ShownFact:
+    """A fact in view. `change`: what the answer's log-probability loses without it, in nats.
+
+    `without` is what is written then; `row` is the fact's row in the graph.
+    """
+
+    fact: str
+    row: int
+    change: float
+    without: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of a question: an `answer` and its facts, most helpful first, or a `refusal`.
+
+    `probability` is that of each word piece of the answer, the geometric mean; `without_facts` is
+    what the decoder writes with no fact in view, and `change` what the answer loses then.
+    `left_out` counts the facts of the linked entities that were not shown.
+    """
+
+    question: str
+    answer: str | None
+    refusal: str = ""
+    entities: tuple[str, ...] = ()
+    probability: float | None = None
+    facts: tuple[ShownFact, ...] = ()
+    without_facts: str = ""
+    change: float | None = None
+    left_out: int = 0
+    n_nodes: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Asker:
+    """A decoder, a graph, and the linker and the order that find facts for a question."""
+
+    host: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    graph: KnowledgeGraph
+    linker: Linker
+    order: Order
+
+    def ask(self, question: str, options: AskOptions) -> Reply:
+        """The decoder's reply to one question; raises `ConfigError` where it does not fit.
+
+        For an example see docs/decoders.md.
+        """
+        question = question.strip()
+        (linked,) = self.linker.link([question])
+        links, entities = self._known(linked)
+        labels = tuple(self.graph.label(entity) for entity in entities)
+        if not entities:
+            return Reply(question, None, "no entity of the graph was found in the question")
+        rows, left_out = self._facts(question, entities, options)
+        if not rows:
+            said = f"the graph has no fact of {', '.join(labels)}"
+            return Reply(question, None, said, labels)
+        read = self._read(question, links, rows, options)
+        first = read.texts[0]
+        if not first:
+            said = "the decoder ended before it wrote a word"
+            return Reply(question, None, said, labels, left_out=left_out)
+        total = read.log_chances
+        shown = [
+            ShownFact(fact_in_words(self.graph, row), row, float(total[0] - total[i]), text)
+            for i, (row, text) in enumerate(zip(rows, read.texts[1:], strict=False), 1)
+        ]
+        return Reply(
+            question,
+            first,
+            entities=labels,
+            probability=float((total[0] / read.n_words).exp()),
+            facts=tuple(sorted(shown, key=lambda fact: -fact.change)),
+            without_facts=read.texts[-1],
+            change=float(total[0] - total[-1]),
+            left_out=left_out,
+            n_nodes=read.n_nodes,
+        )
+
+    def _known(self, linked: LinkedText) -> tuple[list[Link], list[int]]:
+        """The links to entities of the graph, and these, each once."""
+        found = [
+            (link, entity)
+            for link in linked.links
+            if link.entity is not None
+            and (entity := self.graph.entities.find(link.entity)) is not None
+        ]
+        return [link for link, _ in found], list(dict.fromkeys(entity for _, entity in found))
+
+    def _facts(
+        self, question: str, entities: Sequence[int], options: AskOptions
+    ) -> tuple[list[int], int]:
+        """Rows of the facts to show, best first, and how many more there are."""
+        graph, found = self.graph, list[int]()
+        for entity in entities:
+            found += np.arange(*graph.out_offsets[entity : entity + 2])[:N_RANKED].tolist()
+            if options.directions == "both":
+                found += graph.in_order[slice(*graph.in_offsets[entity : entity + 2])][
+                    :N_RANKED
+                ].tolist()
+        found = list(dict.fromkeys(found))
+        if not found:
+            return [], 0
+        places = self.order(question, [fact_in_words(graph, row) for row in found])
+        chosen = [found[place] for place in places[: options.max_facts]]
+        return chosen, len(found) - len(chosen)
+
+    def _read(
+        self, question: str, links: Sequence[Link], rows: Sequence[int], options: AskOptions
+    ) -> _Written:
+        """What is written with all facts, without each of them, and without any."""
+        batch, small = self._variants(question, links, rows, options)
+        vectors = None
+        if options.facts_as == "nodes":
+            vectors = LabelVectors.of(small, self.host, self.tokenizer)
+        tree = knowledge_tree(self.host, batch, vectors=vectors)
+        end = self.tokenizer.eos_token_id
+        words = write(self.host, tree, n_new=options.n_new, end_id=end).words
+        texts = self.tokenizer.batch_decode(words, skip_special_tokens=True)
+        answer = words[0][words[0] != end]
+        total = torch.zeros(len(words))
+        if len(answer):
+            given = answer.expand(len(words), -1)
+            total = chances(self.host, tree, given).sum(dim=1)
+        n_nodes = int(batch.node_mask[0].sum())
+        return _Written(tuple(t.strip() for t in texts), total, len(answer), n_nodes)
+
+    def _variants(
+        self, question: str, links: Sequence[Link], rows: Sequence[int], options: AskOptions
+    ) -> tuple[KnowledgeBatch, KnowledgeGraph]:
+        """A row for all facts, for all but each, for none; and the graph of these facts alone."""
+        small = excerpt(self.graph, rows)
+        kept = [list(rows), *([r for r in rows if r != row] for row in rows), []]
+        if options.facts_as == "words":
+            said = ["".join(f"{sentence(self.graph, row)} " for row in some) for some in kept]
+            texts = [prompt(self.tokenizer, question, (), s, options.begin) for s in said]
+        else:
+            text = prompt(self.tokenizer, question, links, "", options.begin)
+            texts = [text] * (len(kept) - 1) + [dataclasses.replace(text, links=())]
+        limit = self._require_short(texts, options)
+        config = BuilderConfig(
+            policy="file", max_neighbours=options.max_facts, directions=options.directions,
+            replace_mentions=False, drop_probability=0.0, repeats="first",
+            max_words=limit, max_nodes=4 * limit,
+        )  # fmt: skip
+        own = {row: _ids(self.graph, row, small) for row in rows}
+        exclude = [
+            Exclusion(triples=np.array([own[row] for row in rows if row not in some], np.int32)
+                      .reshape(-1, 3))
+            for some in kept
+        ]  # fmt: skip
+        built = build_many(texts, self.tokenizer, small, seed=0, config=config, exclude=exclude)
+        view = self._view(small, options, 4 * limit)
+        pad = self.tokenizer.pad_token_id or 0
+        return KnowledgeBatch.stack([view(each) for each in built], word_pad_id=pad), small
+
+    def _view(self, small: KnowledgeGraph, options: AskOptions, max_nodes: int) -> View:
+        if options.facts_as == "words":
+            return WordsView()
+        if options.facts_as == "nodes":
+            return CoLAKEView()
+        n = options.max_facts
+        return KBERTView(small, self.tokenizer, max_branches=n, max_nodes=max_nodes)
+
+    def _require_short(self, texts: Sequence[LinkedText], options: AskOptions) -> int:
+        """How many word pieces a text may have; raises `ConfigError` for a longer one."""
+        config = self.host.config
+        window = getattr(config, "sliding_window", None) or config.max_position_embeddings
+        limit = min(int(config.max_position_embeddings), int(window)) - options.n_new
+        longest = max(len(ids) for ids in self.tokenizer([t.text for t in texts])["input_ids"])
+        if longest > limit:
+            raise ConfigError(
+                f"the question with its facts has {longest} word pieces; the decoder takes {limit} "
+                f"beside {options.n_new} new ones: ask more briefly or show fewer facts"
+            )
+        return max(limit, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class _Written:
+    """Texts `[variant]`, the log-probability of the first one's words `[variant]`, sizes."""
+
+    texts: tuple[str, ...]
+    log_chances: torch.Tensor
+    n_words: int
+    n_nodes: int
+
+
+def excerpt(graph: KnowledgeGraph, rows: Sequence[int]) -> KnowledgeGraph:
+    """The graph of the facts in `rows` alone, with their labels; its ids are its own.
+
+    >>> from kept import atlas
+    >>> excerpt(atlas.graph(), [0, 1]).n_triples
+    2
+    """
+    triples = [graph.triples[row].tolist() for row in rows]
+    records: list[Record] = []
+    for entity in dict.fromkeys(end for head, _, tail in triples for end in (head, tail)):
+        name = graph.entities.name(entity)
+        records.append(Text(name, TextKind.LABEL, graph.label(entity)))
+    for relation in dict.fromkeys(relation for _, relation, _ in triples):
+        name = graph.relations.name(relation)
+        label = graph.relation_label(relation)
+        records.append(Text(name, TextKind.LABEL, label, is_relation=True))
+    for head, relation, tail in triples:
+        names = graph.entities.name(head), graph.relations.name(relation)
+        records.append(Triple(*names, graph.entities.name(tail)))
+    return graph_from_records(records)
+
+
+def _ids(graph: KnowledgeGraph, row: int, small: KnowledgeGraph) -> list[int]:
+    """The ids of a fact of `graph` in its excerpt."""
+    head, relation, tail = graph.triples[row].tolist()
+    return [
+        small.entities.id(graph.entities.name(head)),
+        small.relations.id(graph.relations.name(relation)),
+        small.entities.id(graph.entities.name(tail)),
+    ]
+
+
+def sentence(graph: KnowledgeGraph, row: int) -> str:
+    """A fact in words that fit any relation, a noun or a verb: "Rouen, country: France."."""
+    head, relation, tail = graph.triples[row].tolist()
+    labels = graph.label(head), graph.relation_label(relation), graph.label(tail)
+    return "{}, {}: {}.".format(*labels)
+
+
+def prompt(
+    tokenizer: Any, question: str, links: Sequence[Link], said: str, begin: str
+) -> LinkedText:
+    """The question in the tokenizer's chat format, `said` before it, `begin` of the answer behind.
+
+    A tokenizer without a chat format gets "Question: …" and "Answer:". `links` are those of the
+    question, and move with it. Raises `ConfigError` where a chat format changes the question.
+    """
+    if tokenizer.chat_template:
+        message = [{"role": "user", "content": f"{said}{question}"}]
+        text = str(
+            tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        )
+        mark = tokenizer.bos_token
+        if mark and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]:
+            text = text.removeprefix(mark)  # the tokenizer adds it once more
+    else:
+        text = f"{said}\nQuestion: {question}\nAnswer:".lstrip("\n")
+    start = text.rfind(question)
+    if start < 0:
+        raise ConfigError(f"the decoder's chat format changes the question {question!r}")
+    moved = []
+    for link in links:
+        mention = Mention(start + link.mention.start, start + link.mention.end)
+        moved.append(dataclasses.replace(link, mention=mention))
+    return LinkedText(f"{text}{begin}", tuple(moved))
+
+
+def by_likeness(encoder: SentenceEncoder) -> Order:
+    """Facts most like the question first, by the cosine of their vectors."""
+
+    def order(question: str, facts: Sequence[str]) -> Sequence[int]:
+        vectors = encoder.encode([question, *facts])
+        alike = vectors[1:] @ vectors[0]
+        places: list[int] = np.argsort(-alike, kind="stable").tolist()
+        return places
+
+    return order
+
+
+def in_order(question: str, facts: Sequence[str]) -> Sequence[int]:
+    """Facts as they stand in the graph."""
+    return range(len(facts))
