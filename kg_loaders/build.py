@@ -28,6 +28,8 @@ from kg_loaders.records import Record
 from kg_loaders.store import KnowledgeGraph
 
 DEFAULT_LANGUAGES = ("en",)
+CONCEPTNET_VERSIONS = ("-5.7.0", "-5.6.0", "-5.5.5", "-5.5.0")
+"""In the names of its files, `conceptnet-assertions-5.7.0.csv.gz`."""
 
 
 # ---- formats -------------------------------------------------------------------------------------
@@ -46,7 +48,9 @@ class Format(NamedTuple):
 
 FORMATS: dict[str, Format] = {
     "tsv": Format("kg_loaders.formats.tsv", (".tsv", ".txt"), in_blocks="read_in_blocks"),
-    "texts": Format("kg_loaders.formats.tsv", function="read_texts"),
+    "texts": Format(
+        "kg_loaders.formats.tsv", function="read_texts", in_blocks="read_texts_in_blocks"
+    ),
     "jsonl": Format("kg_loaders.formats.jsonl", (".jsonl", ".ndjson")),
     "openke": Format("kg_loaders.formats.openke", ("2id.txt",)),
     "rdf": Format(
@@ -64,6 +68,20 @@ FORMATS: dict[str, Format] = {
     "wordnet": Format("kg_loaders.formats.wordnet", ("/data.noun",)),
     "spo": Format("kg_loaders.formats.spo", (".spo",)),
     "neo4j": Format("kg_loaders.formats.neo4j"),
+    "wikidata5m": Format(
+        "kg_loaders.formats.wikidata5m",
+        ("wikidata5m_entity.txt", "wikidata5m_relation.txt", "wikidata5m_text.txt"),
+        in_blocks="read_in_blocks",
+    ),
+    "csv": Format("kg_loaders.formats.csv_triples", (".csv",)),
+    "parquet": Format(
+        "kg_loaders.formats.parquet", (".parquet", ".pq"), in_blocks="read_in_blocks"
+    ),
+    "conceptnet": Format(
+        "kg_loaders.formats.conceptnet",
+        tuple(f"assertions{version}.csv" for version in ("", *CONCEPTNET_VERSIONS)),
+        takes_languages=True,
+    ),
 }
 
 
@@ -134,13 +152,9 @@ def guess_format(path: Path) -> str:
         if name.endswith(suffix)
     ]
     if not fitting:
-        remedy = (
-            "comma-separated files are read of Neo4j alone (--format neo4j): put TABs between the "
-            "columns and call it .tsv"
-            if name.endswith(".csv")
-            else f"name one of {', '.join(FORMATS)}"
+        raise SourceError(
+            f"cannot tell the format of {path} from its name; name one of {', '.join(FORMATS)}"
         )
-        raise SourceError(f"cannot tell the format of {path} from its name; {remedy}")
     return max(fitting)[1]
 
 

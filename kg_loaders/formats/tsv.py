@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.errors import KgError, SourceError
+from kg_loaders.formats.text_blocks import split_texts
 from kg_loaders.formats.tsv_blocks import split_triples
-from kg_loaders.reading.blocks import TripleBlock
+from kg_loaders.reading.blocks import TextBlock, TripleBlock
 from kg_loaders.reading.lines import BOM, MAX_LINE_BYTES, checked_lines, read_blocks, read_lines
 from kg_loaders.records import Record, Text, TextKind, Triple
 from kg_loaders.store import KnowledgeGraph
@@ -77,7 +79,7 @@ def _triples(
         if len(fields) == 3 and fields[0] and fields[1] and fields[2]:
             yield Triple(fields[head], fields[relation], fields[tail])
         elif not _is_aside(line, report):
-            reason = _field_fault(len(fields), "3") + _by_commas(line, 3)
+            reason = _field_fault(len(fields), "3", 3) + _by_commas(line, 3)
             report.reject(file, line_no, offset, reason, line)
 
 
@@ -97,28 +99,83 @@ def read_texts(
     it, "-" is passed over. Fields at the end may be missing and, save the identifier, be empty. A
     `header` line counts as a comment.
     """
+    _require_columns(columns)
+    lines = read_lines(path, report, max_line_bytes=max_line_bytes, nul_is_text=True)
+    if header and next(lines, None) is not None:
+        report.n_comment += 1
+    yield from texts_of_lines(
+        str(path), lines, report, columns=columns, language=language, is_relation=is_relation
+    )
+
+
+def read_texts_in_blocks(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    columns: Sequence[str] = ("label", "description"),
+    language: str = "en",
+    is_relation: bool = False,
+    further: str | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    **options: Any,
+) -> Iterator[Record | TextBlock]:
+    """What `read_texts` reads, many lines at once; the odd lines of a block follow its others.
+
+    Line by line where a line is no row of texts alone: with a header or counts. `further` is the
+    column of all fields that follow.
+    """
+    _require_columns((*columns, *([further] if further else ())))
+    how: Any = {"columns": columns, "language": language, "is_relation": is_relation}
+    if options.get("header") or not COLUMNS.keys() >= {*columns}:
+        yield from read_texts(path, report, max_line_bytes=max_line_bytes, **how, **options)
+        return
+    kinds, last = [COLUMNS[name] for name in columns], COLUMNS[further] if further else None
+    for block in read_blocks(path, report, max_line_bytes=max_line_bytes):
+        texts, odd = split_texts(block, kinds, last, language, is_relation, max_line_bytes)
+        if texts is not None:
+            n_lines = len(texts.nodes)
+            report.n_lines += n_lines
+            report.n_further += len(texts.kinds) - n_lines
+            yield texts
+        if odd.any():
+            lines = checked_lines(
+                str(path), block, report, chosen=odd, max_line_bytes=max_line_bytes,
+                nul_is_text=True,
+            )  # fmt: skip
+            yield from texts_of_lines(str(path), lines, report, further=further, **how)
+
+
+def _require_columns(columns: Sequence[str]) -> None:
     wrong = [name for name in columns if name not in (*COLUMNS, "count", "-")]
     if wrong or not columns:
         known = ", ".join((*COLUMNS, "count", "-"))
         raise KgError(f"columns {list(columns)!r}: each must be one of {known}")
-    file = str(path)
-    for line_no, offset, line in read_lines(
-        path, report, max_line_bytes=max_line_bytes, nul_is_text=True
-    ):
-        if header:
-            header = False
-            report.n_comment += 1
-            continue
+
+
+def texts_of_lines(
+    file: str,
+    lines: Iterable[tuple[int, int, bytes]],
+    report: DamageReport,
+    *,
+    columns: Sequence[str],
+    language: str,
+    is_relation: bool,
+    further: str | None = None,
+) -> Iterator[Text]:
+    """Yield the texts of lines as `read_lines` yields them; `further` as `read_texts_in_blocks`."""
+    for line_no, offset, line in lines:
         node, *values = line.decode().split("\t")
         if not values and _is_aside(line, report):
             continue
         fault = ""
         texts: list[Text] = []
-        if not node or not 1 <= len(values) <= len(columns):
-            fault = _field_fault(1 + len(values), f"2 to {1 + len(columns)}")
+        known = [*columns, *[further or ""] * (len(values) - len(columns) if further else 0)]
+        if not node or not 1 <= len(values) <= len(known):
+            most = "or more fields" if further else f"to {1 + len(columns)}"
+            fault = _field_fault(1 + len(values), f"2 {most}", len(known) + 1)
             fault += _by_commas(line, 2)
         else:
-            texts, fault = _texts_of(node, values, columns, language, is_relation)
+            texts, fault = _texts_of(node, values, known, language, is_relation)
         if fault:
             report.reject(file, line_no, offset, fault, line)
         elif not texts:
@@ -156,17 +213,16 @@ def _is_aside(line: bytes, report: DamageReport) -> bool:
     return False
 
 
-def _field_fault(n_fields: int, expected: str) -> str:
-    many = n_fields > int(expected.split()[-1])
-    few = n_fields < int(expected.split()[0])
-    return f"{n_fields} fields instead of {expected}" if many or few else "empty field"
+def _field_fault(n_fields: int, expected: str, most: int) -> str:
+    is_wrong = not int(expected.split()[0]) <= n_fields <= most
+    return f"{n_fields} fields instead of {expected}" if is_wrong else "empty field"
 
 
 def _by_commas(line: bytes, n_fields: int) -> str:
     """What to say of a line that has no TAB but commas enough."""
     if b"\t" in line or line.count(b",") < n_fields - 1:
         return ""
-    return "; the line looks comma-separated: put TABs between its columns"
+    return "; the line looks comma-separated: name the file .csv, or put TABs between its columns"
 
 
 def write(graph: KnowledgeGraph, path: str | Path, *, force: bool = False) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import read_csv
 
 from kg_loaders import (
     FORMATS,
@@ -35,6 +37,8 @@ WORDNET = {
     **{f"{part}.exc": "" for part in ("noun", "verb", "adj", "adv")},
     "cntlist.rev": "dog%1:05:00:: 1 42\n",
 }
+PARQUET = "head,relation,tail\na,r,b\na,r,b\n"
+"""As CSV, which is turned into the file."""
 # format: the files of a sample; the first of them is read, of WordNet their folder
 SAMPLES: dict[str, dict[str, str]] = {
     "tsv": {"x.tsv": "a\tr\tb\nb\tr\tc\n\n# c\na\tr\tb\n"},
@@ -53,6 +57,10 @@ SAMPLES: dict[str, dict[str, str]] = {
         "x.csv": '"_id","_labels","name","_start","_end","_type"\n"1",":City","Paris",,,\n'
         '"2",,"Lyon, ""the\nsecond""",,,\n,,,"1","2","NEAR"\n'
     },
+    "wikidata5m": {"wikidata5m_entity.txt": "Q1\tParis\tCity of Light\nQ2\tFrance\n"},
+    "csv": {"x.csv": 'a,r,b\nb,r,"c, d"\n\na,r,b\n'},
+    "parquet": {"x.parquet": PARQUET},
+    "conceptnet": {"assertions.csv": "/a/1\t/r/IsA\t/c/en/dog\t/c/en/animal\t{}\n"},
 }
 
 
@@ -65,6 +73,8 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
     name: str = request.param
     for file, text in SAMPLES[name].items():
         (tmp_path / file).write_text(text)
+        if text is PARQUET:
+            pq.write_table(read_csv(tmp_path / file), tmp_path / file)
     return Source(tmp_path if name == "wordnet" else tmp_path / next(iter(SAMPLES[name])), name)
 
 
@@ -106,6 +116,10 @@ def test_damage_is_named_and_counted(source: Source) -> None:
     damaged.write_bytes(damaged.read_bytes() + GARBAGE)
     with pytest.raises(KgError, match=damaged.name):
         load([source])
+    if source.format == "parquet":  # whose index stands at its end: it is whole or nothing
+        with pytest.raises(SourceError, match="cannot be read as Parquet"):
+            load([source], policy="skip")
+        return
     graph, report = load([source], policy="skip")
     assert graph.content_hash == good.content_hash
     assert report.n_rejected >= 1

@@ -109,7 +109,7 @@ def test_a_line_of_blanks_is_blank(tmp_path: Path) -> None:
     assert (report.n_blank, report.reasons) == (2, {})
 
 
-COMMAS = "; the line looks comma-separated: put TABs between its columns"
+COMMAS = "; the line looks comma-separated: name the file .csv, or put TABs between its columns"
 
 
 @pytest.mark.parametrize(
