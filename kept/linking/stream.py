@@ -9,11 +9,11 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -60,12 +60,19 @@ def link_items(linker: Disambiguator, items: list[Item]) -> list[LinkedText]:
 
 
 def link_stream(
-    items: Iterable[Item], work: Work, graph: KnowledgeGraph, n_workers: int
+    items: Iterable[Item],
+    work: Work,
+    graph: KnowledgeGraph,
+    n_workers: int,
+    cluster: str | None = None,
 ) -> Iterator[list[LinkedText]]:
-    """Steps of linked texts, in the order of `items`, whatever the number of processes."""
+    """Steps of linked texts, in the order of `items`, whatever the number of processes.
+
+    With `cluster` they are workers of a Ray cluster (`kept.cluster.over_workers`).
+    """
     stream = iter(items)
     steps = iter(lambda: list(islice(stream, TEXTS_PER_STEP)), [])
-    if n_workers == 1:
+    if n_workers == 1 and cluster is None:
         linker = work.linker(graph)
         for step in steps:
             yield link_items(linker, step)
@@ -76,6 +83,12 @@ def link_stream(
             graph.save(folder)
             settings = replace(work.settings, kg=str(folder), labels=(), aliases=())
             work = replace(work, settings=settings)
+        if cluster is not None:
+            from kept.cluster import over_workers  # few need it
+
+            make = partial(_worker, work)
+            yield from over_workers(make, steps, cluster=cluster, n_workers=n_workers)
+            return
         pool = stack.enter_context(ProcessPoolExecutor(n_workers, get_context("spawn")))
         waiting: deque[Future[list[LinkedText]]] = deque()
         for step in steps:
@@ -84,6 +97,10 @@ def link_stream(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+def _worker(work: Work) -> Callable[[list[Item]], list[LinkedText]]:
+    return partial(link_items, _opened(work))
 
 
 def _work_on(work: Work, items: list[Item]) -> list[LinkedText]:

@@ -26,6 +26,7 @@ EXTRAS = {
     "docs": "the docs site (`make docs`)",
     "minilm": "the host `minilm` from an installed package: every command without a network",
     "peft": "LoRA on the host (docs/adaptation.md)",
+    "ray": "`kept link --cluster` over machines (docs/processes.md)",
     "serve": "linking, vectors, probing and completion over HTTP (`kept serve`)",
     "smollm2": "the decoder `smollm2` from an installed package",
     "spacy": "the linker as a component of a spaCy pipeline",

@@ -95,6 +95,13 @@ def link(
     workers: Annotated[
         int, typer.Option(min=1, max=MAX_THREADS, help="Processes; the output is the same.")
     ] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Over a Ray cluster, --workers processes of it: local, auto, or its address.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="With -o: replace the file or an unfinished one.")
     ] = False,
@@ -163,7 +170,8 @@ def link(
         refuse_file(output, force=resume or force, inputs=inputs)
     report = DamageReport(policy=DamagePolicy(damage))
     items, n_expected = items_of(source, format, report)
-    run = LinkRun(Work(settings, None if cache is None else str(cache)), workers, n_expected)
+    work = Work(settings, None if cache is None else str(cache))
+    run = LinkRun(work, workers, n_expected, cluster)
     if output is not None:
         run.write(items, output, resume=resume, force=force, inputs=inputs)
     elif as_json:

@@ -39,6 +39,7 @@ class LinkRun:
     work: Work
     n_workers: int
     n_expected: int | None
+    cluster: str | None = None
 
     @cached_property
     def graph(self) -> KnowledgeGraph:
@@ -81,7 +82,8 @@ class LinkRun:
         """Steps of linked texts behind a progress bar."""
         with _progress(TerminalConsole(stderr=True)) as progress:
             task = progress.add_task("linking", total=self.n_expected, completed=n_done)
-            for step in link_stream(items, self.work, self.graph, self.n_workers):
+            steps = link_stream(items, self.work, self.graph, self.n_workers, self.cluster)
+            for step in steps:
                 yield step
                 progress.update(task, advance=len(step))
 
