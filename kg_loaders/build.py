@@ -82,6 +82,11 @@ FORMATS: dict[str, Format] = {
         tuple(f"assertions{version}.csv" for version in ("", *CONCEPTNET_VERSIONS)),
         takes_languages=True,
     ),
+    "graphml": Format("kg_loaders.formats.graphml", (".graphml",)),
+    "llamaindex": Format(
+        "kg_loaders.formats.rag_graphs", ("graph_store.json",), function="read_llamaindex"
+    ),
+    "neo4j-graphrag": Format("kg_loaders.formats.rag_graphs", function="read_neo4j_graphrag"),
 }
 
 

@@ -61,6 +61,16 @@ SAMPLES: dict[str, dict[str, str]] = {
     "csv": {"x.csv": 'a,r,b\nb,r,"c, d"\n\na,r,b\n'},
     "parquet": {"x.parquet": PARQUET},
     "conceptnet": {"assertions.csv": "/a/1\t/r/IsA\t/c/en/dog\t/c/en/animal\t{}\n"},
+    "graphml": {
+        "x.graphml": '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+        '<key id="d0" for="edge" attr.name="relation"/><graph><node id="a"/><node id="b"/>'
+        '<edge source="a" target="b"><data key="d0">r</data></edge></graph></graphml>'
+    },
+    "llamaindex": {"graph_store.json": '{"graph_dict": {"a": [["r", "b"], ["s", "c"]]}}'},
+    "neo4j-graphrag": {
+        "x.json": '{"nodes": [{"id": "0", "label": "City", "properties": {"name": "Paris"}}],'
+        '"relationships": [{"start_node_id": "0", "type": "IN", "end_node_id": "1"}]}'
+    },
 }
 
 
