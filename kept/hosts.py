@@ -49,18 +49,39 @@ PACKAGED = ("minilm", "smollm2")
 def load_host(name_or_path: str | Path, *, revision: str | None = None) -> PreTrainedModel:
     """The encoder called `minilm`, of a folder, or of a hub name, in evaluation mode.
 
-    `revision` is the branch, tag or commit of a hub's.
+    `minilm:3` has the first three of its layers. `revision` is the branch, tag or commit of a
+    hub's.
 
     Raises `HostError` for what cannot be opened or is of no family in `FAMILIES`,
     `MissingExtraError` when the MiniLM package is not installed, `CheckpointError` when weights are
     missing, not finite, or not those that were saved.
     """
     at = {} if revision is None else {"revision": revision}
-    host, info = open_pretrained(AutoModel, name_or_path, output_loading_info=True, **at)
+    name, n_layers = _first_layers(name_or_path)
+    host, info = open_pretrained(AutoModel, name, output_loading_info=True, **at)
     check_host(host)
-    require_whole(host, info, name_or_path)
-    require_finite(host, name_or_path)
-    return host.eval()
+    require_whole(host, info, name)
+    require_finite(host, name)
+    return first_layers(host, n_layers).eval()
+
+
+def first_layers(host: PreTrainedModel, n: int | None) -> PreTrainedModel:
+    """`host` without the layers above its first `n`; as it is with None.
+
+    Raises `HostError` where it has fewer.
+    """
+    if n is not None:
+        if not 1 <= n <= len(layers(host)):
+            raise HostError(f"a host's first {n} layers are asked for; it has {len(layers(host))}")
+        host.encoder.layer = host.encoder.layer[:n]
+        host.config.num_hidden_layers = n
+    return host
+
+
+def _first_layers(name_or_path: str | Path) -> tuple[str | Path, int | None]:
+    """The name, and how many layers follow it: of `minilm:3`, minilm and 3."""
+    name, _, n = str(name_or_path).partition(":")
+    return ("minilm", int(n)) if name == "minilm" and n.isdigit() else (name_or_path, None)
 
 
 def load_tokenizer(
@@ -69,7 +90,8 @@ def load_tokenizer(
     """The fast tokenizer of the host with this name; same names as `load_host`."""
     with only_errors():  # a saved run's configuration is ours, which transformers remarks on
         at = {} if revision is None else {"revision": revision}
-        return open_pretrained(AutoTokenizer, name_or_path, use_fast=True, **at)
+        name, _ = _first_layers(name_or_path)
+        return open_pretrained(AutoTokenizer, name, use_fast=True, **at)
 
 
 def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:

@@ -68,7 +68,11 @@ class Arm(BaseModel):
 
 
 class Study(BaseModel):
-    """All settings; `head` trains the host's head over words on text, once for all arms."""
+    """All settings; `head` trains the host's head over words on text, once for all arms.
+
+    `words` are options of `mlm`, which trains the head, `stated` those of `stated_words`; `freeze`
+    the encoder's parts that stay in both stages.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -81,15 +85,22 @@ class Study(BaseModel):
     builder: BuilderConfig
     head: TrainConfig
     reading: TrainConfig
+    words: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
+    freeze: tuple[str, ...] = ()
     arms: dict[str, Arm]
 
     def settings_of(self, name: str) -> str:
         """Fingerprint of what a trained model depends on; `HEAD` is the host with its head."""
-        shared = {"host", "seed", "facts_per_relation", "n_texts", "builder", "head"}
+        shared = {
+            "host", "seed", "facts_per_relation", "n_texts", "builder", "head", "words", "freeze",
+        }  # fmt: skip
         first = self.model_dump(mode="json", include=shared)
         if name == HEAD:
             return fingerprint(first)
-        own = self.model_dump(mode="json", include={"folds", "stated_per_relation", "reading"})
+        own = self.model_dump(
+            mode="json", include={"folds", "stated_per_relation", "reading", "stated"}
+        )
         return fingerprint(first, own, self.arms[name].model_dump(mode="json"))
 
 
@@ -239,9 +250,10 @@ def train_head(asked: Asked, out: Path, reporter: Reporter) -> Path:
     host, tokenizer = hosts.load_host(study.host), hosts.load_tokenizer(study.host)
     with torch_draws(study.seed, "initial weights"):
         encoder = none.encoder.for_graph(host, graph, tokenizer, seed=study.seed)
-        model = KnowledgeForPreTraining.of(encoder, {"mlm": {}})
+        model = KnowledgeForPreTraining.of(encoder, {"mlm": study.words})
+    encoder.freeze_parts(study.freeze)
     texts = [text for document in asked.world.documents for text in document]
-    data = _data(asked, none, graph, {"mlm": {}}, texts, view={})
+    data = _data(asked, none, graph, {"mlm": study.words}, texts, view={})
     _train(model, data, study.head, folder, origin_of(asked, HEAD), reporter)
     return folder
 
@@ -258,7 +270,8 @@ def new_model(asked: Asked, name: str, fold: int, head: Path) -> KnowledgeForPre
             seed=asked.study.seed,
             **arm.options,
         )
-        model = KnowledgeForPreTraining.of(encoder, {"stated_words": {}})
+        model = KnowledgeForPreTraining.of(encoder, {"stated_words": asked.study.stated})
+    encoder.freeze_parts(asked.study.freeze)
     words, stated = first.objectives["mlm"], model.objectives["stated_words"]
     assert isinstance(words, MaskedWords)
     assert isinstance(stated, StatedWords)
@@ -279,7 +292,8 @@ def run_arm(asked: Asked, name: str, fold: int, out: Path, reporter: Reporter) -
     given, items = asked.world.graphs["given"], asked.of_fold(fold)
     untrained = _ask(asked, model, name, given, items)
     texts = asked.training_texts(fold)
-    data = _data(asked, arm.line, graph, {"stated_words": {}}, texts, view=arm.view)
+    objectives = {"stated_words": study.stated}
+    data = _data(asked, arm.line, graph, objectives, texts, view=arm.view)
     _train(model, data, study.reading, folder, origin, reporter)
     edited_graph, edited_items = asked.edited(fold)
     values = {

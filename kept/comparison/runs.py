@@ -23,8 +23,9 @@ from kept.comparison.data import ExperimentData, binding_of, folder_digests
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.items import EvaluationItems
 from kept.comparison.stored import Run, RunKey, StoredRuns
-from kept.controls.conditions import Knowledge, objectives_of
+from kept.controls.conditions import WITHOUT_FACTS, Knowledge, objectives_of
 from kept.datasets.formats import TASKS, TaskExample
+from kept.errors import ConfigError
 from kept.finetuning.assembly import assemble, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, prepared
@@ -126,6 +127,11 @@ class ExperimentRuns(StoredRuns):
 
     def require(self, key: RunKey) -> None:
         """Raise `ConfigError` for settings with which a run could not begin."""
+        if key.knowledge == "redrawn" and self.experiment.pretraining is not None:
+            raise ConfigError(
+                "knowledge='redrawn' changes links whenever the task is read; continued "
+                "pre-training would still have the true ones: take random-entity"
+            )
         run = self.of(key)
         chosen = method(self.experiment.variant_of(key.method))
         builder_for(chosen, run.config.graph or BuilderConfig(), run.config.view or {})
@@ -135,7 +141,7 @@ class ExperimentRuns(StoredRuns):
         run = self.of(key)
         config = run.config
         if self._is_baseline(key):
-            base = dataclasses.replace(key, method=BASELINE)
+            base = dataclasses.replace(key, method=BASELINE, knowledge="off")
             shared = self.record(base) or self.run(base)
             return None if shared is None else self._copied(shared, run)
         pretrained = self._pretrained(key)
@@ -252,7 +258,7 @@ class ExperimentRuns(StoredRuns):
 
     def _is_baseline(self, key: RunKey) -> bool:
         """Whether method and baseline have as many weights, and the same states bit by bit."""
-        if key.knowledge != "off" or key.method == BASELINE:
+        if key.knowledge not in WITHOUT_FACTS or key.method == BASELINE:
             return False
         fields = [dict(self.experiment.methods.get(n, {})) for n in (key.method, BASELINE)]
         for each in fields:
@@ -260,7 +266,7 @@ class ExperimentRuns(StoredRuns):
             each.pop("view", None)  # what it makes of the texts is compared below
         if fields[0] != fields[1]:
             return False
-        stages = [self._stage(name, "off") for name in (key.method, BASELINE)]
+        stages = [self._stage(key.method, key.knowledge), self._stage(BASELINE, "off")]
         encoders = [stage.encoder().eval() for stage in stages]
         if size(encoders[0]) != size(encoders[1]):
             return False

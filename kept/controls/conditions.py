@@ -1,4 +1,4 @@
-"""What knowledge a run is given: the true graph, none, or one of three that are false.
+"""What knowledge a run is given: the true graph, none of it or half, or one that is false.
 
 Two doors, `controlled_graph` and `controlled_text`: every method reads its knowledge through a
 graph or through the links of a text, so a control made here is one for all of them.
@@ -27,8 +27,14 @@ from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 from kg_loaders.store import Texts, assemble
 
-Knowledge = Literal["true", "off", "shuffled", "random-entity", "random-tokens"]
-KNOWLEDGE: tuple[Knowledge, ...] = ("true", "off", "shuffled", "random-entity", "random-tokens")
+Knowledge = Literal[
+    "true", "off", "shuffled", "random-entity", "random-tokens", "anchors-only", "redrawn"
+]
+KNOWLEDGE: tuple[Knowledge, ...] = (
+    "true", "off", "shuffled", "random-entity", "random-tokens", "anchors-only", "redrawn",
+)  # fmt: skip
+WITHOUT_FACTS: tuple[Knowledge, ...] = ("off", "anchors-only")
+"""Kinds under which a method that reads facts alone reads nothing."""
 COMPARED: tuple[Knowledge, ...] = ("true", "off", "shuffled")
 """What the comparisons with a fixed grid run, `kept demo` among them."""
 WITHOUT_KNOWLEDGE: Mapping[str, Mapping[str, Any]] = {"mlm": {}}
@@ -48,16 +54,18 @@ def controlled_graph(
 ) -> KnowledgeGraph:
     """`graph` as `knowledge` wants it; ids mean the same in all of them.
 
-    "true": as it is. "off": without any triple. "shuffled": the tails of each relation shuffled.
-    "random-entity": as it is, for `controlled_text` moves the links; but where a method `reads`
-    texts of entities, and no link, all texts stand at the entity that `entities` (by default
-    `random_entities` of `graph`) gives for their own. "random-tokens": relations and tails of all
-    triples shuffled, each for itself, and every text made of random words of the same length; for
-    a method that reads pairs the tails stay, so that random relations join the same pairs.
+    "true": as it is. "off", "anchors-only": without any triple; links stay with "anchors-only".
+    "redrawn": as it is, for `kept.controls.redrawing` moves the links at every reading.
+    "shuffled": the tails of each relation shuffled. "random-entity": as it is, for
+    `controlled_text` moves the links; but where a method `reads` texts of entities, and no link,
+    all texts stand at the entity that `entities` (by default `random_entities` of `graph`) gives
+    for their own. "random-tokens": relations and tails of all triples shuffled, each for itself,
+    and every text made of random words of the same length; for a method that reads pairs the tails
+    stay, so that random relations join the same pairs.
     """
-    if knowledge == "true":
+    if knowledge in ("true", "redrawn"):
         return graph
-    if knowledge == "off":
+    if knowledge in WITHOUT_FACTS:
         return without_triples(graph)
     if knowledge == "shuffled":
         return shuffle_objects(graph, generator(seed, "shuffled objects"))

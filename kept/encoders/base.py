@@ -35,6 +35,11 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
 
 EMBEDDINGS, HEAD = "embeddings", "head"
+EVERY_PART: Mapping[str, tuple[str, ...]] = {
+    "encoder": ("",),
+    "words": ("host.embeddings.word_embeddings.",),
+}
+"""Parts that all encoders have, beside their own: everything, and the host's word table."""
 _HOST_LAYER = re.compile(r"host\.encoder\.layer\.(\d+)\.")
 
 Config = TypeVar("Config", bound="KnowledgeConfig")
@@ -312,7 +317,10 @@ class KnowledgeEncoder(KnowledgeModel):
                 parameter.requires_grad_(False)
 
     def freeze_parts(self, names: tuple[str, ...]) -> None:
-        """Freeze the named `parts`, or all with "encoder"; raises `ConfigError` on other names."""
+        """Freeze the named `parts`, the host's word table with "words", or all with "encoder".
+
+        Raises `ConfigError` on other names.
+        """
         named = self._named(names)
         for name, parameter in self.named_parameters():
             if named(name):
@@ -320,7 +328,7 @@ class KnowledgeEncoder(KnowledgeModel):
 
     def _named(self, names: tuple[str, ...]) -> Callable[[str], bool]:
         """Whether a parameter is in one of these parts, or in what was inserted into the host."""
-        parts, inside = {"encoder": ("",), **self.parts}, {*PLACES} & {*self.config.inside}
+        parts, inside = {**EVERY_PART, **self.parts}, {*PLACES} & {*self.config.inside}
         unknown = [name for name in names if name not in parts and name not in inside]
         if unknown:
             raise ConfigError(

@@ -20,6 +20,7 @@ from kept import hosts
 from kept.adapters.inside import PLACES
 from kept.auto import saved_builder, saved_encoder, saved_tokenizer, saved_view
 from kept.controls.conditions import (
+    WITHOUT_FACTS,
     EntityMap,
     Knowledge,
     controlled_graph,
@@ -29,6 +30,7 @@ from kept.controls.conditions import (
     without_pairs,
 )
 from kept.controls.link_errors import LinkErrors, corrupt_links, corrupted_sets
+from kept.controls.redrawing import relinking
 from kept.datasets.class_labels import classes_of, warnings_of
 from kept.datasets.formats import (
     TASKS,
@@ -207,6 +209,7 @@ class _Maker:
             view=self.view,
             problem_type=task.problem_type,
             labels=labels,
+            relink=relinking(self.knowledge or config.knowledge, self.graph),
             spans=config.span_options,
         )
 
@@ -224,7 +227,7 @@ class _Maker:
         `clean` are its examples before any link was corrupted.
         """
         config = self.config
-        if config.knowledge == "off":
+        if config.knowledge in WITHOUT_FACTS:
             return
         data = self.data(clean, None) if config.link_errors.share else task_data
         brought = config.model or precomputed_options(config.options)

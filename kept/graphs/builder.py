@@ -21,14 +21,22 @@ import numpy as np
 from entity_linking.mentions import LinkedText
 from kept.graphs.building.anchors import AllWords, find_anchors, lay_slots
 from kept.graphs.building.assembly import connect
-from kept.graphs.building.config import BuilderConfig, Exclusion
+from kept.graphs.building.config import BuilderConfig, Exclusion, Insistence
 from kept.graphs.building.facts import choose, fit, with_facts
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.words import Words, encode_words
 from kept.randomness import generator
 from kg_loaders.store import KnowledgeGraph
 
-__all__ = ["BuilderConfig", "Exclusion", "build", "build_many", "join_all", "join_words"]
+__all__ = [
+    "BuilderConfig",
+    "Exclusion",
+    "Insistence",
+    "build",
+    "build_many",
+    "join_all",
+    "join_words",
+]
 
 
 def build(
@@ -90,10 +98,17 @@ def join_words(
     generator: np.random.Generator,
     config: BuilderConfig,
     exclude: Exclusion | None = None,
+    insist: Insistence | None = None,
 ) -> WordKnowledgeGraph:
     """`build` for a text whose word pieces are known."""
     (joined,) = join_all(
-        [linked], [words], graph, generators=[generator], config=config, exclude=[exclude]
+        [linked],
+        [words],
+        graph,
+        generators=[generator],
+        config=config,
+        exclude=[exclude],
+        insist=[insist],
     )
     return joined
 
@@ -106,21 +121,23 @@ def join_all(
     generators: Sequence[np.random.Generator],
     config: BuilderConfig,
     exclude: Sequence[Exclusion | None] | None = None,
+    insist: Sequence[Insistence | None] | None = None,
 ) -> list[WordKnowledgeGraph]:
-    """`join_words` of every text, in one pass; each with its own generator and exclusion.
+    """`join_words` of every text, in one pass; each with its own generator and what it must show.
 
     The arrays of the graphs are pieces of common ones. Raises `ValueError` unless there are as many
-    words, generators and exclusions as texts.
+    words, generators, exclusions and insistences as texts.
     """
-    exclusions = [None] * len(linked) if exclude is None else exclude
-    if not len(linked) == len(words) == len(generators) == len(exclusions):
-        counts = (len(linked), len(words), len(generators), len(exclusions))
-        raise ValueError(f"texts, words, generators and exclusions are {counts}; give as many each")
+    n = len(linked)
+    limits = list(zip(exclude or [None] * n, insist or [None] * n, strict=True))
+    if not n == len(words) == len(generators) == len(limits):
+        counts = (n, len(words), len(generators), len(limits))
+        raise ValueError(f"texts, words, generators and limits are {counts}; give as many each")
     if not linked:
         return []
     pieces = AllWords.of(words)
     anchors = find_anchors(linked, pieces, graph, config)
-    facts = choose(graph, anchors, generators, config, exclusions)
+    facts = choose(graph, anchors, generators, config, limits)
     if config.replace_mentions == "facts":
         anchors, facts = with_facts(anchors, facts, graph)
     is_shown, slots = lay_slots(pieces, anchors, replace=bool(config.replace_mentions))

@@ -65,6 +65,22 @@ def nodes_of_fact(graph: WordKnowledgeGraph, relation: int) -> NDArray[np.int64]
     return np.append(ends[~held], relation).astype(np.int64)
 
 
+def with_object(graph: WordKnowledgeGraph, row: int, entity: int) -> WordKnowledgeGraph:
+    """`graph` where the object of the fact that came of triple `row` is another entity.
+
+    Its node stands for the other entity in every fact that names it. A graph that does not show the
+    fact stays as it is. Raises `BatchError` where the object is a mention of the text.
+    """
+    is_fact = (graph.kinds == NodeKind.RELATION) & (graph.origins[:, 1] == row)
+    leads = graph.edge_kinds == EdgeKind.RELATION_ENTITY
+    objects = graph.edges[leads & np.isin(graph.edges[:, 0], np.flatnonzero(is_fact)), 1]
+    if (graph.spans[objects, 0] >= 0).any():
+        raise BatchError(f"the object of triple {row} is a mention of the text; unlink it first")
+    ids = graph.ids.copy()
+    ids[objects] = entity
+    return dataclasses.replace(graph, ids=ids)
+
+
 def _without_nodes(graph: WordKnowledgeGraph, gone: NDArray[np.int64]) -> WordKnowledgeGraph:
     stays = np.ones(graph.n_nodes, np.bool_)
     stays[gone] = False

@@ -63,15 +63,27 @@ class World:
 
 
 @dataclass(frozen=True)
+class StatedFact:
+    """A fact that the sample must show: row `row` of the graph's triples, with the object `told` in
+    place of its own, if any, and without the triples `hidden [n 3]` beside it."""
+
+    row: int
+    told: int | None
+    hidden: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
 class Rewritten:
     """The text that replaces another, with a label for each of its links, `[link]`, if any.
 
-    `asked`: spans of it that `mark` finds in the sample's `target_spans`.
+    `asked`: spans of it that `mark` finds in the sample's `target_spans`. `stated`: facts that its
+    graph must show.
     """
 
     linked: LinkedText
     link_labels: NDArray[np.int64] | None = None
     asked: tuple[Mention, ...] = ()
+    stated: tuple[StatedFact, ...] = ()
 
 
 class Preparation(ABC):

@@ -48,6 +48,8 @@ def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, Pretraini
         model = KnowledgeForPreTraining.of(encoder, objectives)
     if config.train_only:
         encoder.train_only(config.train_only)
+    if config.freeze:
+        encoder.freeze_parts(config.freeze)
     return model, data
 
 

@@ -34,7 +34,8 @@ class PretrainConfig(RunConfig):
     defaults; without it the method's own are trained (`kept.methods`). `options` are those of the
     encoder's configuration, `view` those of the method's view. `start_from` is the folder of an
     earlier run, for the initial weights; `train_only` names the encoder's parts to train (all, if
-    empty), so that schedules of several stages are several runs.
+    empty), so that schedules of several stages are several runs; `freeze` names parts that stay,
+    such as "words", the host's word table.
     """
 
     host: str = "minilm"
@@ -48,6 +49,7 @@ class PretrainConfig(RunConfig):
     view: dict[str, Any] = Field(default_factory=dict)
     start_from: Path | None = None
     train_only: tuple[str, ...] = ()
+    freeze: tuple[str, ...] = ()
     training: TrainConfig = Field(default_factory=dict, validate_default=True)
 
     @field_validator("method")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError, NoKnowledgeError
-from kept.graphs.builder import BuilderConfig, join_all, join_words
+from kept.graphs.builder import BuilderConfig, join_words
 from kept.graphs.coverage import LOW_SHARE, Coverage, caution, coverage_of, require_read
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
@@ -36,6 +36,7 @@ from kept.pretraining.flat_texts import (
     without_candidates,
 )
 from kept.pretraining.pairs import TextPairs
+from kept.pretraining.stated import joined
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 
@@ -202,12 +203,13 @@ class WordGraphData:
     def samples(self, indices: Sequence[int], *, epoch: int, seed: int) -> list[KnowledgeBatch]:
         """`sample` of every index; their graphs are built in one pass."""
         shown = [self._text(index, epoch, seed) for index in indices]
-        graphs = join_all(
-            [text.linked for text, _, _ in shown],
+        graphs = joined(
+            [text for text, _, _ in shown],
             [words for _, words, _ in shown],
             self.graph,
-            generators=[generator(seed, "graph", epoch, index) for index in indices],
-            config=self.builder,
+            self.builder,
+            self.view,
+            [generator(seed, "graph", epoch, index) for index in indices],
         )
         return [
             self._labelled(index, graph, text, label, epoch, seed)
@@ -267,7 +269,8 @@ class WordGraphData:
         if labels is not None and other.link_labels is not None:
             labels = np.concatenate([labels, other.link_labels])
         moved = (Mention(each.start + shift, each.end + shift) for each in other.asked)
-        return Rewritten(linked, labels, (*text.asked, *moved)), words, label
+        stated = (*text.stated, *other.stated)
+        return Rewritten(linked, labels, (*text.asked, *moved), stated), words, label
 
     def _shown(self, index: int, epoch: int, seed: int) -> tuple[Rewritten, Words]:
         """Return a text, as it is or rewritten, with its pieces."""

@@ -125,7 +125,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 def open_host(budget: Budget) -> tuple[Any, PreTrainedTokenizerBase]:
     """The budget's host with at most its first `n_layers` layers, and its tokenizer."""
     host = hosts.load_host(budget.host)
-    if budget.n_layers is not None and budget.n_layers < host.config.num_hidden_layers:
-        host.encoder.layer = host.encoder.layer[: budget.n_layers]
-        host.config.num_hidden_layers = budget.n_layers
+    n_layers = min(budget.n_layers or len(hosts.layers(host)), len(hosts.layers(host)))
+    host = hosts.first_layers(host, n_layers)
     return host, hosts.load_tokenizer(budget.host)

@@ -91,7 +91,14 @@ def test_minilm_is_the_real_one() -> None:
     assert (host.config.num_hidden_layers, host.config.hidden_size) == (6, 384)
     encoded = tokenizer("Paris", return_tensors="pt")
     assert encoded["input_ids"].tolist() == [[101, 3000, 102]]
-    assert host(**encoded).last_hidden_state.isfinite().all()
+    states = host(**encoded, output_hidden_states=True).hidden_states
+    assert states[-1].isfinite().all()
+    short = hosts.load_host("minilm:3")
+    assert short.config.num_hidden_layers == 3
+    assert torch.equal(short(**encoded).last_hidden_state, states[3])
+    assert hosts.load_tokenizer("minilm:3").get_vocab() == tokenizer.get_vocab()
+    with pytest.raises(HostError, match="first 7 layers are asked for; it has 6"):
+        hosts.load_host("minilm:7")
 
 
 class _File:

@@ -66,7 +66,10 @@ def finetune(
     ] = None,
     knowledge: Annotated[
         str | None,
-        typer.Option(help="true (default), off, shuffled, random-entity or random-tokens."),
+        typer.Option(
+            help="true (default), off, anchors-only, shuffled, random-entity, redrawn or "
+            "random-tokens."
+        ),
     ] = None,
     markers: Annotated[
         str | None,

@@ -105,6 +105,26 @@ class Exclusion:
         return keep
 
 
+@dataclass(frozen=True)
+class Insistence:
+    """Facts that are among those that their head brings, at random places of the first `within`.
+
+    `rows` are those of `graph.triples`. They are never dropped; a text that grows too large can
+    lose them.
+    """
+
+    rows: tuple[int, ...]
+    within: int
+
+    def order(self, rows: NDArray[np.int64], draws: np.random.Generator) -> NDArray[np.int64]:
+        """`rows`, best first, with those insisted on near the front, where they are any of them."""
+        for row in self.rows:
+            places = np.flatnonzero(rows == row)
+            if len(places) and places[0] >= self.within > 0:
+                rows = np.insert(np.delete(rows, places), int(draws.integers(self.within)), row)
+        return rows
+
+
 def _matches(rows: Ids, others: Ids) -> NDArray[np.bool_]:
     matches: NDArray[np.bool_] = (rows[:, None] == others[None]).all(axis=2).any(axis=1)
     return matches

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.graphs.building.anchors import Anchors
-from kept.graphs.building.config import BuilderConfig, Exclusion
+from kept.graphs.building.config import BuilderConfig, Exclusion, Insistence
 from kept.graphs.words import Ids
 from kg_loaders.neighbours import Policy, neighbours
 from kg_loaders.store import KnowledgeGraph
@@ -51,20 +51,20 @@ def choose(
     anchors: Anchors,
     generators: Sequence[np.random.Generator],
     config: BuilderConfig,
-    exclusions: Sequence[Exclusion | None],
+    limits: Sequence[tuple[Exclusion | None, Insistence | None]],
 ) -> Facts:
     """The facts of every anchor, in anchor order and best first, each at most once a text.
 
-    `generators` and `exclusions` are those of the texts.
+    `generators` and `limits` (what must not be shown, what must) are those of the texts.
     """
     rows: list[Rows] = []
     ranks: list[Rows] = []
     bounds = np.searchsorted(anchors.texts, np.arange(len(generators) + 1)).tolist()
-    for text, (generator, exclude) in enumerate(zip(generators, exclusions, strict=True)):
+    for text, (generator, (exclude, insist)) in enumerate(zip(generators, limits, strict=True)):
         entities = anchors.ids[bounds[text] : bounds[text + 1]]
         if not len(entities):
             continue
-        draw = _Draw(graph, config, config.ranker(graph, entities), generator, exclude)
+        draw = _Draw(graph, config, config.ranker(graph, entities), generator, exclude, insist)
         seen: set[int] = set()
         for entity in entities.tolist():
             chosen, places = _NOTHING if entity in seen else draw.facts_of(entity)
@@ -93,11 +93,13 @@ class _Draw:
     rank: Policy
     generator: np.random.Generator
     exclude: Exclusion | None
+    insist: Insistence | None
 
     def facts_of(self, entity: int) -> tuple[Rows, Rows]:
         """Rows of the triples of an anchor that are shown, and the rank of each."""
         config = self.config
-        is_random = config.policy == "random" and self.exclude is None
+        is_free = self.exclude is None and self.insist is None
+        is_random = config.policy == "random" and is_free
         start, stop = self.graph.out_offsets[entity : entity + 2].tolist()
         n_facts = stop - start
         if config.directions == "both":
@@ -116,17 +118,24 @@ class _Draw:
         if not len(candidates):
             return _NOTHING
         order = self.rank(self.graph, self.graph.triples[candidates], self.generator)
-        return self._kept(candidates[order[: config.max_neighbours]])
+        chosen = candidates[order]
+        if self.insist is not None:
+            chosen = self.insist.order(chosen, self.generator)
+        return self._kept(chosen)
 
     def _kept(self, chosen: Rows) -> tuple[Rows, Rows]:
         """Those of the facts, best first, that survive dropping, and their ranks."""
-        config, n = self.config, len(chosen)
+        config = self.config
+        chosen = chosen[: config.max_neighbours]
+        n = len(chosen)
         if not config.drop_probability:
             return chosen, np.arange(n)
         if config.drop == "anchor":
             kept = np.arange(n if self.generator.random() >= config.drop_probability else 0)
         else:
             kept = np.flatnonzero(self.generator.random(n) >= config.drop_probability)
+        if self.insist is not None:
+            kept = np.union1d(kept, np.flatnonzero(np.isin(chosen, self.insist.rows)))
         return chosen[kept], kept
 
     def _drawn(self, entity: int) -> Rows:

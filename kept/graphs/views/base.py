@@ -28,12 +28,14 @@ class View(ABC):
     """Abstract: what a method sees of a word-knowledge graph. Must pickle cheaply.
 
     `reads_candidates`: links must keep their candidates. `reads_graph`: False where a batch holds
-    the words alone, so that a text can be encoded without any graph. `remedy`: what to do where
-    texts have links and the graph has facts of them, and the view shows nothing of either.
+    the words alone, so that a text can be encoded without any graph. `facts_per_mention`: how many
+    of the best-ranked facts are shown at each, None for all. `remedy`: what to do where texts have
+    links and the graph has facts of them, and the view shows nothing of either.
     """
 
     reads_candidates: ClassVar[bool] = False
     reads_graph: ClassVar[bool] = True
+    facts_per_mention: int | None = None
     remedy: ClassVar[str] = (
         "links and facts are there, but the settings leave nothing of them: see the sizes under "
         "`graph` (max_neighbours, max_nodes, max_words) and the options under `view`"

@@ -103,6 +103,7 @@ class KBERTView(View):
                 f"{type(tokenizer).__name__} gives no character offsets; load the fast tokenizer"
             )
         self.predicate, self.max_branches = predicate, max_branches
+        self.facts_per_mention = max_branches
         self.max_pieces, self.max_nodes = max_pieces, max_nodes
         self.soft_positions, self.visible_matrix = soft_positions, visible_matrix
         self.weigh_links = weigh_links

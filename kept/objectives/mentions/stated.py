@@ -4,7 +4,10 @@ A reading stage: continued pre-training in which the masked words can be found i
 method reads beside the text, and nowhere else. It is salient span masking (Guu et al. 2020,
 "REALM", ICML, section 3.4) of the mentions that a triple of the graph joins to another mention of
 the text. What is ours: the mention that the fact is about gets a made-up name at every reading, so
-that remembering who it is does not help; and the masked mention loses its link, as in a question.
+that remembering who it is does not help; the masked mention loses its link, as in a question; the
+fact is always among those shown, and no other fact of its head by the same relation or to the same
+object; and with `objects: redrawn` text and fact name another object at every reading, so that
+knowing what objects a relation usually has does not help either.
 
 Axis legend: link, fact.
 """
@@ -14,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -24,8 +27,9 @@ from torch import Tensor
 from entity_linking.mentions import LinkedText
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
+from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
-from kept.objectives.base import Objective, Preparation, Rewritten, World
+from kept.objectives.base import Objective, Preparation, Rewritten, StatedFact, World
 from kept.objectives.masked_words import MaskedWords, MaskedWordsOptions, MaskedWordsPreparation
 from kept.objectives.mentions.made_up import made_up_names
 from kept.objectives.mentions.replacement import free_links, with_names
@@ -33,15 +37,26 @@ from kept.objectives.relation_pairs import NO_PAIRS, joined_pairs, share_joined
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
+FEWEST_OBJECTS = 20
 WORDS = MaskedWordsOptions(mask_share=1.0, random_share=0.0, strategy="whole_word")
 """How texts without such a mention are masked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatedWordsOptions:
-    """`nameless`: the mention that the fact is about gets a made-up name at every reading."""
+    """What is made unknown, anew at every reading.
+
+    `nameless`: the mention that the fact is about gets a made-up name. `objects` "redrawn": the
+    mention that the fact states, and the object of the fact, is another entity whose name is one
+    piece, sampled from the objects of all facts of the graph; "own": it stays.
+    """
 
     nameless: bool = True
+    objects: Literal["own", "redrawn"] = "own"
+
+    def __post_init__(self) -> None:
+        if self.objects not in ("own", "redrawn"):
+            raise ConfigError(f"objective stated_words: objects {self.objects!r}: own or redrawn")
 
 
 class StatedWordsPreparation(Preparation):
@@ -55,14 +70,23 @@ class StatedWordsPreparation(Preparation):
     remedy = NO_PAIRS
 
     def __init__(
-        self, options: StatedWordsOptions, graph: KnowledgeGraph, words: MaskedWordsPreparation
+        self,
+        options: StatedWordsOptions,
+        graph: KnowledgeGraph,
+        words: MaskedWordsPreparation,
+        objects: NDArray[np.int64],
     ) -> None:
-        self.options, self.graph, self.words = options, graph, words
+        self.options, self.graph, self.words, self.objects = options, graph, words, objects
 
     @classmethod
     def of(cls, options: StatedWordsOptions, world: World) -> Self:
-        """Raises `ConfigError` for a tokenizer without a mask token."""
-        return cls(options, world.graph, MaskedWordsPreparation.of(WORDS, world))
+        """Raises `ConfigError` for a tokenizer without a mask token, or a graph without objects
+        to redraw from."""
+        words = MaskedWordsPreparation.of(WORDS, world)
+        objects = np.zeros(0, np.int64)
+        if options.objects == "redrawn":
+            objects = objects_of_one_piece(world)
+        return cls(options, world.graph, words, objects)
 
     @property
     def fingerprint(self) -> str:
@@ -83,14 +107,45 @@ class StatedWordsPreparation(Preparation):
         facts = joined_pairs(entities, self.graph)
         if not len(facts):
             return Rewritten(text, labels)
-        head, _, tail = facts[int(draws.integers(len(facts)))].tolist()
-        shown = text
+        head, relation, tail = facts[int(draws.integers(len(facts)))].tolist()
+        is_alone = int((entities == entities[tail]).sum()) == 1
+        fact = self._stated(
+            int(entities[head]), relation, int(entities[tail]), draws, is_alone=is_alone
+        )
+        names: dict[int, tuple[int, str]] = {}
         if self.options.nameless:
             (name,) = made_up_names(1, draws)
-            shown = with_names(text, self.graph, {head: (int(entities[head]), name)})
+            names[head] = (int(entities[head]), name)
+        if fact.told is not None:
+            names[tail] = (fact.told, self.graph.label(fact.told))
+        shown = with_names(text, self.graph, names)
         links = tuple(link for i, link in enumerate(shown.links) if i != tail)
         asked = shown.links[tail].mention
-        return Rewritten(dataclasses.replace(shown, links=links), np.delete(labels, tail), (asked,))
+        shown = dataclasses.replace(shown, links=links)
+        return Rewritten(shown, np.delete(labels, tail), (asked,), (fact,))
+
+    def _stated(
+        self,
+        head: int,
+        relation: int,
+        tail: int,
+        draws: np.random.Generator,
+        *,
+        is_alone: bool,
+    ) -> StatedFact:
+        """The fact that is to be shown, with the object that it is told with.
+
+        An object that another mention of the text names, too, stays.
+        """
+        triples = self.graph.outgoing(head)
+        is_stated = (triples[:, 1:] == [relation, tail]).all(axis=1)
+        alike = (triples[:, 1] == relation) | (triples[:, 2] == tail)
+        row = int(self.graph.out_offsets[head] + np.flatnonzero(is_stated)[0])
+        told = None
+        if len(self.objects) and is_alone:
+            others = np.setdiff1d(self.objects, triples[:, 2])
+            told = int(others[int(draws.integers(len(others)))])
+        return StatedFact(row, told, triples[alike & ~is_stated])
 
     def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         nodes = _asked_words(batch)
@@ -100,6 +155,25 @@ class StatedWordsPreparation(Preparation):
         labels = torch.where(nodes, batch.node_ids, IGNORE)
         ids = batch.node_ids.masked_fill(nodes, self.words.mask_id)
         return bare.replace(node_ids=ids, node_labels=labels)
+
+
+def objects_of_one_piece(world: World) -> NDArray[np.int64]:
+    """Return the entities that are objects of facts and whose name is one piece, sorted.
+
+    Raises `ConfigError` for fewer than `FEWEST_OBJECTS`.
+    """
+    before = "x "
+    objects = np.unique(world.graph.triples[:, 2]).astype(np.int64)
+    names = [before + world.graph.label(int(entity)) for entity in objects]
+    spans = world.tokenizer(names, add_special_tokens=False, return_offsets_mapping=True)
+    n_pieces = [sum(end > len(before) for _, end in offsets) for offsets in spans["offset_mapping"]]
+    found: NDArray[np.int64] = objects[np.array(n_pieces, np.int64) == 1]
+    if len(found) < FEWEST_OBJECTS:
+        raise ConfigError(
+            f"objective stated_words redraws objects; {len(found)} of {world.graph} have a name of "
+            f"one word piece, and {FEWEST_OBJECTS} are needed: take objects: own"
+        )
+    return found
 
 
 def _asked_words(batch: KnowledgeBatch) -> Tensor:

@@ -267,6 +267,24 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
     assert "## Left out\n\n- kepler, knowledge true: KEPLER reads the graph in pre-training" in page
 
 
+def test_links_without_facts_and_another_entity_at_every_reading(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    bare = experiment.model_copy(update={"pretraining": None})
+    controls: list[Any] = ["anchors-only", "redrawn"]
+    given: dict[str, Any] = {"root": experiment_root, "methods": ["none", "kbert", "colake"]}
+    compared = compare(bare, folder=tmp_path, controls=controls, seeds=1, **given)
+    assert not compared.left_out
+    kinds = {(row.method, row.knowledge) for row in compared.rows}
+    assert kinds == {("none", "off")} | {
+        (name, kind) for name in ("kbert", "colake") for kind in ("true", *controls)
+    }
+    same = {(row.method, row.knowledge) for row in compared.rows if "same_as" in row.record.costs}
+    assert same == {("kbert", "anchors-only")}, "branches alone are gone; CoLAKE keeps its anchors"
+    with pytest.raises(ConfigError, match="would still have the true ones"):
+        compare(experiment, folder=tmp_path, controls=["redrawn"], seeds=1, **given)
+
+
 def test_a_first_stage_that_a_control_leaves_as_it_is_is_left_out(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:

@@ -20,7 +20,9 @@ from kept.controls.conditions import (
     random_entities,
     random_facts,
 )
+from kept.controls.redrawing import relinking
 from kept.errors import ConfigError
+from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 TEXTS = [Text(f"e{i}", TextKind.LABEL, f"n{i:02d} of {'x' * (i % 4 + 1)}", "en") for i in range(12)]
@@ -170,6 +172,45 @@ def test_where_texts_are_read_they_go_to_the_other_entity(small_graph: Knowledge
         assert made.description(other) == small_graph.description(entity)
         assert made.aliases(other) == small_graph.aliases(entity)
     assert (made.triples == small_graph.triples).all()
+
+
+def test_anchors_only_takes_the_facts_and_leaves_the_links(small_graph: KnowledgeGraph) -> None:
+    assert controlled_graph(small_graph, "anchors-only", 0).n_triples == 0
+    text = linked("Q90")
+    assert controlled_text(text, "anchors-only") is text
+    assert relinking("anchors-only", small_graph) is None
+
+
+def test_redrawn_entities_have_facts_where_facts_were(small_graph: KnowledgeGraph) -> None:
+    assert controlled_graph(small_graph, "redrawn", 0) is small_graph
+    relink = relinking("redrawn", small_graph)
+    assert relink is not None
+    has_facts = np.diff(small_graph.out_offsets) > 0
+    entities = [small_graph.entities.name(i) for i in range(small_graph.n_entities)]
+    text = LinkedText(
+        "x" * len(entities),
+        tuple(Link(Mention(i, i + 1), (), entity, 1.0) for i, entity in enumerate(entities)),
+    )
+    met = set()
+    for seed in range(4):
+        moved = [link.entity for link in relink(text, generator(seed, "moved")).links]
+        met.add(tuple(moved))
+        for old, new in zip(entities, moved, strict=True):
+            assert new is not None
+            ends = [small_graph.entities.find(name) for name in (old, new)]
+            assert ends[0] != ends[1]
+            assert has_facts[ends[0]] == has_facts[ends[1]]
+    assert len(met) == 4
+
+
+def test_a_redrawn_link_leads_to_one_of_its_candidates(small_graph: KnowledgeGraph) -> None:
+    relink = relinking("redrawn", small_graph)
+    assert relink is not None
+    first, nowhere, unknown = relink(linked("Q90", None, "Q-unknown"), generator(0, "moved")).links
+    assert first.entity == first.candidates[0].entity != "Q90"
+    assert nowhere.entity is None
+    assert unknown.entity == "Q-unknown"
+    assert [c.prior for c in first.candidates] == [0.5, 0.5]
 
 
 def test_controls_that_cannot_be_made_say_so() -> None:

@@ -16,10 +16,13 @@ from kept.errors import BatchError, ConfigError, HostError
 from kept.graphs.builder import (
     BuilderConfig,
     Exclusion,
+    Insistence,
     build,
     build_many,
+    join_words,
 )
 from kept.graphs.checks import check
+from kept.graphs.edit import with_object
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views import adjacency, is_anchor
 from kept.graphs.words import encode_words
@@ -302,3 +305,58 @@ def test_with_facts_alone_all_or_nothing_may_stay(
     assert len(none.ids) == len(encode_words([PARIS.text], tokenizer, max_words=128)[0].ids)
     with pytest.raises(ConfigError, match="replace_mentions 'links'"):
         BuilderConfig(replace_mentions="links")  # type: ignore[arg-type]
+
+
+def insisted(
+    graph: KnowledgeGraph, tokenizer: Any, row: int, *, seed: int, within: int, **options: Any
+) -> WordKnowledgeGraph:
+    config = BuilderConfig(**options)
+    (words,) = encode_words([PARIS.text], tokenizer, max_words=config.max_words, pair_starts=[None])
+    return join_words(
+        PARIS,
+        words,
+        graph,
+        generator=generator(seed, "graph", 0, 0),
+        config=config,
+        insist=Insistence((row,), within),
+    )
+
+
+def test_a_fact_that_is_insisted_on_is_shown_at_a_random_place(
+    small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    paris = small_graph.entities.find("Q90")
+    assert paris is not None
+    rows = range(int(small_graph.out_offsets[paris]), int(small_graph.out_offsets[paris + 1]))
+    assert len(rows) > 2
+    for row in rows:
+        places = set()
+        for seed in range(20):
+            built = insisted(
+                small_graph, tokenizer, row, seed=seed, within=2, max_neighbours=2,
+                drop_probability=0.9,
+            )  # fmt: skip
+            (rank,) = built.origins[
+                (built.origins[:, 1] == row) & (built.kinds == NodeKind.RELATION), 2
+            ].tolist()
+            places.add(rank)
+        assert places == {0, 1}
+
+
+def test_another_object_takes_the_node_of_the_fact(
+    small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    apart = small_graph.entities.find("Q830149")  # in no triple
+    assert apart is not None
+    built = make(PARIS, tokenizer, small_graph, policy="file")
+    anchors = {"Q90", "Q64"}
+    relations = np.flatnonzero(built.kinds == NodeKind.RELATION)
+    rows = built.origins[relations, 1].tolist()
+    tails = [small_graph.entities.name(int(small_graph.triples[row, 2])) for row in rows]
+    row = next(row for row, tail in zip(rows, tails, strict=True) if tail not in anchors)
+    changed = with_object(built, row, apart)
+    old = small_graph.triples[row, 2]
+    assert (built.ids != changed.ids).sum() == 1
+    assert built.ids[built.ids != changed.ids].tolist() == [old]
+    assert changed.ids[built.ids != changed.ids].tolist() == [apart]
+    assert with_object(built, small_graph.n_triples, apart).ids.tolist() == built.ids.tolist()

@@ -10,7 +10,7 @@ from tiny_hosts import method_encoder
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.batches import IGNORE
-from kept.errors import NoKnowledgeError
+from kept.errors import ConfigError, NoKnowledgeError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.graph import NodeKind
 from kept.methods import METHODS, method
@@ -53,14 +53,21 @@ APART = text_about(("river", "R"), ("the", "D"))
 
 
 def data_of(
-    name: str, texts: list[LinkedText], graph: KnowledgeGraph, tokenizer: Any, **options: Any
+    name: str,
+    texts: list[LinkedText],
+    graph: KnowledgeGraph,
+    tokenizer: Any,
+    *,
+    max_neighbours: int = 15,
+    **options: Any,
 ) -> WordGraphData:
     line = method(name)
+    config = BuilderConfig(policy="degree", max_words=40, max_neighbours=max_neighbours)
     return WordGraphData(
         texts,
         graph,
         tokenizer,
-        builder=builder_for(line, BuilderConfig(policy="degree", max_words=40), {}),
+        builder=builder_for(line, config, {}),
         view=view_for(line, graph, tokenizer, {}),
         objectives={"stated_words": options},
     )
@@ -117,6 +124,96 @@ def test_the_fact_stands_beside_the_question(
         city = rivers.entities.find("C")
         assert city is not None
         assert city + 3 in beside.tolist()
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.fixture(scope="module")
+def towns() -> KnowledgeGraph:
+    """A river with four facts, two of one relation; a town with one each to 26 of one piece."""
+    records: list[Any] = [Triple("R", "through", "C"), Triple("R", "through", "D")]
+    records += [Triple("R", "near", "C"), Triple("R", "east", "E")]
+    records += [Triple("T", "has", letter) for letter in LETTERS]
+    names = {"R": "river", "C": "old city", "D": "the", "E": "of", "T": "old"}
+    names |= {letter: letter for letter in LETTERS}
+    records += [Text(node, TextKind.LABEL, name, "en") for node, name in names.items()]
+    return graph_from_records(records)
+
+
+def test_the_stated_fact_is_shown_whatever_else_could_be(
+    towns: KnowledgeGraph, tokenizer: Any
+) -> None:
+    """One of 26 facts may be shown, and it is always the one that the text states."""
+    text = text_about(("old", "T"), ("x", "x"))
+    data = data_of("kbert", [text], towns, tokenizer, max_neighbours=1)
+    (piece,) = tokenizer("x", add_special_tokens=False)["input_ids"]
+    for epoch in range(8):
+        batch = data.sample(0, epoch=epoch, seed=0)
+        beside = batch.node_ids[0][batch.node_kinds[0] == NodeKind.ENTITY]
+        assert beside.tolist() == [piece]
+
+
+def test_what_would_be_another_answer_is_hidden(towns: KnowledgeGraph, tokenizer: Any) -> None:
+    """Another object of the relation, and another fact that names the object."""
+    preparation = StatedWordsPreparation.of(
+        StatedWordsOptions(), World(towns, tokenizer, np.zeros(40))
+    )
+    text = text_about(("river", "R"), ("the", "D"), ("old", "T"))
+    (stated,) = preparation.rewrite(text, generator(0, "rewrite")).stated
+    assert stated.told is None
+    assert named(towns, towns.triples[stated.row]) == ("R", "through", "D")
+    assert [named(towns, row) for row in stated.hidden] == [("R", "through", "C")]
+    (stated,) = preparation.rewrite(JOINED, generator(0, "rewrite")).stated
+    fact = named(towns, towns.triples[stated.row])
+    facts = {("R", "through", "C"), ("R", "through", "D"), ("R", "near", "C")}
+    assert {named(towns, row) for row in stated.hidden} <= facts - {fact}
+    assert len(stated.hidden)
+
+
+def named(graph: KnowledgeGraph, row: Any) -> tuple[str, str, str]:
+    head, relation, tail = map(int, row)
+    return graph.entities.name(head), graph.relations.name(relation), graph.entities.name(tail)
+
+
+@pytest.mark.parametrize("name", ["kbert", "colake"])
+def test_text_and_fact_name_another_object_at_every_reading(
+    name: str, towns: KnowledgeGraph, tokenizer: Any
+) -> None:
+    text = text_about(("river", "R"), ("of", "E"))
+    data = data_of(name, [text], towns, tokenizer, objects="redrawn")
+    met = set()
+    for epoch in range(8):
+        batch = data.sample(0, epoch=epoch, seed=0)
+        assert batch.node_labels is not None
+        (label,) = batch.node_labels[0][batch.node_labels[0] != IGNORE].tolist()
+        beside = batch.node_ids[0][batch.node_kinds[0] == NodeKind.ENTITY].tolist()
+        word = tokenizer.decode([label]).strip()
+        assert word != "of"
+        if name == "kbert":
+            assert label in beside
+        else:
+            assert word in [towns.label(row - 3) for row in beside if row >= 3]
+        met.add(label)
+    assert len(met) > 4
+
+
+def test_an_object_that_is_named_twice_stays(towns: KnowledgeGraph, tokenizer: Any) -> None:
+    text = text_about(("river", "R"), ("of", "E"), ("of", "E"))
+    preparation = StatedWordsPreparation.of(
+        StatedWordsOptions(objects="redrawn"), World(towns, tokenizer, np.zeros(40))
+    )
+    (stated,) = preparation.rewrite(text, generator(0, "rewrite")).stated
+    assert stated.told is None
+
+
+def test_objects_that_cannot_be_redrawn_are_an_error(
+    rivers: KnowledgeGraph, tokenizer: Any
+) -> None:
+    with pytest.raises(ConfigError, match="take objects: own"):
+        data_of("kbert", [JOINED], rivers, tokenizer, objects="redrawn")
+    with pytest.raises(ConfigError, match="own or redrawn"):
+        StatedWordsOptions(objects="any")  # type: ignore[arg-type]
 
 
 def test_a_text_without_a_stated_mention_is_masked_in_whole_words(

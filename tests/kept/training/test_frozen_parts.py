@@ -175,3 +175,10 @@ def test_a_mixed_run_with_a_frozen_host_resumes(
     }
     assert held == {id(value) for value in whole.parameters() if value.requires_grad}
     assert not held & {id(value) for value in host.values()}
+
+
+def test_the_word_table_alone_can_stand_still(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    model = mixed(small_graph, tokenizer)
+    model.encoder.freeze_parts(("words",))
+    still = [name for name, value in model.named_parameters() if not value.requires_grad]
+    assert still == ["encoder.host.embeddings.word_embeddings.weight"]
