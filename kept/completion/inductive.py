@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 from torch import Tensor
 
-from kept.completion.kepler_entities import encoded_texts, kepler_scores
+from kept.completion.completers.kepler import open_kepler_run
+from kept.completion.kepler_entities import encoded_texts
 from kept.completion.rankers import description_tokens
 from kept.evaluation.published import Published
 from kept.evaluation.ranking import HasScores, rank
@@ -401,7 +402,7 @@ def _trained_dkrl(
 
 
 def _of_kepler(method: KeplerMethod, split: InductiveSplit) -> tuple[ScorerOf, dict[str, Any]]:
-    whole = kepler_scores(method.folder, split.graph, kg=method.folder / "kg")
+    whole = open_kepler_run(method.folder).on(split.graph, split.train.context)
     return lambda name: whole.of(split.parts[name].entities), {"folder": str(method.folder)}
 
 

@@ -1,7 +1,7 @@
-"""Entities encoded from their texts by a KEPLER run: link prediction for anything with a text.
+"""KEPLER runs of knowledge embedding alone, and the vectors that they make of texts.
 
 Wang et al. 2021 (KEPLER, TACL): an entity's vector is what the encoder makes of its description, so
-an entity that no training saw has one, too.
+an entity that no training saw has one, too. `kept.completion.completers.kepler` ranks by them.
 """
 
 from __future__ import annotations
@@ -9,29 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from entity_linking.annotations import gold_link, write_jsonl
 from entity_linking.mentions import LinkedText
 from kept.auto import saved_encoder, saved_tokenizer
-from kept.completion.description_links import description_scores, encode_sequences
+from kept.completion.description_links import encode_sequences
 from kept.errors import ConfigError
-from kept.evaluation.ranking import Direction
 from kept.hosts import load_tokenizer
-from kept.kge.encoded import table_scorer
-from kept.kge.scorers import SCORERS, Scorer
 from kept.model_files import seal_model
 from kept.objectives.described_triples import Sequences, entity_text
 from kept.objectives.knowledge_embedding import word_pieces
-from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.training.config import TrainConfig, binding
@@ -41,49 +33,6 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import whole_files, write_json
 
 TOLD = "kepler.json"
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedEntities:
-    """Entity and relation tables made by an encoder, under the score they were trained with."""
-
-    name: str
-    scorer: Scorer
-
-    def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
-        """All candidates for the open slot of `triples` int `[batch 3]`."""
-        return self.scorer.scores(direction, triples)
-
-    def of(self, entities: NDArray[np.integer]) -> EncodedEntities:
-        """The same for some entities alone, whose ids are then their places."""
-        options = {"norm": self.scorer.norm} if hasattr(self.scorer, "norm") else {}
-        chosen = self.scorer.entities[torch.as_tensor(np.asarray(entities, np.int64))]
-        return EncodedEntities(
-            self.name, table_scorer(self.name, chosen, self.scorer.relations, **options)
-        )
-
-
-def kepler_scores(
-    folder: str | Path, graph: KnowledgeGraph, *, kg: str | Path | None = None, task: str = "ke"
-) -> EncodedEntities:
-    """Every entity of `graph` read from its text by the KEPLER run in `folder`.
-
-    `kg` is the graph that the run was trained on where `graph` is another one; relations are then
-    found by name. Raises what `kept.completion.description_links.description_scores` does, and
-    `ConfigError` for KEPLER-Cond, whose known entities have no vector of their own.
-    """
-    model = KnowledgeForPreTraining.from_pretrained(folder)
-    trained_on = graph if kg is None else KnowledgeGraph.open(kg)
-    scores = description_scores(
-        model, graph, saved_tokenizer(folder), task=task, trained_on=trained_on
-    )
-    if scores.partners is not None:
-        raise ConfigError(
-            f"{folder} was trained with relations 'conditioned': what it reads depends on the "
-            "question; rank `description_scores` itself"
-        )
-    name = next(name for name, kind in SCORERS.items() if type(scores.scorer) is kind)
-    return EncodedEntities(name, scores.scorer)
 
 
 def train_kepler(

@@ -42,6 +42,28 @@ def add_relation(
     )
 
 
+def add_fact(
+    graph: WordKnowledgeGraph, *, head: int, relation: int, tail: int
+) -> WordKnowledgeGraph:
+    """A new fact of entity node `head`: its last two nodes are entity `tail` and the relation.
+
+    `relation` and `tail` are ids. They stand where CoLAKE puts them: the relation one position
+    after the head, the tail two. Raises `BatchError` where `head` is no entity node.
+    """
+    if not 0 <= head < graph.n_nodes or graph.kinds[head] != NodeKind.ENTITY:
+        raise BatchError(f"head node {head} of {graph!r} is not an entity")
+    grown = dataclasses.replace(
+        graph,
+        kinds=np.append(graph.kinds, np.uint8(NodeKind.ENTITY)),
+        ids=np.append(graph.ids, np.int32(tail)),
+        positions=np.append(graph.positions, graph.positions[head] + 2).astype(np.int32),
+        segments=np.append(graph.segments, graph.segments[head]),
+        spans=np.vstack([graph.spans, np.full((1, 2), -1, np.int32)]),
+        origins=np.vstack([graph.origins, np.array([[graph.origins[head, 0], -1, -1]], np.int32)]),
+    )
+    return add_relation(grown, head=head, tail=graph.n_nodes, relation=relation)
+
+
 def without_fact(graph: WordKnowledgeGraph, relation: int) -> WordKnowledgeGraph:
     """`graph` without the fact whose relation is node `relation`, and what it alone brought.
 

@@ -194,21 +194,26 @@ def draw_questions(
     triples = graph.triples[np.sort(rows)].astype(np.int64)
     pool = np.unique(triples[:, [0, 2]]) if from_batch else None
     heads, tails = (
-        _negatives(graph, triples, slot, n_negatives, draws, pool, reject_known) for slot in (0, 2)
+        negatives_of(graph, triples, slot, n_negatives, draws, pool, reject_known=reject_known)
+        for slot in (0, 2)
     )
     return Questions(triples, heads, tails)
 
 
-def _negatives(
+def negatives_of(
     graph: KnowledgeGraph,
     triples: Ids,
     slot: int,
     n: int,
     draws: np.random.Generator,
     pool: Ids | None,
+    *,
     reject_known: bool,
 ) -> Ids:
-    """Sample entities `[triple n]` for `slot` uniformly from those that make no true triple."""
+    """Sample entities `[triple n]` for `slot` uniformly from those that make no true triple.
+
+    They come of `pool` (None: of all), or of the whole graph where all of the pool are true.
+    """
     positives = np.repeat(triples, n, axis=0)
     n_pool = graph.n_entities if pool is None else len(pool)
 

@@ -32,8 +32,9 @@ def train_command(
         str,
         typer.Option(
             help="transe, rescal, distmult, complex or rotate; rgcn, compgcn or bertmk: a "
-            "network over the graph, whose states are kept; ultra or nbfnet (paths), simkgc "
-            "or dkrl (texts): answers any other graph too; mix: of trained ones (--of)."
+            "network over the graph, whose states are kept; ultra or nbfnet (paths), simkgc, "
+            "dkrl, kepler or colake (texts): answers any other graph too; mix: of trained ones "
+            "(--of)."
         ),
     ] = "complex",
     reciprocal: Annotated[
@@ -50,7 +51,10 @@ def train_command(
     ] = None,
     weights: Annotated[
         Path | None,
-        typer.Option(help="Of ultra: a released file; with --epochs it is trained further."),
+        typer.Option(
+            help="Of ultra: a released file; with --epochs it is trained further. Of kepler: a run "
+            "of kept pretrain."
+        ),
     ] = None,
     of: Annotated[
         list[Path] | None,
@@ -58,20 +62,21 @@ def train_command(
     ] = None,
     host: HostModel = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=2, max=2**20, help="Of ultra, nbfnet, simkgc or dkrl.")
+        int | None, typer.Option(min=2, max=2**20, help="Of scorers that answer any graph.")
     ] = None,
     steps: Annotated[
         int | None, typer.Option(min=1, max=MAX_COUNT, help="Of simkgc: end after as many.")
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(min=4, max=512, help="Of simkgc: word pieces of a text.")
+        int | None,
+        typer.Option(min=4, max=512, help="Of simkgc, kepler, colake: word pieces of a text."),
     ] = None,
     ask: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=MAX_COUNT,
-            help="Of ultra, nbfnet: triples asked in an epoch; all are read.",
+            help="Of ultra, nbfnet, kepler, colake: triples asked in an epoch.",
         ),
     ] = None,
     seed: Annotated[
@@ -134,7 +139,7 @@ def eval_command(
     """Filtered ranks of a split, with their conditions; triple classification with negatives.
 
     Scores are over the triples whose entities and relation training saw; half seen and unseen ones
-    stand apart. Published numbers pool them all: --pooled. ultra and simkgc are asked about any
+    stand apart. Published numbers pool them all: --pooled. Scorers that read are asked about any
     graph: give another folder than that of the training, whose train is what they read.
     """
     from kept.cli.kgc.evaluation import EvalOptions, evaluate
@@ -178,9 +183,9 @@ def predict_command(
     """Print the best answers for the slot "?"; known ones are marked.
 
     An entity or relation that training never saw is refused, and is no answer. An entity is none of
-    its own answers, unless a known triple of the relation joins some entity with itself. ultra,
-    simkgc and dkrl also answer for an entity that is not in the graph: ultra from --facts, the
-    others from --text.
+    its own answers, unless a known triple of the relation joins some entity with itself. ultra and
+    nbfnet also answer for an entity that is not in the graph by its --facts, simkgc, dkrl, kepler
+    and colake by its --text.
 
     Example: kept kgc predict NEW P17 --kg kg/ -m model/ --text "Lumen: a city on the Po in Italy"
     """

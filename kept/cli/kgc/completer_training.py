@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,6 +9,12 @@ from typing import Any
 
 from kept.cli.kgc.opening import filter_of
 from kept.cli.kgc.shared_parts import calibrated, mrr_over, progress_bar, record_of, sampled, tell
+from kept.cli.kgc.text_training import (
+    trained_colake,
+    trained_dkrl,
+    trained_kepler,
+    trained_simkgc,
+)
 from kept.cli.kgc.train_options import TrainOptions
 from kept.cli.terminal import echo
 from kept.completion.completers.base import Completer
@@ -20,7 +25,6 @@ from kept.completion.mixing import SIDES
 from kept.errors import ConfigError
 from kept.evaluation.ranking import HasScores
 from kept.kge.calibration import Calibration
-from kept.kge.resuming.epochs import TrainingHistory
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.splits import Splits
 from kept.kge.training_config import TrainingConfig
@@ -37,8 +41,9 @@ def train_completer(
     triples = sampled(splits.valid, options.seed)
     validate = mrr_over(splits, triples)
     makers = {
-        "ultra": _trained_ultra, "nbfnet": _trained_nbfnet, "simkgc": _trained_simkgc,
-        "dkrl": _trained_dkrl, "mix": _fitted_mix,
+        "ultra": _trained_ultra, "nbfnet": _trained_nbfnet, "simkgc": trained_simkgc,
+        "dkrl": trained_dkrl, "kepler": trained_kepler, "colake": trained_colake,
+        "mix": _fitted_mix,
     }  # fmt: skip
     completer, history, config = makers[options.name](splits, options, validate, snapshots)
     training = record_of(splits, options) | config
@@ -140,45 +145,3 @@ def _tell_mix(output: Path, mix: MixCompleter) -> None:
         share = weights / weights.sum()
         shown = ", ".join(f"{n} {one:.2f}" for n, one in zip(names, share, strict=True))
         echo(f"  shares for {side}s: {shown}")
-
-
-def _trained_simkgc(
-    splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
-) -> Made:
-    from kept.completion.completers.simkgc import SIMKGC_RECIPE, train_simkgc_completer
-
-    config = replace(
-        SIMKGC_RECIPE, n_epochs=options.epochs or SIMKGC_RECIPE.n_epochs,
-        batch_size=options.batch_size or SIMKGC_RECIPE.batch_size, n_steps=options.steps,
-        n_tokens=options.tokens or SIMKGC_RECIPE.n_tokens,
-    )  # fmt: skip
-    host = options.host or "minilm"
-    with progress_bar(config.n_epochs) as on_epoch:
-        completer, history = train_simkgc_completer(
-            splits.graph, splits.train, host=host, config=config, seed=options.seed,
-            validate=validate, snapshots=snapshots, on_epoch=on_epoch,
-        )  # fmt: skip
-    return completer, history, {"config": asdict(config), "host": host}
-
-
-def _trained_dkrl(
-    splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
-) -> Made:
-    """All epochs of the recipe: nothing is chosen by validation, the last one is told."""
-    from kept.completion.completers.dkrl import RECIPE, train_dkrl_completer
-
-    config = replace(
-        RECIPE, n_epochs=options.epochs or RECIPE.n_epochs,
-        batch_size=options.batch_size or RECIPE.batch_size,
-    )  # fmt: skip
-    host, started = options.host or "minilm", time.perf_counter()
-    with progress_bar(config.n_epochs) as on_epoch:
-        completer, losses = train_dkrl_completer(
-            splits.graph, splits.train, host=host, config=config, seed=options.seed,
-            snapshots=snapshots, on_epoch=on_epoch,
-        )  # fmt: skip
-    value = validate(completer.on(splits.graph, splits.train))
-    history = TrainingHistory(
-        losses, ((len(losses), value),), len(losses), False, time.perf_counter() - started, {}
-    )  # fmt: skip
-    return completer, history, {"config": asdict(config), "host": host}

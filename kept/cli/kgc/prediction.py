@@ -79,7 +79,7 @@ def _with_newcomer(opened: Opened, question: Question, options: PredictOptions) 
     if opened.completer is None:
         raise ConfigError(
             f"{name} has a vector per entity of its training and none of a new one; train ultra "
-            "or nbfnet (asked with --facts), simkgc or dkrl (asked with --text)"
+            "or nbfnet (asked with --facts), simkgc, dkrl, kepler or colake (with --text)"
         )
     given, flag = (
         (options.facts, "--facts") if opened.completer.reads == "triples"
@@ -98,7 +98,7 @@ def _reasons(opened: Opened, question: Question, answer: Answer | None) -> list[
     if opened.completer is None:
         raise ConfigError(
             f"{opened.described['scorer']} compares vectors: nothing that was read stands behind "
-            "an answer; --explain is for ultra, nbfnet, simkgc and dkrl"
+            "an answer; --explain is for scorers that read"
         )
     if answer is None or question[1] == UNKNOWN:
         return []

@@ -41,6 +41,8 @@ TAKES = {
     "mix": frozenset({"of"}),
     "simkgc": frozenset({"epochs", "host", "batch_size", "steps", "tokens"}),
     "dkrl": frozenset({"epochs", "host", "batch_size"}),
+    "kepler": frozenset({"epochs", "host", "batch_size", "tokens", "ask", "weights"}),
+    "colake": frozenset({"epochs", "host", "batch_size", "tokens", "ask"}),
 }
 """Options of a scorer; all others take those of `TABLES`."""
 
@@ -67,7 +69,13 @@ def what_decides(options: TrainOptions, splits: Splits) -> dict[str, Any]:
     """All that a training's outcome depends on, by name, as JSON values."""
     told = {"scorer": options.name} | {k: v for k, v in asdict(options).items() if k != "name"}
     if options.weights is not None:
-        told["weights"] = hashlib.sha256(options.weights.read_bytes()).hexdigest()
+        told["weights"] = _hash_of(options.weights)
     told["of"] = [hashlib.sha256((p / DESCRIPTION).read_bytes()).hexdigest() for p in options.of]
     told |= {"graph": splits.graph.content_hash, "splits": splits.splits_hash}
     return {name.replace("_", "-"): value for name, value in told.items()}
+
+
+def _hash_of(weights: Path) -> str:
+    """Of a file, or of all files of a run's folder that hold weights."""
+    files = sorted(weights.glob("*.safetensors")) if weights.is_dir() else [weights]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()

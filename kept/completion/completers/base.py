@@ -1,8 +1,8 @@
 """What every completer is, and which there are.
 
-A *completer* reads entities instead of looking them up: ULTRA and NBFNet by their triples, SimKGC
-and DKRL by their texts, a mix by what its scorers read. So it scores any graph, entities that
-training never saw among them.
+A *completer* reads entities instead of looking them up: ULTRA and NBFNet by their triples, SimKGC,
+DKRL, KEPLER and CoLAKE by their texts, a mix by what its scorers read. So it scores any graph,
+entities that training never saw among them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from kept.evaluation.ranking import Direction, HasScores
 from kg_loaders import KnowledgeGraph
 
-COMPLETERS = ("ultra", "nbfnet", "simkgc", "dkrl", "mix")
+COMPLETERS = ("ultra", "nbfnet", "simkgc", "dkrl", "kepler", "colake", "mix")
 """Names of `--scorer`."""
 
 

@@ -131,7 +131,7 @@ def train_dkrl_completer(
 
     ConfigError: no entity has a text.
     """
-    require_texts(graph)
+    require_texts(graph, "dkrl")
     words = word_table(load_host(host)).weight.detach()
     model, tokenizer = _dkrl(words, graph.n_entities, graph.n_relations, seed), load_tokenizer(host)
     texts = Texts.of(graph, n_words=N_WORDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,11 +86,27 @@ def _opened(folder: Path, described: dict[str, Any], weights: dict[str, Tensor])
         from kept.completion.completers.mix import open_mix
 
         return open_mix(folder, described, _part)
-    from kept.completion.completers.dkrl import open_dkrl
+    opened: Completer = _text_reader(name)(folder, described, weights)
+    return opened
+
+
+def _text_reader(name: str) -> Callable[[Path, dict[str, Any], dict[str, Tensor]], Any]:
+    """What opens a folder of that scorer."""
+    if name == "dkrl":
+        from kept.completion.completers.dkrl import open_dkrl
+
+        return open_dkrl
+    if name == "kepler":
+        from kept.completion.completers.kepler import open_kepler
+
+        return open_kepler
+    if name == "colake":
+        from kept.completion.completers.colake import open_colake
+
+        return open_colake
     from kept.completion.completers.simkgc import open_simkgc
 
-    opened: Completer = (open_dkrl if name == "dkrl" else open_simkgc)(folder, described, weights)
-    return opened
+    return open_simkgc
 
 
 def _part(folder: Path) -> Completer | None:

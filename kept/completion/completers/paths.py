@@ -11,6 +11,7 @@ Axis legend: triple, edge (triples, then their inverses).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,7 +64,7 @@ def facts_behind(
     for places in chosen:
         kept = np.ones(len(rows), np.bool_)
         kept[places] = False
-        what = "; ".join(_said(graph, row) for row in rows[places].tolist())
+        what = "; ".join(said(graph, row) for row in rows[places].tolist())
         source = "fact" if len(places) == 1 else "path"
         reasons.append(Reason(source, what, whole - ask.score(kept)))
     return sorted(reasons, key=lambda one: -one.change)
@@ -134,6 +135,7 @@ def _best_path(
     return best[1]
 
 
-def _said(graph: KnowledgeGraph, row: list[int]) -> str:
+def said(graph: KnowledgeGraph, row: Sequence[int]) -> str:
+    """A triple by its labels."""
     head, relation, tail = row
     return f"{graph.label(head)} – {graph.relation_label(relation)} → {graph.label(tail)}"

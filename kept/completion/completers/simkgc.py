@@ -116,7 +116,7 @@ def train_simkgc_completer(
 
     ConfigError: entities without any text beside their identifiers, which teach nothing.
     """
-    require_texts(graph)
+    require_texts(graph, "simkgc")
     with torch_draws(seed, "initial weights"):
         model = BiEncoder(load_host(host))
     tokenizer = load_tokenizer(host)
@@ -143,12 +143,12 @@ def train_simkgc_completer(
     return replace(completer, weight=weight, n_hops=n_hops), history
 
 
-def require_texts(graph: KnowledgeGraph) -> None:
+def require_texts(graph: KnowledgeGraph, scorer: str) -> None:
     """Raise `ConfigError` where no entity has a label or a description of its own."""
     ids = range(graph.n_entities)
     if not any(graph.label(i) != graph.entities.name(i) or graph.description(i) for i in ids):
         raise ConfigError(
-            "simkgc reads names and descriptions, but no entity has any: build the graph with "
+            f"{scorer} reads names and descriptions, but no entity has any: build the graph with "
             "`kept kg build --labels`, or lay entity2text.txt beside train, valid and test"
         )
 

@@ -112,6 +112,11 @@ class Texts:
             description += " " + " ".join(names)
         return named(self.names[entity], description)
 
+    def plain(self, entity: int) -> str:
+        """ "name: description", or the name alone; nothing is left out and no neighbour named."""
+        name, description = self.names[entity], self.descriptions[entity]
+        return f"{name}: {description}" if description else name
+
     def relation(self, relation: int) -> str:
         """The text of a relation or, from `n_relations` on, of an inverse."""
         n = len(self.relations)

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from experiments.inductive_completion import __main__ as script
 from experiments.inductive_completion.tables import to_markdown
+from kept.completion.completers.kepler import open_kepler_run
 from kept.completion.description_links import description_scores
 from kept.completion.inductive import (
     DegreeMethod,
@@ -24,7 +25,7 @@ from kept.completion.inductive import (
     UltraMethod,
     run_method,
 )
-from kept.completion.kepler_entities import encoded_texts, kepler_scores, train_kepler
+from kept.completion.kepler_entities import encoded_texts, train_kepler
 from kept.datasets.inductive import VERSIONS, training_graph
 from kept.encoders.kepler import KEPLER
 from kept.errors import ConfigError
@@ -148,7 +149,7 @@ def test_a_kepler_run_answers_about_unseen_entities(split: InductiveSplit, keple
     """Scores are those of the descriptions read one by one, under the run's own relations."""
     graph = KnowledgeGraph.open(kepler / "kg")
     assert graph.n_entities == split.train.n_entities < split.graph.n_entities
-    found = kepler_scores(kepler, split.graph, kg=kepler / "kg")
+    found = open_kepler_run(kepler).on(split.graph, split.train.context)
     entities = split.parts["test"].entities
     part = found.of(entities)
     triples = torch.from_numpy(split.parts["test"].queries[:3])
@@ -172,8 +173,8 @@ def test_conditioned_kepler_is_refused(split: InductiveSplit, host: Path, tmp_pa
     options = {"ke": {"n_tokens": 24, "relations": "conditioned"}}
     KnowledgeForPreTraining.of(encoder, options).save_pretrained(tmp_path)
     load_tokenizer(host).save_pretrained(tmp_path)
-    with pytest.raises(ConfigError, match="depends on the question"):
-        kepler_scores(tmp_path, split.graph)
+    with pytest.raises(ConfigError, match="a vector per relation"):
+        open_kepler_run(tmp_path)
 
 
 def test_text_methods_answer_every_part(split: InductiveSplit, host: Path, kepler: Path) -> None:

@@ -21,6 +21,8 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "nbfnet": ("--epochs", 2, "--width", 8, "--batch-size", 8),
     "simkgc": ("--epochs", 2, "--batch-size", 8),
     "dkrl": ("--epochs", 3, "--batch-size", 8),
+    "kepler": ("--epochs", 2, "--batch-size", 8),
+    "colake": ("--epochs", 2, "--batch-size", 8),
 }
 
 
@@ -51,7 +53,7 @@ def timeless(folder: Path) -> dict[str, Any]:
 def test_a_cut_training_goes_on_to_the_same_end(
     scorer: str, chain: Path, host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hosts = ("--host", host) if scorer in ("simkgc", "dkrl") else ()
+    hosts = ("--host", host) if scorer in ("simkgc", "dkrl", "kepler", "colake") else ()
     line = ("train", chain, "--scorer", scorer, *OPTIONS[scorer], *hosts)
     whole = tmp_path / "whole"
     done(*line, "-o", whole)
