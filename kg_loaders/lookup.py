@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from kg_loaders.build import graph_from_records
 from kg_loaders.errors import UnknownNodeError
@@ -37,6 +40,22 @@ def from_triples(
             if node in nodes:
                 records.append(Text(node, TextKind.LABEL, label, is_relation=is_relation))
     return graph_from_records(records)
+
+
+def labels(graph: KnowledgeGraph, entities: NDArray[np.integer[Any]]) -> list[str]:
+    """Return `graph.label` of many entities, at once.
+
+    >>> labels(from_triples([("Q90", "P17", "Q142")], {"Q90": "Paris"}), np.array([1, 0]))
+    ['Paris', 'Q142']
+    """
+    texts, ids = graph.entity_texts, np.asarray(entities, np.int64)
+    first, stop = np.asarray(texts.offsets)[ids], np.asarray(texts.offsets)[ids + 1]
+    has_label = first < stop
+    has_label[has_label] = np.asarray(texts.kinds)[first[has_label]] == TextKind.LABEL
+    found = np.empty(len(ids), object)
+    found[has_label] = texts.values.take(pa.array(first[has_label])).to_pylist()
+    found[~has_label] = graph.entities.array.take(pa.array(ids[~has_label])).to_pylist()
+    return list(found)
 
 
 def named(graph: KnowledgeGraph, name: str) -> list[int]:

@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from entity_linking.names.counts import SurfaceCount
 from entity_linking.names.segment import NameRows, Segment, Source, has_key
 from kg_loaders import KnowledgeGraph, TextKind
-from kg_loaders.vocabulary import Vocabulary
+from kg_loaders.vocabulary import Vocabulary, strings
 
 
 class Indexed(Protocol):
@@ -25,7 +26,7 @@ class Indexed(Protocol):
     def n_entities(self) -> int: ...
     @property
     def popularity(self) -> NDArray[np.float32]: ...
-    def numbers(self, entities: Sequence[str]) -> NDArray[np.int64]: ...
+    def numbers(self, entities: Sequence[str] | pa.LargeStringArray) -> NDArray[np.int64]: ...
 
 
 class Addition:
@@ -44,25 +45,32 @@ class Addition:
         self._index, self._graph = index, graph
         rows = _text_rows(graph, languages)
         values = graph.entity_texts.values.take(rows)
-        kept = np.fromiter(map(has_key, values.to_pylist()), np.bool_, len(rows))
+        kept = _have_keys(values)
         rows, values = rows[kept], values.filter(pa.array(kept))
         owners = np.searchsorted(graph.entity_texts.offsets, rows, side="right") - 1
         self.counted = self._of_known_entities(counts)
 
-        named = set(graph.entities.array.take(np.unique(owners)).to_pylist())
-        named.update(count.entity for count in self.counted)
-        ordered = sorted(named)
+        ordered = self._named(owners)
         numbers = index.numbers(ordered)
         new = numbers < 0
         numbers[new] = index.n_entities + np.arange(int(new.sum()))
-        self.entities = Vocabulary.of(compress(ordered, new.tolist()))
-        number_of = dict(zip(ordered, numbers.tolist(), strict=True))
+        self.entities = Vocabulary(ordered.filter(pa.array(new)))
+        here = Vocabulary(ordered).ids([count.entity for count in self.counted])
+        counted = numbers[here].astype(np.int32)
         in_graph = graph.entities.ids(ordered).astype(np.int64)
         of_graph = np.full(graph.n_entities, -1, np.int32)
         of_graph[in_graph[in_graph >= 0]] = numbers[in_graph >= 0]
-        counted = np.array([number_of[count.entity] for count in self.counted], np.int32)
         self.rows = self._rows(rows, values, of_graph[owners], counted)
         self._popularity(in_graph, numbers, counted)
+
+    def _named(self, owners: NDArray[np.int64]) -> pa.LargeStringArray:
+        """The entities that have a name or a count, sorted."""
+        named = self._graph.entities.array.take(pa.array(np.unique(owners)))
+        if not self.counted:
+            return named
+        counted = strings(count.entity for count in self.counted)
+        both = pc.unique(pa.concat_arrays([named, counted]))
+        return both.take(pc.sort_indices(both))
 
     def _of_known_entities(self, counts: Sequence[SurfaceCount]) -> list[SurfaceCount]:
         entities = [count.entity for count in counts]
@@ -84,9 +92,9 @@ class Addition:
         fresh = fresh[self._unsaid(values, entities, sources, counts, fresh)]
         n_counted = len(self.counted)
         seen = np.array([count.n_links for count in self.counted], np.float32)
-        names: list[str] = values.take(pa.array(fresh)).to_pylist()
+        surfaces = strings(count.surface for count in self.counted)
         return NameRows(
-            names + [count.surface for count in self.counted],
+            pa.concat_arrays([values.take(pa.array(fresh)), surfaces]),
             np.concatenate([entities[fresh], counted]),
             np.concatenate([sources[fresh], np.full(n_counted, Source.COUNTED, np.uint8)]),
             np.concatenate([counts[fresh], seen]),
@@ -138,6 +146,20 @@ class Addition:
         changed = np.flatnonzero(total[: index.n_entities] > before[: index.n_entities])
         self.raised = changed.astype(np.int32)
         self.raised_popularity = total[changed]
+
+
+_NO_SPACE = r"[^\t\n\x0b\f\r\x1c-\x1f ]"
+"""What Python takes for no white space, among ASCII."""
+
+
+def _have_keys(values: pa.LargeStringArray) -> NDArray[np.bool_]:
+    """`has_key` of each value: of ASCII all at once."""
+    ascii_ = pc.string_is_ascii(values).to_numpy(zero_copy_only=False)
+    kept = pc.match_substring_regex(values, _NO_SPACE).to_numpy(zero_copy_only=False).copy()
+    others = np.flatnonzero(~ascii_)
+    found = map(has_key, values.take(pa.array(others)).to_pylist())
+    kept[others] = np.fromiter(found, np.bool_, len(others))
+    return np.asarray(kept)
 
 
 def _text_rows(graph: KnowledgeGraph, languages: Sequence[str] | None) -> NDArray[np.int64]:

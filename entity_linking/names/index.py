@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from entity_linking.errors import LinkIndexError, LinkingError
@@ -153,7 +154,7 @@ class NameIndex:
             n_counts=len(addition.counted),
             n_counts_skipped=len(counted) - len(addition.counted),
         )
-        segment = build_segment(
+        segment, longest = build_segment(
             addition.rows,
             entities=addition.entities,
             popularity=addition.popularity,
@@ -161,7 +162,7 @@ class NameIndex:
             raised_popularity=addition.raised_popularity,
             variants=self.manifest.variants,
         )
-        part = msgspec.structs.replace(part, longest_key=max(map(len, segment.keys), default=0))
+        part = msgspec.structs.replace(part, longest_key=longest)
         parts = (*self.manifest.parts, part)
         manifest = msgspec.structs.replace(self.manifest, parts=parts)
         return NameIndex(manifest, (*self.segments, segment), self.folder)
@@ -206,7 +207,7 @@ class NameIndex:
             for part, number in zip(parts.tolist(), numbers, strict=True)
         ]
 
-    def numbers(self, entities: Sequence[str]) -> NDArray[np.int64]:
+    def numbers(self, entities: Sequence[str] | pa.LargeStringArray) -> NDArray[np.int64]:
         """The numbers of identifiers, int64 `[n]`, -1 for those not here."""
         numbers = np.full(len(entities), -1, np.int64)
         for start, segment in zip(self._starts.tolist(), self.segments, strict=False):

@@ -17,15 +17,18 @@ A saved segment is a folder with a file for each, memory-mapped when opened.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import marisa_trie
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from entity_linking.names.plain import plain_acronyms, plain_keys, plain_names, plain_words
 from entity_linking.names.rules.variants import Kind, name_variants, name_words
 from entity_linking.surfaces import marked_keys, normalise
 from kg_loaders.disk.columns import STRINGS
@@ -66,7 +69,7 @@ class Source(IntEnum):
 class NameRows:
     """Names to index: `values [name]` with entity, source and count of each."""
 
-    values: Sequence[str]
+    values: pa.LargeStringArray
     entities: NDArray[np.int32]
     sources: NDArray[np.uint8]
     counts: NDArray[np.float32]
@@ -134,30 +137,40 @@ def build_segment(
     raised: NDArray[np.int32],
     raised_popularity: NDArray[np.float32],
     variants: bool,
-) -> Segment:
-    """Index names; with `variants` under their other forms and by their words too."""
-    keys, key_names, key_kinds = _keys(rows, variants)
-    trie, key_offsets, order = _group(keys)
-    words, word_names, n_words = _words(rows) if variants else ([], [], [0] * len(rows.values))
-    word_trie, word_offsets, word_order = _group(words)
-    return Segment(
+) -> tuple[Segment, int]:
+    """Index names; with `variants` under their other forms and by their words too.
+
+    The second value is the length of the longest key, in characters.
+    """
+    is_plain = plain_names(rows.values)
+    keys, entries = _keys(rows, is_plain, variants)
+    trie, key_offsets, order = _group(keys, entries)
+    n_words = np.zeros(len(rows.values), np.uint8)
+    words, postings = pa.array([], pa.large_string()), _Entries.of([], [])
+    if variants:
+        words, postings = _words(rows, is_plain)
+        n_words += np.bincount(postings.names, minlength=len(n_words)).astype(np.uint8)
+    word_trie, word_offsets, word_order = _group(words, postings)
+    longest = pc.max(pc.utf8_length(keys)).as_py() or 0
+    segment = Segment(
         entities=entities,
         popularity=popularity,
         raised=raised,
         raised_popularity=raised_popularity,
-        names=strings(rows.values),
+        names=rows.values,
         name_entities=rows.entities,
         name_sources=rows.sources,
         name_counts=rows.counts,
-        name_words=np.array(n_words, np.uint8),
+        name_words=n_words,
         keys=trie,
         key_offsets=key_offsets,
-        key_names=np.array(key_names, np.int32)[order],
-        key_kinds=np.array(key_kinds, np.uint8)[order],
+        key_names=entries.names[order],
+        key_kinds=entries.kinds[order],
         words=word_trie,
         word_offsets=word_offsets,
-        word_names=np.array(word_names, np.int32)[word_order],
+        word_names=postings.names[word_order],
     )
+    return segment, longest
 
 
 def has_key(value: str) -> bool:
@@ -165,55 +178,124 @@ def has_key(value: str) -> bool:
     return bool(normalise(value, fold=True)[0].strip())
 
 
-def _keys(rows: NameRows, variants: bool) -> tuple[list[str], list[int], list[int]]:
-    keys: list[str] = []
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """What keys lead to: `names [entry]` and how each key comes from its name."""
+
+    names: NDArray[np.int32]
+    kinds: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, names: Sequence[int], kinds: Sequence[int]) -> _Entries:
+        return cls(np.array(names, np.int32), np.array(kinds, np.uint8))
+
+
+def _joined(parts: Sequence[tuple[pa.LargeStringArray, _Entries]]) -> tuple[Any, _Entries]:
+    """Keys and entries of several parts, by name; what a part says of one name stays in order."""
+    keys = pa.concat_arrays([keys for keys, _ in parts])
+    names = np.concatenate([entries.names for _, entries in parts])
+    kinds = np.concatenate([entries.kinds for _, entries in parts])
+    order = np.argsort(names, kind="stable")
+    return keys.take(pa.array(order)), _Entries(names[order], kinds[order])
+
+
+def _keys(
+    rows: NameRows, is_plain: NDArray[np.bool_], variants: bool
+) -> tuple[pa.LargeStringArray, _Entries]:
+    plain = np.flatnonzero(is_plain)
+    names = rows.values.take(pa.array(plain))
+    parts = [(plain_keys(names), _Entries(plain.astype(np.int32), _all(Kind.EXACT, len(plain))))]
+    if variants:
+        uncounted = np.flatnonzero(rows.sources[plain] != Source.COUNTED)
+        keys, places = plain_acronyms(names.take(pa.array(uncounted)))
+        owners = plain[uncounted[places]].astype(np.int32)
+        parts.append((keys, _Entries(owners, _all(Kind.ACRONYM, len(owners)))))
+    others = np.flatnonzero(~is_plain)
+    for start in range(0, len(others), NAMES_PER_CHUNK):
+        chosen = others[start : start + NAMES_PER_CHUNK]
+        parts.append(_keys_one_by_one(rows, chosen, variants))
+    return _joined(parts)
+
+
+def _all(kind: Kind, n: int) -> NDArray[np.uint8]:
+    return np.full(n, kind, np.uint8)
+
+
+def _keys_one_by_one(
+    rows: NameRows, chosen: NDArray[np.int64], variants: bool
+) -> tuple[pa.LargeStringArray, _Entries]:
+    forms: list[str] = []
     names: list[int] = []
     kinds: list[int] = []
-    for start in range(0, len(rows.values), NAMES_PER_CHUNK):
-        forms: list[str] = []
-        for name, value in enumerate(rows.values[start : start + NAMES_PER_CHUNK], start):
-            if not variants:
-                forms.append(value)
+    values = rows.values.take(pa.array(chosen)).to_pylist()
+    sources = rows.sources[chosen].tolist()
+    for name, value, source in zip(chosen.tolist(), values, sources, strict=True):
+        if not variants:
+            forms.append(value)
+            names.append(name)
+            kinds.append(Kind.EXACT)
+            continue
+        for form, kind in name_variants(value):
+            if source != Source.COUNTED or kind <= Kind.SPELLING:
+                forms.append(form)
                 names.append(name)
-                kinds.append(Kind.EXACT)
-                continue
-            counted = rows.sources[name] == Source.COUNTED
-            for form, kind in name_variants(value):
-                if not counted or kind <= Kind.SPELLING:
-                    forms.append(form)
-                    names.append(name)
-                    kinds.append(kind)
-        keys.extend(fold_keys(forms))
+                kinds.append(kind)
+    keys = fold_keys(forms)
     if "" in keys:  # a form of soft hyphens, say; no name is one
         kept = [i for i, key in enumerate(keys) if key]
         keys, names = [keys[i] for i in kept], [names[i] for i in kept]
         kinds = [kinds[i] for i in kept]
-    return keys, names, kinds
+    return strings(keys), _Entries.of(names, kinds)
 
 
-def _words(rows: NameRows) -> tuple[list[str], list[int], list[int]]:
+def _words(rows: NameRows, is_plain: NDArray[np.bool_]) -> tuple[pa.LargeStringArray, _Entries]:
+    """The words that names of several may be looked up by; a name of too many has none."""
+    uncounted = rows.sources != Source.COUNTED
+    plain = np.flatnonzero(is_plain & uncounted)
+    words, places = plain_words(rows.values.take(pa.array(plain)))
+    n_each = np.bincount(places, minlength=len(plain))
+    kept = (n_each[places] >= 2) & (n_each[places] <= MOST_WORDS)
+    owners = plain[places[kept]].astype(np.int32)
+    parts = [(words.filter(pa.array(kept)), _Entries(owners, _all(Kind.EXACT, len(owners))))]
+    others = np.flatnonzero(~is_plain & uncounted)
+    for start in range(0, len(others), NAMES_PER_CHUNK):
+        chosen = others[start : start + NAMES_PER_CHUNK]
+        parts.append(_words_one_by_one(rows, chosen))
+    return _joined(parts)
+
+
+def _words_one_by_one(
+    rows: NameRows, chosen: NDArray[np.int64]
+) -> tuple[pa.LargeStringArray, _Entries]:
     words: list[str] = []
     names: list[int] = []
-    n_words: list[int] = []
-    for name, value in enumerate(rows.values):
-        is_long = rows.sources[name] != Source.COUNTED and not value.isalnum()
-        own = name_words(value) if is_long else []
-        if not 2 <= len(own) <= MOST_WORDS:
-            own = []
-        words.extend(own)
-        names.extend([name] * len(own))
-        n_words.append(len(own))
-    return words, names, n_words
+    values = rows.values.take(pa.array(chosen)).to_pylist()
+    for name, value in zip(chosen.tolist(), values, strict=True):
+        own = [] if value.isalnum() else name_words(value)
+        if 2 <= len(own) <= MOST_WORDS:
+            words.extend(own)
+            names.extend([name] * len(own))
+    return strings(words), _Entries.of(names, [Kind.EXACT] * len(names))
 
 
-def _group(keys: list[str]) -> tuple[marisa_trie.Trie, NDArray[np.int64], NDArray[np.int64]]:
+def _group(
+    keys: pa.LargeStringArray, entries: _Entries
+) -> tuple[marisa_trie.Trie, NDArray[np.int64], NDArray[np.int64]]:
     """A trie of the distinct keys, CSR offsets by its numbers, and the order of the entries.
 
     A NUL, which ends a key in a trie, is written as its picture: such a name is found nowhere.
     """
-    keys = [key.replace("\x00", "\u2400") if "\x00" in key else key for key in keys]
-    trie = marisa_trie.Trie(keys)
-    numbers = np.fromiter(map(trie.key_id, keys), np.int64, len(keys))
-    counts = np.bincount(numbers, minlength=len(trie))
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return trie, offsets, np.argsort(numbers, kind="stable")
+    encoded = pc.replace_substring(keys, "\x00", "\u2400").dictionary_encode()
+    codes, distinct = np.asarray(encoded.indices, np.int64), encoded.dictionary
+    counts = np.bincount(codes, minlength=len(distinct))
+    trie = marisa_trie.Trie(_each(distinct), weights=counts.astype(float).tolist())
+    numbers = np.fromiter(map(trie.key_id, _each(distinct)), np.int64, len(distinct))
+    sizes = np.zeros(len(trie), np.int64)
+    sizes[numbers] = counts
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return trie, offsets, np.argsort(numbers[codes], kind="stable")
+
+
+def _each(values: pa.LargeStringArray) -> Iterator[str]:
+    for start in range(0, len(values), NAMES_PER_CHUNK):
+        yield from values[start : start + NAMES_PER_CHUNK].to_pylist()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
 from kept.vectors import LABELS_AT_ONCE, mean_pieces
 from kg_loaders import KnowledgeGraph
+from kg_loaders.lookup import labels
 
 ANCHOR_ROWS = ("own", "masked", "redrawn")
 
@@ -193,12 +195,16 @@ class CoLAKE(KnowledgeEncoder):
         """
         self.require_graph(graph)
         words = hosts.word_table(self.host).weight
-        for table, label, n_rows in (
-            (self.entity_embeddings, graph.label, graph.n_entities),
-            (self.relation_embeddings, graph.relation_label, graph.n_relations),
+        relation_names = [graph.relation_label(i) for i in range(graph.n_relations)]
+        for table, n_rows in (
+            (self.entity_embeddings, graph.n_entities),
+            (self.relation_embeddings, graph.n_relations),
         ):
             for start in range(0, n_rows, LABELS_AT_ONCE):
-                ids = range(start, min(start + LABELS_AT_ONCE, n_rows))
-                means, known = mean_pieces([label(i) for i in ids], words, tokenizer)
+                stop = min(start + LABELS_AT_ONCE, n_rows)
+                names = relation_names[start:stop]
+                if table is self.entity_embeddings:
+                    names = labels(graph, np.arange(start, stop))
+                means, known = mean_pieces(names, words, tokenizer)
                 rows = known.nonzero().squeeze(1)
                 table.weight[rows + start + N_SPECIAL_ROWS] = means[rows]

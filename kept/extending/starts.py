@@ -21,6 +21,7 @@ from transformers import PreTrainedTokenizerBase
 from kept.randomness import generator
 from kept.vectors import LABELS_AT_ONCE, mean_pieces
 from kg_loaders import KnowledgeGraph
+from kg_loaders.lookup import labels
 
 MEAN = "mean"
 """The mean of all old rows: what is left where no start is better than nothing."""
@@ -64,7 +65,10 @@ class World:
         """
         vectors, known = [self.words[:0]], [torch.zeros(0, dtype=torch.bool)]
         for ids in entities.split(LABELS_AT_ONCE):
-            texts = [self._text(entity, described) for entity in ids.tolist()]
+            texts = labels(self.graph, ids.numpy())
+            if described:
+                told = map(self.graph.description, ids.tolist())
+                texts = [f"{a} {b}" if b else "" for a, b in zip(texts, told, strict=True)]
             means, has_pieces = self.names(texts)
             vectors.append(means)
             known.append(has_pieces)
@@ -75,13 +79,6 @@ class World:
     ) -> tuple[Float[Tensor, "some width"], Bool[Tensor, " some"]]:
         """The mean vector of the pieces of each name, and which have any."""
         return mean_pieces(names, self.words, self.tokenizer)
-
-    def _text(self, entity: int, described: bool) -> str:
-        name = self.graph.label(entity)
-        if not described:
-            return name
-        description = self.graph.description(entity)
-        return "" if description is None else f"{name} {description}"
 
 
 Start = Callable[

@@ -42,7 +42,7 @@ def read_in_blocks(path: str | Path, report: DamageReport) -> Iterator[TripleBlo
         yield from _blocks(Path(path), report)
     except KgError:
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # names that are no UTF-8, too
         if isinstance(error, FileNotFoundError):
             raise SourceError(f"{path} does not exist") from error
         reason = str(error).splitlines()[0]

@@ -2,11 +2,21 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from kg_loaders import KnowledgeGraph, UnknownNodeError
+from kg_loaders import (
+    KnowledgeGraph,
+    Text,
+    TextKind,
+    Triple,
+    UnknownNodeError,
+    graph_from_records,
+)
 from kg_loaders.export import export
+from kg_loaders.growth.stored import blocks_of
+from kg_loaders.lookup import labels
 
 
 def test_triples_in_hand_make_a_graph() -> None:
@@ -59,3 +69,13 @@ def test_parquet_has_a_row_per_triple(small_graph: KnowledgeGraph, tmp_path: Pat
         assert row["relation"] == small_graph.relations.name(relation)
         assert row["tail_label"] == small_graph.label(tail)
         assert row["relation_label"] == small_graph.relation_label(relation)
+
+
+def test_labels_at_once_are_those_one_by_one(small_graph: KnowledgeGraph) -> None:
+    """Also of entities whose first text is none, and of none at all."""
+    graph = graph_from_records(
+        [*blocks_of(small_graph), Text("Z1", TextKind.ALIAS, "zed"), Triple("Z2", "P36", "Q90")]
+    )
+    ids = np.array([*range(graph.n_entities), 0, 3])[::-1]
+    assert labels(graph, ids) == [graph.label(int(i)) for i in ids]
+    assert labels(graph, ids[:0]) == []

@@ -1,0 +1,92 @@
+"""Keys and words of plain names, many at once; the same as `rules.variants` finds one by one.
+
+A name is plain that is ASCII words of letters and digits with one blank between, has no article at
+its start, no legal form at its end, no number word, no two letters that stand alone side by side,
+and no connector among words in lower case. Such a name has no form but itself and its acronym.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from entity_linking.names.rules.variants import LONGEST_ACRONYM_WORDS
+from entity_linking.names.rules.words import ARTICLES, CONNECTORS, LEGAL_SUFFIXES, NUMBERS
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return f"(?:{'|'.join(sorted(words))})"
+
+
+_PLAIN = "^[A-Za-z0-9]+(?: [A-Za-z0-9]+)*$"
+_ODD = "|".join(
+    (
+        f"(?i:^{_any_of(ARTICLES)} )",
+        f"(?i: {_any_of(LEGAL_SUFFIXES)}$)",
+        f"(?i:(?:^| ){_any_of(NUMBERS)}(?: |$))",
+        "(?:^| )[A-Za-z] [A-Za-z](?: |$)",
+        f"(?:^| ){_any_of(CONNECTORS)}(?: |$)",
+    )
+)
+_LOWER_WORD = "(?:^| )[a-z0-9]"
+_AFTER_INITIAL = "([A-Za-z0-9])[A-Za-z0-9]* ?"
+
+
+def plain_names(names: pa.LargeStringArray) -> NDArray[np.bool_]:
+    """Return which of `names` are plain, bool `[name]`.
+
+    >>> plain_names(pa.array(["New York", "The Who", "Art of War", "Acme Inc", "Ba'ath"]))
+    array([ True, False, False, False, False])
+    """
+    plain = pc.match_substring_regex(names, _PLAIN).to_numpy(zero_copy_only=False)
+    odd = pc.match_substring_regex(names, _ODD).to_numpy(zero_copy_only=False)
+    return np.asarray(plain & ~odd)
+
+
+def plain_keys(names: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Return the folded marked key of each plain name.
+
+    >>> plain_keys(pa.array(["New York"], pa.large_string())).to_pylist()
+    [' new  york ']
+    """
+    words = pc.replace_substring(pc.ascii_lower(names), " ", "  ")
+    blank, nothing = (pa.scalar(text, pa.large_string()) for text in (" ", ""))
+    return pc.binary_join_element_wise(blank, words, blank, nothing)
+
+
+def plain_acronyms(
+    names: pa.LargeStringArray,
+) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
+    """Return the keys of the acronyms that plain names have, and the places of these names.
+
+    >>> plain_acronyms(pa.array(["World Health Organization", "Paris"], pa.large_string()))[1]
+    array([0])
+    """
+    n_blanks = pc.count_substring(names, " ").to_numpy()
+    lower = pc.match_substring_regex(names, _LOWER_WORD).to_numpy(zero_copy_only=False)
+    places = np.flatnonzero((n_blanks > 0) & (n_blanks < LONGEST_ACRONYM_WORDS) & ~lower)
+    initials = pc.replace_substring_regex(names.take(pa.array(places)), _AFTER_INITIAL, r"\1")
+    return plain_keys(initials), places
+
+
+def plain_words(
+    names: pa.LargeStringArray,
+) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
+    """Return the telling words of plain names, folded, and the place of the name of each.
+
+    A word that stands twice in a name comes once; connectors and legal forms are left out.
+    """
+    split = pc.split_pattern(pc.ascii_lower(names), " ")
+    words = split.flatten().dictionary_encode()
+    owners = np.asarray(pc.list_parent_indices(split), np.int64)
+    codes = np.asarray(words.indices, np.int64)
+    silent = pa.array(sorted(CONNECTORS | LEGAL_SUFFIXES), pa.large_string())
+    is_silent = pc.is_in(words.dictionary, silent).to_numpy(zero_copy_only=False)
+    kept = ~is_silent[codes]
+    pairs = np.unique(owners[kept] * max(len(words.dictionary), 1) + codes[kept])
+    owners, codes = np.divmod(pairs, max(len(words.dictionary), 1))
+    return words.dictionary.take(pa.array(codes)), owners
