@@ -20,7 +20,7 @@ from kept.cli.terminal import echo
 from kg_loaders.damage import DamagePolicy
 
 if TYPE_CHECKING:
-    from kg_loaders import KnowledgeGraph
+    from kg_loaders import KnowledgeGraph, Source
 
 RdfTypes = Literal["triple", "text", "both"]
 Ranks = Literal["truthy", "all", "deprecated"]
@@ -91,6 +91,9 @@ def build(
         str, _sparql("Where the endpoint's owner can write to; sent along", metavar="MAIL")
     ] = "",
     licence: Annotated[str, typer.Option(help="Of the sources, as an SPDX name.")] = "",
+    only_forecast: Annotated[
+        bool, typer.Option("--forecast", help="Say what the build will take, and build nothing.")
+    ] = False,
     force: Annotated[bool, typer.Option(help="Replace the graph at OUT.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -126,6 +129,9 @@ def build(
     inputs += text_sources(
         labels, aliases, descriptions, types, relation_labels, language[0] if language else "en"
     )
+    _forecast(inputs, only=only_forecast)
+    if only_forecast:
+        return
     with progress_bar() as progress:
         graph, report = load(
             inputs,
@@ -167,6 +173,18 @@ def _fetched(
         raise SourceError(f"{query} cannot be read: {error}") from error
     with counting("rows") as tell:
         return fetch(Endpoint(url, page_rows, pause, contact), text, folder, tell=tell)
+
+
+def _forecast(sources: list[Source], *, only: bool) -> None:
+    """Print what the build will take, where it is large or that alone is asked for."""
+    from kg_loaders.forecast import LARGE_BYTES, forecast, free_memory, size_of
+
+    if not only and sum(size_of(source.path) for source in sources) < LARGE_BYTES:
+        return
+    found, free = forecast(sources), free_memory()
+    echo(f"forecast: {found}", err=not only)
+    if free is not None and found.memory_bytes > free:
+        echo(f"warning: {free / 1e9:.1f} GB of memory are free", fg="yellow", err=True)
 
 
 def _given(**options: Any) -> dict[str, Any]:
