@@ -89,12 +89,14 @@ def entity_vectors(
     seed: int,
     n_epochs: int = RECIPE.n_epochs,
     path: str | Path | None = None,
+    standardise: bool = False,
 ) -> Float[Tensor, "row width"]:
     """One vector a row, entities of mean length 1; UNKNOWN and MASK are random, PAD is zero.
 
     `path` is what `open_vectors` takes; without it a TransE is trained. An entity that the file
-    does not have is zero. Raises `CheckpointError` or `GraphMismatchError` for vectors that do not
-    fit.
+    does not have is zero. With `standardise` every dimension first gets mean 0 and spread 1 over
+    the entities that have a vector: what all of them share says nothing of one. Raises
+    `CheckpointError` or `GraphMismatchError` for vectors that do not fit.
     """
     special, _ = _special_rows(graph, width, seed)
     provider = TransEVectors(width, seed, n_epochs) if path is None else open_vectors(path)
@@ -110,10 +112,31 @@ def entity_vectors(
             f"{path} has a vector for none of the graph's {graph.n_entities} entities: its pages "
             "are named otherwise than their identifiers and labels"
         )
-    lengths = vectors.vectors[vectors.known].norm(dim=1)
-    tiny = torch.finfo(vectors.vectors.dtype).tiny
+    table = standardised(vectors) if standardise else vectors.vectors
+    lengths = table[vectors.known].norm(dim=1)
+    tiny = torch.finfo(table.dtype).tiny
     mean_length = lengths.mean().clamp_min(tiny) if len(lengths) else 1.0
-    return torch.cat([special, vectors.vectors / mean_length])
+    return torch.cat([special, table / mean_length])
+
+
+def standardised(vectors: EntityVectors) -> Float[Tensor, "entity width"]:
+    """Each dimension with mean 0 and spread 1 over the known entities; rows of others are 0.
+
+    A dimension in which they do not differ is 0.
+
+    >>> table = torch.tensor([[1.0, 5.0], [3.0, 5.0], [0.0, 0.0]])
+    >>> standardised(EntityVectors(table, torch.tensor([True, True, False])))
+    tensor([[-1.,  0.],
+            [ 1.,  0.],
+            [ 0.,  0.]])
+    """
+    known = vectors.vectors[vectors.known]
+    if not len(known):
+        return vectors.vectors
+    centred = vectors.vectors - known.mean(0)
+    spread = known.std(0, correction=0)
+    differs = spread > 1e-6 * known.abs().max()
+    return torch.where(vectors.known[:, None] & differs, centred / spread, 0.0)
 
 
 def _special_rows(
