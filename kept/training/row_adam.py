@@ -76,8 +76,10 @@ class RowAdam(Optimizer):
         # float64 powers: 1 - 0.999^t loses half its digits in float32 at small t
         correction1 = (1 - beta1 ** step.double()).to(mean.dtype)
         correction2 = (1 - beta2 ** step.double()).sqrt().to(mean.dtype)
-        change = group["lr"] / correction1 * mean / (square.sqrt() / correction2 + group["eps"])
-        table.index_copy_(0, rows, table.index_select(0, rows) - change)
+        # in place: the two are copies of the touched rows
+        mean.mul_(group["lr"] / correction1)
+        mean.div_(square.sqrt_().div_(correction2).add_(group["eps"]))
+        table.index_add_(0, rows, mean, alpha=-1)
 
 
 def touched(grad: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,51 @@
+"""Benchmarks that need what a test has not run at a size for one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def checkout() -> None:
+    if not BENCHMARKS.is_dir():
+        pytest.skip("benchmarks are not here: the tests of an installed package")
+
+
+def rows_of(script: str, *flags: str) -> list[dict[str, Any]]:
+    """The JSON lines that a benchmark prints."""
+    paths = {"PYTHONPATH": os.pathsep.join([str(BENCHMARKS.parent), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), *flags],
+        check=True, capture_output=True, text=True, env=os.environ | paths, timeout=600,
+    )  # fmt: skip
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is at hand")
+def test_without_a_gpu_its_benchmark_says_so() -> None:
+    (row,) = rows_of("gpu.py")
+    assert row["found"] is None
+    assert "no GPU is at hand" in row["said"]
+
+
+@pytest.mark.slow
+@pytest.mark.minilm
+def test_what_a_gpu_does_is_measured_small_on_a_cpu() -> None:
+    rows = rows_of("gpu.py", "--small", "--minutes", "1")
+    assert rows[0]["found"] == "CPU"
+    assert [row["work"] for row in rows[1:]] == [*["attention"] * 3, "step", "table", "pretrain"]
+    assert [row["way"] for row in rows[1:4]] == ["eager", "sdpa", "flex"]
+    trained = rows[-1]
+    assert trained["steps"] == 2
+    assert trained["last_loss"] > 0
+    assert all(row["nodes_a_second"] > 0 for row in (rows[4], trained))
