@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
 FLOORS = (
-    ("bounds", "csv_text", "errors", "outputs", "randomness"),
+    ("bounds", "csv_text", "errors", "outputs", "plotting", "randomness"),
     ("batches", "model_files", "options", "suggestions", "vectors"),
     ("evaluation", "graphs", "layers"),
     ("hosts", "kge"),

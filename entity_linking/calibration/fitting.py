@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from sklearn.isotonic import IsotonicRegression
 
 from entity_linking.calibration.acceptance import RiskCoverage, Wish, risk_coverage, threshold
+from entity_linking.calibration.isotonic import isotonic_knots
 from entity_linking.calibration.reliability import CalibrationScore, calibration_score
 from entity_linking.decision import Decision
 from entity_linking.errors import LinkIndexError, ScoreError
@@ -189,12 +189,7 @@ def fit_curve(seen: Sequence[Answer], decision: Decision, *, n_points: int = N_P
     _require(seen)
     sure, right = confidences(seen, replace(decision, curve=()))
     least = 1 / (len(seen) + 2)
-    fitted = IsotonicRegression(y_min=least, y_max=1 - least, out_of_bounds="clip")
-    fitted.fit(sure, right.astype(np.float64))
-    points = list(zip(fitted.X_thresholds_.tolist(), fitted.y_thresholds_.tolist(), strict=True))
-    points = [
-        p for p, before in zip(points, [(-1.0, 0.0), *points], strict=False) if p[0] > before[0]
-    ]
+    points = isotonic_knots(sure, right, least=least, most=1 - least)
     order = np.argsort(sure)
     thinned = _thin(points, sure[order], right[order], n_points, least)
     return replace(decision, curve=tuple(thinned))

@@ -51,6 +51,8 @@ def demo(
     sentences that state most answers: CoLAKE with controls, triple scorers. With --methods,
     every method named is also pre-trained and fine-tuned on the atlas, with true, shuffled and no
     knowledge. The same command resumes a run that was interrupted.
+
+    Example: kept demo --open
     """
     begun = time.monotonic()
     from transformers.utils.logging import disable_progress_bar
@@ -62,6 +64,7 @@ def demo(
     from kept.comparison.experiment import Experiment, shipped_experiments
     from kept.comparison.find import method_names
     from kept.demo.run import demo_config, run_demo
+    from kept.plotting import require_plotting
 
     experiment, names = None, tuple[str, ...]()
     if methods is not None:
@@ -69,6 +72,7 @@ def demo(
         names = method_names(methods, tuple(experiment.methods))
     elif methods_config is not None or budget_minutes is not None:
         raise typer.BadParameter("give --methods too: these options are about them")
+    require_plotting()
     of_the_demo = demo_config(config)
     refuse_foreign(output, "private", "kg")
     output.mkdir(parents=True, exist_ok=True)

@@ -67,7 +67,17 @@ def static_page(explorer: Explorer, texts: Sequence[str]) -> str:
     for text in shown:
         for call, question in _questions(explorer, text):
             answers[key_of(call, question)] = _answer(explorer, call, question)
-    data = {**explorer.about(), "texts": shown, "answers": answers, "gold": None}
+    return _whole({**explorer.about(), "texts": shown, "answers": answers, "gold": None})
+
+
+def framed_page(explorer: Explorer, texts: Sequence[str]) -> str:
+    """Return the page for a frame whose holder answers its questions; it asks no server."""
+    shown = _texts(explorer, texts)
+    return _whole({**explorer.about(), "texts": shown, "answers": None, "framed": True})
+
+
+def _whole(data: Mapping[str, Any]) -> str:
+    """The page with its style and script in it."""
     style, script = _asset("page.css"), _asset("page.js")
     policy = (
         *COMMON, f"script-src {_hash(script)}",

@@ -26,6 +26,7 @@ from kept.evaluation.statistics import paired_bootstrap_interval
 from kept.finetuning.run import FinetuneRun, Set
 from kept.finetuning.scoring.counts import Answers, item_counts
 from kept.heads.model import REGRESSION
+from kept.plotting import require_plotting
 from kept.randomness import generator
 from kept.training.log import COLOURS
 from kg_loaders.disk.writing import write_text
@@ -181,6 +182,7 @@ def _shown(value: float, low: float | None, high: float | None) -> str:
 
 def draw_curve(points: Sequence[CurvePoint], title: str = "") -> Figure:
     """Draw accuracy and micro F1 over the share of corrupted links, one line per kind."""
+    require_plotting()
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: most draw nothing
     from matplotlib.figure import Figure
 

@@ -53,7 +53,10 @@ def kg_to_networkx(graph: KnowledgeGraph) -> nx.MultiDiGraph[str]:
 
 def kg_to_pyg(graph: KnowledgeGraph) -> Any:
     """Return `torch_geometric.data.Data`: `edge_index [2 triple]`, `edge_type [triple]`, int64."""
-    from torch_geometric.data import Data  # slow to import, and few need it
+    try:
+        from torch_geometric.data import Data  # slow to import, and few need it
+    except ImportError as error:
+        raise MissingExtraError("torch-geometric is missing: pip install 'kept[pyg]'") from error
 
     head, relation, tail = torch.from_numpy(graph.triples.T.astype(np.int64))
     return Data(

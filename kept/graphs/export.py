@@ -35,7 +35,10 @@ def to_pyg(graph: WordKnowledgeGraph, *, complete: bool = False) -> Any:
     Nodes carry `ids`, `positions`, `segments`, `spans`, `origins` and `nodes` (their index in
     `graph`); edges `edge_index` and `weights`. An edge type without edges is absent.
     """
-    from torch_geometric.data import HeteroData  # slow to import, and few need it
+    try:
+        from torch_geometric.data import HeteroData  # slow to import, and few need it
+    except ImportError as error:
+        raise MissingExtraError("torch-geometric is missing: pip install 'kept[pyg]'") from error
 
     data = HeteroData()
     for kind in NodeKind:

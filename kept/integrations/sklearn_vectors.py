@@ -10,12 +10,18 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from kept.auto import AutoEncoder
-from kept.errors import ConfigError
+from kept.errors import ConfigError, MissingExtraError
 from kg_loaders import KnowledgeGraph
+
+try:
+    from sklearn.base import BaseEstimator, TransformerMixin
+    from sklearn.utils.validation import check_is_fitted
+except ImportError as error:
+    raise MissingExtraError(
+        "vectors in pipelines need scikit-learn: pip install 'kept[sklearn]'"
+    ) from error
 
 
 class KnowledgeVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]

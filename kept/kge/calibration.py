@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from sklearn.isotonic import IsotonicRegression
 
+from entity_linking.calibration.isotonic import isotonic_knots
 from entity_linking.calibration.reliability import reliability
 from kept.errors import EvaluationError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores
@@ -177,9 +177,7 @@ def _fit(questions: Questions) -> tuple[float, tuple[tuple[float, float], ...]]:
     listed = np.argsort(-chances, axis=1, kind="stable")[:, :N_LISTED]
     sure = np.take_along_axis(chances, listed, 1).ravel()
     right = (listed == questions.gold[:, None]).ravel()
-    curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(sure, right)
-    knots = zip(curve.X_thresholds_.tolist(), curve.y_thresholds_.tolist(), strict=True)
-    return temperature, tuple((float(x), float(y)) for x, y in knots)
+    return temperature, tuple(isotonic_knots(sure, right))
 
 
 def _softmax(scores: Floats, temperature: float) -> Floats:

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from kept.plotting import require_plotting
 from kept.reading.arms import arm
 from kept.reading.cell import Outcome
 from kept.reading.conditions import CONDITIONS, TRUE
@@ -170,6 +171,7 @@ def verdict_values(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
 
 def draw_curves(outcomes: Sequence[Outcome], png: Path) -> None:
     """Accuracy over steps under true facts, a picture per task, a line per arm and seed."""
+    require_plotting()
     from matplotlib.figure import Figure
 
     tasks = list(dict.fromkeys(o.task for o in outcomes))

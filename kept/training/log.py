@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from kept.errors import UnfinishedError
+from kept.plotting import can_draw
 from kg_loaders.disk.writing import whole_file, write_errors, write_text
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -127,7 +128,9 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def draw_curves(log: Path, png: Path) -> None:
-    """Losses, their weighted total and the evaluation scores over steps."""
+    """Draw losses, their weighted total and the scores over steps, where matplotlib is there."""
+    if not can_draw():
+        return
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: most draw nothing
     from matplotlib.figure import Figure
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from kept.batches.shares import Share
 from kept.errors import ConfigError, TrainingError
+from kept.plotting import REMEDY, can_draw
 from kept.randomness import torch_seed
 from kept.training.adaptation import Stages
 from kept.training.averaging import past_in, take_means, taught
@@ -107,6 +108,8 @@ class _Run:
         self.curves_path = folder / "curves.png"
         self.costs, self.step = Costs(), 0
         self.notices: list[str] = []
+        if not can_draw():
+            self._notice(f"curves.png is not drawn; {REMEDY}")
         self.met: dict[str, None] = {}
         self.fingerprint = data.fingerprint
         self.stream = BatchStream(

@@ -51,6 +51,7 @@ def analogies(
         answer_analogies,
         as_json,
         induce_relations,
+        learning,
         words_of,
     )
     from kept.probing.words.questions import read_analogies
@@ -58,6 +59,7 @@ def analogies(
     from kept.probing.words.tables import RANDOM, to_markdown
     from kg_loaders.disk.writing import refuse_file, write_json, write_text
 
+    learning()
     for name in (PAGE, VALUES):
         refuse_file(output / name, force=force)
     asked = read_analogies(questions)

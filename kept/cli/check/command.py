@@ -67,6 +67,7 @@ def reading(
 
     Example: kept check reading --methods kbert,ernie --conditions all -o reading/
     """
+    from kept.plotting import require_plotting
     from kept.reading.arms import arms_of
     from kept.reading.cell import Budget
     from kept.reading.conditions import CONDITIONS, TRUE, require_condition
@@ -75,6 +76,7 @@ def reading(
     from kept.reading.worlds import Size
     from kg_loaders.disk.writing import whole_file, write_json, write_text
 
+    require_plotting()
     chosen_conditions = (
         CONDITIONS if conditions == "all" else tuple(filter(None, conditions.split(",")))
     )

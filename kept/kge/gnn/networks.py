@@ -18,11 +18,17 @@ import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch_geometric.nn import MessagePassing
 
-from kept.errors import ConfigError
+from kept.errors import ConfigError, MissingExtraError
 from kept.kge.encoded import table_scorer
 from kept.kge.scorers import Scorer
+
+try:
+    from torch_geometric.nn import MessagePassing
+except ImportError as error:
+    raise MissingExtraError(
+        "graph networks need torch-geometric: pip install 'kept[pyg]'"
+    ) from error
 
 DECODERS = ("transe", "distmult", "complex")
 

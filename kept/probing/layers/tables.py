@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kept.plotting import require_plotting
 from kept.probing.layers.study import LayerRow
 
 NOTHING = "—"
@@ -60,6 +61,7 @@ def to_values(rows: Sequence[LayerRow], command: str, conditions: str) -> dict[s
 
 def draw_layers(rows: Sequence[LayerRow], png: Path) -> None:
     """Accuracy over layers: a picture per task, a line per encoder, baselines dotted."""
+    require_plotting()
     from matplotlib.figure import Figure
 
     tasks = list(dict.fromkeys(row.task for row in rows))

@@ -8,15 +8,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score
 from torch import Tensor
 
-from kept.errors import EvaluationError
+from kept.errors import EvaluationError, MissingExtraError
 from kept.evaluation.statistics import Interval, bootstrap_interval
 from kept.probing.words.questions import Analogy, pairs_of
 from kept.probing.words.spaces import Space
@@ -152,6 +151,18 @@ def induce_relations(
     return InductionScores(mean, precisions, sum(map(len, pairs.values())), 0.25)
 
 
+def learning() -> Any:
+    """Return scikit-learn; raises `MissingExtraError` where it is not installed."""
+    try:
+        import sklearn.linear_model
+        import sklearn.metrics
+    except ImportError as error:
+        raise MissingExtraError(
+            "analogies need scikit-learn: pip install 'kept[sklearn]'"
+        ) from error
+    return sklearn
+
+
 def _precision(
     space: Space,
     place: Mapping[str, int],
@@ -164,6 +175,7 @@ def _precision(
     Pairs with one second word are of one fold, and false pairs take it from there: a word that was
     met in training, on either side, would tell.
     """
+    sklearn = learning()
     others = [pair for other, found in pairs.items() if other != name for pair in found]
     elsewhere = [word for pair in others for word in pair]
     seconds = list(dict.fromkeys(b for _, b in pairs[name]))
@@ -183,9 +195,11 @@ def _precision(
     scores = np.empty(len(features))
     for held in range(N_FOLDS):
         inside = fold == held
-        rule = LogisticRegression(max_iter=1000).fit(features[~inside], target[~inside])
+        rule = sklearn.linear_model.LogisticRegression(max_iter=1000).fit(
+            features[~inside], target[~inside]
+        )
         scores[inside] = rule.decision_function(features[inside])
-    return float(average_precision_score(target, scores))
+    return float(sklearn.metrics.average_precision_score(target, scores))
 
 
 def as_json(scores: AnalogyScores | InductionScores) -> dict[str, object]:
