@@ -19,8 +19,8 @@ MAY_IMPORT = {
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
 FLOORS = (
-    ("bounds", "csv_text", "errors", "outputs", "plotting", "randomness"),
-    ("batches", "model_files", "options", "suggestions", "vectors"),
+    ("bounds", "csv_text", "errors", "outputs", "randomness"),
+    ("batches", "model_files", "options", "plotting", "suggestions", "vectors"),
     ("evaluation", "graphs", "layers"),
     ("hosts", "kge"),
     ("adapters",),
