@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from entity_linking.cache import CachedLinker
+from entity_linking.detection import EndToEnd
 from entity_linking.mentions import Candidate, Link, LinkedText
 from entity_linking.parts import Disambiguator, Scores
 from entity_linking.pipeline import Pipeline
@@ -31,6 +32,8 @@ def explain(
     """For each link of each text, which `linker` made, its candidates explained, best first."""
     while isinstance(linker, CachedLinker):
         linker = linker.linker
+    if isinstance(linker, EndToEnd):
+        linker = linker.pipeline
     if isinstance(linker, Pipeline):
         return _of_pipeline(linker, texts)
     return [

@@ -44,6 +44,10 @@ class Pipeline:
         return f"Pipeline({', '.join(map(repr, parts))})"
 
     @property
+    def mentions(self) -> Linker:
+        return self._mentions
+
+    @property
     def scorer(self) -> Scorer:
         return self._scorer
 
@@ -80,19 +84,28 @@ class Pipeline:
             for text, proposals in zip(texts, self._source.candidates(texts), strict=True)
         ]
 
-    def decide(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
-        """The choices among the candidates that the links bear."""
+    def decide(
+        self, texts: Sequence[LinkedText], spans: Sequence[Sequence[float]] | None = None
+    ) -> list[LinkedText]:
+        """The choices among the candidates that the links bear.
+
+        `spans` are the probabilities that the links of each text are mentions; None: all are.
+        """
+        sure = [[1.0] * len(text.links) for text in texts] if spans is None else spans
         return [
             LinkedText(
-                text.text, tuple(map(self._decide, text.links, scores)), text.id, text.pair_start
+                text.text, tuple(map(self._decide, text.links, scores, own)), text.id,
+                text.pair_start,
             )
-            for text, scores in zip(texts, self._scorer.scores(texts), strict=True)
-        ]
+            for text, scores, own in zip(texts, self._scorer.scores(texts), sure, strict=True)
+        ]  # fmt: skip
 
-    def _decide(self, link: Link, scores: Scores) -> Link:
+    def _decide(self, link: Link, scores: Scores, span: float) -> Link:
         """The decision; sources that remember surfaces hand out one tuple again and again."""
         candidates, written = link.candidates, scores.tobytes()
         known = self._decided.get(id(candidates))
+        if span != 1.0:
+            return self._decision.decide(link.mention, candidates, scores, span)
         if known is None or known.candidates is not candidates or known.scores != written:
             decided = self._decision.decide(link.mention, candidates, scores)
             if len(self._decided) >= MOST_REMEMBERED:

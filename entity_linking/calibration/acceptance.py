@@ -122,3 +122,24 @@ def _place(curve: RiskCoverage, wish: Wish) -> int:
             f"{asked.max():.3f}; give a lower target"
         )
     return int(np.argmax(np.where(asked >= wish.target, other, -1.0)))
+
+
+def best_nil_from(
+    shares: Floats, is_right: NDArray[np.bool_], n_linked: int, n_right: int, n_gold: int
+) -> float:
+    """The share from which saying NIL gives the best F1 over links and NILs, 1 if it never pays.
+
+    `shares` and `is_right` `[answer]` are of the mentions that are not linked; beside them stand
+    `n_linked` links, `n_right` of them right, and `n_gold` mentions to be found, NIL among them.
+
+    >>> best_nil_from(np.array([0.9, 0.6, 0.2]), np.array([True, True, False]), 4, 4, 6)
+    0.6
+    """
+    order = np.argsort(-shares, kind="stable")
+    right = n_right + np.append(0, np.cumsum(is_right[order]))
+    kept = n_linked + np.arange(len(order) + 1)
+    f1 = 2 * right / np.maximum(kept + n_gold, 1)
+    falling = shares[order]
+    f1[1:-1][falling[1:] == falling[:-1]] = -1.0  # equal shares are said together or not at all
+    best = int(np.argmax(f1))
+    return 1.0 if best == 0 else float(falling[best - 1])

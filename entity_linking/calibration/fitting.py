@@ -20,84 +20,31 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from entity_linking.calibration.acceptance import RiskCoverage, Wish, risk_coverage, threshold
+from entity_linking.calibration.acceptance import (
+    RiskCoverage,
+    Wish,
+    best_nil_from,
+    risk_coverage,
+    threshold,
+)
+from entity_linking.calibration.answers import Answer, Floats, confidences, with_candidates
 from entity_linking.calibration.isotonic import isotonic_knots
 from entity_linking.calibration.reliability import CalibrationScore, calibration_score
 from entity_linking.decision import Decision
 from entity_linking.errors import LinkIndexError, ScoreError
-from entity_linking.mentions import LinkedText
-from entity_linking.parts import Scores
 from entity_linking.randomness import generator
-from entity_linking.scoring.links import Known, paired, predicate
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.seals import rendered, seal_of
 from kg_loaders.disk.writing import write_bytes
 
-Step = Literal["temperature", "nil", "curve", "threshold"]
+Step = Literal["temperature", "nil", "curve", "threshold", "nil_from"]
 STEPS: tuple[Step, ...] = ("temperature", "nil", "curve", "threshold")
+EVERY_STEP: tuple[Step, ...] = (*STEPS, "nil_from")
+"""With when to say NIL, for linkers whose mentions have probabilities (`EndToEnd`)."""
 FORMAT = 1
 N_POINTS = 12
 LIMIT = 1e3
 """Temperatures stay between the spread of the scores divided and multiplied by this."""
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """One mention with what a linker knew and what is right.
-
-    `scores` are those of its candidates, `right` the place of the right one, None when there is
-    none (NIL, or the entity is not among the candidates); `has_entity`: gold is no NIL; `text` is
-    the position of the text.
-    """
-
-    scores: Scores
-    right: int | None
-    has_entity: bool
-    text: int
-
-    @property
-    def best_is_right(self) -> bool:
-        return self.right is not None and int(np.argmax(self.scores)) == self.right
-
-
-def answers(
-    gold: Sequence[LinkedText],
-    predicted: Sequence[LinkedText],
-    *,
-    unmarked: Literal["skip", "nil"],
-    known: Known | None = None,
-) -> list[Answer]:
-    """The predicted mentions whose gold is known, with the scores that their candidates bear.
-
-    `unmarked`: a predicted mention that gold does not mark is skipped (text that is annotated in
-    part, or gold spans) or NIL (text that is annotated in full). Mentions without candidates are
-    left out: they are NIL whatever the decision. Where gold marks a span twice, the first one that
-    is an entity counts. Gold entities that `known` does not know are NIL.
-    """
-    knows = predicate(known)
-    rows = []
-    for i, (expected, linked) in enumerate(paired(gold, predicted)):
-        meant: dict[object, str | None] = {}
-        for link in expected.links:
-            entity = link.entity if link.entity is not None and knows(link.entity) else None
-            if meant.setdefault(link.mention, entity) is None:
-                meant[link.mention] = entity
-        for link in linked.links:
-            if not link.candidates or (unmarked == "skip" and link.mention not in meant):
-                continue
-            entity = meant.get(link.mention)
-            scores = np.array([c.score for c in link.candidates], np.float64)
-            places = (k for k, c in enumerate(link.candidates) if c.entity == entity)
-            rows.append(Answer(scores, next(places, None), entity is not None, i))
-    return rows
-
-
-def confidences(seen: Sequence[Answer], decision: Decision) -> tuple[Floats, NDArray[np.bool_]]:
-    """Of the best candidate of every answer, and whether it is right, both `[answer]`."""
-    sure = np.array([decision.confidence(each.scores) for each in seen], np.float64)
-    return sure, np.array([each.best_is_right for each in seen], np.bool_)
 
 
 def fit(
@@ -112,17 +59,22 @@ def fit(
 
     `n_missed`, `wish`: `fit_threshold`.
     """
-    unknown = sorted({*steps} - {*STEPS})
+    unknown = sorted({*steps} - {*EVERY_STEP})
     if unknown:
-        raise ScoreError(f"no steps are called {unknown}; choose among {STEPS}")
+        raise ScoreError(f"no steps are called {unknown}; choose among {EVERY_STEP}")
+    every, seen = seen, with_candidates(seen)
+    lost = sum(each.has_entity for each in every) - sum(each.has_entity for each in seen)
     if "temperature" in steps:
-        decision = fit_temperature(seen, decision, nil="nil" in steps)
+        marked = [each for each in seen if each.is_marked or each.span == 1.0]
+        decision = fit_temperature(marked, decision, nil="nil" in steps)
     elif "nil" in steps:
         raise ScoreError("the score of NIL is fitted with the temperature; name both steps")
     if "curve" in steps:
         decision = fit_curve(seen, decision)
     if "threshold" in steps:
-        decision = fit_threshold(seen, decision, n_missed=n_missed, wish=wish)
+        decision = fit_threshold(seen, decision, n_missed=n_missed + lost, wish=wish)
+    if "nil_from" in steps:
+        decision = fit_nil_from(every, decision, n_missed=n_missed)
     return decision
 
 
@@ -251,6 +203,27 @@ def fit_threshold(
     return replace(decision, nil_below=threshold(curve, wish))
 
 
+def fit_nil_from(seen: Sequence[Answer], decision: Decision, *, n_missed: int = 0) -> Decision:
+    """The `nil_from` with the best F1 when NIL is an answer like others.
+
+    Gold that is NIL is to be found and called NIL; a NIL is wrong where gold has an entity, and
+    where it marks nothing. Links are those of the decision with NIL competing.
+    """
+    competing = replace(decision, nil_from=0.0)
+    shares, is_right, n_linked, n_right = [], [], 0, 0
+    for each in seen:
+        nil = competing.nil_share(each.scores, each.span)
+        sure = competing.confidence(each.scores, each.span) if len(each.scores) else -1.0
+        if sure >= max(competing.nil_below, nil):
+            n_linked, n_right = n_linked + 1, n_right + each.best_is_right
+        else:
+            shares.append(nil)
+            is_right.append(each.is_marked and not each.has_entity)
+    n_gold = n_missed + sum(each.is_marked for each in seen)
+    best = best_nil_from(np.array(shares), np.array(is_right, np.bool_), n_linked, n_right, n_gold)
+    return replace(decision, nil_from=best)
+
+
 def curve_of(seen: Sequence[Answer], decision: Decision, *, n_missed: int = 0) -> RiskCoverage:
     """What each threshold would give on these answers, `n_missed` as in `fit_threshold`."""
     _require(seen)
@@ -304,6 +277,8 @@ def cross_validated(
     All mentions of a text are in one fold; `seed` deals the texts out. `n_missed`, `wish`:
     `fit_threshold`; a fold bears its share of the missed.
     """
+    n_missed += sum(each.has_entity for each in seen if not len(each.scores))
+    seen = with_candidates(seen)
     texts = np.unique([each.text for each in seen])
     if not 2 <= n_folds <= len(texts):
         raise ScoreError(
@@ -331,7 +306,8 @@ class FittedDecision:
     """A decision with the graph (content hash), the scorer and the text that it was fitted on.
 
     `instead_of`: the scorer that was asked for, where names + prior did better on that text and
-    `scorer` is theirs; "" where what was asked for is used.
+    `scorer` is theirs; "" where what was asked for is used. `tagger`: what found the mentions; ""
+    where names alone or marks did.
     """
 
     decision: Decision
@@ -341,6 +317,7 @@ class FittedDecision:
     n_answers: int
     format: int = FORMAT
     instead_of: str = ""
+    tagger: str = ""
 
 
 def save_decision(

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from entity_linking.calibration.fitting import Answer, answers, confidences, cross_validated, fit
+from entity_linking.calibration.answers import Answer, answers, confidences
+from entity_linking.calibration.fitting import cross_validated, fit
 from entity_linking.calibration.reliability import calibration_score, draw_reliability, reliability
 from entity_linking.decision import Decision
 from entity_linking.mentions import LinkedText

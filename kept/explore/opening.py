@@ -10,7 +10,7 @@ from kept.explore.explorer import Explorer
 from kept.explore.questions import MAX_TEXT
 from kept.explore.readers import method_readers, run_reader
 from kept.hosts import load_tokenizer
-from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+from kept.linking.linkers import LinkerSettings, open_graph, open_pipeline
 
 MAX_TEXTS = 200
 MAX_FILE = 10_000_000
@@ -42,7 +42,7 @@ def open_explorer(
         if run.predictor is not None:
             run.predictor.model.encoder.require_graph(graph)
     readers = [*runs, *method_readers(load_tokenizer(tokenizer))]
-    return Explorer(graph, open_linker(settings, graph), readers, gold)
+    return Explorer(graph, open_pipeline(settings, graph), readers, gold)
 
 
 def read_texts(given: str) -> list[str]:

@@ -3,7 +3,8 @@
 The command line, the spaCy component, caches and experiments all ask `open_linker`; without an
 index, model or decision and by method `prior` it is `entity_linking.DictionaryLinker`:
 
-    mentions     names of the graph (`NameLinker`) behind its gates
+    mentions     names of the graph (`NameLinker`) behind its gates, or these and what a tagger
+                 finds, each with its probability (`entity_linking.detection`)
     candidates   names in all their forms; where they know nothing, names spelled alike; where
                  these know nothing either, entities whose cards are like the context
     scorer       by method, below
@@ -19,7 +20,7 @@ load torch, and only what a method needs is imported: linking by names alone sta
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -37,14 +38,18 @@ from entity_linking.pipeline import Pipeline
 from entity_linking.scorers.features import PriorScorer
 from kept.linking.graphs import read_graph
 from kept.linking.index import LinkIndex, load_encoder
+from kept.linking.tagging import SPACY
 from kg_loaders import KnowledgeGraph
 
 if TYPE_CHECKING:
     from entity_linking.dense.index import DenseIndex
+    from entity_linking.detection import EndToEnd
 
 Method = Literal["prior", "overlap", "dense", "coherence", "mix", "trained"]
 METHODS: tuple[Method, ...] = get_args(Method)
 HOST = "minilm"
+NAMED = Gates(named_only=True, whole_names=True, name_runs=True)
+"""The gates of names beside a tagger, which has found what is written otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,8 @@ class LinkerSettings:
     `labels` and `aliases`. `index` is a folder that `kept link index` made, `model` one that
     `kept link train` made, `decision` a file of `entity_linking.calibration.save_decision`.
     `case` None is that of the index, "smart" without one; `languages` belong to the index too.
+    `tagger` is a folder that `kept link train-tagger` made, or `spacy:NAME`, a pipeline of spaCy
+    with named entities; `pronouns` links "he" and "she" too and needs one that knows persons.
     """
 
     kg: str
@@ -69,6 +76,8 @@ class LinkerSettings:
     nil_below: float = 0.0
     min_length: int = 2
     languages: tuple[str, ...] | None = None
+    tagger: str | None = None
+    pronouns: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -79,6 +88,8 @@ class LinkerSettings:
         Gates(min_prior=self.min_prior, min_length=self.min_length)
         if (self.method == "trained") != (self.model is not None):
             raise LinkingError("method 'trained' needs a model, and a model this method")
+        if self.pronouns and self.tagger is None:
+            raise LinkingError("pronouns are linked to persons, which a tagger finds; give one")
         if self.decision is not None and self.nil_below:
             raise LinkingError("a fitted decision has its own threshold; give no nil_below")
         if (self.labels or self.aliases) and Path(self.kg).is_dir():
@@ -98,13 +109,40 @@ def open_graph(settings: LinkerSettings) -> KnowledgeGraph:
     )
 
 
-def open_linker(settings: LinkerSettings, graph: KnowledgeGraph | None = None) -> Pipeline:
+def open_linker(
+    settings: LinkerSettings, graph: KnowledgeGraph | None = None
+) -> Pipeline | EndToEnd:
     """The linker of the settings; `graph` saves opening it again."""
+    pipeline = open_pipeline(settings, graph)
+    return pipeline if settings.tagger is None else _end_to_end(settings, pipeline)
+
+
+def open_pipeline(settings: LinkerSettings, graph: KnowledgeGraph | None = None) -> Pipeline:
+    """The linker of the settings without its tagger: names alone find the mentions."""
     graph = open_graph(settings) if graph is None else graph
     parts = _Parts(settings, graph)
     gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
+    if settings.tagger is not None:
+        gates = replace(NAMED, min_prior=settings.min_prior, min_length=settings.min_length)
     scorer, decision = _decided_by(settings, graph, parts.scorer())
     return Pipeline(NameLinker(parts.names, gates), parts.source(), scorer, decision)
+
+
+def _end_to_end(settings: LinkerSettings, pipeline: Pipeline) -> EndToEnd:
+    """The linker whose mentions a tagger finds too."""
+    from entity_linking.detection import EndToEnd, NamesAndTagger
+    from entity_linking.detection.pronouns import PERSONS
+    from kept.linking.tagging import open_tagger
+
+    assert settings.tagger is not None
+    tagger = open_tagger(settings.tagger)
+    if settings.pronouns and not PERSONS.intersection(tagger.kinds):
+        raise LinkingError(
+            f"{settings.tagger} finds {', '.join(tagger.kinds)}, no persons "
+            f"({', '.join(sorted(PERSONS))}), so that no pronoun can be linked; leave pronouns away"
+        )
+    both = NamesAndTagger(pipeline.mentions, tagger)
+    return EndToEnd(both, pipeline, pronouns=settings.pronouns)
 
 
 def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
@@ -112,8 +150,8 @@ def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
     values = asdict(settings)
     for name in ("kg", "labels", "aliases"):
         del values[name]  # the graph's hash says it all
-    for name in ("index", "model", "decision"):
-        if values[name] is not None:
+    for name in ("index", "model", "decision", "tagger"):
+        if values[name] is not None and not str(values[name]).startswith(SPACY):
             values[name] = _hash_of_manifests(Path(values[name]))
     return fingerprint(graph.content_hash, values)
 
@@ -241,6 +279,11 @@ def _decided_by(
             raise LinkIndexError(
                 f"{settings.decision} was fitted on scores of {asked}, not of {scorer!r}; "
                 "link with the method and model of `kept link calibrate`, or fit it again"
+            )
+        if bool(fitted.tagger) != (settings.tagger is not None):
+            raise LinkIndexError(
+                f"{settings.decision} was fitted {'with' if fitted.tagger else 'without'} a "
+                "tagger; link as `kept link calibrate` did, or fit it again"
             )
         return PriorScorer() if fitted.instead_of else scorer, fitted.decision
     nil_score = 0.0 if settings.method == "trained" else None  # a re-ranker's NIL stands at 0

@@ -13,7 +13,7 @@ from kept.hosts import load_tokenizer
 from kept.kge.calibration import Calibration
 from kept.kge.splits import read_splits
 from kept.kge.trained import load_scorer, read_description, read_seen
-from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+from kept.linking.linkers import LinkerSettings, open_graph, open_pipeline
 from kept.probing.models.base import ClozeModel
 from kept.probing.models.opening import open_model
 from kept.serve.service import Completion, Service
@@ -52,7 +52,7 @@ def open_service(
         encoder.encoder.require_graph(graph)
     return Service(
         graph,
-        open_linker(settings, graph),
+        open_pipeline(settings, graph),
         readers,
         encoder=encoder,
         cloze=None if probe is None else open_masked(probe),

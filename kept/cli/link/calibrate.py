@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 
 import typer
 
@@ -14,8 +14,10 @@ from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
     from entity_linking.calibration.acceptance import Favour, Wish
+    from entity_linking.calibration.answers import Answer
     from entity_linking.calibration.fitting import CrossValidated
     from entity_linking.decision import Decision
+    from entity_linking.detection import EndToEnd
     from entity_linking.mentions import LinkedText
     from entity_linking.pipeline import Pipeline
     from entity_linking.scoring import Known
@@ -41,6 +43,10 @@ def calibrate(
     find: Annotated[
         bool, typer.Option("--find", help="Find mentions; those that GOLD does not mark are NIL.")
     ] = False,
+    tagger: Annotated[
+        str | None,
+        typer.Option(help="With --find: folder made by `kept link train-tagger`, or spacy:NAME."),
+    ] = None,
     favour: Annotated[
         str, typer.Option(help="{entity_linking.calibration.acceptance:Favour}: the threshold.")
     ] = "f1",
@@ -69,6 +75,7 @@ def calibrate(
     from entity_linking.calibration.acceptance import Wish
     from entity_linking.calibration.fitting import FittedDecision, save_decision
     from entity_linking.calibration.reliability import draw_reliability, reliability
+    from entity_linking.errors import LinkingError
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
     from kept.plotting import require_plotting
     from kg_loaders.damage import DamageReport
@@ -78,12 +85,15 @@ def calibrate(
         require_plotting()
     for path in [output] if plot is None else [output, plot]:
         refuse_file(path, force=force, inputs=[gold])
+    if tagger is not None and not find:
+        raise LinkingError("a tagger finds mentions; give --find with it")
     wish = Wish(cast("Favour", favour), target)
     settings = LinkerSettings(
         kg=str(kg),
         index=None if index is None else str(index),
         model=None if model is None else str(model),
         method=cast("Method", method),
+        tagger=tagger,
     )
     texts = list(read_jsonl(gold, DamageReport()))
     graph = open_graph(settings)
@@ -105,6 +115,7 @@ def calibrate(
         gold.name,
         best.n_answers,
         instead_of=instead_of,
+        tagger=best.tagger,
     )
     save_decision(fitted, output, force=force, inputs=[gold])
     _tell(best.checked, best.decision)
@@ -125,6 +136,7 @@ class Fitted(NamedTuple):
     scorer: str
     n_answers: int
     n_texts: int
+    tagger: str
 
 
 @dataclass(frozen=True)
@@ -139,18 +151,16 @@ class Fitting:
     seed: int
     wish: Wish
 
-    def of(self, linker: Pipeline) -> Fitted:
+    def of(self, linker: Pipeline | EndToEnd) -> Fitted:
         """The decision of a linker on these texts."""
-        from entity_linking.calibration.fitting import answers, cross_validated, fit
+        from entity_linking.calibration.fitting import EVERY_STEP, STEPS, cross_validated, fit
+        from entity_linking.detection import EndToEnd
         from entity_linking.errors import ScoreError
         from entity_linking.scoring.links import predicate
 
-        if self.find:
-            linked = linker.link([text.text for text in self.texts])
-        else:
-            linked = linker.disambiguate(self.texts)
-        unmarked: Literal["nil", "skip"] = "nil" if self.find else "skip"
-        seen = answers(self.texts, linked, unmarked=unmarked, known=self.known)
+        seen = self._answers(linker)
+        has_tagger = isinstance(linker, EndToEnd)
+        steps = EVERY_STEP if has_tagger else STEPS
         n_texts = len({each.text for each in seen})
         if n_texts < self.n_folds:
             raise ScoreError(
@@ -169,8 +179,25 @@ class Fitting:
             n_missed=n_missed,
             wish=self.wish,
         )
-        decision = fit(seen, linker.decision, n_missed=n_missed, wish=self.wish)
-        return Fitted(decision, checked, repr(linker.scorer), len(seen), n_texts)
+        decision = fit(seen, linker.decision, steps=steps, n_missed=n_missed, wish=self.wish)
+        tagger = repr(linker.detector) if isinstance(linker, EndToEnd) else ""
+        return Fitted(decision, checked, repr(linker.scorer), len(seen), n_texts, tagger)
+
+    def _answers(self, linker: Pipeline | EndToEnd) -> list[Answer]:
+        """What the linker makes of the marked mentions, or of those that it finds."""
+        from entity_linking.calibration.answers import answers
+        from entity_linking.detection import EndToEnd
+
+        if not self.find:
+            linked = linker.disambiguate(self.texts)
+            return answers(self.texts, linked, unmarked="skip", known=self.known)
+        words = [text.text for text in self.texts]
+        if not isinstance(linker, EndToEnd):
+            return answers(self.texts, linker.link(words), unmarked="nil", known=self.known)
+        found = linker.detect(words)
+        spans = [each.scores for each in found]
+        linked = linker.decide(found)
+        return answers(self.texts, linked, unmarked="nil", known=self.known, spans=spans)
 
 
 def _tell(checked: CrossValidated, decision: Decision) -> None:
@@ -181,6 +208,7 @@ def _tell(checked: CrossValidated, decision: Decision) -> None:
         f"temperature {decision.temperature:.3f}, NIL with {nil}, "
         f"a curve of {len(decision.curve)} points, "
         f"NIL below {decision.nil_below:.3f}"
+        + ("" if decision.nil_from is None else f", said from {decision.nil_from:.3f}")
     )
     curve = checked.curve
     echo(f"risk and coverage, cross-validated (mean risk {curve.area:.4f}):")

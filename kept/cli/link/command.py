@@ -17,6 +17,7 @@ from kept.cli.link.calibrate import calibrate
 from kept.cli.link.corrupt import corrupt
 from kept.cli.link.index import index as index_command
 from kept.cli.link.score import score
+from kept.cli.link.tagger import train_tagger
 from kept.cli.link.train import train
 from kept.cli.options import KeptCommand
 
@@ -42,6 +43,7 @@ class LinksByDefault(TyperGroup):
 app = typer.Typer(cls=LinksByDefault, no_args_is_help=True)
 app.command("index", cls=KeptCommand)(index_command)
 app.command("train", cls=KeptCommand)(train)
+app.command("train-tagger", cls=KeptCommand)(train_tagger)
 app.command("calibrate", cls=KeptCommand)(calibrate)
 app.command("score", cls=KeptCommand)(score)
 app.command("corrupt", cls=KeptCommand)(corrupt)
@@ -110,6 +112,15 @@ def link(
     decision: Annotated[
         Path | None, typer.Option(help="File with a decision that was fitted on annotated text.")
     ] = None,
+    tagger: Annotated[
+        str | None,
+        typer.Option(
+            help="Find names with it too: a folder made by `kept link train-tagger`, or spacy:NAME."
+        ),
+    ] = None,
+    pronouns: Annotated[
+        bool, typer.Option("--pronouns", help="With --tagger: link he and she to their person.")
+    ] = False,
     case: Annotated[
         str | None,
         typer.Option(
@@ -163,6 +174,8 @@ def link(
         nil_below=nil_below,
         min_length=min_length,
         languages=None if language is None else tuple(language),
+        tagger=tagger,
+        pronouns=pronouns,
     )
     named = (source, kg, index, model, decision, *(labels or ()), *(aliases or ()))
     inputs = [path for path in named if path is not None]

@@ -12,11 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_linking import Candidate, Link, LinkedText, Mention, gold_link
+from entity_linking.calibration.answers import Answer, answers, confidences
 from entity_linking.calibration.fitting import (
-    Answer,
     FittedDecision,
-    answers,
-    confidences,
     cross_validated,
     fit,
     fit_curve,

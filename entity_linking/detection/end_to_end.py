@@ -1,0 +1,117 @@
+"""`EndToEnd`: a linker whose mentions are found with probabilities, and kept by those of links.
+
+    confidence of a link    p(span is a mention) p(entity | mention), calibrated
+    confidence of NIL       p(span is a mention) p(NIL | mention)
+
+Of overlapping mentions the most confident one stays (of equals the longer), whatever it is linked
+to. A mention that is neither linked nor surely enough NIL (`Decision.nil_from`) is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from entity_linking.decision import Decision
+from entity_linking.detection.found import Detector, Found
+from entity_linking.detection.pronouns import PERSONS, SHARE, pronouns
+from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.parts import Scorer
+from entity_linking.pipeline import TEXTS_PER_STEP, Pipeline
+
+
+class EndToEnd:
+    """A `Disambiguator`: mentions from `detector`, everything else by `pipeline`.
+
+    With `pronouns` "he" and "she" are linked to what the person that they mean is linked to
+    (`detection.pronouns`); the detector then has to know persons by kind.
+    """
+
+    def __init__(self, detector: Detector, pipeline: Pipeline, *, pronouns: bool = False) -> None:
+        self._detector, self._pipeline, self._pronouns = detector, pipeline, pronouns
+
+    def __repr__(self) -> str:
+        return f"EndToEnd({self._detector!r}, {self._pipeline!r}, pronouns={self._pronouns})"
+
+    @property
+    def detector(self) -> Detector:
+        return self._detector
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self._pipeline
+
+    @property
+    def scorer(self) -> Scorer:
+        return self._pipeline.scorer
+
+    @property
+    def decision(self) -> Decision:
+        return self._pipeline.decision
+
+    def over(self, pipeline: Pipeline) -> EndToEnd:
+        """The same detector over another pipeline."""
+        return EndToEnd(self._detector, pipeline, pronouns=self._pronouns)
+
+    def link(self, texts: Sequence[str]) -> list[LinkedText]:
+        """One `LinkedText` a text, in order; mentions do not overlap."""
+        linked: list[LinkedText] = []
+        for start in range(0, len(texts), TEXTS_PER_STEP):
+            found = self._detector.detect(texts[start : start + TEXTS_PER_STEP])
+            linked += map(self._kept, found, self.decide(found))
+        return linked
+
+    def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
+        """The mentions of `texts`, taken as they are, linked anew."""
+        return self._pipeline.disambiguate(texts)
+
+    def propose(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
+        """As `Pipeline.propose`."""
+        return self._pipeline.propose(texts)
+
+    def detect(self, texts: Sequence[str]) -> list[Found]:
+        """The possible mentions of each text."""
+        return self._detector.detect(texts)
+
+    def decide(self, found: Sequence[Found]) -> list[LinkedText]:
+        """Every possible mention with its choice; they still overlap."""
+        proposed = self._pipeline.propose([each.linked for each in found])
+        return self._pipeline.decide(proposed, [each.scores for each in found])
+
+    def _kept(self, found: Found, linked: LinkedText) -> LinkedText:
+        least = self.decision.nil_from or 0.0
+        stay = apart([k for k in linked.links if k.entity is not None or k.confidence >= least])
+        if self._pronouns:
+            stay = sorted([*stay, *_of_persons(found, linked, stay)], key=lambda k: k.mention)
+        return replace(linked, links=tuple(stay))
+
+
+def apart(links: Sequence[Link]) -> list[Link]:
+    """The most confident links that do not overlap, the longer of equals, in order."""
+    kept: list[Link] = []
+    for link in sorted(links, key=_rank):
+        place = link.mention
+        if not any(k.mention.start < place.end and place.start < k.mention.end for k in kept):
+            kept.append(link)
+    return sorted(kept, key=lambda link: link.mention)
+
+
+def _rank(link: Link) -> tuple[float, int, int]:
+    length = link.mention.end - link.mention.start
+    return -link.confidence, -length, link.mention.start
+
+
+def _of_persons(found: Found, linked: LinkedText, kept: Sequence[Link]) -> list[Link]:
+    """The pronouns of persons that stayed."""
+    kinds = {k.mention: kind for k, kind in zip(linked.links, found.kinds, strict=True)}
+    persons = [link for link in kept if kinds[link.mention] in PERSONS]
+    spans = [(link.mention.start, link.mention.end) for link in persons]
+    return [
+        Link(
+            Mention(start, end),
+            persons[place].candidates,
+            persons[place].entity,
+            SHARE * persons[place].confidence,
+        )
+        for start, end, place in pronouns(linked.text, spans)
+    ]

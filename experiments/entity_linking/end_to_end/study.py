@@ -1,0 +1,256 @@
+"""Rows of the study: a detector, a scorer and a decision fitted on running text.
+
+Stages are kept in the run folder: the world of `experiments.entity_linking`, the tagger, the
+re-ranker. No vectors of cards are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, PositiveInt
+
+from entity_linking.calibration.answers import Answer, answers
+from entity_linking.calibration.fitting import EVERY_STEP, STEPS, cross_validated, fit
+from entity_linking.decision import Decision
+from entity_linking.detection import EndToEnd, Found, NamesAndTagger
+from entity_linking.detection.found import Detector
+from entity_linking.mentions import Link, LinkedText, Linker
+from entity_linking.names import Gates, NameCandidates, NameLinker
+from entity_linking.parts import Scorer
+from entity_linking.pipeline import Pipeline
+from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
+from entity_linking.scorers.mix import default_scorers
+from entity_linking.scorers.rerank_parts import RerankSettings
+from entity_linking.scorers.reranker import Reranker
+from experiments.entity_linking.end_to_end.tagging import (
+    WIKIGOLD,
+    TaggerTexts,
+    as_linked,
+    read_texts,
+)
+from experiments.entity_linking.linkers import AgeScorer, as_candidates, links_by_entity
+from experiments.entity_linking.spans import with_names
+from experiments.entity_linking.study import CASED, HELD_OUT, KINDS, Laboratory
+from kept.linking.tagging.tagger import Tagger
+from kept.linking.tagging.training import TaggerSettings, train_tagger
+
+PRIOR, TRAINED = "names + prior", "trained"
+
+
+class Plan(BaseModel):
+    """What the study adds to `experiments.entity_linking.config.Study`, whose file it names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    world: str
+    n_layers: PositiveInt
+    epochs: PositiveInt
+    held_out: dict[str, tuple[int, int]]
+    steps: dict[str, PositiveInt] = {}
+    removed: tuple[float, ...] = (0.1, 0.3, 0.5)
+
+
+class Sure:
+    """A `Detector`: the mentions of a linker, each with probability 1."""
+
+    def __init__(self, linker: Linker) -> None:
+        self._linker = linker
+
+    def detect(self, texts: Sequence[str]) -> list[Found]:
+        """As `Detector`."""
+        return [
+            Found(linked, (1.0,) * len(linked.links), ("",) * len(linked.links))
+            for linked in self._linker.link(texts)
+        ]
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a row of the tables links."""
+
+    detector: str
+    scorer: str
+    says_nil: bool
+    pronouns: bool = False
+
+
+ROWS = {
+    "names + prior (before)": Row("gates", PRIOR, says_nil=False),
+    "trained (before)": Row("gates", TRAINED, says_nil=False),
+    "trained, NIL an answer": Row("gates", TRAINED, says_nil=True),
+    "names + prior, tagger": Row("both", PRIOR, says_nil=True),
+    "trained, tagger": Row("both", TRAINED, says_nil=True),
+    "trained, tagger, pronouns": Row("both", TRAINED, says_nil=True, pronouns=True),
+}
+BEST = "trained, tagger, pronouns"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A decision, its cross-validated F1 on the tuning text, and what it was fitted on."""
+
+    decision: Decision
+    f1: float
+    seen: list[Answer]
+    n_missed: int
+
+
+class Bench:
+    """Everything that rows are made from, made when first asked for."""
+
+    def __init__(self, laboratory: Laboratory, plan: Plan) -> None:
+        self.laboratory, self.plan = laboratory, plan
+        self.folder = laboratory.world_folder / f"end-to-end-{plan.n_layers}-{plan.epochs}"
+        self._fitted: dict[str, Fitted] = {}
+
+    # ---- parts -------------------------------------------------------------
+    @cached_property
+    def texts(self) -> TaggerTexts:
+        laboratory = self.laboratory
+        gold = {name: laboratory.gold(name) for name in laboratory.world.benchmarks}
+        overlap = laboratory.study.texts.overlap_words
+        return read_texts(
+            laboratory.root, gold, overlap=overlap, apart=self.plan.held_out, steps=self.plan.steps
+        )
+
+    @cached_property
+    def tagger(self) -> Tagger:
+        place = self.folder / "tagger"
+        if not place.exists():
+            train = [text for texts in self.texts.train.values() for text in texts]
+            held_out = [text for texts in self.texts.held_out.values() for text in texts]
+            settings = TaggerSettings(
+                n_layers=self.plan.n_layers,
+                epochs=self.plan.epochs,
+                seed=self.laboratory.study.seed,
+            )
+            announce = self.laboratory.announce
+            name = ", ".join(self.texts.train)
+            train_tagger(train, held_out, settings, trained_on=name, announce=announce).save(place)
+        return Tagger.open(place)
+
+    @cached_property
+    def source(self) -> NameCandidates:
+        return NameCandidates(self.laboratory.names, **self.laboratory.study.names)
+
+    @cached_property
+    def scorers(self) -> dict[str, Scorer]:
+        """What the re-ranker reads: neither vectors nor walks, which take minutes."""
+        graph, world = self.laboratory.world.graph, self.laboratory.world
+        return {
+            **default_scorers(graph),
+            "links": PopularityScorer(graph, links_by_entity(world.surfaces)),
+            "age": AgeScorer(),
+            "type": TypeScorer(graph, [name for name in KINDS if name in graph.relations]),
+        }
+
+    @cached_property
+    def reranker(self) -> Reranker:
+        place = self.folder / "reranker"
+        if not place.exists():
+            self.laboratory.announce("re-ranker")
+            parts = []
+            for name in ("train", HELD_OUT):
+                gold = self.laboratory.gold(name)
+                proposed = as_candidates(gold, self.source.candidates(gold))
+                parts.append(self.laboratory.answered(name, proposed))
+            hidden = max(self.laboratory.study.hidden_tried)
+            settings = RerankSettings(**self.laboratory.study.reranker, hidden=hidden)
+            graph_hash = self.laboratory.world.graph.content_hash
+            model = Reranker.fit(
+                self.scorers, parts[0], parts[1][::2], settings=settings, graph_hash=graph_hash
+            )
+            model.save(place)
+        return Reranker.open(place, self.scorers)
+
+    def scorer(self, name: str) -> Scorer:
+        """What a row chooses by."""
+        return PriorScorer() if name == PRIOR else self.reranker
+
+    def detector(self, name: str) -> Detector:
+        """What finds a row's mentions."""
+        gates = NameLinker(self.laboratory.names, self.laboratory.gates)
+        return Sure(gates) if name == "gates" else NamesAndTagger(gates, self.tagger)
+
+    def linker(self, row: Row, decision: Decision) -> EndToEnd:
+        """The linker of a row with that decision."""
+        gates = NameLinker(self.laboratory.names, Gates())
+        pipeline = Pipeline(gates, self.source, self.scorer(row.scorer), decision)
+        return EndToEnd(self.detector(row.detector), pipeline, pronouns=row.pronouns)
+
+    # ---- decisions ---------------------------------------------------------
+    def fitted(self, row: Row) -> Fitted:
+        """The row's decision, fitted on running text that no part was trained on.
+
+        Held-out documents say whether the entity is right where they mark a mention, Wikigold's
+        held-out articles where a link can only be wrong, as no name has that span; there are about
+        as many names in one as marked mentions in the other.
+        """
+        key = f"{row.detector}, {row.scorer}, {row.says_nil}"
+        if key not in self._fitted:
+            start = Decision(nil_score=0.0) if row.scorer == TRAINED else Decision()
+            linker = self.linker(replace(row, pronouns=False), start)
+            seen, n_missed = self._answers(linker)
+            steps = EVERY_STEP if row.says_nil else STEPS
+            decision = fit(seen, start, steps=steps, n_missed=n_missed)
+            f1 = cross_validated(seen, start, n_missed=n_missed).f1
+            self._fitted[key] = Fitted(decision, f1, seen, n_missed)
+        return self._fitted[key]
+
+    def _answers(self, linker: EndToEnd) -> tuple[list[Answer], int]:
+        gold = self.laboratory.gold(CASED)
+        n_names = sum(len(text.links) for text in gold)
+        marked = with_names(as_linked(self.texts.held_out[WIKIGOLD]), n_names)
+        seen = self._judged(linker, gold, unmarked=False)
+        n_entities = sum(link.entity is not None for text in gold for link in text.links)
+        n_missed = max(n_entities - sum(each.has_entity for each in seen), 0)
+        spare = [
+            replace(each, text=each.text + len(gold))
+            for each in self._judged(linker, marked, unmarked=True)
+        ]
+        return [*seen, *spare], n_missed
+
+    def _judged(
+        self, linker: EndToEnd, gold: Sequence[LinkedText], *, unmarked: bool
+    ) -> list[Answer]:
+        found = linker.detect([text.text for text in gold])
+        linked, spans = linker.decide(found), [list(each.scores) for each in found]
+        if not unmarked:
+            return answers(gold, linked, unmarked="skip", spans=spans)
+        seen = answers(gold, linked, unmarked="nil", spans=spans)
+        return [each for each in seen if not each.is_marked]
+
+    # ---- answers -----------------------------------------------------------
+    def chosen(self, name: str) -> tuple[Row, Decision, bool]:
+        """The row called `name` with its decision, or names + prior where these do better.
+
+        Better is by the cross-validated F1 on the tuning text; True where the row falls back.
+        """
+        row = ROWS[name]
+        plain = replace(row, scorer=PRIOR)
+        if self.fitted(row).f1 >= self.fitted(plain).f1:
+            return row, self.fitted(row).decision, False
+        return plain, self.fitted(plain).decision, True
+
+    def linked(self, name: str, texts: Sequence[LinkedText]) -> list[LinkedText]:
+        """What the row makes of texts; the links they bear are not read."""
+        row, decision, _ = self.chosen(name)
+        linked = self.linker(row, decision).link([text.text for text in texts])
+        return [replace(ours, id=text.id) for ours, text in zip(linked, texts, strict=True)]
+
+
+def without_refused(texts: Sequence[LinkedText]) -> list[LinkedText]:
+    """The links alone, nothing that is NIL."""
+
+    def linked(link: Link) -> bool:
+        return link.entity is not None
+
+    return [replace(text, links=tuple(filter(linked, text.links))) for text in texts]
+
+
+def world_file(plan: Plan, config: Path) -> Path:
+    """Where the settings of the world stand, beside the plan's own file."""
+    return config.parent / plan.world

@@ -1,0 +1,165 @@
+"""Mentions with probabilities: their union, what stays of them, pronouns, when NIL is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from entity_linking.calibration.acceptance import best_nil_from
+from entity_linking.calibration.answers import Answer
+from entity_linking.calibration.fitting import EVERY_STEP, fit
+from entity_linking.decision import Decision
+from entity_linking.detection import EndToEnd, Found, NamesAndTagger, Span
+from entity_linking.detection.end_to_end import apart
+from entity_linking.detection.pronouns import SHARE, pronouns
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import Candidate, Link, LinkedText, Mention
+from entity_linking.names import NameCandidates, NameIndex, NameLinker
+from entity_linking.pipeline import Pipeline
+from entity_linking.scorers.features import PriorScorer
+from kg_loaders import Text, TextKind, graph_from_records
+
+TEXT = "Ann Lee saw New York City. She left York."
+NAMES = {"Q1": "Ann Lee", "Q2": "New York", "Q3": "York", "Q4": "New York City"}
+
+
+@dataclass
+class Fake:
+    """A tagger that knows some spans of any text, and scores all others alike."""
+
+    spans: tuple[Span, ...]
+    other: float = 0.1
+    kinds: tuple[str, ...] = ("LOC", "PER")
+
+    def tag(self, texts: Sequence[str]) -> list[Fake]:
+        return [self for _ in texts]
+
+    def score(self, start: int, end: int) -> float:
+        own = {(span.start, span.end): span.score for span in self.spans}
+        return own.get((start, end), self.other)
+
+
+@pytest.fixture(scope="module")
+def index() -> NameIndex:
+    labels = (Text(entity, TextKind.LABEL, name) for entity, name in NAMES.items())
+    return NameIndex.build(graph_from_records(labels))
+
+
+def linker(index: NameIndex, tagger: Fake, decision: Decision, *, he: bool = False) -> EndToEnd:
+    names = NameLinker(index)
+    pipeline = Pipeline(names, NameCandidates(index), PriorScorer(), decision)
+    return EndToEnd(NamesAndTagger(names, tagger), pipeline, pronouns=he)
+
+
+def spans_of(text: LinkedText) -> dict[str, str | None]:
+    return {text.text[k.mention.start : k.mention.end]: k.entity for k in text.links}
+
+
+def test_overlapping_spans_are_decided_by_the_links(index: NameIndex) -> None:
+    tagger = Fake((Span(0, 7, "PER", 0.9), Span(12, 20, "LOC", 0.6)))
+    found = linker(index, tagger, Decision()).detect([TEXT])[0]
+    assert [TEXT[k.mention.start : k.mention.end] for k in found.linked.links] == [
+        "Ann Lee", "New York", "New York City", "York",
+    ]  # fmt: skip
+    assert found.kinds == ("PER", "LOC", "", "")
+    assert found.scores == (0.9, 0.6, 0.1, 0.1)
+    linked = linker(index, tagger, Decision(nil_from=0.0)).link([TEXT])[0]
+    assert spans_of(linked) == {"Ann Lee": "Q1", "New York": "Q2", "York": "Q3"}
+    surer = Fake((Span(0, 7, "PER", 0.9), Span(12, 25, "LOC", 0.6)))
+    assert "New York City" in spans_of(linker(index, surer, Decision()).link([TEXT])[0])
+
+
+def test_names_the_tagger_does_not_believe_are_left_out(index: NameIndex) -> None:
+    names = NameLinker(index)
+    found = NamesAndTagger(names, Fake((), other=0.1), least=0.2).detect([TEXT])[0]
+    assert not found.linked.links
+    with pytest.raises(LinkingError, match="least is 2"):
+        NamesAndTagger(names, Fake(()), least=2)
+
+
+def test_found_checks_its_lengths() -> None:
+    with pytest.raises(LinkingError, match="1 mentions have 0 scores"):
+        Found(LinkedText("Ann", (Link(Mention(0, 3), (), None, 1.0),)), (), ("PER",))
+
+
+def test_nil_is_an_answer_that_competes() -> None:
+    mention, candidates = Mention(0, 3), (Candidate("Q1", 1.0, 1.0),)
+    scores = np.array([0.0])
+    decision = Decision(nil_score=1.0, nil_from=0.5)
+    said = decision.decide(mention, candidates, scores, 0.9)
+    assert said.entity is None
+    assert said.confidence == pytest.approx(0.9 * np.e / (1 + np.e))
+    assert Decision(nil_score=-1.0, nil_from=0.5).decide(mention, candidates, scores).entity == "Q1"
+    assert decision.decide(mention, (), np.zeros(0), 0.7).confidence == 0.7
+    assert Decision(nil_score=1.0).decide(mention, candidates, scores).entity == "Q1"  # as before
+    with pytest.raises(LinkingError, match="nil_from is 2"):
+        Decision(nil_from=2)
+
+
+def test_what_is_neither_linked_nor_surely_nil_is_left_out(index: NameIndex) -> None:
+    tagger = Fake((Span(0, 7, "PER", 0.9), Span(27, 30, "PER", 0.4)))
+    said = linker(index, tagger, Decision(nil_from=0.3)).link([TEXT])[0]
+    assert spans_of(said)["She"] is None
+    silent = linker(index, tagger, Decision(nil_from=0.5)).link([TEXT])[0]
+    assert "She" not in spans_of(silent)
+
+
+def test_pronouns_take_the_link_of_their_person(index: NameIndex) -> None:
+    tagger = Fake((Span(0, 7, "PER", 0.9),))
+    linked = linker(index, tagger, Decision(), he=True).link([TEXT])[0]
+    assert spans_of(linked)["She"] == "Q1"
+    (person, she) = (k for k in linked.links if k.entity == "Q1")
+    assert she.confidence == pytest.approx(SHARE * person.confidence)
+    without = linker(index, Fake((Span(0, 7, "LOC", 0.9),)), Decision(), he=True).link([TEXT])[0]
+    assert "She" not in spans_of(without)
+
+
+@pytest.mark.parametrize(
+    ("text", "persons", "meant"),
+    [
+        ("He slept.", [], []),
+        ("Bob met Al. Bob fell. He cried.", ["Bob", "Al", "Bob"], ["Bob"]),
+        ("Bob Ray met Al. Al and Ray sang; he won.", ["Bob Ray", "Al", "Al", "Ray"], ["Bob Ray"]),
+        ("Ann met Bob; she saw him.", ["Ann", "Bob"], ["Ann", "Bob"]),
+        ("Ann works at HIS.", ["Ann"], []),
+        ("Ann met Her Majesty.", ["Ann", "Her Majesty"], []),
+    ],
+)
+def test_which_person_a_pronoun_means(text: str, persons: list[str], meant: list[str]) -> None:
+    spans, at = [], 0
+    for person in persons:
+        at = text.index(person, at)
+        spans.append((at, at + len(person)))
+        at += len(person)
+    found = pronouns(text, spans)
+    assert [text[slice(*spans[each.person])] for each in found] == meant
+
+
+def test_apart_keeps_the_most_confident() -> None:
+    links = [
+        Link(Mention(a, b), (), None, sure)
+        for a, b, sure in ((0, 3, 0.5), (2, 5, 0.9), (4, 9, 0.5), (10, 12, 0.5), (10, 14, 0.5))
+    ]
+    assert [k.mention for k in apart(links)] == [Mention(2, 5), Mention(10, 14)]
+
+
+def test_nil_from_is_fitted_on_marked_nil() -> None:
+    """Right links, names nobody knows (sure NIL), and words that no text marks (unsure NIL)."""
+    good = [Answer(np.array([5.0]), 0, True, i, 0.9) for i in range(20)]
+    nobody = [Answer(np.zeros(0), None, False, 20 + i, 0.8) for i in range(10)]
+    words = [Answer(np.zeros(0), None, False, 30 + i, 0.3, False) for i in range(10)]
+    start = Decision(nil_score=0.0)
+    fitted = fit([*good, *nobody, *words], start, steps=[s for s in EVERY_STEP if s != "curve"])
+    assert fitted.nil_from is not None
+    assert 0.3 < fitted.nil_from <= 0.8
+    assert fit([*good, *words], start, steps=("nil_from",)).nil_from == 1.0
+    assert fit(good, start).nil_from is None
+
+
+def test_equal_shares_are_said_together() -> None:
+    shares, right = np.array([0.8, 0.8, 0.8]), np.array([True, False, False])
+    assert best_nil_from(shares, right, 5, 5, 6) == 1.0
+    assert best_nil_from(shares, ~right, 5, 5, 7) == 0.8
