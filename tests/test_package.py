@@ -22,7 +22,7 @@ FLOORS = (
     ("bounds", "csv_text", "errors", "outputs", "randomness"),
     ("batches", "model_files", "options", "plotting", "suggestions", "vectors"),
     ("evaluation", "graphs", "layers"),
-    ("hosts", "kge"),
+    ("cluster", "hosts", "kge"),
     ("adapters",),
     ("decoders",),
     ("encoders", "generators"),

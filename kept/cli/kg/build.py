@@ -177,7 +177,7 @@ def _fetched(
 
 def _forecast(sources: list[Source], *, only: bool) -> None:
     """Print what the build will take, where it is large or that alone is asked for."""
-    from kg_loaders.forecast import LARGE_BYTES, forecast, free_memory, size_of
+    from kg_loaders.reading.forecast import LARGE_BYTES, forecast, free_memory, size_of
 
     if not only and sum(size_of(source.path) for source in sources) < LARGE_BYTES:
         return
