@@ -16,6 +16,7 @@ from kept.batches import KnowledgeBatch
 from kept.decoders.adapters import DecoderAdapter
 from kept.decoders.kblam import KBLaM
 from kept.decoders.knowledge_base import KnowledgeBase, facts_of_graph, padded
+from kept.decoders.soft_prompts import GraphPrompter, LabelSentences
 from kept.decoders.trees import Continuation, LabelVectors, Readers, Tree, knowledge_tree, write
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.views.base import View
@@ -155,6 +156,37 @@ class KBLaMReader:
         with torch.no_grad():
             first = self.model(ids, mask, facts).logits[:, -1]
         return Continuation(new, first), int(mask.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class SoftPromptReader:
+    """Facts of the linked bearer as a prompt of a graph network (`kept.decoders.soft_prompts`).
+
+    `vectors` are those of labels of a graph with the ids of every graph that is asked.
+    """
+
+    host: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    prompter: GraphPrompter
+    vectors: LabelSentences
+
+    def tree(self, graph: KnowledgeGraph, texts: Sequence[LinkedText]) -> Tree:
+        """What the host reads."""
+        rows = self.tokenizer([text.text for text in texts])["input_ids"]
+        ids, mask = padded(rows, self.tokenizer.pad_token_id or 0)
+        facts = [
+            self.vectors.around(graph, graph.entities.id(text.links[0].entity or ""))
+            if text.links
+            else None
+            for text in texts
+        ]
+        return self.prompter.tree(self.host, facts, ids, mask)
+
+    def __call__(
+        self, graph: KnowledgeGraph, texts: Sequence[LinkedText]
+    ) -> tuple[Continuation, int]:
+        tree = self.tree(graph, texts)
+        return write(self.host, tree, n_new=N_NEW), int(tree.read_on.sum())
 
 
 def left_padded(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from experiments.kblam.world import VALUES, PrivateWorld, private_world
@@ -28,6 +28,7 @@ from experiments.question_answering.readers import (
     AdapterReader,
     KBLaMReader,
     Reader,
+    SoftPromptReader,
     TreeReader,
     asked,
 )
@@ -35,13 +36,16 @@ from experiments.question_answering.training import (
     ReadingPlan,
     RememberingPlan,
     Shop,
+    SoftPromptPlan,
     reading_lora,
+    reading_prompt,
     remembering_adapter,
     remembering_lora,
 )
 from kept.decoders.kblam_files import load_kblam
 from kept.decoders.kblam_text import Fact
 from kept.decoders.knowledge_base import facts_of_graph
+from kept.decoders.soft_prompts import LabelSentences
 from kept.linking.sentences import HostSentenceEncoder
 from kept.training.config import RunConfig
 from kg_loaders import KnowledgeGraph
@@ -53,7 +57,8 @@ SHOWN = (TRUE, ANOTHER, SHUFFLED, EDITED)
 class QuestionStudy(RunConfig):
     """`n_bearers` of the test world are asked for, four questions each; `seeds` of the trainings.
 
-    `vectors_from` is the sentence encoder of the KBLaM that `--kblam` names.
+    `vectors_from` is the sentence encoder of soft prompts, and of the KBLaM that `--kblam` names.
+    `rows` are those to be made, by name; all where there are none.
     """
 
     host: str
@@ -66,6 +71,8 @@ class QuestionStudy(RunConfig):
     reading: ReadingPlan
     remembering: RememberingPlan
     adapter: RememberingPlan
+    soft_prompt: SoftPromptPlan
+    rows: list[str] = Field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,7 @@ class Bench:
             yield Row(
                 f"{kind}, LoRA", CONDITIONS, seeds, lambda s, c, k=kind: self._taught(s, k)
             )  # fmt: skip
+        yield Row("soft prompt", CONDITIONS, seeds, lambda s, c: self._prompted(s))
         if self.kblam is not None:
             yield Row("KBLaM", (TRUE, OFF, SHUFFLED, EDITED), first, lambda s, c: self._kblam())
 
@@ -141,6 +149,15 @@ class Bench:
             self.shop, f"{kind}-{seed}", kind, self.train, self.study.reading, seed
         )  # fmt: skip
         return TreeReader(host, self.tokenizer, kind)
+
+    def _prompted(self, seed: int) -> Reader:
+        encoder = HostSentenceEncoder(self.study.vectors_from)
+        prompter = reading_prompt(
+            self.shop, f"prompt-{seed}", self.train, LabelSentences.of(self.train.graph, encoder),
+            self.study.soft_prompt, seed,
+        )  # fmt: skip
+        vectors = LabelSentences.of(self.test.graph, encoder)
+        return SoftPromptReader(self.host, self.tokenizer, prompter, vectors)
 
     def _remembered(self, seed: int, condition: str) -> Reader:
         told, facts = self._told(condition)
@@ -224,4 +241,5 @@ def run(bench: Bench) -> dict[str, dict[str, list[dict[str, Any]]]]:
             for condition in row.conditions
         }
         for row in bench.rows()
+        if row.name in (bench.study.rows or [row.name])
     }

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from entity_linking.mentions import LinkedText
 from experiments.question_answering.questions import Asked
-from experiments.question_answering.readers import TreeReader
+from experiments.question_answering.readers import SoftPromptReader, TreeReader
 from kept.adapters.lora import LoraOptions
 from kept.batches import IGNORE, Visibility
 from kept.decoders import causal_loss, embed, logits, run, running_positions
@@ -32,7 +32,8 @@ from kept.decoders.adapters import (
 )
 from kept.decoders.kblam_text import Fact
 from kept.decoders.knowledge_base import padded
-from kept.decoders.trees import answer_loss
+from kept.decoders.soft_prompts import GraphPrompter, LabelSentences, SoftPromptOptions
+from kept.decoders.trees import answer_loss, chances
 from kept.randomness import generator, torch_draws
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_bytes
@@ -45,6 +46,16 @@ Announce = Callable[[str], None]
 class ReadingPlan(RunConfig):
     """Questions of other bearers with their facts in view, each asked once."""
 
+    n_steps: PositiveInt
+    batch_size: PositiveInt
+    learning_rate: PositiveFloat
+
+
+class SoftPromptPlan(RunConfig):
+    """Sizes of a graph network and its prompt, and steps on questions of other bearers."""
+
+    n_soft: PositiveInt
+    width: PositiveInt
     n_steps: PositiveInt
     batch_size: PositiveInt
     learning_rate: PositiveFloat
@@ -110,6 +121,37 @@ def reading_lora(
         shop.announce(f"{name}: step {step + 1}, loss {float(loss.detach()):.3f}, {spent:.0f} s")
     shop.store(name, lora_state(host))
     return host
+
+
+def reading_prompt(
+    shop: Shop, name: str, train: Asked, vectors: LabelSentences, plan: SoftPromptPlan, seed: int
+) -> GraphPrompter:
+    """A graph network that has learnt to make prompts to answer from; the host stays."""
+    options = SoftPromptOptions(
+        vector_width=vectors.entities.shape[1], n_soft=plan.n_soft, width=plan.width
+    )
+    with torch_draws(seed, "initial weights"):
+        prompter = GraphPrompter(shop.host, options).eval()
+    state = shop.stored(name)
+    if state is not None:
+        prompter.load_own_state(state)
+        return prompter
+    reader = SoftPromptReader(shop.host, shop.tokenizer, prompter, vectors)
+    optimiser = _optimiser([value for _, value in prompter.trained()], plan.learning_rate)
+    start = time.process_time()
+    for step in range(plan.n_steps):
+        draws = generator(seed, "prompt order", step)
+        chosen = draws.permutation(len(train.questions))[: plan.batch_size].tolist()
+        some = [train.questions[i] for i in chosen]
+        answers = [_pieces(shop.tokenizer, q.fact.value) for q in some]
+        words, mask = padded(answers, 0)
+        found = chances(shop.host, reader.tree(train.graph, [q.linked for q in some]), words)
+        loss = -found[mask].mean()
+        _step(optimiser, loss)
+        spent = time.process_time() - start
+        shop.announce(f"{name}: step {step + 1}, loss {float(loss.detach()):.3f}, {spent:.0f} s")
+    shop.store(name, prompter.own_state())
+    return prompter
 
 
 def _answered(text: LinkedText, value: str) -> LinkedText:

@@ -199,7 +199,8 @@ class Asker:
         total = torch.zeros(len(words))
         if len(answer):
             given = answer.expand(len(words), -1)
-            total = chances(self.host, tree, given).sum(dim=1)
+            with torch.no_grad():
+                total = chances(self.host, tree, given).sum(dim=1)
         n_nodes = int(batch.node_mask[0].sum())
         return _Written(tuple(t.strip() for t in texts), total, len(answer), n_nodes)
 

@@ -226,7 +226,6 @@ def write(
     return Continuation(torch.stack(words, dim=1), first_scores)
 
 
-@torch.no_grad()
 def chances(
     host: PreTrainedModel, tree: Tree, words: Int[Tensor, "batch new"]
 ) -> Float[Tensor, "batch new"]:

@@ -40,6 +40,7 @@ def bench_of(folder: Path, kblam: Path | None = None) -> Bench:
             "reading": committed.reading.model_copy(update={"n_steps": 1, "batch_size": 2}),
             "remembering": committed.remembering.model_copy(update={"n_epochs": 1}),
             "adapter": committed.adapter.model_copy(update={"n_epochs": 1}),
+            "soft_prompt": committed.soft_prompt.model_copy(update={"n_steps": 2, "width": 8}),
         }
     )  # fmt: skip
     world = private_world(study.world_seed, n_train=study.n_train, n_test=study.n_test)
@@ -65,20 +66,22 @@ def test_the_study_in_small(tmp_path: Path, sentence_vectors: None) -> None:
     assert set(cells) == {
         "host alone", "words", "branches", "nodes", "branches, read at the mention",
         "nodes, read at the mention", "LoRA on triples", "adapter on triples", "words, LoRA",
-        "branches, LoRA", "nodes, LoRA", "KBLaM",
+        "branches, LoRA", "nodes, LoRA", "soft prompt", "KBLaM",
     }  # fmt: skip
     assert {len(found["true"]) for name, found in cells.items() if "LoRA" in name} == {2}
     assert all(
         len(cell["exact"]) == 8 for row in cells.values() for c in row.values() for cell in c
     )
     weights = sorted(path.name for path in (tmp_path / "run" / "weights").iterdir())
-    assert len(weights) == 14  # 3 kinds, and both told facts of two systems, of two seeds each
+    assert len(weights) == 16  # 4 kinds, and both told facts of two systems, of two seeds each
     told: list[str] = []
     again = run(
         dataclasses.replace(bench_of(tmp_path / "run", tmp_path / "kblam"), announce=told.append)
     )
     assert again == cells
     assert not any("step" in line or "epoch" in line for line in told)
+    some = dataclasses.replace(bench, study=bench.study.model_copy(update={"rows": ["words"]}))
+    assert run(some) == {"words": cells["words"]}
     page = to_markdown(cells, "the command")
     assert page.count("| KBLaM |") == 2
     assert share(cells["words"]["true"], "chosen").n_items == 8

@@ -1,0 +1,149 @@
+"""Soft prompts of a graph network: against torch-geometric's own loss, rows, learning, off."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_asking import asker_of
+from tiny_chat import WordVectors
+from tiny_decoders import texts, tiny_decoder
+
+from kept import decoders
+from kept.decoders.soft_prompts import Facts, GraphPrompter, LabelSentences, SoftPromptOptions
+from kept.decoders.trees import chances, read_tree, write
+from kept.errors import BatchError, ConfigError
+
+pytest.importorskip("torch_geometric.llm", reason="torch-geometric has no GRetriever here")
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+OPTIONS = SoftPromptOptions(vector_width=6, n_soft=3, width=8)
+
+
+def facts(seed: int, n: int = 4) -> Facts:
+    draws = torch.Generator().manual_seed(seed)
+    ends = torch.stack([torch.zeros(n - 1, dtype=torch.long), torch.arange(1, n)])
+    return Facts(
+        torch.randn(n, 6, generator=draws), torch.cat([ends, ends.flip(0)], 1),
+        torch.randn(2 * (n - 1), 6, generator=draws),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("family", decoders.FAMILIES)
+def test_a_batch_is_as_its_texts_alone_and_without_facts_the_host(family: str) -> None:
+    host, (ids, mask) = tiny_decoder(family), texts()
+    prompter = GraphPrompter(host, OPTIONS).eval()
+    given = [facts(0), None, facts(1, 3)]
+    together = prompter.tree(host, given, ids, mask)
+    words = write(host, together, n_new=3).words
+    with torch.no_grad():
+        states = read_tree(host, together)
+        for row, each in enumerate(given):
+            alone = prompter.tree(
+                host, [each], ids[row, mask[row]][None], mask[row, mask[row]][None]
+            )
+            own = read_tree(host, alone)[0]
+            n = len(own)
+            start = 3 if each is None else 0
+            torch.testing.assert_close(states[row, start : start + n], own, **CLOSE)
+            assert torch.equal(write(host, alone, n_new=3).words[0], words[row])
+        none = read_tree(host, prompter.tree(host, [None] * 3, ids, mask))
+        plain = host(ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states[-1]
+    assert torch.equal(none[mask], plain[mask])
+
+
+def test_the_loss_is_that_of_torch_geometrics_g_retriever(tmp_path: Path) -> None:
+    """Its class around a class of its own for the decoder, on the same weights and words."""
+    asker = asker_of()
+    host, tokenizer = asker.host, asker.tokenizer
+    prompter = GraphPrompter(host, OPTIONS).eval()
+    given = [facts(0), facts(1)]
+    prompts = tokenizer(["what is the job of Padre", "Padre job is"])["input_ids"]
+    answers = [tokenizer(" baker rome")["input_ids"], tokenizer(" rome maria")["input_ids"]]
+
+    def embeds(question: Any, context: Any, soft: Any, label: Any) -> Any:
+        rows, labels = [], []
+        for prompt, answer, own in zip(prompts, answers, soft, strict=True):
+            words = host.get_input_embeddings()(torch.tensor(prompt + answer))
+            rows.append(torch.cat([own, words]))
+            labels.append([-100] * (len(own) + len(prompt)) + answer)
+        widest = max(map(len, rows))
+        mask = torch.tensor([[0] * (widest - len(r)) + [1] * len(r) for r in rows])
+        padded = [torch.nn.functional.pad(r, (0, 0, widest - len(r), 0)) for r in rows]
+        filled = [[-100] * (widest - len(each)) + each for each in labels]
+        return torch.stack(padded), mask, torch.tensor(filled)
+
+    theirs = prompter.retriever
+    theirs.llm._get_embeds, theirs.llm.autocast_context = embeds, nullcontext()
+    sizes = torch.tensor([len(each.x) for each in given])
+    expected = theirs(
+        ["", ""], torch.cat([each.x for each in given]),
+        torch.cat([given[0].edge_index, given[1].edge_index + sizes[0]], 1),
+        torch.arange(2).repeat_interleave(sizes), ["", ""],
+        torch.cat([each.edge_attr for each in given]),
+    )  # fmt: skip
+    widest = max(map(len, prompts))
+    ids = torch.tensor([each + [0] * (widest - len(each)) for each in prompts])
+    mask = torch.tensor([[i < len(each) for i in range(widest)] for each in prompts])
+    found = -chances(host, prompter.tree(host, given, ids, mask), torch.tensor(answers)).mean()
+    torch.testing.assert_close(found, expected, **CLOSE)
+    grads = [
+        torch.autograd.grad(loss, [v for _, v in prompter.trained()], retain_graph=True)
+        for loss in (found, expected)
+    ]
+    for mine, own in zip(*grads, strict=True):
+        torch.testing.assert_close(mine, own, rtol=1e-3, atol=1e-6)
+
+
+def test_a_prompt_is_learnt_from_its_facts_and_the_host_stays() -> None:
+    host, (ids, mask) = tiny_decoder("llama"), texts()
+    before = {name: value.clone() for name, value in host.state_dict().items()}
+    torch.manual_seed(0)
+    prompter = GraphPrompter(host, OPTIONS)
+    given = [facts(0), facts(1), facts(2)]
+    right = torch.tensor([[5], [9], [14]])
+    optimiser = torch.optim.Adam([value for _, value in prompter.trained()], lr=0.02)
+    same = ids[:1].expand(3, -1), mask[:1].expand(3, -1)  # what is asked says nothing
+    for _ in range(150):
+        loss = -chances(host, prompter.tree(host, given, *same), right).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    prompter.eval()
+    written = write(host, prompter.tree(host, given, *same), n_new=1).words
+    assert torch.equal(written, right)
+    swapped = write(host, prompter.tree(host, [given[1], given[2], given[0]], *same), n_new=1)
+    assert torch.equal(swapped.words, right[[1, 2, 0]])
+    assert all(torch.equal(value, before[name]) for name, value in host.state_dict().items())
+    again = GraphPrompter(host, OPTIONS).eval()
+    again.load_own_state(prompter.own_state())
+    torch.testing.assert_close(again(given), prompter(given))
+    with pytest.raises(ConfigError, match="in one alone"):
+        again.load_own_state({})
+
+
+def test_facts_are_those_of_a_graph_by_label() -> None:
+    graph = asker_of().graph
+    vectors = LabelSentences.of(graph, WordVectors())
+    found = vectors.around(graph, graph.entities.id("padre"))
+    assert found is not None
+    assert (len(found.x), found.edge_index.shape, len(found.edge_attr)) == (4, (2, 6), 6)
+    assert torch.equal(found.edge_index[:, :3], found.edge_index[:, 3:].flip(0))
+    assert vectors.around(graph, graph.entities.id("atlantis")) is None
+    tails = {tuple(row) for row in found.x.tolist()}
+    assert tuple(vectors.entities[graph.entities.id("baker")].tolist()) in tails
+
+
+def test_faults_are_named() -> None:
+    with pytest.raises(ConfigError, match=r"n_soft 0: 1 or more"):
+        SoftPromptOptions(vector_width=6, n_soft=0)
+    with pytest.raises(ConfigError, match="a multiple of n_heads 4"):
+        SoftPromptOptions(vector_width=6, width=6)
+    host, (ids, mask) = tiny_decoder("llama"), texts()
+    prompter = GraphPrompter(host, OPTIONS)
+    with pytest.raises(BatchError, match="facts of 1 texts for 3"):
+        prompter.tree(host, [None], ids, mask)
+    with pytest.raises(BatchError, match="no text with facts"):
+        prompter([])
