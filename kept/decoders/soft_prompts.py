@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -77,12 +78,17 @@ class LabelSentences:
 
     def around(self, graph: KnowledgeGraph, entity: int) -> Facts | None:
         """The facts of `graph` (of the same ids) whose head is `entity`; None without one."""
-        triples = torch.from_numpy(graph.outgoing(entity)).long()
+        triples = graph.outgoing(entity)
         if not len(triples):
             return None
-        nodes, ends = triples[:, [0, 2]].unique(return_inverse=True)
-        both = torch.cat([ends.T, ends.T.flip(0)], dim=1)
-        return Facts(self.entities[nodes], both, self.relations[triples[:, 1]].repeat(2, 1))
+        nodes, places = np.unique(triples[:, [0, 2]], return_inverse=True)
+        ends = torch.from_numpy(places.reshape(-1, 2).T)
+        relations = self.relations[triples[:, 1].tolist()]
+        return Facts(
+            self.entities[nodes.tolist()],
+            torch.cat([ends, ends.flip(0)], dim=1),
+            relations.repeat(2, 1),
+        )
 
 
 class GraphPrompter(nn.Module):
