@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -13,18 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.errors import ConfigError
+from kept.kge.benchmark_folders import ALL, Place, read_kopa_negatives, read_triples
 from kg_loaders import KnowledgeGraph, SourceError, Triple, graph_from_records
-from kg_loaders.damage import DamageReport
 from kg_loaders.errors import UnknownNodeError
-from kg_loaders.formats import openke, tsv
 from kg_loaders.formats.benchmark_texts import texts_beside
 
 SPLITS = ("train", "valid", "test")
 STRATA = ("seen", "half seen", "unseen")
-ENDINGS = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
-OPENKE_ENDINGS = ("2id.txt", "2id.txt.gz")
-ALSO = {"valid": ("dev",)}
-"""Other names of a split in benchmark folders."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +57,14 @@ class Splits:
     """A graph that has all triples' ids, and the three splits `[triple 3]`.
 
     Splits of a graph are disjoint; overlaps in a benchmark folder are kept, and counted by
-    `shared`.
+    `shared`. `notes` say what a reader of the folder should know.
     """
 
     graph: KnowledgeGraph
     train: NDArray[np.int32]
     valid: NDArray[np.int32]
     test: NDArray[np.int32]
+    notes: tuple[str, ...] = ()
 
     def as_mapping(self) -> dict[str, NDArray[np.int32]]:
         """Split name -> triples, as `Filter` and the leak audit take them."""
@@ -112,20 +108,28 @@ class Splits:
 
 
 def read_splits(path: Path, *, holdout: float, seed: int, texts: bool = True) -> Splits:
-    """Read `path`: a graph folder, or one with train, valid (or dev) and test as .txt, .tsv or .gz.
+    """Read `path`: a graph folder, or a benchmark in a form of `kept.kge.benchmark_folders`.
 
     A graph is split by `seed`: a share `holdout` of its triples is the test set, another the
-    validation set. A benchmark folder brings its own splits and `holdout` is not used; OpenKE's
-    form (train2id.txt, valid2id.txt, test2id.txt) is one too. Texts beside the triples are labels
-    and descriptions (`kg_loaders.formats.benchmark_texts`), unless `texts` is False. SourceError,
-    DamageError, ConfigError say what is missing, empty or malformed.
+    validation set. A benchmark brings its own splits; one that lacks valid, or valid and test, is
+    cut likewise, which its `notes` say. Texts beside the triples are labels and descriptions
+    (`kg_loaders.formats.benchmark_texts`), unless `texts` is False. SourceError, DamageError,
+    ConfigError say what is missing, empty or malformed.
     """
     if (path / "manifest.json").is_file():
         return _cut(KnowledgeGraph.open(path), holdout, seed)
-    parts = [[triple for _, triple in _read(path, name)] for name in SPLITS]
-    triples = [triple for part in parts for triple in part]
+    place = Place.of(path)
+    files = {name: place.find(name) for name in SPLITS}
+    missing = [name for name, file in files.items() if file is None]
+    if missing not in ([], ["valid"], ["valid", "test"]):
+        raise _no_benchmark(path, missing[0])
+    parts = {
+        name: [] if file is None else [triple for _, triple in read_triples(file)]
+        for name, file in files.items()
+    }
+    triples = [triple for part in parts.values() for triple in part]
     beside = texts_beside(
-        path,
+        place.folder,
         entities=(end for head, _, tail in triples for end in (head, tail)),
         relations=(triple.relation for triple in triples),
     )
@@ -134,18 +138,55 @@ def read_splits(path: Path, *, holdout: float, seed: int, texts: bool = True) ->
     relations = {name: i for i, name in enumerate(graph.relations)}
     train, valid, test = (
         np.array([(entities[h], relations[r], entities[t]) for h, r, t in part], np.int32)
-        for part in parts
+        for part in parts.values()
     )
-    return Splits(graph, train, valid, test)
+    splits = Splits(graph, train, valid, test, _notes(path, missing, holdout))
+    return _completed(splits, missing, holdout, seed)
+
+
+def _no_benchmark(path: Path, name: str) -> SourceError:
+    return SourceError(
+        f"{path} is neither a graph folder (manifest.json) nor a benchmark folder: "
+        f"{name}{{{','.join(ALL)}}} is missing"
+    )
+
+
+def _notes(path: Path, missing: list[str], holdout: float) -> tuple[str, ...]:
+    """What a reader of the folder should know."""
+    notes = []
+    if missing:
+        notes.append(f"{path} has no {' and no '.join(missing)}: {holdout:.0%} of train for each")
+    other = path.with_name(f"{path.name}_ind")
+    if path.is_dir() and other.is_dir():
+        notes.append(f"{other} lies beside (GraIL's form): ask it with `kept kgc eval {other}`")
+    return tuple(notes)
+
+
+def _completed(splits: Splits, missing: list[str], holdout: float, seed: int) -> Splits:
+    """The same with the splits that are missing cut from train."""
+    if not missing:
+        return splits
+    n = round(len(splits.train) * holdout)
+    if not 0 < holdout < 0.5 or n < 1 or len(missing) * n >= len(splits.train):
+        raise _cut_error(holdout, len(splits.train))
+    rows = splits.train[np.random.default_rng(seed).permutation(len(splits.train))]
+    valid, rest = rows[:n], rows[n:]
+    if "test" not in missing:
+        return replace(splits, train=rest, valid=valid)
+    return replace(splits, train=rest[n:], valid=valid, test=rest[:n])
+
+
+def _cut_error(holdout: float, n_triples: int) -> ConfigError:
+    return ConfigError(
+        f"holdout {holdout} of {n_triples} triples leaves nothing to train or to test; "
+        "take a share between 0 and 0.5"
+    )
 
 
 def _cut(graph: KnowledgeGraph, holdout: float, seed: int) -> Splits:
     n = round(graph.n_triples * holdout)
     if not 0 < holdout < 0.5 or n < 1 or 2 * n >= graph.n_triples:
-        raise ConfigError(
-            f"holdout {holdout} of {graph.n_triples} triples leaves nothing to train or to test; "
-            "take a share between 0 and 0.5"
-        )
+        raise _cut_error(holdout, graph.n_triples)
     order = np.random.default_rng(seed).permutation(graph.n_triples)
     rows = np.asarray(graph.triples)
     return Splits(graph, rows[order[2 * n :]], rows[order[n : 2 * n]], rows[order[:n]])
@@ -154,15 +195,15 @@ def _cut(graph: KnowledgeGraph, holdout: float, seed: int) -> Splits:
 def read_negatives(folder: Path, splits: Splits) -> dict[str, NDArray[np.int32]]:
     """False triples of valid and test `[triple 3]`: `valid_negatives` and `test_negatives`.
 
-    The files end as those of `read_splits` do. UnknownNodeError: a name that no split holds, with
-    its line; SourceError: no file, or an empty one.
+    The files end as those of `read_splits` do, or are KoPA's (`NAME-valid.json`). UnknownNodeError:
+    a name that no split holds, with its line; SourceError: no file, or an empty one.
     """
     graph = splits.graph
     entities, relations = graph.entities, graph.relations
     negatives = {}
     for name in ("valid", "test"):
         rows = []
-        for place, (head, relation, tail) in _read(folder, f"{name}_negatives"):
+        for place, (head, relation, tail) in _negatives(folder, name):
             try:
                 rows.append((entities.id(head), relations.id(relation), entities.id(tail)))
             except UnknownNodeError as error:
@@ -173,24 +214,13 @@ def read_negatives(folder: Path, splits: Splits) -> dict[str, NDArray[np.int32]]
     return negatives
 
 
-def _read(folder: Path, name: str) -> Iterator[tuple[str, Triple]]:
-    """Triples with their places; SourceError: no file, or no triple in it."""
-    path, report, n_read = _find(folder, name), DamageReport(), 0
-    read = openke.read if path.name.endswith(OPENKE_ENDINGS) else tsv.read
-    for record in read(path, report):
-        if isinstance(record, Triple):
-            n_read += 1
-            yield f"{path}, line {report.n_lines}", record
-    if not n_read:
-        raise SourceError(f"{path} holds no triple; every file of a benchmark needs one at least")
-
-
-def _find(folder: Path, name: str) -> Path:
-    for stem in (name, *ALSO.get(name, ())):
-        for ending in (*ENDINGS, *OPENKE_ENDINGS):
-            if (folder / f"{stem}{ending}").is_file():
-                return folder / f"{stem}{ending}"
-    raise SourceError(
-        f"{folder} is neither a graph folder (manifest.json) nor a benchmark folder: "
-        f"{name}{{{','.join((*ENDINGS, *OPENKE_ENDINGS))}}} is missing"
-    )
+def _negatives(folder: Path, name: str) -> Iterator[tuple[str, Triple]]:
+    path = Place(folder).find(f"{name}_negatives")
+    if path is not None:
+        return read_triples(path)
+    rows = read_kopa_negatives(folder, name)
+    if rows is None:
+        raise SourceError(
+            f"{folder} has neither {name}_negatives{{{','.join(ALL)}}} nor KoPA's *-{name}.json"
+        )
+    return rows

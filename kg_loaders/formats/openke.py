@@ -25,7 +25,7 @@ def read(
     The files of names must be whole whatever the policy, for all triples hang on them.
     """
     path = Path(path)
-    entities, relations = (_read_names(path.parent, kind) for kind in ("entity", "relation"))
+    entities, relations = (read_names(path.parent, kind) for kind in ("entity", "relation"))
     file, n_read = str(path), 0
     header: tuple[int, bytes] | None = None
     for line_no, offset, line in read_lines(path, report, max_line_bytes=max_line_bytes):
@@ -52,7 +52,8 @@ def read(
         report.reject(file, 1, header[0], f"count of lines is not {n_read}", header[1])
 
 
-def _read_names(folder: Path, kind: str) -> dict[int, str]:
+def read_names(folder: Path, kind: str) -> dict[int, str]:
+    """Names by number, of the "entity" or "relation" file; SourceError: it is missing."""
     paths = [folder / f"{kind}2id.txt{suffix}" for suffix in ("", *sorted(COMPRESSED))]
     path = next((file for file in paths if file.is_file()), None)
     if path is None:

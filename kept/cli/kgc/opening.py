@@ -35,7 +35,7 @@ class Opened:
 
     def has_negatives(self, source: Path) -> bool:
         """Whether false triples lie beside the splits."""
-        return any(source.glob("test_negatives.*"))
+        return any(source.glob("test_negatives.*")) or any(source.glob("*-test.json"))
 
     @property
     def has_tables(self) -> bool:
@@ -72,7 +72,9 @@ def open_over(source: Path, model: Path) -> Opened:
 
 
 def tell_shared(splits: Splits) -> None:
-    """A tested triple that was trained on is no question: its rank says nothing."""
+    """What a reader should know; a tested triple that was trained on is no question."""
+    for note in splits.notes:
+        echo(note)
     for pair, n in splits.shared().items():
         of, other = pair.split(" in ")
         echo(f"{n} of the {len(splits.as_mapping()[of])} triples of {of} are in {other} too")

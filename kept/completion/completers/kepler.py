@@ -191,6 +191,8 @@ def train_kepler_completer(
         encoder = KEPLER.from_host(load_host(host), trained_on)
         objective = FirstKnowledgeEmbedding.for_encoder(encoder, options)
     completer = KeplerCompleter(encoder, objective, tokenizer, tuple(graph.relations))
+    if snapshots is None or not snapshots.is_there:
+        _start_relations(completer, graph, np.asarray(triples, np.int64))
     chosen = asked_rows(triples, n_asked, seed)
     rows = np.asarray(triples, np.int64) if chosen is None else chosen
     preparation = FirstPreparation(options, trained_on, tokenizer)
@@ -213,6 +215,23 @@ def train_kepler_completer(
     )  # fmt: skip
     encoder.eval()
     return completer, history
+
+
+@torch.no_grad()
+def _start_relations(
+    completer: KeplerCompleter, graph: KnowledgeGraph, triples: NDArray[np.int64]
+) -> None:
+    """Relations start as the mean of tail less head of their triples, by the untrained encoder.
+
+    So few steps as a processor takes hardly move a row that starts anywhere else.
+    """
+    texts = completer.texts(graph)
+    vectors = completer.encode([texts.plain(i) for i in range(graph.n_entities)])
+    heads, relations, tails = torch.from_numpy(triples).T
+    sums = torch.zeros_like(completer.objective.relations)
+    sums.index_add_(0, relations, vectors[tails] - vectors[heads])
+    counts = torch.bincount(relations, minlength=len(sums)).clamp_min(1)
+    completer.objective.relations.copy_(sums / counts[:, None])
 
 
 def _questions(
