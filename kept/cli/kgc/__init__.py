@@ -79,6 +79,14 @@ def train_command(
             help="Of ultra, nbfnet, kepler, colake: triples asked in an epoch.",
         ),
     ] = None,
+    literals: Annotated[
+        bool,
+        typer.Option(
+            "--literals",
+            help="Of scorers that read texts: numbers and dates of literals.tsv in SOURCE, before "
+            "descriptions.",
+        ),
+    ] = False,
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, help="Of the split, the vectors and the training.")
     ] = 0,
@@ -105,7 +113,7 @@ def train_command(
     options = TrainOptions(
         name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, norm=norm, seed=seed,
         holdout=holdout, weights=weights, host=host, batch_size=batch_size, steps=steps, ask=ask,
-        tokens=tokens, of=tuple(of or ()),
+        tokens=tokens, of=tuple(of or ()), literals=literals,
     )  # fmt: skip
     train_scorer(source, output, options, force=force, every_seconds=checkpoint_seconds)
 

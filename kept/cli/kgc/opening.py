@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kept.cli.terminal import echo
 from kept.completion.completers.base import Completer
 from kept.completion.completers.folders import is_completer, open_completer
+from kept.completion.completers.literals import with_literals
 from kept.completion.completers.mix import MixCompleter
 from kept.completion.completers.seen import TrainedOn
 from kept.errors import ConfigError
@@ -64,6 +65,8 @@ def open_over(source: Path, model: Path) -> Opened:
     splits = read_splits(
         source, holdout=training.get("holdout", 0.05), seed=training.get("seed", 0)
     )
+    if training.get("literals", False):
+        splits = with_literals(splits, source)
     if not is_completer(model):
         return Opened(splits, load_scorer(model, splits.graph).scorer, described)
     found = open_completer(model)

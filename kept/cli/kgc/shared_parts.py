@@ -27,7 +27,8 @@ N_VALIDATED = 200
 def record_of(splits: Splits, options: TrainOptions) -> dict[str, Any]:
     return {
         "seed": options.seed, "holdout": options.holdout, "splits_hash": splits.splits_hash,
-        "graph": splits.graph.id_space_hash, "about": what_decides(options, splits),
+        "graph": splits.graph.id_space_hash, "literals": options.literals,
+        "about": what_decides(options, splits),
     }  # fmt: skip
 
 

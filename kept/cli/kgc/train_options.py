@@ -32,6 +32,7 @@ class TrainOptions:
     ask: int | None = None
     weights: Path | None = None
     of: tuple[Path, ...] = ()
+    literals: bool = False
 
 
 TABLES = frozenset({"reciprocal", "epochs", "width", "norm"})
@@ -39,10 +40,10 @@ TAKES = {
     "ultra": frozenset({"epochs", "width", "batch_size", "ask", "weights"}),
     "nbfnet": frozenset({"epochs", "width", "batch_size", "ask"}),
     "mix": frozenset({"of"}),
-    "simkgc": frozenset({"epochs", "host", "batch_size", "steps", "tokens"}),
-    "dkrl": frozenset({"epochs", "host", "batch_size"}),
-    "kepler": frozenset({"epochs", "host", "batch_size", "tokens", "ask", "weights"}),
-    "colake": frozenset({"epochs", "host", "batch_size", "tokens", "ask"}),
+    "simkgc": frozenset({"epochs", "host", "batch_size", "steps", "tokens", "literals"}),
+    "dkrl": frozenset({"epochs", "host", "batch_size", "literals"}),
+    "kepler": frozenset({"epochs", "host", "batch_size", "tokens", "ask", "weights", "literals"}),
+    "colake": frozenset({"epochs", "host", "batch_size", "tokens", "ask", "literals"}),
 }
 """Options of a scorer; all others take those of `TABLES`."""
 

@@ -17,6 +17,7 @@ from kept.cli.kgc.shared_parts import calibrated, mrr_over, progress_bar, record
 from kept.cli.kgc.train_options import TrainOptions, require_options, what_decides
 from kept.cli.terminal import echo
 from kept.completion.completers.base import COMPLETERS
+from kept.completion.completers.literals import with_literals
 from kept.errors import ConfigError
 from kept.evaluation.ranking import HasScores
 from kept.kge.comparisons import Norm
@@ -50,6 +51,8 @@ def train_scorer(
     refuse_folder(output, kind=KIND, is_kind=is_scorer, force=force, inputs=inputs)
     require_options(options)
     splits = read_splits(source, holdout=options.holdout, seed=options.seed)
+    if options.literals:
+        splits = with_literals(splits, source)
     tell_shared(splits)
     output.parent.mkdir(parents=True, exist_ok=True)
     with claim(half_done):

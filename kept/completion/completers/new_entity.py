@@ -48,7 +48,7 @@ def with_entity(
     graph = splits.graph
     added = [] if facts is None else list(_facts(graph, name, facts))
     grown = graph_from_records(
-        [*_records(graph), *added, *_texts(name, text)], sources=(*graph.manifest.sources, name)
+        [*records_of(graph), *added, *_texts(name, text)], sources=(*graph.manifest.sources, name)
     )
     places = np.array([grown.entities.id(one) for one in graph.entities], np.int32)
     relations = np.array([grown.relations.id(one) for one in graph.relations], np.int32)
@@ -61,8 +61,8 @@ def with_entity(
     return Splits(grown, train, moved(splits.valid), moved(splits.test))
 
 
-def _records(graph: KnowledgeGraph) -> Iterator[Record]:
-    """Triples, labels and descriptions."""
+def records_of(graph: KnowledgeGraph) -> Iterator[Record]:
+    """Triples, labels and descriptions of a graph."""
     entities, relations = list(graph.entities), list(graph.relations)
     for head, relation, tail in graph.triples.tolist():
         yield Triple(entities[head], relations[relation], entities[tail])
