@@ -5,9 +5,9 @@
 Wikidata5M has 20.6 million triples of 822 relations between 4.8 million entities; a made graph
 (seeded) has that share of them, two names an entity in the mean and a description each, in
 Wikidata5M's own files. Every stage is a process of its own: processor seconds with and wall seconds
-without imports, peak memory. `build` also prints what `kg_loaders.reading.forecast` said before,
-and by how much it was off. One JSON line a stage and share; with several shares the exponents at
-the end: time grows as the number of triples to that power. `--beyond-memory 2G` builds by DuckDB.
+without imports, peak memory. `build` also prints by how much `kg_loaders.large.forecast` was off.
+One JSON line a stage and share; with several shares the exponents at the end: time grows as the
+number of triples to that power. `--beyond-memory 2G` builds by DuckDB.
 """
 
 from __future__ import annotations
@@ -106,13 +106,17 @@ def sources(folder: Path) -> list[Path]:
 # ---- stages --------------------------------------------------------------------------------------
 def build(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
     from kg_loaders import load
-    from kg_loaders.reading.forecast import forecast
+    from kg_loaders.large.forecast import forecast
+    from kg_loaders.reading.budget import bytes_of
 
     said = forecast(sources(folder))
 
     def run() -> dict[str, Any]:
         begun = time.process_time()
-        graph, _ = load(sources(folder), out=folder / "kg", force=True)
+        graph, _ = load(
+            sources(folder), out=folder / "kg", force=True,
+            beyond_memory=None if beyond is None else bytes_of(beyond),
+        )  # fmt: skip
         size = sum(path.stat().st_size for path in (folder / "kg").rglob("*") if path.is_file())
         core = sum((folder / "kg" / f"{n}.npy").stat().st_size for n in ("triples", "in_order"))
         return {

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from kg_loaders.assembly import Columns
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.folder import GRAPH
-from kg_loaders.disk.writing import refuse_folder, whole_file
+from kg_loaders.disk.writing import refuse_folder, spilling, whole_file
 from kg_loaders.errors import SourceError
 from kg_loaders.growth.stored import blocks_of
 from kg_loaders.reading.blocks import Block
@@ -26,6 +26,9 @@ from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.unpacking import COMPRESSED, Progress
 from kg_loaders.records import Record
 from kg_loaders.store import KnowledgeGraph
+
+if TYPE_CHECKING:
+    from kg_loaders.large.spilled import SpilledColumns
 
 DEFAULT_LANGUAGES = ("en",)
 CONCEPTNET_VERSIONS = ("-5.7.0", "-5.6.0", "-5.5.5", "-5.5.0")
@@ -176,6 +179,7 @@ def load(
     budget: ReaderBudget | None = None,
     progress: Callable[[int, int], None] | None = None,
     onto: KnowledgeGraph | None = None,
+    beyond_memory: int | None = None,
 ) -> tuple[KnowledgeGraph, DamageReport]:
     """Read `sources` into one graph, and save it to `out` when named; all or nothing.
 
@@ -183,8 +187,11 @@ def load(
     None reads all and prefers English. `force` replaces a graph at `out` and a file at
     `quarantine`. `budget` is what each file may cost (default: that of the environment). `progress`
     is told how many bytes of the files have been read, and of how many. What `onto` holds is in the
-    graph, too, as if its sources were read again. Raises `DamageError`,
-    `SourceError` (as `BudgetError`), `StoreError`, `WriteError`.
+    graph, too, as if its sources were read again. With `beyond_memory` the same graph is sorted by
+    DuckDB in so many bytes and on the disk beside `out` (`kg_loaders.large`).
+
+    Raises `DamageError`, `SourceError` (as `BudgetError`), `StoreError`, `WriteError`,
+    `MissingPackageError`.
     """
     named = [s if isinstance(s, Source) else Source(Path(s)) for s in sources]
     inputs = [source.path for source in named]
@@ -198,7 +205,7 @@ def load(
             whole = whole_file(aside, force=force, inputs=inputs)
             report.quarantine = stack.enter_context(whole)
             report.quarantine.touch()
-        columns = Columns()
+        columns = stack.enter_context(_columns(out, beyond_memory))
         columns.add(() if onto is None else blocks_of(onto))
         n_before, units = columns.n_records, []
         for place, source in enumerate(named):
@@ -218,6 +225,22 @@ def load(
     return (graph if out is None else KnowledgeGraph.open(out)), report
 
 
+@contextmanager
+def _columns(
+    out: str | Path | None, beyond_memory: int | None
+) -> Iterator[Columns | SpilledColumns]:
+    """What takes records in; beyond memory in a folder beside `out`, which goes at the end."""
+    if beyond_memory is None:
+        yield Columns()
+        return
+    from kg_loaders.large.spilled import SpilledColumns  # duckdb is optional
+
+    if out is None:
+        raise SourceError("a graph beyond memory is built into a folder; name it (out)")
+    with spilling(Path(out)) as folder:
+        yield SpilledColumns(folder, beyond_memory)
+
+
 def _telling(
     progress: Callable[[int, int], None] | None, files: Sequence[Path], place: int
 ) -> Progress | None:
@@ -230,7 +253,10 @@ def _telling(
 
 
 def _read_source(
-    source: Source, columns: Columns, report: DamageReport, languages: Sequence[str] | None
+    source: Source,
+    columns: Columns | SpilledColumns,
+    report: DamageReport,
+    languages: Sequence[str] | None,
 ) -> str:
     report.units = "lines"
     columns.add(source.read_in_blocks(report, languages))

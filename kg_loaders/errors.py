@@ -10,6 +10,7 @@ KgError
 ├── StoreError        (ValueError)  a graph folder is missing, half-written, altered or too new
 ├── QueryError        (ValueError)  a query that cannot be asked
 ├── GraphMismatchError(ValueError)  something made with one graph's ids meets another graph
+├── MissingPackageError(ImportError) an optional package; names the extra that installs it
 ├── UnknownNodeError  (KeyError)    an identifier that the graph does not hold
 └── NodeIdError       (IndexError)  what is no id: a name for an integer, or a number outside
 """
@@ -55,6 +56,10 @@ class QueryError(KgError, ValueError):
 
 class GraphMismatchError(KgError, ValueError):
     """Ids of one graph were used with another graph."""
+
+
+class MissingPackageError(KgError, ImportError):
+    """An optional package is not installed."""
 
 
 class UnknownNodeError(KgError, KeyError):

@@ -243,16 +243,16 @@ class KnowledgeGraph:
             folder=folder,
         )
         if not sealed.is_known:
-            graph.require_own_hashes()
+            graph.require_ownhashes_of()
             sealed.remember()
         return graph
 
-    def require_own_hashes(self) -> None:
+    def require_ownhashes_of(self) -> None:
         """Raise `StoreError` unless both hashes of the manifest are those of what the graph holds.
 
         Models are bound to these hashes: a forged one would pass another graph's ids for its own.
         """
-        hashes = _hashes(
+        hashes = hashes_of(
             self.triples,
             self.entities,
             self.relations,
@@ -313,7 +313,7 @@ def assemble(
     triples = _sorted_distinct(triples, len(entities), len(relations))
     by_tail = triples[:, 2].astype(np.int64) * len(relations) + triples[:, 1]
     texts = (entity_texts, relation_texts)
-    hashes = _hashes(triples, entities, relations, texts, languages)
+    hashes = hashes_of(triples, entities, relations, texts, languages)
     return KnowledgeGraph(
         triples=triples,
         entities=entities,
@@ -338,7 +338,7 @@ def assemble(
     )
 
 
-def _hashes(
+def hashes_of(
     triples: NDArray[np.int32],
     entities: Vocabulary,
     relations: Vocabulary,

@@ -128,6 +128,23 @@ def whole_files(folder: StrPath, *, wait: float = GRACE_SECONDS) -> Iterator[Pat
             shutil.rmtree(part, ignore_errors=True)  # the next writer tries again
 
 
+@contextmanager
+def spilling(target: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `target` for what its making does not hold in memory.
+
+    It goes at the end; what a dead writer left of one goes when the next is made.
+    """
+    above = Path(os.path.realpath(target)).parent
+    with _parents(above), claim(target.with_name(f"{target.name}.spilled")) as name:
+        folder = _part(name)
+        try:
+            with write_errors(name):
+                folder.mkdir()
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)  # the next writer tries again
+
+
 def write_bytes(
     path: StrPath,
     content: bytes,

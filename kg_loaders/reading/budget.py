@@ -96,6 +96,18 @@ class ReaderBudget:
         )
 
 
+def bytes_of(text: str) -> int:
+    """Return a number of bytes that is written with K, M or G; raises `KgError` for another text.
+
+    >>> bytes_of("2G")
+    2147483648
+    """
+    match = re.fullmatch("([0-9]{1,15})([KMG]?)", text)
+    if match is None:
+        raise KgError(f"{text!r} is no number of bytes; write one such as 512M or 2G")
+    return int(match[1]) * _UNITS[match[2]]
+
+
 LIMITS = tuple(field.name for field in fields(ReaderBudget))
 _WHAT = {
     "document_bytes": "{} bytes or more, to be read as a whole",

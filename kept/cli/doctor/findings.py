@@ -24,6 +24,7 @@ EXTRAS = {
     "datasets": "Hugging Face data sets in and out",
     "dgl": "graphs as DGL graphs (`kept.graphs.export`)",
     "docs": "the docs site (`make docs`)",
+    "duckdb": "graphs larger than memory while they are built (`kept kg build --beyond-memory 2G`)",
     "minilm": "the host `minilm` from an installed package: every command without a network",
     "notebook": "the explorer as a widget in notebooks (`kept.explore.widget`)",
     "peft": "LoRA on the host (docs/adaptation.md)",

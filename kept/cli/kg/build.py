@@ -94,6 +94,13 @@ def build(
     only_forecast: Annotated[
         bool, typer.Option("--forecast", help="Say what the build will take, and build nothing.")
     ] = False,
+    beyond_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES",
+            help="Sort by DuckDB (extra duckdb) in so much memory, as 2G, and on the disk by OUT.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option(help="Replace the graph at OUT.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -107,6 +114,7 @@ def build(
     from kg_loaders.disk.columns import replaced
     from kg_loaders.disk.folder import GRAPH
     from kg_loaders.disk.writing import refuse_folder
+    from kg_loaders.reading.budget import bytes_of
     from kg_loaders.reading.parts import remove_parts
 
     of_format: dict[str, dict[str, Any]] = {
@@ -142,6 +150,7 @@ def build(
             licence=licence,
             force=force,
             progress=progress,
+            beyond_memory=None if beyond_memory is None else bytes_of(beyond_memory),
         )
     if work is not None:
         remove_parts(work)
@@ -177,14 +186,18 @@ def _fetched(
 
 def _forecast(sources: list[Source], *, only: bool) -> None:
     """Print what the build will take, where it is large or that alone is asked for."""
-    from kg_loaders.reading.forecast import LARGE_BYTES, forecast, free_memory, size_of
+    from kg_loaders.large.forecast import LARGE_BYTES, forecast, free_memory, size_of
 
     if not only and sum(size_of(source.path) for source in sources) < LARGE_BYTES:
         return
     found, free = forecast(sources), free_memory()
     echo(f"forecast: {found}", err=not only)
     if free is not None and found.memory_bytes > free:
-        echo(f"warning: {free / 1e9:.1f} GB of memory are free", fg="yellow", err=True)
+        echo(
+            f"warning: {free / 1e9:.1f} GB of memory are free; --beyond-memory needs less",
+            fg="yellow",
+            err=True,
+        )
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -1,0 +1,121 @@
+"""A build through DuckDB gives the folder of a build in memory, byte for byte."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from kept.cli import app
+from kg_loaders import Source, SourceError, Text, TextKind, Triple, load
+from kg_loaders.assembly import Columns
+from kg_loaders.build import graph_from_records
+from kg_loaders.disk.seals import files_below
+from kg_loaders.errors import MissingPackageError
+from kg_loaders.growth.stored import blocks_of
+from kg_loaders.reading.blocks import TripleBlock
+
+duckdb = pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
+from kg_loaders.large.spilled import SpilledColumns  # noqa: E402
+
+MEMORY = 256 << 20
+NAMES = st.one_of(
+    st.sampled_from(["Q1", "Q2", "Q10", "a", "é", "\x00", "a\x00b", "\ufb01", "\U0001f600", "Z"]),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3),
+)
+RELATIONS = st.sampled_from(["P1", "P2", "P10"])
+TEXTS = st.builds(
+    Text, NAMES, st.sampled_from(list(TextKind)), NAMES, st.sampled_from(["en", "", "de", "zh"]),
+    st.integers(0, 3), st.booleans(),
+)  # fmt: skip
+RECORDS = st.lists(st.one_of(st.builds(Triple, NAMES, RELATIONS, NAMES), TEXTS), max_size=12)
+
+
+def same_bytes(one: Path, other: Path) -> None:
+    assert files_below(one) == files_below(other)
+    for name in files_below(one):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(RECORDS, RECORDS, st.sampled_from([(), ("en",), ("zh", "en")]))
+def test_any_records(
+    tmp_path_factory: pytest.TempPathFactory,
+    records: list[Triple | Text],
+    further: list[Triple | Text],
+    languages: tuple[str, ...],
+) -> None:
+    """One by one, and as the blocks of a graph."""
+    folder = tmp_path_factory.mktemp("beyond")
+    blocks = list(blocks_of(graph_from_records(further)))
+    how = {"languages": languages, "sources": ("x",), "licence": "CC0"}
+    in_memory = Columns()
+    (folder / "rows").mkdir()
+    spilled = SpilledColumns(folder / "rows", MEMORY)
+    for columns in (in_memory, spilled):
+        columns.add([*records, *blocks])
+    assert spilled.n_records == in_memory.n_records
+    in_memory.graph(**how).save(folder / "one")  # type: ignore[arg-type]
+    spilled.graph(**how).save(folder / "other")  # type: ignore[arg-type]
+    same_bytes(folder / "one", folder / "other")
+
+
+def test_numbers_behind_a_start(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    ends = np.array([[90, 142], [90, 7], [142, 90]], np.int32)
+    block = TripleBlock(ends, np.array([0, 0, 1], np.int32), "Q", pa.array(["P17", "P36"]))
+    spilled = SpilledColumns(tmp_path, MEMORY)
+    spilled.add([block])
+    graph = spilled.graph(languages=(), sources=(), licence="")
+    assert graph.content_hash == graph_from_records([block], languages=()).content_hash
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    draws = np.random.default_rng(0)
+    rows = draws.integers(0, 3000, (20_000, 2)).tolist()
+    (tmp_path / "t.tsv").write_text("".join(f"Q{h}\tP{h % 7}\tQ{t}\n" for h, t in rows))
+    (tmp_path / "n.tsv").write_text("".join(f"Q{i}\tname {i}\n" for i in range(3100)))
+    return [str(tmp_path / "t.tsv"), "--labels", str(tmp_path / "n.tsv")]
+
+
+def test_the_command(files: list[str], tmp_path: Path) -> None:
+    for out, more in (("one", []), ("other", ["--beyond-memory", "256M"])):
+        told = CliRunner().invoke(app, ["kg", "build", *files, "-o", str(tmp_path / out), *more])
+        assert told.exit_code == 0, told.output
+    same_bytes(tmp_path / "one", tmp_path / "other")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["n.tsv", "one", "other", "t.tsv"]
+    for size, said in (("2X", "is no number of bytes"), ("1M", "too little to sort in")):
+        line = ["kg", "build", *files, "-o", str(tmp_path / "no"), "--beyond-memory", size]
+        refused = CliRunner().invoke(app, line)
+        assert refused.exit_code == 1
+        assert said in refused.output
+        assert not (tmp_path / "no").exists()
+
+
+def test_what_a_dead_writer_left_goes(files: list[str], tmp_path: Path) -> None:
+    (tmp_path / ".kg.spilled.999999.part").mkdir()
+    (tmp_path / ".kg.spilled.999999.part/rows.duckdb").write_text("half")
+    load([Path(files[0])], out=tmp_path / "kg", beyond_memory=MEMORY)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_faults(files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SourceError, match="name it"):
+        load([Path(files[0])], beyond_memory=MEMORY)
+    (tmp_path / "rows").mkdir()
+    spilled = SpilledColumns(tmp_path / "rows", MEMORY)
+    spilled.add([Triple("a", "r", "b")])
+    spilled._db.execute("DROP TABLE texts")
+    with pytest.raises(SourceError, match="DuckDB gave up"):
+        spilled.graph(languages=(), sources=(), licence="")
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'kept\[duckdb\]'"):
+        load([Source(Path(files[0]))], out=tmp_path / "kg", beyond_memory=MEMORY)
+    assert not (tmp_path / "kg").exists()
