@@ -18,6 +18,10 @@ faiss: Any = untyped_faiss  # its stubs lack or contradict half of what is used 
 FLAT_MOST, HNSW_MOST = 50_000, 1_000_000
 HNSW_LINKS, HNSW_BUILD, HNSW_SEARCH = 32, 80, 128
 LISTS_PER_ROOT, LISTS_SEARCHED = 4, 32
+PART_WIDTH, PART_BITS, PQ_FETCH = 8, 8, 4
+"""Product quantisation: numbers of a vector behind one code, its bits, and how many times as many
+rows are fetched, for what is fetched is compared by the vectors themselves."""
+FEWEST_ROWS = 2
 POINTS_PER_LIST, FEWEST_PER_LIST = 64, 39  # faiss complains below the latter
 
 
@@ -41,22 +45,39 @@ def new_searcher(kind: Kind, vectors: NDArray[Any]) -> Any:
         most = max(1, len(vectors) // FEWEST_PER_LIST)
         n_lists = min(most, max(1, int(LISTS_PER_ROOT * len(vectors) ** 0.5)))
         coarse = faiss.IndexFlatIP(width)
-        searcher = faiss.IndexIVFScalarQuantizer(coarse, width, n_lists, half, product)
+        if kind == "pq":
+            searcher = _quantised(coarse, width, n_lists, len(vectors))
+        else:
+            searcher = faiss.IndexIVFScalarQuantizer(coarse, width, n_lists, half, product)
         searcher.cp.max_points_per_centroid = POINTS_PER_LIST
     if not searcher.is_trained:
-        searcher.train(_training_rows(vectors, getattr(searcher, "nlist", 1)))
+        fewest = FEWEST_PER_LIST << PART_BITS if kind == "pq" else 1
+        n_wanted = max(POINTS_PER_LIST * getattr(searcher, "nlist", 1), fewest)
+        searcher.train(_training_rows(vectors, n_wanted))
     feed(searcher, vectors)
     return searcher
 
 
-def _training_rows(vectors: NDArray[Any], n_lists: int) -> NDArray[np.float32]:
-    """Evenly spread rows, as many as the clustering reads; at least one, all 0 if there are none.
+def _quantised(coarse: Any, width: int, n_lists: int, n_vectors: int) -> Any:
+    """Inverted lists of codes, of fewer bits where there are too few vectors to learn from.
 
-    Inverted lists over nothing are clustered round that one row, so that `add` can fill them.
+    Jégou, Douze and Schmid 2011, "Product Quantization for Nearest Neighbor Search", IEEE TPAMI 33.
     """
-    n_wanted = min(len(vectors), max(POINTS_PER_LIST * n_lists, 1))
-    if not n_wanted:
-        return np.zeros((1, vectors.shape[1]), np.float32)
+    n_parts = next(n for n in range(max(width // PART_WIDTH, 1), 0, -1) if width % n == 0)
+    bits = min(PART_BITS, max(1, int(np.log2(max(n_vectors / FEWEST_PER_LIST, 2)))))
+    product = faiss.METRIC_INNER_PRODUCT
+    return faiss.IndexIVFPQ(coarse, width, n_lists, n_parts, bits, product)
+
+
+def _training_rows(vectors: NDArray[Any], n_wanted: int) -> NDArray[np.float32]:
+    """So many evenly spread rows, or all; two at least, which are all 0 if there are fewer.
+
+    Inverted lists over nothing are clustered round these, so that `add` can fill them; codes of one
+    bit need two.
+    """
+    n_wanted = min(len(vectors), n_wanted)
+    if n_wanted < FEWEST_ROWS:
+        return np.zeros((FEWEST_ROWS, vectors.shape[1]), np.float32)
     rows = np.arange(n_wanted) * len(vectors) // n_wanted
     return np.ascontiguousarray(vectors[rows], np.float32)
 
@@ -68,13 +89,14 @@ def feed(searcher: Any, vectors: NDArray[Any]) -> None:
 
 
 def nearest(searcher: Any, kind: Kind, queries: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """Rows `[query k]`, -1 where fewer were found."""
+    """Rows `[query k]`, -1 where fewer were found; of codes `PQ_FETCH` times as many."""
     options = None
     if kind == "hnsw":
         options = faiss.SearchParametersHNSW(efSearch=max(HNSW_SEARCH, 2 * k))
-    elif kind == "ivf":
+    elif kind in ("ivf", "pq"):
         options = faiss.SearchParametersIVF(nprobe=LISTS_SEARCHED)
-    rows: NDArray[np.int64] = searcher.search(queries, k, params=options)[1]
+    n = min(k * PQ_FETCH, searcher.ntotal) if kind == "pq" else k
+    rows: NDArray[np.int64] = searcher.search(queries, n, params=options)[1]
     return rows
 
 

@@ -43,7 +43,7 @@ DENSE = FolderFormat(
     error=LinkIndexError,
 )
 
-Kind = Literal["flat", "hnsw", "ivf"]
+Kind = Literal["flat", "hnsw", "ivf", "pq"]
 Dtype = Literal["float16", "float32"]
 
 

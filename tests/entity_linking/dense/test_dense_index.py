@@ -19,7 +19,7 @@ from kg_loaders.disk import seals
 from kg_loaders.errors import ExistsError
 from tests.entity_linking.dense_parts import TrigramEncoder
 
-KINDS = ("flat", "hnsw", "ivf")
+KINDS = ("flat", "hnsw", "ivf", "pq")
 
 
 def _graph(names: dict[str, str]) -> KnowledgeGraph:
@@ -277,6 +277,8 @@ def test_the_report_counts_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None
     report = index.report(n_queries=40)
     assert all(0.5 < share <= 1.0 for _, share in report.recall)
     assert report.index_bytes > graph.n_entities * 64 * 2
+    codes = DenseIndex.build(graph, encoder, kind="pq").report(n_queries=40)
+    assert all(0.5 < share <= 1.0 for _, share in codes.recall)
     monkeypatch.setattr(approximate, "LISTS_SEARCHED", 1)
     assert index.report(n_queries=40).recall[2][1] < report.recall[2][1]
     assert str(report).startswith(f"ivf index of {graph.n_entities} entities: recall")

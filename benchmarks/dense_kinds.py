@@ -1,0 +1,85 @@
+"""Kinds of vector index beside exact search: recall, size, milliseconds a query, growth.
+
+    python benchmarks/dense_kinds.py [--entities 10000,20000,40000] [--width 128]
+
+Clustered unit vectors (seeded), one a made entity; queries lie between two of them
+(`DenseIndex.report`). "pq" keeps a byte for eight numbers and compares what it fetches by the
+vectors. JSON lines; at the end the exponents: build time grows as entities to that power.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.dense.folder import Kind
+from entity_linking.dense.index import DenseIndex
+from kg_loaders import Text, TextKind, graph_from_records
+
+N_CLUSTERS, N_QUERIES, SPREAD = 400, 200, 0.6
+
+
+class Clustered:
+    """A vector for each text: one of `N_CLUSTERS` centres and noise, by the number in the text."""
+
+    name = "clustered"
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._centres = np.random.default_rng(0).standard_normal((N_CLUSTERS, width))
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        numbers = [int(text.split()[1]) for text in texts]
+        noise = np.stack([np.random.default_rng(n).standard_normal(self.width) for n in numbers])
+        vectors = self._centres[np.array(numbers) % N_CLUSTERS] + SPREAD * noise
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / lengths, np.float32)
+
+
+def measure(n: int, kind: Any, encoder: Clustered) -> dict[str, Any]:
+    names = (Text(f"Q{i}", TextKind.LABEL, f"name {i}") for i in range(n))
+    graph = graph_from_records(names)
+    begun = time.process_time()
+    index = DenseIndex.build(graph, encoder, kind="flat")
+    embedded = time.process_time() - begun
+    begun = time.process_time()
+    index = DenseIndex.build(graph, encoder, kind=kind)
+    built = time.process_time() - begun - embedded
+    report = index.report(n_queries=N_QUERIES)
+    queries = encoder.encode([f"query {n + i}" for i in range(N_QUERIES)])
+    begun = time.process_time()
+    index.search(queries, 30)
+    asked = time.process_time() - begun
+    return {
+        "kind": kind, "entities": n, "build_cpu_s": round(max(built, 0.01), 2),
+        "ms_a_query": round(1e3 * asked / N_QUERIES, 2),
+        "index_mb": round(report.index_bytes / 1e6, 1),
+        "recall": {f"@{k}": round(share, 3) for k, share in report.recall},
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Print a JSON line per kind and size."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--entities", default="10000,20000,40000")
+    parser.add_argument("--width", type=int, default=128)
+    asked = parser.parse_args()
+    sizes, encoder = [int(n) for n in asked.entities.split(",")], Clustered(asked.width)
+    for kind in get_args(Kind):
+        rows = [measure(n, kind, encoder) for n in sizes]
+        for row in rows:
+            print(json.dumps(row), flush=True)
+        if len(rows) > 1 and kind != "flat":
+            seconds = np.log([row["build_cpu_s"] for row in rows])
+            power = float(np.polyfit(np.log(sizes), seconds, 1)[0])
+            print(json.dumps({"kind": kind, "build_grows_as_entities_to_the": round(power, 2)}))
+
+
+if __name__ == "__main__":
+    main()
