@@ -97,7 +97,7 @@ class Processes:
 
         `tables` are left to `gather_rows`. Weights become those of the first process.
         """
-        losses = _Losses(model)
+        losses = Losses(model)
         rows = {id(table) for table in tables}
         names = [name for name, p in losses.named_parameters() if id(p) in rows]
         dense = [p for p in model.parameters() if p.requires_grad and id(p) not in rows]
@@ -158,7 +158,7 @@ class Processes:
 ALONE = Processes()
 
 
-class _Losses(nn.Module):
+class Losses(nn.Module):
     """A model that returns its losses alone: what else it computes needs no gradient."""
 
     def __init__(self, model: nn.Module) -> None:

@@ -79,7 +79,7 @@ def start(command: Sequence[str], n: int) -> list[subprocess.Popen[str]]:
 
 
 def finish(started: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:
-    outputs = [process.communicate(timeout=120)[0] for process in started]
+    outputs = [process.communicate(timeout=400)[0] for process in started]
     return [(each.returncode, output) for each, output in zip(started, outputs, strict=True)]
 
 

@@ -1,0 +1,215 @@
+"""Two processes beside one, and a simulated forecast for more machines.
+
+    python benchmarks/processes.py [--texts 20000] [--repeats 3] [--only link|forecast]
+
+`link`: `kept link` of made texts over a graph of made names with one worker and with two, in turn,
+by the clock, start of the processes included; the files are equal byte by byte. Two workers need
+two free cores, so the load of the machine is printed beside the ratio, and `at_most`: twice the
+processor seconds of one worker by those of two, which is what two free cores could give.
+
+`forecast`: what 1, 8 and 64 machines would do, by arithmetic from parts that this run measures on
+one; it is no measurement. A step of `kept pretrain` is: making the batch, which every process does
+whole (`workers` of them ahead of time), its share of forward and backward, and an all-reduce of the
+dense gradients in a ring at `--gigabits` a second with `--latency` a hop, which is not overlapped
+here. Linking is a stream of parts: the reader's time bounds it from below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from link_scale import make_names
+
+from entity_linking.annotations import to_json
+from kept import hosts
+from kept.batches import KnowledgeBatch
+from kept.cli.link.inputs import read_text
+from kept.datasets.atlas import linked_texts
+from kept.graphs.builder import BuilderConfig, build_many
+from kept.linking.linkers import LinkerSettings
+from kept.linking.stream import Work, link_items
+from kept.methods import METHODS
+from kept.pretraining.assembly import builder_for
+from kg_loaders import (
+    DamagePolicy,
+    DamageReport,
+    KnowledgeGraph,
+    Text,
+    TextKind,
+    atlas,
+    graph_from_records,
+)
+
+MACHINES = (1, 8, 64)
+BATCH = 32
+
+
+def tell(**row: Any) -> None:
+    print(json.dumps(row), flush=True)
+
+
+def seconds(run: Callable[[], object], repeats: int = 1) -> float:
+    """Wall seconds, the median of `repeats`."""
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times)
+
+
+# ---- linking -------------------------------------------------------------------------------------
+def write_work(folder: Path, n_texts: int, n_names: int = 50_000) -> None:
+    """A graph of so many names in `kg`, and sentences with some of them in `texts.txt`."""
+    draws = np.random.default_rng(0)
+    names = make_names(n_names, draws)
+    graph_from_records(Text(f"Q{i}", TextKind.LABEL, name) for i, name in enumerate(names)).save(
+        folder / "kg"
+    )
+    fillers = [name.lower().split()[0] for name in names[:2000]]
+    with (folder / "texts.txt").open("w", encoding="utf-8") as file:
+        for picks, named in zip(
+            draws.integers(len(fillers), size=(n_texts, 20)).tolist(),
+            draws.integers(len(names), size=(n_texts, 3)).tolist(),
+            strict=True,
+        ):
+            words = [fillers[i] for i in picks]
+            for at, name in zip((3, 9, 15), named, strict=True):
+                words.insert(at, names[name])
+            file.write(" ".join(words) + ".\n")
+
+
+def link(folder: Path, n_texts: int, repeats: int) -> None:
+    times: dict[str, list[float]] = {"1": [], "2": []}
+    spent: dict[str, list[float]] = {"1": [], "2": []}
+    for _ in range(repeats):
+        for n in times:
+            command = [
+                sys.executable, "-m", "kept", "link", str(folder / "texts.txt"), "--kg",
+                str(folder / "kg"), "-o", str(folder / f"{n}.jsonl"), "--workers", n, "--force",
+            ]  # fmt: skip
+            run = lambda command=command: subprocess.run(command, check=True, capture_output=True)  # noqa: E731
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times[n].append(seconds(run))
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent[n].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    if (folder / "1.jsonl").read_bytes() != (folder / "2.jsonl").read_bytes():
+        raise SystemExit("two workers wrote another file than one")
+    ratios = [one / two for one, two in zip(times["1"], times["2"], strict=True)]
+    tell(
+        work="kept link", texts=n_texts, one_s=round(statistics.median(times["1"]), 2),
+        two_s=round(statistics.median(times["2"]), 2), ratio=round(statistics.median(ratios), 2),
+        ratios=[round(ratio, 2) for ratio in ratios],
+        at_most=round(2 * statistics.median(spent["1"]) / statistics.median(spent["2"]), 2),
+        cores=os.cpu_count(),
+        load=round(os.getloadavg()[0], 1), equal=True,
+    )  # fmt: skip
+
+
+# ---- forecast ------------------------------------------------------------------------------------
+def step_parts(method: str) -> dict[str, float]:
+    """Seconds to make a batch and to go forward and back over it, and bytes of dense gradients."""
+    graph, tokenizer = atlas.graph(), hosts.load_tokenizer("minilm")
+    every = linked_texts(atlas.sentences())
+    texts = [every[i % len(every)] for i in range(BATCH)]
+    config = builder_for(METHODS[method], BuilderConfig(max_words=96, max_nodes=192), {})
+    shown = METHODS[method].view.of(graph, tokenizer)
+
+    def make() -> KnowledgeBatch:
+        built = build_many(texts, tokenizer, graph, seed=0, config=config)
+        return shown.stacked(built, word_pad_id=int(tokenizer.pad_token_id or 0))
+
+    batch, encoder = make(), METHODS[method].new_encoder("minilm", graph, tokenizer, seed=0)
+
+    def step() -> None:
+        encoder.zero_grad(set_to_none=True)
+        encoder(batch).node_states.square().mean().backward()
+
+    step()
+    grown = sum(
+        p.numel() for p in encoder.parameters() if p.grad is not None and not p.grad.is_sparse
+    )
+    return {"make": seconds(make, 5), "compute": seconds(step, 3), "bytes": 4.0 * grown}
+
+
+def link_parts(folder: Path) -> dict[str, float]:
+    """Seconds a text of reading, linking and writing."""
+    report = DamageReport(policy=DamagePolicy("stop"))
+    items: list[Any] = []
+    read = seconds(lambda: items.extend(read_text(folder / "texts.txt", report)))
+    graph = KnowledgeGraph.open(folder / "kg")
+    linker = Work(LinkerSettings(kg=str(folder / "kg"))).linker(graph)
+    some = items[:2000]
+    link_items(linker, some)
+    found: list[Any] = []
+    linked = seconds(lambda: found.extend(link_items(linker, some)))
+    written = seconds(lambda: [to_json(text) for text in found])
+    return {"read": read / len(items), "link": linked / len(some), "write": written / len(found)}
+
+
+def forecast(folder: Path, methods: Sequence[str], gigabits: float, latency: float) -> None:
+    torch.set_num_threads(1)
+    for method in methods:
+        parts = step_parts(method)
+        ms = {name: round(1e3 * parts[name], 1) for name in ("make", "compute")}
+        tell(work="measured on one", method=method, batch=BATCH, ms=ms, mib=parts["bytes"] / 2**20)
+        for n in MACHINES:
+            share = BATCH / n if n <= BATCH else 1  # beyond, some processes have no sample
+            ring = 2 * (n - 1) * (parts["bytes"] / n / (gigabits * 1e9 / 8) + latency)
+            compute = parts["compute"] * share / BATCH
+            strong = max(parts["make"], compute + ring)  # the same batch, cut up
+            weak = max(parts["make"] * n, parts["compute"] + ring)  # 32 texts for each machine
+            tell(
+                work="forecast, not measured", method=method, machines=n,
+                same_batch_texts_a_second=round(BATCH / strong, 1),
+                batch_of_32_each_texts_a_second=round(BATCH * n / weak, 1),
+                all_reduce_ms=round(1e3 * ring, 1),
+                bound_by="batches" if parts["make"] * n > parts["compute"] + ring else "steps",
+            )  # fmt: skip
+    parts = link_parts(folder)
+    tell(work="measured on one", command="kept link", microseconds_a_text={
+        name: round(1e6 * value, 1) for name, value in parts.items()})  # fmt: skip
+    for n in MACHINES:
+        spent = max(parts["read"] + parts["write"], parts["link"] / n)
+        tell(
+            work="forecast, not measured", command="kept link --cluster", machines=n,
+            texts_a_second=round(1 / spent),
+            bound_by="one reader and writer" if spent > parts["link"] / n else "linking",
+        )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--texts", type=int, default=20_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--methods", default="colake,kbert")
+    parser.add_argument("--gigabits", type=float, default=10.0)
+    parser.add_argument("--latency", type=float, default=50e-6, help="seconds a hop")
+    parser.add_argument("--only", choices=("link", "forecast"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_work(folder, options.texts)
+        if options.only in (None, "link"):
+            link(folder, options.texts, options.repeats)
+        if options.only in (None, "forecast"):
+            forecast(folder, options.methods.split(","), options.gigabits, options.latency)
+
+
+if __name__ == "__main__":
+    main()
