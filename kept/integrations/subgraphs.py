@@ -170,10 +170,16 @@ def _relations(found: Subgraph, graph: KnowledgeGraph) -> Tensor:
     return torch.from_numpy(graph.triples[found.rows, 1].astype(np.int64))
 
 
-def _as_data(found: Subgraph, graph: KnowledgeGraph, places: Tensor) -> Any:
-    from torch_geometric.data import Data  # slow to import, and few need it
+def _torch_geometric() -> Any:
+    try:
+        import torch_geometric.data  # slow to import, and few need it
+    except ImportError as error:
+        raise MissingExtraError("torch-geometric is missing: pip install 'kept[pyg]'") from error
+    return torch_geometric.data
 
-    return Data(
+
+def _as_data(found: Subgraph, graph: KnowledgeGraph, places: Tensor) -> Any:
+    return _torch_geometric().Data(
         n_id=torch.from_numpy(found.entities),
         num_nodes=len(found.entities),
         edge_index=torch.from_numpy(np.ascontiguousarray(found.ends.T)),
@@ -187,9 +193,7 @@ def _as_data(found: Subgraph, graph: KnowledgeGraph, places: Tensor) -> Any:
 
 
 def _as_hetero_data(found: Subgraph, graph: KnowledgeGraph, places: Tensor) -> Any:
-    from torch_geometric.data import HeteroData  # slow to import, and few need it
-
-    data, relations = HeteroData(), _relations(found, graph)
+    data, relations = _torch_geometric().HeteroData(), _relations(found, graph)
     entities = data["entity"]
     entities.n_id, entities.num_nodes = torch.from_numpy(found.entities), len(found.entities)
     entities.batch_size, entities.input_id = found.hop_nodes[0], places

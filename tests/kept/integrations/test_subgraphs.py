@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from kept.errors import ConfigError
+from kept.errors import ConfigError, MissingExtraError
 from kept.integrations.subgraphs import ALL, SubgraphLoader, subgraph_of
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
@@ -182,3 +183,13 @@ def test_dgl_gets_the_same_subgraph(graph: KnowledgeGraph) -> None:
     assert torch.stack(ours.edges()).tolist() == plain.edge_index.tolist()
     assert ours.edata["relation"].tolist() == plain.edge_type.tolist()
     assert ours.edata["triple"].tolist() == plain.e_id.tolist()
+
+
+@pytest.mark.parametrize(("form", "extra"), [("pyg", "pyg"), ("pyg_hetero", "pyg"), ("dgl", "dgl")])
+def test_a_library_that_is_missing_is_named(
+    form: Any, extra: str, graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("torch_geometric", "torch_geometric.data", "dgl"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'kept\[{extra}\]'"):
+        SubgraphLoader(graph, n_neighbours=[1], batch_size=1, form=form)[0]
