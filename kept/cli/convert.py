@@ -37,6 +37,8 @@ def convert(
     """Convert a released checkpoint; a file with a weight that has no place is refused.
 
     `kept convert METHOD --options` prints the original's layout and the options.
+
+    Example: kept convert ernie ernie_base/ -o runs/released
     """
     from kept.cli.settings import read_setting
     from kept.convert import convert as run

@@ -115,6 +115,8 @@ def probe(
     Prints P@1 with the numbers of questions, scored and skipped, an interval over facts, the
     majority baseline and bins by the subject's degree, for two rankings: words of one piece, and
     all objects of the relation; then an audit of leaks.
+
+    Example: kept probe ./my-bert --kg kg/ --relations P19,P36
     """
     from kept.cli import probe_run
 

@@ -59,6 +59,8 @@ def compare(
 
     A run's address is the hash of everything that it depends on: comparisons share runs, and none
     is repeated.
+
+    Example: kept compare --task wiki80 --methods none,ernie,kbert --controls off,shuffled --seeds 3
     """
     from kept.cli.comparing.compare_run import run
     from kept.comparison.find import read_experiment

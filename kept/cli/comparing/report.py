@@ -34,6 +34,8 @@ def report(
     """Write one page: tables, curves, changed examples with their graphs; CSV files beside it.
 
     Reads finished runs and starts none. A page that kept wrote is replaced.
+
+    Example: kept report runs/compare --task wiki80 --open
     """
     from kept.comparison.compare import finished
     from kept.comparison.find import data_root, read_experiment

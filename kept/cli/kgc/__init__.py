@@ -106,6 +106,8 @@ def train_command(
 
     Validation also calibrates it: `kept kgc predict` prints a confidence beside each score. Killed
     at any moment, the same command goes on, from OUTPUT.training, to the same scorer.
+
+    Example: kept kgc train kg/ --scorer complex -o model/
     """
     from kept.cli.kgc.train_options import TrainOptions
     from kept.cli.kgc.training import train_scorer
@@ -149,6 +151,8 @@ def eval_command(
     Scores are over the triples whose entities and relation training saw; half seen and unseen ones
     stand apart. Published numbers pool them all: --pooled. Scorers that read are asked about any
     graph: give another folder than that of the training, whose train is what they read.
+
+    Example: kept kgc eval kg/ -m model/
     """
     from kept.cli.kgc.evaluation import EvalOptions, evaluate
 

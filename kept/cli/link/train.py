@@ -40,7 +40,10 @@ def train(
     ] = "nil",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing re-ranker.")] = False,
 ) -> None:
-    """Train a re-ranker of the linker's candidates, with NIL, on annotated texts."""
+    """Train a re-ranker of the linker's candidates, with NIL, on annotated texts.
+
+    Example: kept link train gold.jsonl --kg kg/ -o reranker/
+    """
     from entity_linking.errors import LinkingError
     from entity_linking.scorers.mix import default_scorers
     from entity_linking.scorers.rerank_parts import RerankSettings

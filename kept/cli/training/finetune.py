@@ -117,6 +117,9 @@ def finetune(
 
     Facts between the two entities of an example are never shown, and those of dev and test are
     removed from the graph. The model of the last step is scored. Ctrl-C stops with a checkpoint.
+
+    Example: kept finetune --task typing --format tagme --train train.json --method kbert --kg kg/
+    --steps 500 --batch-size 16 -o runs/types
     """
     flags = {
         "task": task,

@@ -99,6 +99,9 @@ def pretrain(
     """Pre-train a method on a host; a resumed run ends with the same weights.
 
     Ctrl-C stops after the current step, with a checkpoint.
+
+    Example: kept pretrain --method ernie --kg kg/ --text linked.jsonl --steps 1000 --batch-size 32
+    -o runs/ernie
     """
     flags: dict[str, Any] = {
         "kg": kg,

@@ -64,6 +64,8 @@ def train_command(
 
     wang2014, zhong2015 and xu2017 also write OUTPUT/scorer, which `kept kgc eval` and `predict`
     take. Ctrl-C stops after the step at hand, with a checkpoint; resumed, the vectors are the same.
+
+    Example: kept vectors train --kg kg/ --text linked.jsonl --model wikipedia2vec -o space/
     """
     flags: dict[str, Any] = {
         "kg": kg, "text": text, "model": model, "width": width, "epochs": epochs,
