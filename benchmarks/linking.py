@@ -37,10 +37,13 @@ import numpy as np
 from link_scale import make_names
 
 from entity_linking import DictionaryLinker, Linker, read_trex
+from entity_linking.detection import EndToEnd, NamesAndTagger
 from entity_linking.fuzzy.index import FuzzyIndex
 from entity_linking.fuzzy.ngrams import Name, form_of
 from entity_linking.names import Gates, NameIndex, NameLinker
 from entity_linking.surfaces import normalise
+from kept.linking.linkers import NAMED
+from kept.linking.tagging import open_tagger
 from kg_loaders import (
     DamagePolicy,
     DamageReport,
@@ -219,7 +222,9 @@ def compare_mentions(
                 print(f"    {side}: {told}")
 
 
-def measure_pipelines(names: Sequence[str], sentences: Sequence[str], repeats: int) -> None:
+def measure_pipelines(
+    names: Sequence[str], sentences: Sequence[str], repeats: int, tagger: str | None
+) -> None:
     """A row a linker: from sentences to links with candidates, priors, choice and confidence."""
     graph = make_graph(names)
     linkers: dict[str, Linker] = {
@@ -227,6 +232,10 @@ def measure_pipelines(names: Sequence[str], sentences: Sequence[str], repeats: i
         "DictionaryLinker, exact": DictionaryLinker(graph, exact=True),
         "NameLinker (mentions, prior)": NameLinker(NameIndex.build(graph)),
     }
+    if tagger is not None:
+        named = NameLinker(NameIndex.build(graph), NAMED)
+        both = NamesAndTagger(named, open_tagger(tagger))
+        linkers["DictionaryLinker and a tagger"] = EndToEnd(both, DictionaryLinker(graph))
     print(f"\n{'the whole way, case smart':32}{'sentences/s':>12}{'links':>10}{'first time':>12}")
     for name, whole in linkers.items():
         spent = [timed(lambda whole=whole: whole.link(sentences)) for _ in range(repeats + 1)]  # type: ignore[misc]
@@ -276,6 +285,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=4000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--tagger", help="a row more, with a tagger of `kept link train-tagger`")
     options = parser.parse_args()
     generator = np.random.default_rng(0)
     root = os.environ.get("KEPT_DATA")
@@ -296,7 +306,7 @@ def main() -> None:
         f"{sum(map(len, sentences)) / len(sentences):.0f} characters, {options.repeats} repeats"
     )
     compare_mentions(names, sentences, options.peers, options.repeats)
-    measure_pipelines(names, sentences, options.repeats)
+    measure_pipelines(names, sentences, options.repeats, options.tagger)
     measure_fuzzy(every, generator)
 
 

@@ -62,8 +62,12 @@ class EndToEnd:
         return linked
 
     def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
-        """The mentions of `texts`, taken as they are, linked anew."""
-        return self._pipeline.disambiguate(texts)
+        """The mentions of `texts`, taken as they are, linked anew; pronouns among them too."""
+        linked = self._pipeline.disambiguate(texts)
+        if not self._pronouns:
+            return linked
+        found = self._detector.detect([text.text for text in texts])
+        return list(map(_with_pronouns, found, linked))
 
     def propose(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
         """As `Pipeline.propose`."""
@@ -101,10 +105,16 @@ def _rank(link: Link) -> tuple[float, int, int]:
     return -link.confidence, -length, link.mention.start
 
 
+def _with_pronouns(found: Found, linked: LinkedText) -> LinkedText:
+    """Given mentions that are pronouns take over the link of their person."""
+    meant = {link.mention: link for link in _of_persons(found, linked, linked.links)}
+    return replace(linked, links=tuple(meant.get(link.mention, link) for link in linked.links))
+
+
 def _of_persons(found: Found, linked: LinkedText, kept: Sequence[Link]) -> list[Link]:
-    """The pronouns of persons that stayed."""
-    kinds = {k.mention: kind for k, kind in zip(linked.links, found.kinds, strict=True)}
-    persons = [link for link in kept if kinds[link.mention] in PERSONS]
+    """The pronouns of the text and what those persons are linked to that are among `kept`."""
+    kinds = {k.mention: kind for k, kind in zip(found.linked.links, found.kinds, strict=True)}
+    persons = [link for link in kept if kinds.get(link.mention) in PERSONS]
     spans = [(link.mention.start, link.mention.end) for link in persons]
     return [
         Link(

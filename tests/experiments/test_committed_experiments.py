@@ -35,6 +35,8 @@ EXPERIMENTS = [path.name for path in shipped_experiments().values()]
 STUDIES = {
     "entity_linking/wikidata.yaml":
         "experiments/test_entity_linking_experiment.py::test_a_run_in_small_goes_on_and_repeats",
+    "entity_linking/end_to_end/end_to_end.yaml":
+        "experiments/test_linking_end_to_end.py::test_a_run_in_small",
     "completion_table/table.yaml":
         "experiments/test_completion_table.py::test_the_table_in_small",
     "distillation/plain-host.yaml":

@@ -28,6 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("config", type=Path)
     parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", default=[], help="parts to make; no page then")
     arguments = parser.parse_args()
     plan = Plan.model_validate(yaml.safe_load(arguments.config.read_text(encoding="utf-8")))
     world = world_file(plan, arguments.config).read_text(encoding="utf-8")
@@ -39,7 +40,9 @@ def main() -> None:
         print(f"{time.process_time():7.0f} s  {text}", flush=True)
 
     laboratory = Laboratory(Path(os.environ["KEPT_DATA"]), study, arguments.out, announce)
-    results = score_all(Bench(laboratory, plan))
+    results = score_all(Bench(laboratory, plan), arguments.only)
+    if arguments.only:
+        return
     text = json.dumps(results, indent=1, ensure_ascii=False)
     write_text(arguments.out / "end_to_end.json", text + "\n", force=True)
     page = to_markdown(results, study.published)

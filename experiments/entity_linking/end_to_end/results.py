@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from entity_linking.calibration.acceptance import Wish
-from entity_linking.calibration.fitting import EVERY_STEP, fit
+from entity_linking.calibration.acceptance import FAVOURS, Favour
 from entity_linking.calibration.reliability import calibration_score
 from entity_linking.decision import Decision
 from entity_linking.mentions import LinkedText
@@ -24,6 +25,7 @@ from entity_linking.scoring.intervals import ratio_interval
 from experiments.entity_linking.causes import link_causes
 from experiments.entity_linking.end_to_end.study import (
     BEST,
+    PRIOR,
     ROWS,
     TRAINED,
     Bench,
@@ -33,37 +35,52 @@ from experiments.entity_linking.end_to_end.study import (
 from experiments.entity_linking.end_to_end.tagging import TESTED, as_linked
 from experiments.entity_linking.inputs.benchmarks import FILES
 from experiments.entity_linking.inputs.texts import drawn
-from experiments.entity_linking.linkers import forced
 from kept.linking.tagging.marked import read_marked
+from kg_loaders.disk.writing import write_text
 
 Told = dict[str, Any]
-GOLD_SPANS = "gold spans, as the best row links"
-FAVOURED: tuple[Wish, ...] = (Wish("precision"), Wish("f1"), Wish("recall"))
 
 
-def score_all(bench: Bench) -> Told:
-    """Everything the tables say."""
-    say = bench.laboratory.announce
-    detection = detection_scores(bench)
-    say("detection")
-    rows = {name: {b: elevant_scores(bench, name, b) for b in FILES} for name in ROWS}
-    say("rows")
-    return {
-        "tagger": msgspec.to_builtins(bench.tagger.record),
-        "left out": bench.texts.left_out,
-        "detection": detection,
-        "tuning": tuning(bench),
-        "rows": rows,
-        "oracle": {b: oracle(bench, b) for b in FILES},
-        "favoured": {w.favour: {b: favoured(bench, w, b) for b in FILES} for w in FAVOURED},
-        "causes": {name: {b: causes(bench, name, b) for b in FILES} for name in ROWS},
-        "gold spans": {b: on_gold_spans(bench, b) for b in FILES},
-        "calibration": calibration(bench),
-        "open world": {
-            f"{share:g}": {b: open_world(bench, share, b) for b in FILES}
-            for share in (0.0, *bench.plan.removed)
-        },
+def score_all(bench: Bench, only: Sequence[str] = ()) -> Told:
+    """Everything the tables say, by part: a part a benchmark (`parts_of`), kept in the run folder.
+
+    With `only` no other parts are made, and what is not there is left out.
+    """
+    parts: dict[str, Callable[[], Any]] = {
+        "tuning": lambda: tuning(bench),
+        "detection": lambda: detection_scores(bench),
+        **{name: partial(of_benchmark, bench, name) for name in FILES},
+        **{f"{name}, open": partial(opened, bench, name) for name in FILES},
     }
+    results: Told = {"tagger": msgspec.to_builtins(bench.tagger.record)}
+    for name, make in parts.items():
+        path = bench.folder / "parts" / f"{name.replace(', ', '-')}.json"
+        if not path.exists() and (not only or name in only):
+            bench.laboratory.announce(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, json.dumps(make()), force=True)
+            bench.laboratory.announce(f"{name}, done")
+        if path.exists():
+            results[name] = json.loads(path.read_text(encoding="utf-8"))
+    return results
+
+
+def of_benchmark(bench: Bench, name: str) -> Told:
+    """All that is asked of one benchmark with all its entities in the graph."""
+    return {
+        "rows": {row: elevant_scores(bench, row, name) for row in ROWS},
+        "oracle": oracle(bench, name),
+        "detection": detection_on(bench, name),
+        "favoured": {favour: favoured(bench, favour, name) for favour in FAVOURS},
+        "causes": {row: causes(bench, row, name) for row in ROWS},
+        "gold spans": on_gold_spans(bench, name),
+        "confidences": {row: confidences(bench, row, name) for row in ROWS},
+    }
+
+
+def opened(bench: Bench, name: str) -> Told:
+    """One benchmark with growing shares of its entities taken out of the graph."""
+    return {f"{share:g}": open_world(bench, share, name) for share in (0.0, *bench.plan.removed)}
 
 
 # ---- detection ---------------------------------------------------------------
@@ -80,15 +97,18 @@ def detection_scores(bench: Bench) -> Told:
         found = _detected(bench, [text.text for text in gold])
         wanted = [_spans(text) for text in gold]
         scores[name] = {d: _span_scores(wanted, spans, wanted) for d, spans in found.items()}
-    for name in FILES:
-        labelled = laboratory.labelled(name)
-        found = _detected(bench, [text.text for text in labelled])
-        needed = [
-            {k.span for k in t.labels if not k.is_optional and k.parent is None} for t in labelled
-        ]
-        known = [{k.span for k in t.labels} for t in labelled]
-        scores[name] = {d: _span_scores(needed, spans, known) for d, spans in found.items()}
     return scores
+
+
+def detection_on(bench: Bench, name: str) -> Told:
+    """The same on a benchmark: labels that must be found; optional and nested ones do no harm."""
+    labelled = bench.laboratory.labelled(name)
+    found = _detected(bench, [text.text for text in labelled])
+    needed = [
+        {k.span for k in t.labels if not k.is_optional and k.parent is None} for t in labelled
+    ]
+    known = [{k.span for k in t.labels} for t in labelled]
+    return {d: _span_scores(needed, spans, known) for d, spans in found.items()}
 
 
 Spans = set[tuple[int, int]]
@@ -96,7 +116,7 @@ Spans = set[tuple[int, int]]
 
 def _detected(bench: Bench, texts: Sequence[str]) -> dict[str, list[Spans]]:
     names, gates = bench.laboratory.names, bench.laboratory.gates
-    linked = bench.linked(BEST.removesuffix(", pronouns"), [LinkedText(t, ()) for t in texts])
+    linked = bench.linked("trained, tagger", [LinkedText(t, ()) for t in texts])
     return {
         "names": [_spans(text) for text in NameLinker(names).link(texts)],
         "names, gates": [_spans(text) for text in NameLinker(names, gates).link(texts)],
@@ -177,12 +197,10 @@ def bench_links(spans: Spans) -> tuple[Any, ...]:
     return tuple(gold_link(start, end, None) for start, end in sorted(spans))
 
 
-def favoured(bench: Bench, wish: Wish, name: str) -> Told:
+def favoured(bench: Bench, favour: Favour, name: str) -> Told:
     """Precision, recall and F1 of the links alone where the threshold favours one of them."""
     row, _, _ = bench.chosen(BEST)
-    fitted = bench.fitted(row)
-    start = Decision(nil_score=0.0) if row.scorer == TRAINED else Decision()
-    decision = fit(fitted.seen, start, steps=EVERY_STEP, n_missed=fitted.n_missed, wish=wish)
+    decision = bench.fitted(row).decisions[favour]
     texts = bench.laboratory.gold(name)
     linked = bench.linker(row, decision).link([text.text for text in texts])
     ours = [replace(each, id=text.id) for each, text in zip(linked, texts, strict=True)]
@@ -203,7 +221,7 @@ def tuning(bench: Bench) -> Told:
         fitted, (_, decision, falls_back) = bench.fitted(row), bench.chosen(name)
         told[name] = {
             "F1": fitted.f1,
-            "answers": len(fitted.seen),
+            "answers": fitted.n_answers,
             "falls back": falls_back,
             "NIL below": decision.nil_below,
             "NIL from": decision.nil_from,
@@ -213,48 +231,43 @@ def tuning(bench: Bench) -> Told:
 
 # ---- gold spans, calibration, open world -----------------------------------------
 def on_gold_spans(bench: Bench, name: str) -> Told:
-    """Accuracy where nothing is refused, by names + prior and by the re-ranker."""
+    """Accuracy and recall@30 where nothing is refused, by names + prior and by the re-ranker."""
     gold = bench.laboratory.gold(name)
     told: Told = {}
-    for label, scorer in (("names + prior", "names + prior"), ("trained", TRAINED)):
-        linker = bench.linker(Row("gates", scorer, says_nil=False), Decision())
-        ours = forced(linker.disambiguate(gold))
+    rows = {
+        "names + prior": Row("both", PRIOR, says_nil=False),
+        "trained": Row("both", TRAINED, says_nil=False),
+        "trained, pronouns": Row("both", TRAINED, says_nil=False, pronouns=True),
+    }
+    for label, row in rows.items():
+        ours = bench.linker(row, Decision()).disambiguate(gold)
         pairs = [
-            (right.entity, answer.entity)
+            (right.entity, [c.entity for c in answer.candidates[:30]])
             for expected, answered in zip(gold, ours, strict=True)
             for right, answer in zip(expected.links, answered.links, strict=True)
             if right.entity is not None
         ]
-        told[label] = sum(a == b for a, b in pairs) / len(pairs)
-    candidates = bench.source.candidates(gold)
-    places = [
-        any(c.entity == link.entity for c in own[:30])
-        for text, proposals in zip(gold, candidates, strict=True)
-        for link, own in zip(text.links, proposals, strict=True)
-        if link.entity is not None
-    ]
-    told["recall@30 of names"] = sum(places) / len(places)
+        told[label] = sum(a in b[:1] for a, b in pairs) / len(pairs)
+        told[f"{label}, recall@30"] = sum(a in b for a, b in pairs) / len(pairs)
     return told
 
 
-def calibration(bench: Bench) -> Told:
-    """How far the confidence of links keeps its promise where benchmarks are marked in full."""
-    told: Told = {}
-    for row in ROWS:
-        sure: list[float] = []
-        right: list[bool] = []
-        for name in FILES:
-            if name == "rss-500":
-                continue
-            gold = bench.laboratory.gold(name)
-            for expected, ours in zip(gold, bench.linked(row, gold), strict=True):
-                meant = {(k.mention, k.entity) for k in expected.links}
-                links = [k for k in ours.links if k.entity is not None]
-                sure += [k.confidence for k in links]
-                right += [(k.mention, k.entity) in meant for k in links]
-        score = calibration_score(np.array(sure), np.array(right, np.bool_))
-        told[row] = {"links": len(sure), **msgspec.to_builtins(score)}
+def confidences(bench: Bench, row: str, name: str) -> list[tuple[float, bool]]:
+    """How sure each link of the row is, and whether it is right."""
+    gold = bench.laboratory.gold(name)
+    told = []
+    for expected, ours in zip(gold, bench.linked(row, gold), strict=True):
+        meant = {(k.mention, k.entity) for k in expected.links}
+        links = [k for k in ours.links if k.entity is not None]
+        told += [(round(k.confidence, 4), (k.mention, k.entity) in meant) for k in links]
     return told
+
+
+def calibration(pairs: Sequence[tuple[float, bool]]) -> Told:
+    """How far confidence keeps its promise."""
+    sure, right = np.array(pairs).T
+    score = calibration_score(sure, right.astype(np.bool_))
+    return {"links": len(pairs), **msgspec.to_builtins(score)}
 
 
 class _Without:

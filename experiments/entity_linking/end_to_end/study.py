@@ -6,37 +6,41 @@ re-ranker. No vectors of cards are needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
+from entity_linking.calibration.acceptance import FAVOURS, Favour, Wish
 from entity_linking.calibration.answers import Answer, answers
 from entity_linking.calibration.fitting import EVERY_STEP, STEPS, cross_validated, fit
 from entity_linking.decision import Decision
-from entity_linking.detection import EndToEnd, Found, NamesAndTagger
-from entity_linking.detection.found import Detector
-from entity_linking.mentions import Link, LinkedText, Linker
+from entity_linking.detection import Detector, EndToEnd, Found, NamesAndTagger, SpanTagger
+from entity_linking.mentions import Link, LinkedText, Linker, Mention
 from entity_linking.names import Gates, NameCandidates, NameLinker
-from entity_linking.parts import Scorer
+from entity_linking.parts import CandidateSource, Scorer
 from entity_linking.pipeline import Pipeline
 from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
 from entity_linking.scorers.mix import default_scorers
 from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.reranker import Reranker
+from experiments.entity_linking.end_to_end.memo import OnceDetector, OnceScorer, OnceSource
 from experiments.entity_linking.end_to_end.tagging import (
     WIKIGOLD,
     TaggerTexts,
     as_linked,
     read_texts,
 )
+from experiments.entity_linking.inputs.texts import drawn
 from experiments.entity_linking.linkers import AgeScorer, as_candidates, links_by_entity
 from experiments.entity_linking.spans import with_names
 from experiments.entity_linking.study import CASED, HELD_OUT, KINDS, Laboratory
 from kept.linking.tagging.tagger import Tagger
 from kept.linking.tagging.training import TaggerSettings, train_tagger
+from kg_loaders.disk.writing import write_text
 
 PRIOR, TRAINED = "names + prior", "trained"
 
@@ -46,6 +50,7 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     world: str
+    host: str = "minilm"
     n_layers: PositiveInt
     epochs: PositiveInt
     held_out: dict[str, tuple[int, int]]
@@ -67,6 +72,23 @@ class Sure:
         ]
 
 
+class SureWithKinds:
+    """A `Detector`: the mentions of a linker, each with probability 1 and the kind of a tagger."""
+
+    def __init__(self, linker: Linker, tagger: SpanTagger) -> None:
+        self._linker, self._tagger = linker, tagger
+
+    def detect(self, texts: Sequence[str]) -> list[Found]:
+        """As `Detector`."""
+        found = []
+        for linked, tagged in zip(self._linker.link(texts), self._tagger.tag(texts), strict=True):
+            kinds = {(span.start, span.end): span.kind for span in tagged.spans}
+            places = ((link.mention.start, link.mention.end) for link in linked.links)
+            own = tuple(kinds.get(place, "") for place in places)
+            found.append(Found(linked, (1.0,) * len(own), own))
+        return found
+
+
 @dataclass(frozen=True)
 class Row:
     """How a row of the tables links."""
@@ -81,21 +103,25 @@ ROWS = {
     "names + prior (before)": Row("gates", PRIOR, says_nil=False),
     "trained (before)": Row("gates", TRAINED, says_nil=False),
     "trained, NIL an answer": Row("gates", TRAINED, says_nil=True),
+    "trained, NIL an answer, pronouns": Row("kinds", TRAINED, says_nil=True, pronouns=True),
     "names + prior, tagger": Row("both", PRIOR, says_nil=True),
     "trained, tagger": Row("both", TRAINED, says_nil=True),
     "trained, tagger, pronouns": Row("both", TRAINED, says_nil=True, pronouns=True),
 }
-BEST = "trained, tagger, pronouns"
+BEST = "trained, NIL an answer, pronouns"
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A decision, its cross-validated F1 on the tuning text, and what it was fitted on."""
+    """Decisions by what they favour, and the cross-validated F1 of the one for F1."""
 
-    decision: Decision
+    decisions: dict[Favour, Decision]
     f1: float
-    seen: list[Answer]
-    n_missed: int
+    n_answers: int
+
+    @property
+    def decision(self) -> Decision:
+        return self.decisions["f1"]
 
 
 class Bench:
@@ -105,6 +131,8 @@ class Bench:
         self.laboratory, self.plan = laboratory, plan
         self.folder = laboratory.world_folder / f"end-to-end-{plan.n_layers}-{plan.epochs}"
         self._fitted: dict[str, Fitted] = {}
+        self._scorers: dict[str, Scorer] = {}
+        self._detectors: dict[str, Detector] = {}
 
     # ---- parts -------------------------------------------------------------
     @cached_property
@@ -123,6 +151,7 @@ class Bench:
             train = [text for texts in self.texts.train.values() for text in texts]
             held_out = [text for texts in self.texts.held_out.values() for text in texts]
             settings = TaggerSettings(
+                host=self.plan.host,
                 n_layers=self.plan.n_layers,
                 epochs=self.plan.epochs,
                 seed=self.laboratory.study.seed,
@@ -133,8 +162,8 @@ class Bench:
         return Tagger.open(place)
 
     @cached_property
-    def source(self) -> NameCandidates:
-        return NameCandidates(self.laboratory.names, **self.laboratory.study.names)
+    def source(self) -> CandidateSource:
+        return OnceSource(NameCandidates(self.laboratory.names, **self.laboratory.study.names))
 
     @cached_property
     def scorers(self) -> dict[str, Scorer]:
@@ -168,12 +197,20 @@ class Bench:
 
     def scorer(self, name: str) -> Scorer:
         """What a row chooses by."""
-        return PriorScorer() if name == PRIOR else self.reranker
+        if name not in self._scorers:
+            inner = PriorScorer() if name == PRIOR else self.reranker
+            self._scorers[name] = OnceScorer(inner)
+        return self._scorers[name]
 
     def detector(self, name: str) -> Detector:
         """What finds a row's mentions."""
-        gates = NameLinker(self.laboratory.names, self.laboratory.gates)
-        return Sure(gates) if name == "gates" else NamesAndTagger(gates, self.tagger)
+        if name not in self._detectors:
+            gates = NameLinker(self.laboratory.names, self.laboratory.gates)
+            inner: Detector = Sure(gates)
+            if name != "gates":
+                inner = (SureWithKinds if name == "kinds" else NamesAndTagger)(gates, self.tagger)
+            self._detectors[name] = OnceDetector(inner)
+        return self._detectors[name]
 
     def linker(self, row: Row, decision: Decision) -> EndToEnd:
         """The linker of a row with that decision."""
@@ -189,38 +226,68 @@ class Bench:
         held-out articles where a link can only be wrong, as no name has that span; there are about
         as many names in one as marked mentions in the other.
         """
-        key = f"{row.detector}, {row.scorer}, {row.says_nil}"
+        detector = "gates" if row.detector == "kinds" else row.detector
+        key = f"{detector}, {row.scorer}, {'NIL' if row.says_nil else 'links alone'}"
         if key not in self._fitted:
-            start = Decision(nil_score=0.0) if row.scorer == TRAINED else Decision()
-            linker = self.linker(replace(row, pronouns=False), start)
-            seen, n_missed = self._answers(linker)
-            steps = EVERY_STEP if row.says_nil else STEPS
-            decision = fit(seen, start, steps=steps, n_missed=n_missed)
-            f1 = cross_validated(seen, start, n_missed=n_missed).f1
-            self._fitted[key] = Fitted(decision, f1, seen, n_missed)
+            path = self.folder / "decisions" / f"{key.replace(', ', '-').replace(' ', '-')}.json"
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                fitted = self._fit(replace(row, detector=detector, pronouns=False))
+                write_text(path, msgspec.json.encode(fitted).decode(), force=True)
+            self._fitted[key] = msgspec.json.decode(path.read_bytes(), type=Fitted)
         return self._fitted[key]
 
-    def _answers(self, linker: EndToEnd) -> tuple[list[Answer], int]:
+    def _fit(self, row: Row) -> Fitted:
+        start = Decision(nil_score=0.0) if row.scorer == TRAINED else Decision()
+        linker = self.linker(row, start)
+        seen, n_missed = self._answers(linker, hidden=0.0)
+        steps = EVERY_STEP if row.says_nil else STEPS
+        decisions = {
+            favour: fit(seen, start, steps=steps, n_missed=n_missed, wish=Wish(favour))
+            for favour in FAVOURS
+        }
+        if row.says_nil:
+            unknown, _ = self._answers(linker, hidden=self.laboratory.study.texts.hidden)
+            decisions = {
+                favour: fit(unknown, decision, steps=("nil_from",), n_missed=n_missed)
+                for favour, decision in decisions.items()
+            }
+        f1 = cross_validated(seen, start, n_missed=n_missed).f1
+        return Fitted(decisions, f1, len(seen))
+
+    def _answers(self, linker: EndToEnd, *, hidden: float) -> tuple[list[Answer], int]:
+        """Answers on the tuning text, of whose entities a share is hidden from the linker.
+
+        So there are names that the graph does not have, as in anyone's text; NIL is fitted there.
+        """
         gold = self.laboratory.gold(CASED)
         n_names = sum(len(text.links) for text in gold)
         marked = with_names(as_linked(self.texts.held_out[WIKIGOLD]), n_names)
-        seen = self._judged(linker, gold, unmarked=False)
+        seen = self._judged(linker, gold, unmarked=False, hidden=hidden)
         n_entities = sum(link.entity is not None for text in gold for link in text.links)
         n_missed = max(n_entities - sum(each.has_entity for each in seen), 0)
         spare = [
             replace(each, text=each.text + len(gold))
-            for each in self._judged(linker, marked, unmarked=True)
+            for each in self._judged(linker, marked, unmarked=True, hidden=0.0)
         ]
         return [*seen, *spare], n_missed
 
     def _judged(
-        self, linker: EndToEnd, gold: Sequence[LinkedText], *, unmarked: bool
+        self, linker: EndToEnd, gold: Sequence[LinkedText], *, unmarked: bool, hidden: float
     ) -> list[Answer]:
         found = linker.detect([text.text for text in gold])
-        linked, spans = linker.decide(found), [list(each.scores) for each in found]
+        spans = [list(each.scores) for each in found]
+        seed = self.laboratory.study.seed
+        expected = [_without(text, hidden, seed) for text in gold]
+        proposed = linker.propose([each.linked for each in found])
+        left = [
+            {k.mention: k.entity for k, now in zip(text.links, rest.links, strict=True) if k != now}
+            for text, rest in zip(gold, expected, strict=True)
+        ]
+        linked = linker.pipeline.decide(list(map(_forgotten, proposed, left)), spans)
         if not unmarked:
-            return answers(gold, linked, unmarked="skip", spans=spans)
-        seen = answers(gold, linked, unmarked="nil", spans=spans)
+            return answers(expected, linked, unmarked="skip", spans=spans)
+        seen = answers(expected, linked, unmarked="nil", spans=spans)
         return [each for each in seen if not each.is_marked]
 
     # ---- answers -----------------------------------------------------------
@@ -240,6 +307,32 @@ class Bench:
         row, decision, _ = self.chosen(name)
         linked = self.linker(row, decision).link([text.text for text in texts])
         return [replace(ours, id=text.id) for ours, text in zip(linked, texts, strict=True)]
+
+
+def _without(text: LinkedText, share: float, seed: int) -> LinkedText:
+    """Gold in which a share of the mentions is NIL."""
+    return replace(
+        text,
+        links=tuple(
+            Link(k.mention, (), None, 1.0)
+            if k.entity is not None and drawn(seed, f"{k.mention} {text.text}") < share
+            else k
+            for k in text.links
+        ),
+    )
+
+
+def _forgotten(text: LinkedText, left: Mapping[Mention, str | None]) -> LinkedText:
+    """The mentions that became NIL lose their entity from the candidates."""
+    return replace(
+        text,
+        links=tuple(
+            replace(k, candidates=tuple(c for c in k.candidates if c.entity != left[k.mention]))
+            if k.mention in left
+            else k
+            for k in text.links
+        ),
+    )
 
 
 def without_refused(texts: Sequence[LinkedText]) -> list[LinkedText]:

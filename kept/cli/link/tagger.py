@@ -26,7 +26,7 @@ def train_tagger(
     layers: Annotated[
         int, typer.Option(min=1, max=1000, help="So many of the host's first layers.")
     ] = 2,
-    epochs: Annotated[int, typer.Option(min=1, max=10**4, help="Passes over the texts.")] = 3,
+    epochs: Annotated[int, typer.Option(min=1, max=10**4, help="Passes over the texts.")] = 2,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of split and training.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing tagger.")] = False,
 ) -> None:

@@ -32,7 +32,7 @@ class TaggerSettings:
 
     host: str = "minilm"
     n_layers: int = 2
-    epochs: int = 3
+    epochs: int = 2
     seed: int = 0
     chunks_per_step: int = 16
     learning_rate: float = 2e-4
@@ -144,6 +144,7 @@ def _epochs(
     )
     for epoch in range(settings.epochs):
         network.train()
+        network.host.eval()  # its own dropout costs a fifth of the time
         total = 0.0
         for some in _batches(examples, size, generator(settings.seed, "tagger epoch", epoch)):
             loss = _loss(network, some, tokenizer)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from entity_linking.annotations import gold_link
 from entity_linking.calibration.acceptance import best_nil_from
 from entity_linking.calibration.answers import Answer
 from entity_linking.calibration.fitting import EVERY_STEP, fit
@@ -115,6 +116,14 @@ def test_pronouns_take_the_link_of_their_person(index: NameIndex) -> None:
     assert she.confidence == pytest.approx(SHARE * person.confidence)
     without = linker(index, Fake((Span(0, 7, "LOC", 0.9),)), Decision(), he=True).link([TEXT])[0]
     assert "She" not in spans_of(without)
+
+
+def test_given_pronouns_take_it_too(index: NameIndex) -> None:
+    given = LinkedText(TEXT, tuple(gold_link(a, b, None) for a, b in ((0, 7), (12, 20), (27, 30))))
+    tagger = Fake((Span(0, 7, "PER", 0.9),))
+    for he, entity in ((True, "Q1"), (False, None)):
+        linked = linker(index, tagger, Decision(), he=he).disambiguate([given])[0]
+        assert [k.entity for k in linked.links] == ["Q1", "Q2", entity]
 
 
 @pytest.mark.parametrize(

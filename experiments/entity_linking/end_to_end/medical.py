@@ -1,0 +1,257 @@
+"""`python -m experiments.entity_linking.end_to_end.medical -o OUT`: a private graph, no training.
+
+Needs KEPT_DATA. Graph: diseases (three slims of the Disease Ontology), approved drugs (DrugBank's
+open part), which drug is indicated for which disease. It knows one name of each, no synonym. Text:
+the ontology's definitions and DrugBank's descriptions. What a name in the text means, the
+ontology's own labels, synonyms and abbreviations say, where they mean one entity alone; so there
+are names that the graph knows, wordings and abbreviations that it has never seen, and labels with
+one letter wrong, made here. Then a person corrects the links of half of the documents: what was
+corrected becomes counts of the index and a re-ranker, and the other half is linked again.
+
+Writes medical.md and medical.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from entity_linking import DictionaryLinker, gold_link
+from entity_linking.decision import Decision
+from entity_linking.fuzzy.of_graph import SpeltAlike
+from entity_linking.mentions import LinkedText, Mention
+from entity_linking.names import NameCandidates, NameIndex, NameLinker, count_links
+from entity_linking.pipeline import Pipeline
+from entity_linking.scorers.mix import default_scorers
+from entity_linking.scorers.reranker import Reranker, split_by_text, with_gold
+from entity_linking.sources import FirstFound
+from experiments.entity_linking.end_to_end.tables import table
+from experiments.entity_linking.inputs.texts import drawn
+from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
+from kg_loaders.disk.writing import write_text
+
+SLIMS = ("cancer", "infectious_disease", "rare")
+ABBREVIATION = "OMO:0003012"
+KINDS = ("label", "label, one letter wrong", "synonym", "abbreviation")
+_SYNONYM = re.compile(r'synonym: "((?:[^"\\]|\\.)*)" EXACT(.*)')
+_QUOTED = re.compile(r'def: "((?:[^"\\]|\\.)*)"')
+
+
+class Disease(NamedTuple):
+    """A term of the ontology."""
+
+    id: str
+    name: str
+    definition: str
+    synonyms: tuple[str, ...]
+    abbreviations: tuple[str, ...]
+    parents: tuple[str, ...]
+
+
+def diseases(root: Path) -> dict[str, Disease]:
+    """The terms of the slims by identifier."""
+    found: dict[str, Disease] = {}
+    for slim in SLIMS:
+        path = root / f"medical/disease_ontology/DO_{slim}_slim.obo.gz"
+        for block in gzip.decompress(path.read_bytes()).decode("utf-8").split("\n[Term]\n")[1:]:
+            term = _term(block.split("\n\n[")[0].split("\n"))
+            found.setdefault(term.id, term)
+    return found
+
+
+def _term(lines: Sequence[str]) -> Disease:
+    fields = [line.partition(": ")[::2] for line in lines]
+    own = dict(reversed(fields))
+    matches = [m for line in lines if (m := _SYNONYM.match(line))]
+    quoted = _QUOTED.match(f"def: {own.get('def', '')}")
+    return Disease(
+        own["id"],
+        own["name"],
+        _plain(quoted[1]) if quoted else "",
+        tuple(_plain(m[1]) for m in matches if ABBREVIATION not in m[2]),
+        tuple(_plain(m[1]) for m in matches if ABBREVIATION in m[2]),
+        tuple(value.split()[0] for name, value in fields if name == "is_a"),
+    )
+
+
+def _plain(text: str) -> str:
+    return text.replace('\\"', '"').replace("\\,", ",").replace("_", " ")
+
+
+def drugs(root: Path) -> dict[str, tuple[str, str]]:
+    """Identifier to name and description."""
+    raw = gzip.decompress((root / "medical/drugbank_open/drugbank-slim.tsv.gz").read_bytes())
+    rows = csv.DictReader(io.StringIO(raw.decode("utf-8")), delimiter="\t")
+    return {row["drugbank_id"]: (row["name"], row["description"]) for row in rows}
+
+
+def graph_of(root: Path) -> KnowledgeGraph:
+    """The private graph: one name an entity."""
+
+    def records() -> Iterator[Record]:
+        known = diseases(root)
+        for term in known.values():
+            yield Text(term.id, TextKind.LABEL, term.name)
+            for parent in term.parents:
+                if parent in known:
+                    yield Triple(term.id, "is_a", parent)
+        for drug, (name, _) in drugs(root).items():
+            yield Text(drug, TextKind.LABEL, name)
+        with (root / "medical/indications/indications.tsv").open(encoding="utf-8") as lines:
+            for row in csv.DictReader(lines, delimiter="\t"):
+                if row["doid_id"] in known and row["category"] != "NOT":
+                    yield Triple(row["drugbank_id"], "treats", row["doid_id"])
+
+    return graph_from_records(records())
+
+
+def gold_texts(root: Path) -> tuple[list[LinkedText], dict[tuple[str, Mention], str]]:
+    """Texts with every name that means one entity alone, and the kind of each such mention."""
+    terms, medicines = diseases(root), drugs(root)
+    kinds: dict[str, str] = {}
+    means: dict[str, set[str]] = {}
+    for term in terms.values():
+        names = (("label", (term.name,)), ("synonym", term.synonyms))
+        for kind, own in (*names, ("abbreviation", term.abbreviations)):
+            for name in own:
+                kinds.setdefault(name, kind)
+                means.setdefault(name, set()).add(term.id)
+    for drug, (name, _) in medicines.items():
+        kinds.setdefault(name, "label")
+        means.setdefault(name, set()).add(drug)
+    everything = graph_from_records(
+        Text(entity, TextKind.ALIAS, name) for name, own in means.items() for entity in sorted(own)
+    )
+    finder = DictionaryLinker(everything, exact=True)
+    words = {t.id: t.definition for t in terms.values()} | {
+        d: text for d, (_, text) in medicines.items()
+    }
+    texts, of_kind = [], {}
+    for (name, text), found in zip(words.items(), finder.link(list(words.values())), strict=True):
+        links = []
+        for link in found.links:
+            surface = text[link.mention.start : link.mention.end]
+            if len(means.get(surface, ())) == 1 and len(surface) > 2:
+                (entity,) = means[surface]
+                links.append(gold_link(link.mention.start, link.mention.end, entity))
+                of_kind[name, link.mention] = kinds[surface]
+        if links:
+            texts.append(LinkedText(text, tuple(links), name))
+    return _misspelt(texts, of_kind)
+
+
+def _misspelt(
+    texts: Sequence[LinkedText], kinds: dict[tuple[str, Mention], str]
+) -> tuple[list[LinkedText], dict[tuple[str, Mention], str]]:
+    """Every fifth long label has two neighbouring letters swapped."""
+    changed, of_kind = [], dict(kinds)
+    for text in texts:
+        words = text.text
+        for link in text.links:
+            start, end = link.mention.start, link.mention.end
+            is_label = kinds[text.id, link.mention] == "label" and end - start >= 7
+            if is_label and drawn(0, f"letter {text.id} {start}") < 0.2:
+                at = (start + end) // 2
+                words = words[:at] + words[at + 1] + words[at] + words[at + 2 :]
+                if words != text.text:
+                    of_kind[text.id, link.mention] = KINDS[1]
+        changed.append(replace(text, text=words))
+    return changed, of_kind
+
+
+def linker(graph: KnowledgeGraph, corrected: Sequence[LinkedText] = ()) -> Pipeline:
+    """The linker without training, or with what a person corrected: counts and a re-ranker."""
+    names = NameIndex.build(graph, counts=count_links(corrected))
+    source = FirstFound([NameCandidates(names), SpeltAlike(graph, None)])
+    scorers = default_scorers(graph)
+    plain = Pipeline(NameLinker(names), source, scorers["prior"])
+    if not corrected:
+        return plain
+    train, held_out = split_by_text(
+        with_gold(plain.propose(corrected), corrected), share=0.2, seed=0
+    )
+    model = Reranker.fit(scorers, train, held_out, graph_hash=graph.content_hash)
+    return Pipeline(NameLinker(names), source, model, Decision(nil_score=0.0, nil_below=0.5))
+
+
+def scores(
+    linked_texts: Sequence[LinkedText],
+    gold: Sequence[LinkedText],
+    kinds: dict[tuple[str, Mention], str],
+) -> dict[str, dict[str, float]]:
+    """By kind of mention what became of it, and how sure links were."""
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    sure: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    for expected, linked in zip(gold, linked_texts, strict=True):
+        answers = {link.mention: link for link in linked.links}
+        for link in expected.links:
+            kind = kinds[expected.id, link.mention]
+            answer = answers.get(link.mention)
+            if answer is None:
+                counts[kind]["not found"] += 1
+            elif answer.entity is None:
+                counts[kind]["refused"] += 1
+            else:
+                counts[kind]["right" if answer.entity == link.entity else "wrong"] += 1
+                sure[kind].append(answer.confidence)
+    return {
+        kind: {
+            **{name: own[name] for name in ("right", "wrong", "refused", "not found")},
+            "mean confidence": sum(sure[kind]) / max(len(sure[kind]), 1),
+        }
+        for kind, own in counts.items()
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    out = parser.parse_args().out
+    root = Path(os.environ["KEPT_DATA"])
+    graph = graph_of(root)
+    gold, kinds = gold_texts(root)
+    corrected = [text for text in gold if drawn(0, f"half {text.id}") < 0.5]
+    others = [text for text in gold if drawn(0, f"half {text.id}") >= 0.5]
+    words, plain = [text.text for text in others], linker(graph)
+    told: dict[str, Any] = {
+        "before": scores(plain.link(words), others, kinds),
+        "before, mentions given": scores(plain.disambiguate(others), others, kinds),
+    }
+    for share in (0.1, 1.0):
+        some = [t for t in corrected if drawn(0, f"corrected {t.id}") < share]
+        began = time.process_time()
+        trained = linker(graph, some)
+        spent = time.process_time() - began
+        n = sum(len(text.links) for text in some)
+        name = f"after {n:,} corrections in {len(some):,} documents, learnt in {spent:.0f} s"
+        told[name] = scores(trained.link(words), others, kinds)
+    rows = [
+        [row, kind, *(str(own[name]) for name in ("right", "wrong", "refused", "not found")),
+         f"{own['mean confidence']:.2f}"]
+        for row, by_kind in told.items() for kind, own in by_kind.items()
+    ]  # fmt: skip
+    heads = ["linker", "mention", "right", "wrong", "refused", "not found", "mean confidence"]
+    page = (
+        f"# A private graph\n\n{graph.n_entities:,} entities, one name each, {graph.n_triples:,} "
+        f"triples; {len(others):,} documents are judged, none of which was corrected.\n\n"
+        + table(heads, rows)
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(out / "medical.md", page, force=True)
+    write_text(out / "medical.json", json.dumps(told, indent=1) + "\n", force=True)
+    print(page)
+
+
+if __name__ == "__main__":
+    main()

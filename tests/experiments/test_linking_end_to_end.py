@@ -1,0 +1,98 @@
+"""The study of running text: its texts, its decisions, a run in small; the private graph."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from tiny_linking_data import PLANTED, write_root
+from tiny_pretraining import write_host
+
+from entity_linking import gold_link
+from entity_linking.mentions import LinkedText
+from experiments.entity_linking.config import Study
+from experiments.entity_linking.end_to_end import medical
+from experiments.entity_linking.end_to_end.results import score_all
+from experiments.entity_linking.end_to_end.study import BEST, ROWS, Bench, Plan, world_file
+from experiments.entity_linking.end_to_end.tables import to_markdown
+from experiments.entity_linking.end_to_end.tagging import read_texts
+from experiments.entity_linking.inputs.benchmarks import FILES
+from experiments.entity_linking.study import Laboratory
+
+PLAN = (
+    Path(__file__).parents[2] / "experiments" / "entity_linking" / "end_to_end" / "end_to_end.yaml"
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_root(tmp_path_factory.mktemp("data"))
+    documents = [
+        {"sents": [text.split()], "vertexSet": [[{"pos": [0, 1], "type": "LOC", "sent_id": 0}]]}
+        for text in ["Arden fell .", "Holm rose .", "Garth is old .", PLANTED]
+    ]
+    place = folder / "re" / "redocred"
+    place.mkdir(parents=True)
+    (place / "dev_revised.json.gz").write_bytes(gzip.compress(json.dumps(documents).encode()))
+    posts = "in O\nCalder B-location\n\nElsby B-location\nis O\n\n"
+    (folder / "typing/wnut17/wnut17train.conll.gz").write_bytes(gzip.compress(posts.encode()))
+    return folder
+
+
+def test_the_tagger_never_sees_a_benchmark(root: Path) -> None:
+    planted = {"kore50": [LinkedText(PLANTED, (gold_link(0, 3, None),))]}
+    texts = read_texts(root, planted, overlap=8, apart={"Re-DocRED": (0, 2)}, steps={"WNUT17": 2})
+    assert texts.left_out == {"Re-DocRED": 1, "Wikigold": 0, "WNUT17": 0}
+    assert [text.text for text in texts.train["Re-DocRED"]] == ["Holm rose . "]
+    assert [text.text for text in texts.held_out["Re-DocRED"]] == [
+        "Arden fell . ",
+        "Garth is old . ",
+    ]
+    assert len(texts.train["WNUT17"]) == 1
+
+
+def test_a_run_in_small(root: Path, tmp_path: Path) -> None:
+    committed = yaml.safe_load(PLAN.read_text())
+    plan = Plan.model_validate(
+        {
+            **committed, "host": str(write_host(tmp_path / "host")), "n_layers": 1,
+            "held_out": {"Re-DocRED": [0, 2], "Wikigold": [0, 2]}, "steps": {}, "removed": [0.5],
+        }
+    )  # fmt: skip
+    world = yaml.safe_load(world_file(plan, PLAN).read_text())
+    world["texts"] |= {"shares": {"counts": 0.3, "train": 0.3, "held_out": 0.4}}
+    world["texts"] |= {"most_sentences": 1, "hidden": 0.2}
+    world |= {"reranker": {"epochs": 2}, "hidden_tried": [2], "n_resamples": 100}
+    world["dense"] |= {"host": plan.host}
+    study = Study.model_validate(world)
+    said: list[str] = []
+    results = score_all(Bench(Laboratory(root, study, tmp_path / "run", said.append), plan))
+    for name in FILES:
+        assert set(results[name]["rows"]) == set(ROWS)
+        for row in ROWS:
+            assert 0 <= results[name]["rows"][row]["required"]["estimate"] <= 1
+    assert results["kore50, open"]["0"]["removed"] == 0
+    assert results["kore50, open"]["0.5"]["removed"] > 0
+    page = to_markdown(results, study.published)
+    assert page.count(f"| {BEST} |") >= 4
+    again: list[str] = []
+    assert (
+        score_all(Bench(Laboratory(root, study, tmp_path / "run", again.append), plan)) == results
+    )
+    assert not again, "a part was made twice"
+
+
+def test_terms_of_the_ontology() -> None:
+    block = [
+        "id: DOID:1", "name: heart failure", 'def: "A \\"weak\\" heart that is_a pump." [url:x]',
+        'synonym: "cardiac failure" EXACT []', 'synonym: "HF" EXACT OMO:0003012 []',
+        'synonym: "broken heart" RELATED []', "is_a: DOID:2 ! disease",
+    ]  # fmt: skip
+    term = medical._term(block)
+    assert term == medical.Disease(
+        "DOID:1", "heart failure", 'A "weak" heart that is a pump.', ("cardiac failure",), ("HF",),
+        ("DOID:2",),
+    )  # fmt: skip
