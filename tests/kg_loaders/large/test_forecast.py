@@ -11,13 +11,8 @@ from typer.testing import CliRunner
 
 from kept.cli import app
 from kg_loaders import Source, SourceError, load
-<<<<<<< HEAD:tests/kg_loaders/reading/test_forecast.py
-from kg_loaders import forecast as module
-from kg_loaders.reading.forecast import forecast, free_memory
-=======
 from kg_loaders.large import forecast as module
 from kg_loaders.large.forecast import forecast, free_memory
->>>>>>> 28cf880 (kept kg build --beyond-memory: DuckDB sorts, numbers and drops duplicates in a limited memory, the same bytes):tests/kg_loaders/test_forecast.py
 
 
 @pytest.fixture(scope="module")
