@@ -40,6 +40,7 @@ def asked(tmp_path: Path, small_graph: KnowledgeGraph) -> Asked:
             "builder": committed["builder"] | {"max_words": 40, "max_nodes": 80},
             "head": committed["head"] | steps,
             "reading": committed["reading"] | steps,
+            "stated": {},  # in the miniature no object has a name of one piece
         }
     )
     folder = write_lama(tmp_path / "lama")

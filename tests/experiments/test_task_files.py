@@ -31,6 +31,16 @@ def test_a_task_file(path: Path) -> None:
         assert found.asked == "dev" or config.test or config.test_share
 
 
+def test_one_set_of_facts_for_every_mechanism() -> None:
+    found = Experiment.read(ROOT / "relation_extraction/mechanisms.yaml")
+    assert found.name == "mechanisms"
+    for name in found.methods:
+        config = FinetuneConfig.model_validate(found.row(name) | {"method": found.variant_of(name)})
+        assert (config.host, config.freeze, len(config.leave_out)) == ("minilm:3", ("words",), 70)
+        assert config.graph is not None
+        assert (config.graph.directions, config.graph.max_neighbours) == ("both", 4)
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_its_files_are_there(path: Path, data_root: Path) -> None:
