@@ -2,7 +2,7 @@
 
 Needs KEPT_DATA. A cell is a scorer on a graph under a seed; one that was cut goes on where its
 training stopped. `--graphs`, `--scorers` and `--seeds` do a part, `--minutes` begins no cell after
-them.
+them. `results.json` holds all cells that are done, with what decided each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import yaml
 from experiments.completion_table.cells import CELL, Plan, is_done, place_of, run_cell, settings_of
 from experiments.completion_table.graphs import TableGraph, prepare
 from experiments.completion_table.tables import to_markdown
-from kg_loaders.disk.writing import write_text
+from kg_loaders.disk.writing import write_json, write_text
 
 CONFIG = Path(__file__).with_name("table.yaml")
 
@@ -48,6 +48,8 @@ def main(arguments: list[str] | None = None) -> None:
             cells[name, plan.name] = found
     page = to_markdown(config, plans, cells, told.out)
     write_text(told.out / "results.md", page, force=True)
+    done = [cell for found in cells.values() for cell in found]
+    write_json(told.out / "results.json", done, force=True)
     print(page)
 
 

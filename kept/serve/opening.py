@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kept.auto import AutoEncoder
 from kept.completion.completers.folders import is_completer, open_completer
+from kept.completion.completers.literals import with_literals
 from kept.errors import ConfigError
 from kept.explore.readers import method_readers, run_reader
 from kept.hosts import load_tokenizer
@@ -72,6 +73,8 @@ def open_completion(kg: Path, model: Path) -> Completion:
     """Return the scorer in `model` over the triples of `kg`; an inductive one takes any graph."""
     training = read_description(model)["training"]
     splits = read_splits(kg, holdout=training.get("holdout", 0.05), seed=training.get("seed", 0))
+    if training.get("literals", False):
+        splits = with_literals(splits, kg)
     stored = training.get("calibration")
     calibration = None if stored is None else Calibration.from_json(stored)
     if is_completer(model):

@@ -35,6 +35,8 @@ class TrainOptions:
     literals: bool = False
 
 
+TEXTS = frozenset({"simkgc", "dkrl", "kepler", "colake"})
+"""Scorers that read texts."""
 TABLES = frozenset({"reciprocal", "epochs", "width", "norm"})
 TAKES = {
     "ultra": frozenset({"epochs", "width", "batch_size", "ask", "weights"}),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kept.cli.kgc.completer_training import train_completer
 from kept.cli.kgc.opening import tell_shared
 from kept.cli.kgc.shared_parts import calibrated, mrr_over, progress_bar, record_of, tell
-from kept.cli.kgc.train_options import TrainOptions, require_options, what_decides
+from kept.cli.kgc.train_options import TEXTS, TrainOptions, require_options, what_decides
 from kept.cli.terminal import echo
 from kept.completion.completers.base import COMPLETERS
 from kept.completion.completers.literals import with_literals
@@ -51,6 +51,7 @@ def train_scorer(
     refuse_folder(output, kind=KIND, is_kind=is_scorer, force=force, inputs=inputs)
     require_options(options)
     splits = read_splits(source, holdout=options.holdout, seed=options.seed)
+    options = replace(options, literals=options.literals or _parts_read_literals(options))
     if options.literals:
         splits = with_literals(splits, source)
     tell_shared(splits)
@@ -67,6 +68,20 @@ def train_scorer(
         else:
             _train_table(splits, output, options, snapshots, force=force)
         snapshots.remove()
+
+
+def _parts_read_literals(options: TrainOptions) -> bool:
+    """Whether the scorers of a mix that read texts were trained with literals; ConfigError: some.
+
+    What one of them reads, all of them read.
+    """
+    told = [read_description(place) for place in options.of]
+    reads = {bool(one["training"].get("literals")) for one in told if one["scorer"] in TEXTS}
+    if len(reads) > 1:
+        raise ConfigError(
+            "the mix joins scorers that were trained with --literals and without; train them alike"
+        )
+    return reads == {True}
 
 
 def _tidy_finished(output: Path, half_done: Path) -> None:

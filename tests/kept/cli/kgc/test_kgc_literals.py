@@ -66,3 +66,19 @@ def test_literals_of_others_and_scorers_without_texts_are_refused(
                 tmp_path / "m")  # fmt: skip
     assert told.exit_code == 1
     assert "no literal of an entity" in " ".join(told.stderr.split())
+
+
+def test_a_mix_reads_what_its_scorers_were_trained_with(
+    chain: Path, host: Path, tmp_path: Path
+) -> None:
+    source = graph_with_literals(chain, tmp_path / "kg")
+    line = ("train", source, "--scorer", "dkrl", "--host", host, "--epochs", 2)
+    done(*line, "--literals", "-o", tmp_path / "with")
+    done(*line, "-o", tmp_path / "without")
+    done("train", source, "--epochs", 1, "--width", 4, "-o", tmp_path / "table")
+    mix = ("train", source, "--scorer", "mix", "--of", tmp_path / "with", "--of")
+    done(*mix, tmp_path / "table", "-o", tmp_path / "mix")
+    assert open_over(source, tmp_path / "mix").splits.graph.description(4) == "next: 4"
+    told = kept(*mix, tmp_path / "without", "-o", tmp_path / "odd")
+    assert told.exit_code == 1
+    assert "with --literals and without" in " ".join(told.stderr.split())
