@@ -76,9 +76,9 @@ FORMATS: dict[str, Format] = {
         ("wikidata5m_entity.txt", "wikidata5m_relation.txt", "wikidata5m_text.txt"),
         in_blocks="read_in_blocks",
     ),
-    "csv": Format("kg_loaders.formats.csv_triples", (".csv",)),
+    "csv": Format("kg_loaders.formats.tables.csv_triples", (".csv",)),
     "parquet": Format(
-        "kg_loaders.formats.parquet", (".parquet", ".pq"), in_blocks="read_in_blocks"
+        "kg_loaders.formats.tables.parquet", (".parquet", ".pq"), in_blocks="read_in_blocks"
     ),
     "conceptnet": Format(
         "kg_loaders.formats.conceptnet",

@@ -24,7 +24,8 @@ from kg_loaders import (
 from kg_loaders.damage import DamagePolicy
 from kg_loaders.errors import BudgetError
 from kg_loaders.export import export
-from kg_loaders.formats import conceptnet, csv_triples, parquet
+from kg_loaders.formats import conceptnet
+from kg_loaders.formats.tables import csv_triples, parquet
 from kg_loaders.reading.budget import ReaderBudget
 
 FACTS = [Triple("a", "r", "b"), Triple("b", "r", "c, d")]

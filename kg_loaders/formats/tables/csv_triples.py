@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
-from kg_loaders.formats.columns_by_name import places_of
+from kg_loaders.formats.tables.columns_by_name import places_of
 from kg_loaders.reading.lines import MAX_LINE_BYTES, read_lines
 from kg_loaders.records import Triple
 

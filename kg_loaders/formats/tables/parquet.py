@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import KgError, SourceError
-from kg_loaders.formats.columns_by_name import NAMES, places_of
+from kg_loaders.formats.tables.columns_by_name import NAMES, places_of
 from kg_loaders.reading.blocks import TripleBlock, taken
 from kg_loaders.reading.budget import FREE_BYTES
 from kg_loaders.records import Triple

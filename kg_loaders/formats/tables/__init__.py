@@ -1,0 +1,1 @@
+"""Triples in tables: CSV and Parquet."""
