@@ -74,7 +74,7 @@ def seconds(run: Callable[[], object], repeats: int = 1) -> float:
 
 
 # ---- linking -------------------------------------------------------------------------------------
-def write_work(folder: Path, n_texts: int, n_names: int = 50_000) -> None:
+def write_work(folder: Path, n_texts: int, n_names: int) -> None:
     """A graph of so many names in `kg`, and sentences with some of them in `texts.txt`."""
     draws = np.random.default_rng(0)
     names = make_names(n_names, draws)
@@ -196,6 +196,7 @@ def forecast(folder: Path, methods: Sequence[str], gigabits: float, latency: flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=int, default=20_000)
+    parser.add_argument("--names", type=int, default=50_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--methods", default="colake,kbert")
     parser.add_argument("--gigabits", type=float, default=10.0)
@@ -204,7 +205,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_work(folder, options.texts)
+        write_work(folder, options.texts, options.names)
         if options.only in (None, "link"):
             link(folder, options.texts, options.repeats)
         if options.only in (None, "forecast"):

@@ -49,3 +49,20 @@ def test_what_a_gpu_does_is_measured_small_on_a_cpu() -> None:
     assert trained["steps"] == 2
     assert trained["last_loss"] > 0
     assert all(row["nodes_a_second"] > 0 for row in (rows[4], trained))
+
+
+@pytest.mark.slow
+@pytest.mark.minilm
+def test_processes_are_compared_and_more_of_them_simulated() -> None:
+    rows = rows_of("processes.py", "--texts", "300", "--names", "400", "--repeats", "1",
+                   "--methods", "colake")  # fmt: skip
+    measured = rows[0]
+    assert measured["equal"] is True
+    assert measured["ratio"] == pytest.approx(measured["one_s"] / measured["two_s"], rel=0.1)
+    forecasts = [row for row in rows if row["work"] == "forecast, not measured"]
+    assert [row["machines"] for row in forecasts] == [1, 8, 64] * 2
+    trained = [row["batch_of_32_each_texts_a_second"] for row in forecasts[:3]]
+    linked = [row["texts_a_second"] for row in forecasts[3:]]
+    assert trained[0] <= trained[1]
+    assert linked == sorted(linked)
+    assert forecasts[0]["all_reduce_ms"] == 0

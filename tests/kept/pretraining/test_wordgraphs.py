@@ -17,7 +17,7 @@ from kept.graphs.graph import NodeKind
 from kept.graphs.views import CoLAKEView, colake_view
 from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
-from kept.training.stream import BatchStream, NodeCounted
+from kept.training.stream import BatchStream, NodeCounted, SampledTogether
 from kg_loaders import KnowledgeGraph
 
 
@@ -45,6 +45,19 @@ def test_a_sample_is_the_text_s_own_graph_masked(small_graph: KnowledgeGraph) ->
         asked = labels != IGNORE
         assert labels[asked].equal(whole.node_ids[asked])
         assert ids[~asked].equal(whole.node_ids[~asked])
+
+
+def test_samples_made_together_are_those_made_alone(small_graph: KnowledgeGraph) -> None:
+    data = make(small_graph, max_neighbours=2, drop_probability=0.3)
+    assert isinstance(data, SampledTogether)
+    indices = [5, 0, 7, 5, 3]
+    together = data.samples(indices, epoch=1, seed=4)
+    for index, sample in zip(indices, together, strict=True):
+        assert sample.same_as(data.sample(index, epoch=1, seed=4))
+    stream = BatchStream(data, seed=4, batch_size=5)
+    epoch, chosen = stream.locate(0)
+    alone = [data.sample(int(i), epoch=epoch, seed=4) for i in chosen]
+    assert stream[0].same_as(data.collate(alone, epoch=epoch, seed=4, step=0))
 
 
 def test_masks_and_neighbours_change_with_the_epoch_alone(small_graph: KnowledgeGraph) -> None:
