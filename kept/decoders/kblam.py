@@ -22,11 +22,11 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import Cache, DynamicCache, PreTrainedModel
 
 from kept.batches import Visibility
 from kept.decoders import hosts
+from kept.decoders.fact_encoder import FactEncoder
 from kept.decoders.rectangular import (
     FactTokens,
     best_facts,
@@ -48,10 +48,11 @@ PADDING_QUERY = torch.finfo(torch.bfloat16).min
 class KBLaMConfig:
     """What a KBLaM is made of; the paper's choices where there is a default.
 
-    Layers 0, `every`, 2 `every` … read facts. `separate_queries`: facts are read by a query map of
-    their own, without positions. `scale`: this constant over the number of facts multiplies the
-    weight of each, so that a larger graph does not drown the text. `top_k`: each layer reads only
-    so many facts, those with the highest sum of scores. `mlp_depth` above 0 puts that many hidden
+    Layers `first`, `first + every`, `first + 2 every` … read facts (the paper's first is 0).
+    `separate_queries`: facts are read by a query map of their own, without positions. `scale`: this
+    constant over the number of facts multiplies the weight of each, so that a larger graph does not
+    drown the text. `top_k`: each layer reads only so many facts, those with the highest sum of
+    scores. `mlp_depth` above 0 puts that many hidden
     layers of `mlp_width` into the maps from sentence vectors (`vector_width` wide).
 
     `misaligned_scores` and `padding_reads` keep what the released code does to pruned facts and to
@@ -60,6 +61,7 @@ class KBLaMConfig:
 
     vector_width: int
     every: int = 3
+    first: int = 0
     separate_queries: bool = True
     scale: float | None = None
     top_k: int | None = None
@@ -69,7 +71,14 @@ class KBLaMConfig:
     padding_reads: bool = False
 
     def __post_init__(self) -> None:
-        lowest = {"vector_width": 1, "every": 1, "mlp_depth": 0, "mlp_width": 1, "top_k": 1}
+        lowest = {
+            "vector_width": 1,
+            "every": 1,
+            "first": 0,
+            "mlp_depth": 0,
+            "mlp_width": 1,
+            "top_k": 1,
+        }
         faults = [
             f"{name} {getattr(self, name)}: {least} or more"
             for name, least in lowest.items()
@@ -89,42 +98,10 @@ class KBLaMConfig:
 
         >>> KBLaMConfig(vector_width=8, every=2).n_slices(4)
         3
+        >>> KBLaMConfig(vector_width=8, every=4, first=2).n_slices(9)
+        2
         """
-        return n_layers // self.every + 1
-
-
-class FactEncoder(nn.Module):
-    """From sentence vectors of facts to their keys and values in every slice.
-
-    Two maps of one shape, without anything shared. Keys are normalised without weights, over all
-    slices together.
-    """
-
-    def __init__(
-        self, *, vector_width: int, stacked_width: int, mlp_depth: int = 0, mlp_width: int = 512
-    ) -> None:
-        super().__init__()
-        self.key_projector, self.value_projector = (
-            _projector(vector_width, stacked_width, mlp_depth, mlp_width) for _ in range(2)
-        )
-
-    def forward(
-        self,
-        key_vectors: Float[Tensor, "*batch fact vector"],
-        value_vectors: Float[Tensor, "*batch fact vector"],
-    ) -> FactTokens:
-        """The tokens of facts, given the vectors of their key and value sentences."""
-        keys = self.key_projector(key_vectors)
-        normed = functional.layer_norm(keys, keys.shape[-1:], eps=1e-5)
-        return FactTokens(normed, self.value_projector(value_vectors))
-
-
-def _projector(n_in: int, n_out: int, depth: int, width: int) -> nn.Module:
-    """A linear map, or `depth` hidden layers; the first linear map has no activation."""
-    if depth == 0:
-        return nn.Linear(n_in, n_out)
-    hidden = [part for _ in range(depth) for part in (nn.Linear(width, width), nn.GELU())]
-    return nn.Sequential(nn.Linear(n_in, width), *hidden, nn.Linear(width, n_out))
+        return (n_layers - self.first) // self.every + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +156,13 @@ class KBLaM(nn.Module):
                 f"KBLaM reads facts in Llama-shaped layers ({', '.join(HOSTS)}), not in "
                 f"{host.config.model_type!r}"
             )
+        n_layers = len(hosts.layers(host))
+        if config.first >= n_layers:
+            raise ConfigError(f"kblam: first {config.first}: below the host's {n_layers} layers")
         self.host, self.config = host.requires_grad_(False).eval(), config
         attention: Any = hosts.layers(host)[0].self_attn
         self.n_heads = int(attention.o_proj.in_features // attention.head_dim)
-        self.n_slices = config.n_slices(len(hosts.layers(host)))
+        self.n_slices = config.n_slices(n_layers)
         self.encoder = FactEncoder(
             vector_width=config.vector_width,
             stacked_width=self.n_slices * attention.o_proj.in_features,
@@ -199,7 +179,7 @@ class KBLaM(nn.Module):
     @property
     def reading_layers(self) -> range:
         """The numbers of the layers that read facts."""
-        return range(0, len(hosts.layers(self.host)), self.config.every)
+        return range(self.config.first, len(hosts.layers(self.host)), self.config.every)
 
     def train(self, mode: bool = True) -> KBLaM:
         """As of any module, but the host stays in evaluation mode."""
@@ -242,34 +222,56 @@ class KBLaM(nn.Module):
         facts: FactTokens | None,
         positions: Int[Tensor, "batch node"] | None = None,
         cache: Cache | None = None,
+        entering: Float[Tensor, "batch node width"] | None = None,
     ) -> KBLaMStates:
         """Read text and facts; without `facts` the states are the host's own, bit for bit.
 
         `node_mask` (True = real) is over the nodes in `cache`, then the new ones. Positions that
-        are not given count real nodes; with `padding_reads` they count all. Raises `BatchError` for
-        sizes that do not fit.
+        are not given count real nodes; with `padding_reads` they count all. `entering` is what
+        `entering_states` returned for the same text, which is then not read by the layers below;
+        it goes with facts and without a cache. Raises `BatchError` for sizes that do not fit.
         """
         n_new = input_ids.shape[1]
         if positions is None:
             counted = torch.ones_like(node_mask) if self.config.padding_reads else node_mask
             positions = hosts.running_positions(counted)[:, -n_new:]
-        vectors = self.host.get_input_embeddings()(input_ids)
-        hidden = hosts.embed(self.host, vectors, positions)
         visibility = Visibility.causal(node_mask)
+        if entering is not None and (facts is None or cache is not None):
+            raise BatchError("states entering the first reading layer go with facts, not a cache")
+        if entering is not None and entering.shape[:2] != input_ids.shape:
+            raise BatchError(f"states {tuple(entering.shape)} of {tuple(input_ids.shape)} nodes")
+        hidden = entering
+        if hidden is None:
+            vectors = self.host.get_input_embeddings()(input_ids)
+            hidden = hosts.embed(self.host, vectors, positions)
         if facts is None:
             return KBLaMStates(hosts.run(self.host, hidden, visibility, positions, cache))
         if facts.keys.ndim == 3 and len(facts.keys) != len(input_ids):
             raise BatchError(f"{facts} for a batch of {len(input_ids)}")
         shared = self._shared(visibility, node_mask, n_new, facts, (hidden, positions), cache)
         step = hosts.masked_stepper(self.host, shared.text_mask, positions, cache)
-        every = [hidden]
-        for number, layer in enumerate(hosts.layers(self.host)):
+        every, below = [hidden], self.config.first if entering is not None else 0
+        for number, layer in list(enumerate(hosts.layers(self.host)))[below:]:
             if number in self.reading_layers:
                 every.append(self._layer(number, layer, every[-1], shared))
             else:
                 every.append(step(layer, every[-1]))
         states = (*every[:-1], hosts.finish(self.host, every[-1]))
         return KBLaMStates(states, shared.weights, shared.chosen)
+
+    @torch.no_grad()
+    def entering_states(
+        self, input_ids: Int[Tensor, "batch node"], node_mask: Bool[Tensor, "batch node"]
+    ) -> Float[Tensor, "batch node width"]:
+        """What enters the first reading layer, the same whatever the facts: stored once, `read`
+        needs the layers above alone.
+        """
+        positions = hosts.running_positions(node_mask)
+        hidden = hosts.embed(self.host, self.host.get_input_embeddings()(input_ids), positions)
+        step = hosts.stepper(self.host, Visibility.causal(node_mask), positions)
+        for layer in hosts.layers(self.host)[: self.config.first]:
+            hidden = step(layer, hidden)
+        return hidden
 
     def _shared(
         self,
@@ -320,7 +322,8 @@ class KBLaM(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Scores `[batch head node fact]` of the facts that are left, and their values."""
         config = self.config
-        keys, values = shared.facts.of_slice(number // config.every, self.n_slices, self.n_heads)
+        place = (number - config.first) // config.every
+        keys, values = shared.facts.of_slice(place, self.n_slices, self.n_heads)
         own = query
         if len(self.queries):
             own = self._own_query(number, attention, normed)

@@ -38,7 +38,8 @@ class MicroBatch:
     """Questions with their answers; `fact_rows` are rows of the vectors of all facts.
 
     `right_facts`, which the attention loss needs: the place among them of the fact that answers,
-    -1 where none does. Raises `BatchError` for shapes that do not fit.
+    -1 where none does. `entering`: `KBLaM.entering_states` of the texts, where they are stored.
+    Raises `BatchError` for shapes that do not fit.
     """
 
     input_ids: Int[Tensor, "batch node"]
@@ -46,6 +47,7 @@ class MicroBatch:
     labels: Int[Tensor, "batch node"]
     fact_rows: Int[Tensor, "batch fact"]
     right_facts: Int[Tensor, " batch"] | None = None
+    entering: Float[Tensor, "batch node width"] | None = None
 
     def __post_init__(self) -> None:
         shapes = {tuple(each.shape) for each in (self.input_ids, self.node_mask, self.labels)}
@@ -174,7 +176,7 @@ def loss_of(
         raise BatchError("the attention loss needs right_facts, and a model that prunes no facts")
     rows, places = batch.fact_rows.unique(return_inverse=True)
     facts = model.encoder(key_vectors[rows], value_vectors[rows])[places]
-    read = model.read(batch.input_ids, batch.node_mask, facts)
+    read = model.read(batch.input_ids, batch.node_mask, facts, entering=batch.entering)
     expected = batch.labels[:, 1:]
     learnt = expected != IGNORE
     scores = hosts.logits(model.host, read.hidden_states[-1][:, :-1][learnt]).float()

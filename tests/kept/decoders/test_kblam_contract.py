@@ -41,6 +41,7 @@ CONFIGS = {
     "pruned": {"top_k": 2},
     "deep": {"mlp_depth": 1, "mlp_width": 7},
     "every layer": {"every": 1},
+    "upper layers": {"every": 1, "first": 1},
 }
 every_config = pytest.mark.parametrize("name", CONFIGS)
 
@@ -229,6 +230,28 @@ def test_pruned_facts_are_those_that_are_chosen() -> None:
     assert float((other - pruned.logits).abs().max()) > 1e-4
 
 
+@every_host
+@sides
+def test_layers_below_the_first_that_reads_need_not_be_run_again(family: str, side: str) -> None:
+    model, (ids, mask) = new_model(family, every=1, first=2), texts(side)
+    assert list(model.reading_layers) == [2]
+    facts = facts_of(model)
+    with torch.no_grad():
+        whole = model.read(ids, mask, facts)
+        entering = model.entering_states(ids, mask)
+        rest = model.read(ids, mask, facts, entering=entering)
+    assert torch.equal(entering[mask], whole.hidden_states[2][mask])
+    assert len(rest.hidden_states) == 2
+    assert torch.equal(rest.hidden_states[-1][mask], whole.hidden_states[-1][mask])
+    for value in model.encoder.parameters():  # nothing below the first reading layer moves
+        value.data.mul_(3)
+    assert torch.equal(model.entering_states(ids, mask), entering)
+    with pytest.raises(BatchError, match="go with facts, not a cache"):
+        model.read(ids, mask, None, entering=entering)
+    with pytest.raises(BatchError, match="nodes"):
+        model.read(ids[:, 1:], mask[:, 1:], facts, entering=entering)
+
+
 @given(n_facts=st.integers(1, 9), scale=st.sampled_from([0.5, 1.0, 20.0]))
 @settings(max_examples=10, deadline=None)
 def test_a_scale_makes_copies_of_facts_weigh_as_one(n_facts: int, scale: float) -> None:
@@ -323,6 +346,8 @@ def test_faults_are_named() -> None:
         model.load_own_state({})
     with pytest.raises(ConfigError, match=r"every 0: 1 or more.*; scale -1\.0"):
         KBLaMConfig(vector_width=1, every=0, scale=-1.0)
+    with pytest.raises(ConfigError, match="first 3: below the host's 3 layers"):
+        new_model(first=3)
     for fault in ({"scale": 2.0}, {"misaligned_scores": True}):
         with pytest.raises(ConfigError, match="without separate_queries"):
             KBLaMConfig(vector_width=1, separate_queries=False, **fault)
