@@ -6,7 +6,7 @@
 set -u
 HERE=$(cd "$(dirname "$0")" && pwd)
 TESTS=$(cd "$HERE/../../tests" && pwd)
-PYTHON=$(command -v "$1") WHEEL=$(realpath "$2") OUT=$3
+PYTHON=$(realpath -s "$(command -v "$1")") WHEEL=$(realpath "$2") OUT=$3
 shift 3
 rm -rf "$OUT" && mkdir -p "$OUT" && OUT=$(realpath "$OUT")
 "$PYTHON" -m pip install --quiet --no-deps --no-index --target "$OUT/wheel" "$WHEEL" || exit 1
@@ -80,8 +80,10 @@ vectors() {
 }
 explorer() {
     cp -r "$OUT/private/kg" "$OUT/private/run" . || return 1
+    local other
+    other=$(grep -m1 '^person100	' "$OUT/private/labels.tsv" | cut -f2)
     step "$PYTHON" "$HERE/explorer.py" "$TESTS" kg run \
-        "$(cat "$OUT/private/person.txt") works here." pictures &&
+        "$(cat "$OUT/private/person.txt") works here." "$other" pictures &&
     step kept explore --kg kg --model run --text "$(cat "$OUT/private/person.txt") works here." \
         -o page.html && ls pictures gold.jsonl page.html | sed 's/^/    /'
 }
@@ -104,6 +106,6 @@ journey compare "two methods, with a control" two_methods
 journey rdf "an RDF graph completed, for an entity that is not in it" rdf_completion
 journey probe "what a local model recalls of a graph" local_model
 journey vectors "vectors in scikit-learn, entities in spaCy" vectors
-journey explorer "the explorer: a link corrected, a fact deleted" explorer
+journey explorer "the explorer: a fact edited, a link corrected" explorer
 journey medical "drugs and diseases of public tables: for which kind is a drug?" medical
 exit $FAILED

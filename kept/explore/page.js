@@ -153,7 +153,7 @@ function pick(number, focus) {
   state.picked = number;
   showText();
   const found = state.links[number], now = chosen(found), card = make("div", null, { class: "card" });
-  card.append(make("h3", `“${found.words}” ${now.entity ? "was linked to " + now.label : "was linked to nothing"}`));
+  card.append(make("h3", `“${found.words}” ${now.entity ? "was linked to " + now.label : "was linked to nothing"}${state.choices.has(found.start + "-" + found.end) ? ", by you" : ""}`));
   const list = make("ul", null, { class: "candidates" });
   for (const each of found.candidates) list.append(candidate(found, now, each));
   const none = make("li");
@@ -334,7 +334,7 @@ function showInfluences(found) {
   const most = Math.max(0, ...found.influences.map((each) => Math.abs(each.change)));
   const withAttention = found.influences.some((each) => each.attention !== null);
   const head = make("tr");
-  for (const name of ["left out", `spoke for “${found.about}”`, "by", "score without it", "answer without it", ...(withAttention ? ["attention on it"] : [])])
+  for (const name of ["left out", `spoke for “${found.about}”`, "score lost", "score without it", "answer without it", ...(withAttention ? ["attention on it"] : [])])
     head.append(make("th", name, { scope: "col" }));
   const [top, body] = by("influences").children;
   top.replaceChildren(head);
