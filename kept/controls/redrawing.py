@@ -30,7 +30,7 @@ class RedrawnEntities:
     >>> from kept import atlas
     >>> world = atlas.graph()
     >>> RedrawnEntities.of(world)
-    RedrawnEntities(8775 entities, 8331 with facts, ...)
+    RedrawnEntities(2357 entities, 2333 with facts, ...)
     """
 
     graph: KnowledgeGraph
