@@ -9,11 +9,15 @@ from test_committed_experiments import small
 from tiny_pretraining import write_host, write_texts
 from tiny_task_files import relation_examples, world_graph, write_task_file
 
+from experiments.joint_spaces.reading import READERS, ReadingStudy, page, read, run_seed, source
 from experiments.joint_spaces.study import STRANGERS, VectorStudy, run, strangers
+from kept.reading.cell import open_host
+from kept.reading.worlds import TASKS
 from kept.vectors import Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "joint_spaces" / "vectors.yaml"
+READING = CONFIG.with_name("reading.yaml")
 
 
 def test_the_study_in_small(tmp_path: Path) -> None:
@@ -57,3 +61,45 @@ def test_every_entity_gets_the_vector_of_another() -> None:
     assert torch.equal(found[:3], vectors[:3])
     assert (found[3:] != vectors[3:]).all()
     assert torch.equal(found[3:].sort(0).values, vectors[3:])
+
+
+def test_reading_in_small(tmp_path: Path) -> None:
+    """Every source and reader of the file; what is stored is not run again."""
+    committed = ReadingStudy.read(READING)
+    few = {"epochs": 1, "min_word_count": 1}
+    study = committed.model_copy(update={
+        "host": str(write_host(tmp_path / "host")), "n_layers": 2, "seeds": (0,), "steps": 2,
+        "n_train": 16, "n_test": 8, "n_sentences": 40, "width": 8,
+        "spaces": {name: told | few for name, told in committed.spaces.items()},
+        "networks": {name: told | {"n_epochs": 1} for name, told in committed.networks.items()},
+    })  # fmt: skip
+    out, said = tmp_path / "run", list[str]()
+    out.mkdir()
+    budget = study.cell("ernie", 0).budget
+    told = run_seed(study, 0, out, lambda: open_host(budget), said.append)
+    assert [*told["right"]] == [f"{reader}: {name}" for reader, name in study.rows]
+    assert len(said) == len(study.rows)
+    assert {len(right) for right in told["right"].values()} == {8}
+    assert set(told["steps"].values()) == {2}
+    assert run_seed(study, 0, out, lambda: open_host(budget), said.append) == told
+    assert len(said) == len(study.rows)
+    text = page(study, [told], "the command")
+    assert all(f"| {name} |" in text for _, name in study.rows)
+
+
+def test_vectors_tell_a_reader_what_the_graph_says(tmp_path: Path) -> None:
+    """A source is a file of every entity; strangers have the same vectors in another order."""
+    study = ReadingStudy.read(READING).model_copy(update={
+        "n_train": 16, "n_test": 8, "width": 8, "host": str(write_host(tmp_path / "host")),
+        "n_layers": 2, "steps": 2,
+    })  # fmt: skip
+    world = TASKS["occupation"](study.cell("ernie", 0).size, 0)
+    files = [source(study, world, 0, name, tmp_path) for name in ("transe", f"transe {STRANGERS}")]
+    own, other = (Wikipedia2VecFile(file)(world.graph) for file in files)
+    assert own.known.all()
+    assert not torch.equal(own.vectors, other.vectors)
+    assert torch.equal(own.vectors.sort(0).values, other.vectors.sort(0).values)
+    assert {*READERS} == {"ernie", "ebert"}
+    opened = open_host(study.cell("ernie", 0).budget)
+    right, steps = read(study, "ernie", 0, files[0], world, opened)
+    assert (len(right), steps) == (8, 2)

@@ -1,0 +1,335 @@
+"""`python -m experiments.joint_spaces.reading CONFIG -o RUN`: whose vectors can be read?
+
+Entity vectors of several sources in ERNIE and in E-BERT, where only the graph knows the answer.
+What is stored in RUN is not run again; `--seed N` runs one seed, and writes no table; `--tables`
+writes the table of what is there.
+
+Axis legend: item (a person), entity, width.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from pydantic import PositiveInt
+from torch import Tensor, nn
+from transformers.utils.logging import disable_progress_bar
+
+from entity_linking.annotations import write_jsonl
+from entity_linking.mentions import LinkedText
+from experiments.joint_spaces.study import STRANGERS, strangers, trained
+from experiments.lama.stored import fingerprint, read_stored, write_stored
+from kept.datasets.example import TaskExample
+from kept.evaluation.crossed import Effect, effect
+from kept.evaluation.paired import f1_value
+from kept.finetuning.run import predict
+from kept.joint.assembly import VECTORS, JointConfig
+from kept.kge.gnn.bertmk import train_bertmk
+from kept.kge.gnn.recipes import train_network
+from kept.kge.splits import Splits
+from kept.kge.training_config import NETWORK_RECIPES, BERTMKRecipe
+from kept.kge.vectors import TransEVectors
+from kept.methods import method
+from kept.randomness import torch_draws, torch_generator
+from kept.reading.arms import arm
+from kept.reading.bench import Bench, Opened, accuracy, training_of
+from kept.reading.cell import N_CURVE, SOLVED, Budget, Cell, open_host
+from kept.reading.measures import probe_accuracy
+from kept.reading.worlds import TASKS, Size, World
+from kept.training.config import RunConfig
+from kept.training.loop import train
+from kept.vectors import ENTITY_PREFIX, Wikipedia2VecFile
+from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, atlas, graph_from_records
+from kg_loaders.disk.writing import write_json, write_lines, write_text
+
+TRANSE, CHANCE = "transe", 1 / 8
+STANDARDISED = ", standardised"
+ROWS_ALONE = {"seeds", "strangers", "standardised"}
+READERS: Mapping[Literal["ernie", "ebert"], str] = {"ernie": "ernie-scaled", "ebert": "ebert-facts"}
+"""By method, the arm of the reading controls whose settings it has; its vectors are replaced."""
+Told = dict[str, Any]
+
+
+class ReadingStudy(RunConfig):
+    """`spaces` are fields of `JointConfig`, `networks` of the training of a network; `strangers`
+    names for each method the source whose vectors a further row gives to other entities,
+    `standardised` the sources of further rows of ERNIE (`standardise`). The outcome of a row does
+    not depend on which others there are."""
+
+    seeds: tuple[int, ...]
+    steps: PositiveInt
+    n_train: PositiveInt
+    n_test: PositiveInt
+    n_sentences: PositiveInt
+    width: PositiveInt
+    spaces: dict[str, dict[str, Any]]
+    networks: dict[str, dict[str, Any]]
+    strangers: dict[Literal["ernie", "ebert"], str]
+    standardised: tuple[str, ...] = ()
+    host: str = "minilm"
+    n_layers: PositiveInt | None = 3
+
+    @property
+    def rows(self) -> list[tuple[Literal["ernie", "ebert"], str]]:
+        """Method and source; E-BERT maps words, which spaces alone have."""
+        found: list[tuple[Literal["ernie", "ebert"], str]] = [
+            ("ernie", name) for name in (TRANSE, *self.networks, *self.spaces)
+        ]
+        found += [("ernie", f"{name}{STANDARDISED}") for name in self.standardised]
+        found += [(name, f"{source} {STRANGERS}") for name, source in self.strangers.items()]
+        return found + [("ebert", name) for name in self.spaces]
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What each row depends on."""
+        return {"settings": fingerprint(self.model_dump(mode="json", exclude=ROWS_ALONE))}
+
+    def cell(self, reader: Literal["ernie", "ebert"], seed: int) -> Cell:
+        """The control and the settings of its training."""
+        return Cell(
+            task="occupation", arm=READERS[reader], condition="true", seed=seed,
+            size=Size(n_train=self.n_train, n_test=self.n_test),
+            budget=Budget(steps=self.steps, host=self.host, n_layers=self.n_layers),
+        )  # fmt: skip
+
+
+def run_seed(
+    study: ReadingStudy, seed: int, out: Path, opened: Callable[[], Opened],
+    announce: Callable[[str], None],
+) -> Told:  # fmt: skip
+    """By source, what a linear probe finds in its vectors; by row, whether each answer is right.
+
+    Rows, and files of vectors, that are stored in `out` are not made again.
+    """
+    path, origin = out / f"{seed}.json", study.origin
+    stored: Told | None = read_stored(path, origin)
+    told: Told = {"probe": {}, "right": {}, "steps": {}} if stored is None else stored
+    world = TASKS["occupation"](study.cell("ernie", seed).size, seed)
+    for reader, name in study.rows:
+        row = f"{reader}: {name}"
+        if row in told["right"]:
+            continue
+        file = source(study, world, seed, name.removesuffix(STANDARDISED), out / str(seed))
+        told["probe"][name] = in_vectors(file, world)
+        told["right"][row], told["steps"][row] = read(
+            study, reader, seed, file, world, opened(), standardise=name.endswith(STANDARDISED)
+        )
+        write_stored(path, origin, told)
+        announce(
+            f"seed {seed}, {row}: a probe finds {told['probe'][name]:.3f}, it reads "
+            f"{np.mean(told['right'][row]):.3f}"
+        )
+    return told
+
+
+# ---- vectors ---------------------------------------------------------------
+def source(study: ReadingStudy, world: World, seed: int, name: str, folder: Path) -> Path:
+    """The file of a source's vectors, made unless it is there."""
+    graph, path = world.graph, folder / f"{name}.txt"
+    folder.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        return path
+    if name.endswith(STRANGERS):
+        own = source(study, world, seed, name.removesuffix(f" {STRANGERS}"), folder)
+        give_away(own, path, seed)
+    elif name in study.spaces:
+        kg, text = folder / "kg", folder / "texts.jsonl"
+        if not text.exists():
+            described(graph).save(kg, force=True)
+            texts = [e.linked for e in world.train]
+            texts += [LinkedText(s.text, ()) for s in atlas.sentences()[: study.n_sentences]]
+            write_jsonl(texts, text)
+        config = JointConfig(
+            kg=kg, text=(text,), width=study.width, seed=seed, **study.spaces[name]
+        )
+        made, losses = trained(config, folder / name)
+        made.write(folder / name, losses)
+        (folder / name / VECTORS).rename(path)
+    else:
+        vectors = (
+            TransEVectors(study.width, seed)(graph).vectors
+            if name == TRANSE
+            else of_network(study, name, graph, seed)
+        )
+        write_entities(path, graph, vectors)
+    return path
+
+
+def described(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """The graph, each entity's own name as its description."""
+    names = graph.entities
+    records: list[Record] = [
+        Triple(names.name(h), graph.relations.name(r), names.name(t))
+        for h, r, t in graph.triples.tolist()
+    ]
+    for i in range(graph.n_entities):
+        for kind in (TextKind.LABEL, TextKind.DESCRIPTION):
+            records.append(Text(names.name(i), kind, graph.label(i), "en"))
+    return graph_from_records(records)
+
+
+def of_network(
+    study: ReadingStudy, name: str, graph: KnowledgeGraph, seed: int
+) -> Float[Tensor, "entity width"]:
+    """The states of a network's entities, trained on all triples by its recipe."""
+    recipe = NETWORK_RECIPES[name]
+    config = dataclasses.replace(
+        recipe.config, validate_every=0, patience=0, **study.networks[name]
+    )
+    recipe = dataclasses.replace(recipe, config=config, width=study.width)
+    triples = np.array(graph.triples)
+    splits = Splits(graph, triples, triples[:0], triples[:0])
+    draws = torch_generator(seed, "network", name)
+    given: dict[str, Any] = {"generator": draws, "validate": lambda scorer: 0.0}
+    if isinstance(recipe, BERTMKRecipe):
+        return train_bertmk(splits, recipe, **given)[0].entities.detach()
+    return train_network(splits, recipe, **given)[0].entities.detach()
+
+
+def write_entities(path: Path, graph: KnowledgeGraph, vectors: Tensor) -> None:
+    """Entities alone, in Wikipedia2Vec's text format."""
+
+    def lines() -> Iterator[bytes]:
+        yield f"{len(vectors)} {vectors.shape[1]}\n".encode()
+        for i, row in enumerate(vectors.tolist()):
+            yield f"{ENTITY_PREFIX}{graph.entities.name(i)} {' '.join(map(str, row))}\n".encode()
+
+    write_lines(path, lines(), force=True)
+
+
+def give_away(source: Path, target: Path, seed: int) -> None:
+    """The file again, each entity's vector given to another; words keep theirs."""
+    first, *lines = source.read_text(encoding="utf-8").splitlines()
+    keys, rows = zip(*(line.split(" ", 1) for line in lines), strict=True)
+    n_words = sum(not key.startswith(ENTITY_PREFIX) for key in keys)
+    order = strangers(torch.arange(len(keys))[:, None], n_words, seed)[:, 0].tolist()
+    moved = [f"{key} {rows[place]}" for key, place in zip(keys, order, strict=True)]
+    write_lines(target, (f"{line}\n".encode() for line in [first, *moved]), force=True)
+
+
+def in_vectors(file: Path, world: World) -> float:
+    """The accuracy of a linear probe that is asked the vectors alone."""
+    vectors = Wikipedia2VecFile(file)(world.graph).vectors
+    numbers = {name: i for i, name in enumerate(world.classes)}
+
+    def parts(examples: Sequence[TaskExample]) -> tuple[Tensor, Tensor]:
+        ids = [world.graph.entities.find(e.linked.links[0].entity or "") for e in examples]
+        classes = torch.tensor([numbers[e.labels[0]] for e in examples])
+        return vectors[torch.tensor(ids)], classes
+
+    return probe_accuracy(parts(world.train), parts(world.test), penalty=0.01)
+
+
+# ---- reading ---------------------------------------------------------------
+def read(
+    study: ReadingStudy, reader: Literal["ernie", "ebert"], seed: int, file: Path, world: World,
+    opened: Opened, *, standardise: bool = False,
+) -> tuple[list[bool], int]:  # fmt: skip
+    """Whether each answer is right after training with the vectors of `file`, and the steps."""
+    cell, (host, tokenizer) = study.cell(reader, seed), opened
+    chosen = arm(cell.arm)
+    options: dict[str, Any] = {"vectors_from": str(file)}
+    if reader == "ernie":
+        options = {**chosen.options, "vectors": str(file), "standardise": standardise}
+    with torch_draws(seed, "initial weights"):
+        encoder = method(chosen.method).encoder.for_graph(
+            host, world.graph, tokenizer, seed=seed, **options
+        )
+    view = {} if reader == "ernie" else {"vectors_from": str(file)}
+    bench = Bench.around(encoder, cell, world, world.graph, tokenizer)
+    bench = dataclasses.replace(bench, arm=dataclasses.replace(chosen, view=view))
+    test, curve = bench.data(world.test), [0.0]
+
+    def evaluate(model: nn.Module, step: int) -> dict[str, float]:
+        curve.append(accuracy(bench.model, test, N_CURVE))
+        return {"accuracy": curve[-1]}
+
+    with tempfile.TemporaryDirectory(prefix="kept-vectors-") as folder:
+        result = train(
+            bench.model, bench.data(world.train, is_training=True), training_of(cell, study.steps),
+            Path(folder), evaluate=evaluate, should_stop=lambda: min(curve[-2:]) >= SOLVED,
+        )  # fmt: skip
+    answers = predict(bench.model, test, threshold=0.0)
+    right = [a == e.labels for a, e in zip(answers, test.examples, strict=True)]
+    return right, result.step
+
+
+# ---- the page --------------------------------------------------------------
+def page(study: ReadingStudy, told: Sequence[Told], command: str) -> str:
+    """One row for each source: the probe of its vectors, and what each method reads of them."""
+    names = [TRANSE, *study.networks, *study.spaces]
+    names += [f"{name}{STANDARDISED}" for name in study.standardised]
+    names += dict.fromkeys(f"{source} {STRANGERS}" for source in study.strangers.values())
+    about = (
+        f"Accuracy on {study.n_test} people whom no training text names, 95 % intervals over "
+        f"{len(told)} seeds and people; by chance {CHANCE:.3f}. *Probe*: a linear one of the "
+        f"vectors alone, mean over seeds. Behind the semicolon: the steps of each seed, at most "
+        f"{study.steps}; a cell with fewer of them was not run with all seeds, and with one its "
+        "interval is over people alone."
+    )
+    lines = [
+        "# Whose vectors can be read?", "", f"`{command}`", "", about, "",
+        "| vectors of | probe | ERNIE | E-BERT |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for name in names:
+        probes = [seed["probe"][name] for seed in told if name in seed["probe"]]
+        probe = f"{np.mean(probes):.3f}" if probes else "–"
+        cells = [_cell(told, f"{reader}: {name}") for reader in READERS]
+        lines.append(f"| {name} | {probe} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(told: Sequence[Told], row: str) -> str:
+    has = [seed for seed in told if row in seed["right"]]
+    if not has:
+        return "–"
+    i = found(has, row).interval()
+    steps = ", ".join(str(seed["steps"][row]) for seed in has)
+    return f"{i.estimate:.3f} [{i.low:.3f}, {i.high:.3f}]; {steps}"
+
+
+def found(told: Sequence[Told], row: str) -> Effect:
+    """The accuracy of a row over the seeds and people."""
+    right = np.array([seed["right"][row] for seed in told], np.float64)
+    return effect(np.stack([right, np.ones_like(right), np.ones_like(right)], axis=-1), f1_value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--tables", action="store_true")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    disable_progress_bar()
+    study = ReadingStudy.read(given.config)
+    given.out.mkdir(parents=True, exist_ok=True)
+    budget = study.cell("ernie", 0).budget
+    told = [
+        read_stored(given.out / f"{seed}.json", study.origin)
+        if given.tables
+        else run_seed(
+            study, seed, given.out, lambda: open_host(budget), lambda text: print(text, flush=True)
+        )
+        for seed in (study.seeds if given.seed is None else (given.seed,))
+    ]
+    told = [seed for seed in told if seed is not None]
+    if given.seed is not None:
+        return
+    command = f"python -m experiments.joint_spaces.reading {given.config} -o {given.out}"
+    write_json(given.out / "reading.json", told, force=True)
+    write_text(given.out / "reading.md", page(study, told, command), force=True)
+    print((given.out / "reading.md").read_text("utf-8"))
+
+
+if __name__ == "__main__":
+    main()

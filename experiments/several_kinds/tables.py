@@ -1,0 +1,111 @@
+"""The tables of the study: accuracy of each probe, and what one kind costs the others.
+
+Axis legend: seed, group (questions that are not independent), count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from experiments.several_kinds.kinds import KINDS
+from experiments.several_kinds.study import ALL, HOST, NEW, ROWS, SEQUENCE, Settings, Told
+from kept.evaluation.crossed import Effect, difference, effect
+from kept.evaluation.paired import Counts, by_cluster, f1_value
+
+Groups = Mapping[str, Sequence[str]]
+
+
+def page(
+    settings: Settings, told: Sequence[Told], groups: Groups, data: Sequence[str], command: str
+) -> str:
+    """Accuracies by row and kind, then the differences that the study is about."""
+    rows = {row: says for row, says in {**ROWS, **SEQUENCE}.items() if any(row in s for s in told)}
+    n_last = sum([*SEQUENCE][-1] in seed for seed in told)
+    lines = [
+        "# Three kinds of knowledge in one host",
+        "",
+        f"`{command}`",
+        "",
+        _about(settings, len(told), n_last),
+        "",
+        f"| states read by the probe | {' | '.join(KINDS)} | |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {row} | {' | '.join(_cell(of(told, row, k, groups)) for k in KINDS)} | {says} |"
+            for row, says in rows.items()
+        ),
+        "",
+        "| difference | " + " | ".join(KINDS) + " |",
+        "|---|---|---|---|",
+        *(_difference(told, groups, name, pair) for name, pair in contrasts().items()),
+        "",
+        "Data: " + "; ".join(data) + ".",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _about(settings: Settings, n_seeds: int, n_last: int) -> str:
+    return (
+        f"Accuracy of a linear probe, 95 % intervals over {n_seeds} seeds and groups of questions "
+        f"(subjects, sentences, terms); each kind learned for {settings.adapter_steps} steps of "
+        f"{settings.batch_size}. Chance is .5 for the lexicon. Sums are what `fusion: sum` gives "
+        "a task; *beside*: what the linear layers of `fusion: concat` can read. Rows of one "
+        f"host that learns all: {n_last} of {n_seeds} seeds (of one seed, intervals are "
+        "over questions alone)."
+    )
+
+
+def contrasts() -> dict[str, tuple[str, str]]:
+    """By name two rows; `OWN` stands for the kind that is asked, `THEN` for the host that has just
+    learned it."""
+    three = f"three {NEW}"
+    return {
+        "an adapter before training − host": (f"+ {NEW}", HOST),
+        "own adapter − before training": ("+ OWN", f"+ {NEW}"),
+        "all three, added − own adapter": (f"+ {ALL}", "+ OWN"),
+        "all three, added − before training": (f"+ {ALL}", f"+ {three}"),
+        "all three, beside − own adapter": (f"beside {ALL}", "+ OWN"),
+        "all three, beside − before training": (f"beside {ALL}", f"beside {three}"),
+        "one host after its own kind − host": ("THEN", HOST),
+        "one host after all three − after its own": ([*SEQUENCE][-1], "THEN"),
+        "one host after all three − all three adapters, added": ([*SEQUENCE][-1], f"+ {ALL}"),
+    }
+
+
+def of(told: Sequence[Told], row: str, kind: str, groups: Groups) -> Effect:
+    """The accuracy of a row, over the seeds that have it."""
+    has = [seed for seed in told if row in seed]
+    return effect(np.stack(counts(has, row, kind, groups)), f1_value)
+
+
+def counts(told: Sequence[Told], row: str, kind: str, groups: Groups) -> list[Counts]:
+    """By seed, `[group count]`: rightly answered, predicted, asked."""
+    found = []
+    for seed in told:
+        right = np.array(seed[row][kind], np.float64)
+        each = np.stack([right, np.ones_like(right), np.ones_like(right)], axis=1)
+        found.append(by_cluster(each, groups[kind]))
+    return found
+
+
+def _difference(told: Sequence[Told], groups: Groups, name: str, pair: tuple[str, str]) -> str:
+    cells = []
+    for place, kind in enumerate(KINDS):
+        rows = [[*SEQUENCE][place] if row == "THEN" else row.replace("OWN", kind) for row in pair]
+        if rows[0] == rows[1]:
+            cells.append("–")
+            continue
+        has = [seed for seed in told if all(row in seed for row in rows)]
+        if not has:
+            cells.append("–")
+            continue
+        ours, theirs = (counts(has, row, kind, groups) for row in rows)
+        cells.append(_cell(difference(ours, theirs, f1_value), sign="+"))
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _cell(found: Effect, sign: str = "") -> str:
+    i = found.interval()
+    return f"{i.estimate:{sign}.3f} [{i.low:{sign}.3f}, {i.high:{sign}.3f}]"

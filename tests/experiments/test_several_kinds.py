@@ -1,0 +1,185 @@
+"""The study of several kinds of knowledge in small: data, rows, what is stored, the page."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from tiny_pretraining import write_host
+
+from experiments.several_kinds.kinds import (
+    FACTS,
+    GRAMMAR,
+    KINDS,
+    LEXICON,
+    TREEBANK,
+    Kind,
+    split_by,
+    split_terms,
+)
+from experiments.several_kinds.study import (
+    ALL,
+    HOST,
+    NEW,
+    PARTS,
+    ROWS,
+    SEQUENCE,
+    Settings,
+    adapters_of,
+    named_states,
+    read_kinds,
+    row_states,
+    run_part,
+)
+from experiments.several_kinds.tables import page
+from kept import hosts
+from kept.encoders.kadapter import KAdapter
+from kept.errors import CheckpointError
+
+CONFIG = Path(__file__).parents[2] / "experiments" / "several_kinds" / "three.yaml"
+WORDS = ("the", "old", "city", "river", "near", "flows", "a", "of", "paris", "bonn", "seine", "x")
+TREE = (("the", "DET", 2, "det"), ("old", "ADJ", 3, "amod"), ("city", "NOUN", 4, "nsubj"),
+        ("flows", "VERB", 0, "root"), ("near", "ADV", 4, "advmod"))  # fmt: skip
+TERMS = [a + b for a in "abcdefghijklmnopqrst" for b in "uvwxyz"]
+PAIRS = [(a, b) for i, a in enumerate(TERMS) for j, b in enumerate(TERMS[:i]) if (i - j) % 5 == 1]
+
+
+def write_data(root: Path) -> Path:
+    """Twelve facts of each of two relations, and three treebanks of eight sentences."""
+    trex, trees = root / "lama/TREx", root / TREEBANK
+    trex.mkdir(parents=True)
+    trees.mkdir(parents=True)
+    for relation, says in (("P1", "{s} flows near [MASK]"), ("P2", "the city of {s} a [MASK]")):
+        rows = [
+            {"uuid": f"{relation}-{i}", "sub_uri": f"{relation}Q{i}", "obj_uri": f"Q{i % 3}",
+             "predicate_id": relation, "evidences": [
+                 {"sub_surface": WORDS[i], "obj_surface": WORDS[(i + 5) % 12],
+                  "masked_sentence": says.format(s=WORDS[i])}]}
+            for i in range(12)
+        ]  # fmt: skip
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (trex / f"{relation}.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    lines = [
+        f"{n}\t{form}\t{form}\t{tag}\t_\t_\t{head}\t{relation}\t_\t_"
+        for n, (form, tag, head, relation) in enumerate(TREE, start=1)
+    ]
+    text = ("\n".join(lines) + "\n\n") * 8
+    for name in ("train_from_sources", "en_ewt-ud-dev", "en_ewt-ud-test"):
+        (trees / f"{name}.conllu.gz").write_bytes(gzip.compress(text.encode()))
+    return root
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    committed = yaml.safe_load(CONFIG.read_text("utf-8"))
+    small = {
+        "host": str(write_host(tmp_path / "host")), "n_layers": 2, "seeds": [0, 1],
+        "adapter": {"n_layers": 1, "width": 8, "n_heads": 2},
+        "adapter_steps": 2, "batch_size": 4, "warmup_steps": 0,
+        "facts": {"per_relation": 12, "train": 10, "probe": 8, "asked": 6},
+        "grammar": {"train": 8, "probe": 16, "asked": 10},
+        "lexicon": {"train": 8, "probe": 8, "asked": 6, "n_pairs": 4},
+    }  # fmt: skip
+    return Settings.model_validate(committed | small)
+
+
+@pytest.fixture
+def kinds(settings: Settings, tmp_path: Path) -> dict[str, Kind]:
+    root = write_data(tmp_path / "data")
+    return read_kinds(settings, root, PAIRS, hosts.load_tokenizer(settings.host))
+
+
+def test_nothing_that_is_asked_was_trained_or_fitted(kinds: dict[str, Kind]) -> None:
+    facts = kinds[FACTS]
+    trained = {facts.graph.entities.name(i) for i in np.unique(facts.graph.triples[:, 0])}
+    fitted, asked = ({item.group for item in part} for part in (facts.probe, facts.asked))
+    assert trained
+    assert not trained & fitted
+    assert not (trained | fitted) & asked
+    assert {item.label for item in facts.asked} <= {"P1", "P2"}
+    assert len(kinds[GRAMMAR].asked) == 10
+    assert {item.label for item in kinds[LEXICON].probe} == {"joined", "not joined"}
+
+
+def test_terms_stand_in_one_part_and_keys_stay_together() -> None:
+    parts = split_terms(PAIRS, {"train": 99, "probe": 99, "asked": 99}, np.random.default_rng(0))
+    terms = [{term for pair in part for term in pair} for part in parts]
+    assert sum(map(len, terms)) == len(set().union(*terms))
+    keys = ["a", "a", "b", "c", "c", "d"]
+    sizes = {"train": 9, "probe": 1, "asked": 1}
+    places = split_by(keys, sizes, np.random.default_rng(1))
+    assert sorted(i for part in places for i in part) == [0, 1, 2, 3, 4, 5]
+    groups = [{keys[i] for i in part} for part in places]
+    assert sum(map(len, groups)) == 4
+
+
+def test_an_adapter_stays_what_it_is_beside_others(
+    settings: Settings, kinds: dict[str, Kind], tmp_path: Path
+) -> None:
+    """Its states are those of an encoder that has it alone: nothing flows between adapters."""
+    fused = adapters_of(settings, kinds, 0, lambda text: None)
+    assert fused.names == sorted([NEW, *KINDS])
+    items = kinds[FACTS].asked
+    together = named_states(fused, items)
+    fused.save_adapter(tmp_path / "one", GRAMMAR)
+    alone = KAdapter.from_host(settings.opened(), kinds[GRAMMAR].graph, adapters={}, fusion="none")
+    alone.load_adapter(tmp_path / "one", any_graph=True)
+    found = named_states(alone.eval(), items)
+    for name in (HOST, GRAMMAR):
+        torch.testing.assert_close(found[name], together[name])
+    assert not torch.allclose(together[GRAMMAR], together[NEW])
+
+
+def test_what_a_row_reads() -> None:
+    named = {name: torch.full((2, 3), float(i)) for i, name in enumerate([HOST, NEW, *KINDS], 1)}
+    found = {row: row_states(row, named) for row in ROWS}
+    sums = {HOST: 1, f"+ {NEW}": 3, f"+ three {NEW}": 7, f"+ {ALL}": 13}
+    sums |= {f"+ {kind}": 1 + i for i, kind in enumerate(KINDS, 3)}
+    for row, value in sums.items():
+        assert torch.equal(found[row], torch.full((2, 3), float(value))), row
+    beside = [1.0, 1, 1, 3, 3, 3, 4, 4, 4, 5, 5, 5]
+    assert found[f"beside {ALL}"].tolist() == [beside] * 2
+    assert found[f"beside three {NEW}"].tolist() == [[1.0] * 3 + [2.0] * 9] * 2
+    assert set(sums) | {f"beside {ALL}", f"beside three {NEW}"} == set(ROWS)
+
+
+def test_the_study_in_small(
+    settings: Settings, kinds: dict[str, Kind], tmp_path: Path, monkeypatch: Any
+) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    monkeypatch.setattr("experiments.several_kinds.study.ask", _right_by_number)
+    said: list[str] = []
+    told = [
+        {row: found for part in PARTS for row, found in
+         run_part(part, settings, kinds, seed, out, said.append).items()}
+        for seed in settings.seeds
+    ]  # fmt: skip
+    assert [*told[0]] == [*ROWS, *SEQUENCE]
+    assert all(len(told[0][row][k.name]) == len(k.asked) for row in ROWS for k in kinds.values())
+    assert len(said) == 2 * (len(KINDS) + len(SEQUENCE))
+    for kind in KINDS:
+        assert (out / "adapters/0" / kind / "adapter.json").is_file()
+    again = run_part("adapters", settings, kinds, 0, out, said.append)
+    assert again == {row: told[0][row] for row in ROWS}
+    assert len(said) == 2 * (len(KINDS) + len(SEQUENCE))
+    other = settings.model_copy(update={"adapter_steps": 3})
+    with pytest.raises(CheckpointError, match="came of other"):
+        run_part("adapters", other, kinds, 0, out, said.append)
+    groups = {kind.name: [item.group for item in kind.asked] for kind in kinds.values()}
+    text = page(settings, told, groups, [repr(kind) for kind in kinds.values()], "the command")
+    for row in (*ROWS, *SEQUENCE):
+        assert f"| {row} |" in text
+    assert "| own adapter − before training | +" in text
+
+
+def _right_by_number(kind: Kind, fitted: Any, asked: Any, seed: int) -> list[bool]:
+    """A probe needs more questions than there are here."""
+    assert len(fitted) == len(kind.probe)
+    return [(i + seed) % 2 == 0 for i in range(len(asked))]
