@@ -55,6 +55,8 @@ STUDIES = {
         "experiments/test_joint_spaces_experiment.py::test_reading_in_small",
     "several_kinds/three.yaml":
         "experiments/test_several_kinds.py::test_the_study_in_small",
+    "generators/small.yaml":
+        "experiments/test_generators_experiment.py::test_the_study_in_small",
     "kblam/attention.yaml":
         "experiments/test_kblam_experiment.py::test_attention_is_learnt_where_the_plan_says_so",
     "kblam/smollm2.yaml":

@@ -1,0 +1,108 @@
+"""LRLM on sentences of T-REx: its articles, its training, and its perplexity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from pydantic import PositiveFloat, PositiveInt
+from torch import nn
+
+from experiments.generators.sentences import Sentence
+from kept.generators.lrlm import (
+    LRLM,
+    FactVectors,
+    LSTMReader,
+    TwoLayers,
+    perplexity,
+    segment_loss,
+)
+from kept.generators.lrlm_articles import (
+    Article,
+    Fact,
+    Segment,
+    Span,
+    Unknowns,
+    Vocabulary,
+    segments,
+)
+from kept.randomness import generator, torch_draws
+from kept.training.config import RunConfig
+
+
+class RecurrentPlan(RunConfig):
+    """Sizes of a recurrent writer and how long it learns."""
+
+    width: PositiveInt
+    fact_width: PositiveInt
+    n_words: PositiveInt
+    n_epochs: PositiveInt
+    batch_size: PositiveInt
+    learning_rate: PositiveFloat
+
+
+def articles(
+    sentences: Sequence[Sentence], relations: Sequence[str], objects: dict[str, int]
+) -> list[Article]:
+    """Each sentence as an article about its topic; `objects` grows by what is met."""
+    made = []
+    for sentence in sentences:
+        facts, spans = [], []
+        for number, fact in enumerate(sentence.facts):
+            tail = objects.setdefault(fact.tail, len(objects))
+            facts.append(Fact(relations.index(fact.relation), tail, (" ".join(fact.words),)))
+            spans += [Span(*place, number, 0) for place in sentence.places(fact.words)]
+        made.append(Article(sentence.words, tuple(facts), tuple(spans)))
+    return made
+
+
+def lrlm_perplexity(
+    train: Sequence[Sentence], test: Sequence[Sentence], relations: Sequence[str],
+    plan: RecurrentPlan, seed: int,
+) -> dict[str, float]:  # fmt: skip
+    """Train on `train`; the perplexity of a word of `test`, and the share of words in a span.
+
+    A word outside the vocabulary is one of all such words of both.
+    """
+    objects: dict[str, int] = {}
+    learnt, tested = (articles(each, relations, objects) for each in (train, test))
+    vocabulary = Vocabulary.count(learnt, plan.n_words)
+    known = set(vocabulary.words)
+    outside = {w for a in [*learnt, *tested] for w in a.words} - known
+    unknowns = Unknowns(n_outside=len(outside))
+    with torch_draws(seed, "initial weights"):
+        model = _new(plan, len(vocabulary), len(relations), len(objects))
+
+    def cut(some: Sequence[Article]) -> Segment:
+        (segment,) = segments(some, vocabulary, 64, unknowns=unknowns)
+        return segment
+
+    optimiser = torch.optim.Adam(model.parameters(), lr=plan.learning_rate)
+    for epoch in range(plan.n_epochs):
+        model.train()
+        order = generator(seed, "lrlm order", epoch).permutation(len(learnt)).tolist()
+        for first in range(0, len(order), plan.batch_size):
+            segment = cut([learnt[i] for i in order[first : first + plan.batch_size]])
+            loss = segment_loss(model(segment), segment)
+            optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+    parts = [tested[i : i + 32] for i in range(0, len(tested), 32)]
+    n_words = sum(len(a.words) for a in tested)
+    return {
+        "perplexity": perplexity(model, ([cut(part)] for part in parts)),
+        "words in a span": sum(s.end - s.start for a in tested for s in a.spans) / n_words,
+    }
+
+
+def _new(plan: RecurrentPlan, n_words: int, n_relations: int, n_objects: int) -> LRLM:
+    reader = LSTMReader(n_words, plan.width, plan.width, 1)
+    facts = FactVectors(
+        nn.Embedding(n_relations, plan.fact_width),
+        nn.Embedding(max(n_objects, 1), plan.fact_width), 0,
+    )  # fmt: skip
+    return LRLM(
+        reader=reader, facts=facts, words=TwoLayers(plan.width, plan.width, n_words),
+        fact_query=TwoLayers(plan.width, plan.width, facts.width),
+    )  # fmt: skip
