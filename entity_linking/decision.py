@@ -22,8 +22,9 @@ class Decision:
     own confidence is then one minus that of the best candidate.
 
     With `nil_from` NIL is an answer that competes: a link is NIL too where NIL has the greater
-    share, its confidence is NIL's share, and who finds mentions (`EndToEnd`) leaves those out whose
-    NIL is less sure than `nil_from`: they are neither linked nor known to be nobody's.
+    share (before the curve, which knows candidates alone), its confidence is NIL's share, and who
+    finds mentions (`EndToEnd`) leaves those out whose NIL is less sure than `nil_from`: they are
+    neither linked nor known to be nobody's.
 
     Where a mention was found with a probability, shares are multiplied by that probability before
     the curve. `entity_linking.calibration.fitting` fits all of them on annotated text.
@@ -70,6 +71,10 @@ class Decision:
             return span
         return 0.0 if self.nil_score is None else float(self._shares(scores)[-1]) * span
 
+    def nil_wins(self, scores: Scores) -> bool:
+        """Whether NIL has a greater share than the best candidate."""
+        return self.nil_score is not None and self.nil_score > float(np.max(scores))
+
     def _shares(self, scores: Scores) -> Scores:
         """The softmax over candidates, and NIL where it has a score."""
         logits = np.asarray(scores, np.float64)
@@ -93,6 +98,6 @@ class Decision:
         ranked = tuple(candidates[i].scored(values[i]) for i in order)
         sure = self.confidence(scores, span)
         nil = 1.0 - sure if self.nil_from is None else self.nil_share(scores, span)
-        if sure < self.nil_below or (self.nil_from is not None and nil > sure):
+        if sure < self.nil_below or (self.nil_from is not None and self.nil_wins(scores)):
             return Link(mention, ranked, None, nil)
         return Link(mention, ranked, ranked[0].entity, sure)

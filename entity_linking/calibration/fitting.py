@@ -209,12 +209,11 @@ def fit_nil_from(seen: Sequence[Answer], decision: Decision, *, n_missed: int = 
     Gold that is NIL is to be found and called NIL; a NIL is wrong where gold has an entity, and
     where it marks nothing. Links are those of the decision with NIL competing.
     """
-    competing = replace(decision, nil_from=0.0)
     shares, is_right, n_linked, n_right = [], [], 0, 0
     for each in seen:
-        nil = competing.nil_share(each.scores, each.span)
-        sure = competing.confidence(each.scores, each.span) if len(each.scores) else -1.0
-        if sure >= max(competing.nil_below, nil):
+        nil = decision.nil_share(each.scores, each.span)
+        sure = decision.confidence(each.scores, each.span) if len(each.scores) else -1.0
+        if sure >= decision.nil_below and not decision.nil_wins(each.scores):
             n_linked, n_right = n_linked + 1, n_right + each.best_is_right
         else:
             shares.append(nil)

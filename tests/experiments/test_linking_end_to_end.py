@@ -74,8 +74,9 @@ def test_a_run_in_small(root: Path, tmp_path: Path) -> None:
         assert set(results[name]["rows"]) == set(ROWS)
         for row in ROWS:
             assert 0 <= results[name]["rows"][row]["required"]["estimate"] <= 1
-    assert results["kore50, open"]["0"]["removed"] == 0
-    assert results["kore50, open"]["0.5"]["removed"] > 0
+    removed = results["kore50, best"]["open world"]
+    assert removed["0"]["removed"] == 0
+    assert removed["0.5"]["removed"] > 0
     page = to_markdown(results, study.published)
     assert page.count(f"| {BEST} |") >= 4
     again: list[str] = []

@@ -6,7 +6,8 @@ the ontology's definitions and DrugBank's descriptions. What a name in the text 
 ontology's own labels, synonyms and abbreviations say, where they mean one entity alone; so there
 are names that the graph knows, wordings and abbreviations that it has never seen, and labels with
 one letter wrong, made here. Then a person corrects the links of half of the documents: what was
-corrected becomes counts of the index and a re-ranker, and the other half is linked again.
+corrected becomes counts of the index and a re-ranker, and the other half is linked again; with a
+tagger too, trained on a part of what was corrected.
 
 Writes medical.md and medical.json.
 """
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 
 from entity_linking import DictionaryLinker, gold_link
 from entity_linking.decision import Decision
+from entity_linking.detection import EndToEnd, NamesAndTagger
 from entity_linking.fuzzy.of_graph import SpeltAlike
 from entity_linking.mentions import LinkedText, Mention
 from entity_linking.names import NameCandidates, NameIndex, NameLinker, count_links
@@ -38,11 +40,16 @@ from entity_linking.scorers.reranker import Reranker, split_by_text, with_gold
 from entity_linking.sources import FirstFound
 from experiments.entity_linking.end_to_end.tables import table
 from experiments.entity_linking.inputs.texts import drawn
+from kept.linking.tagging.marked import MarkedText
+from kept.linking.tagging.tagger import Tagger
+from kept.linking.tagging.training import train_tagger
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
 from kg_loaders.disk.writing import write_text
 
 SLIMS = ("cancer", "infectious_disease", "rare")
 ABBREVIATION = "OMO:0003012"
+TAUGHT = 0.3
+"""Of the corrected documents that teach the tagger."""
 KINDS = ("label", "label, one letter wrong", "synonym", "abbreviation")
 _SYNONYM = re.compile(r'synonym: "((?:[^"\\]|\\.)*)" EXACT(.*)')
 _QUOTED = re.compile(r'def: "((?:[^"\\]|\\.)*)"')
@@ -185,6 +192,15 @@ def linker(graph: KnowledgeGraph, corrected: Sequence[LinkedText] = ()) -> Pipel
     return Pipeline(NameLinker(names), source, model, Decision(nil_score=0.0, nil_below=0.5))
 
 
+def tagger(corrected: Sequence[LinkedText]) -> Tagger:
+    """A tagger of names of diseases and drugs, from what was corrected."""
+    marked = [
+        MarkedText(t.text, tuple((k.mention.start, k.mention.end, "NAME") for k in t.links))
+        for t in corrected
+    ]
+    return train_tagger([m for i, m in enumerate(marked) if i % 5], marked[::5])
+
+
 def scores(
     linked_texts: Sequence[LinkedText],
     gold: Sequence[LinkedText],
@@ -236,6 +252,14 @@ def main() -> None:
         n = sum(len(text.links) for text in some)
         name = f"after {n:,} corrections in {len(some):,} documents, learnt in {spent:.0f} s"
         told[name] = scores(trained.link(words), others, kinds)
+    some = [t for t in corrected if drawn(0, f"corrected {t.id}") < TAUGHT]
+    began = time.process_time()
+    finder = tagger(some)
+    spent = time.process_time() - began
+    for name, base in (("before", plain), ("after all corrections", trained)):
+        whole = EndToEnd(NamesAndTagger(base.mentions, finder), base)
+        row = f"{name}, a tagger trained on {len(some):,} documents in {spent:.0f} s"
+        told[row] = scores(whole.link(words), others, kinds)
     rows = [
         [row, kind, *(str(own[name]) for name in ("right", "wrong", "refused", "not found")),
          f"{own['mean confidence']:.2f}"]

@@ -27,22 +27,35 @@ def to_markdown(results: Told, published: Mapping[str, Mapping[str, float]]) -> 
         "## The decision and the text that it was fitted on\n",
         _tuning(results["tuning"]),
         "## Precision or recall, as the user asks (links alone, ignored mode)\n",
-        _favoured({b: results[b]["favoured"] for b in FILES}),
+        _favoured({b: own["favoured"] for b, own in _best(results).items()}),
         "## What goes wrong: errors by cause, before → after\n",
-        _causes({b: results[b]["causes"] for b in FILES}),
+        _causes({b: results[b]["causes"] for b in _ran(results)}),
         "## Gold spans: accuracy and recall@30, nothing refused\n",
-        _gold_spans({b: results[b]["gold spans"] for b in FILES}),
+        _gold_spans({b: results[b]["gold spans"] for b in _ran(results)}),
         "## Confidence of links on the four benchmarks that are marked in full\n",
         _calibration(results),
         "## Entities taken out of the graph (the best row)\n",
-        _open_world({b: results[f"{b}, open"] for b in FILES if f"{b}, open" in results}),
+        _open_world({b: own["open world"] for b, own in _best(results).items()}),
     ]
     return "\n".join(parts)
 
 
+def _ran(results: Told) -> list[str]:
+    """The benchmarks that were run."""
+    return [b for b in FILES if b in results]
+
+
+def _best(results: Told) -> dict[str, Told]:
+    """What was asked of the best row alone, by benchmark; not all need have been run."""
+    return {b: results[f"{b}, best"] for b in FILES if f"{b}, best" in results}
+
+
 def _sure(results: Told, row: str) -> Told:
     pairs = [
-        pair for b in FILES if b not in PARTLY_MARKED for pair in results[b]["confidences"][row]
+        pair
+        for b in _ran(results)
+        if b not in PARTLY_MARKED
+        for pair in results[b]["confidences"][row]
     ]
     return calibration(pairs)
 
@@ -52,7 +65,7 @@ def _short(results: Told, published: Mapping[str, Mapping[str, float]]) -> str:
     lines = []
     for bar in ("ELEVANT prior baseline", "REL-2014"):
         below = []
-        for name in FILES:
+        for name in _ran(results):
             ours = results[name]["rows"][BEST]["required"]["estimate"]
             if ours <= published[bar][name]:
                 below.append(f"{name} {ours:.3f} against {published[bar][name]:.3f}")
@@ -63,7 +76,7 @@ def _short(results: Told, published: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _detection(results: Told) -> str:
-    scores = {**results["detection"], **{b: results[b]["detection"] for b in FILES}}
+    scores = {**results.get("detection", {}), **{b: results[b]["detection"] for b in _ran(results)}}
     rows = [
         [detector, *(_three(own[detector]) for own in scores.values())]
         for detector in next(iter(scores.values()))
@@ -76,13 +89,13 @@ def _three(score: Told) -> str:
 
 
 def _rows(results: Told, published: Mapping[str, Mapping[str, float]], count: str) -> str:
-    rows = [[name, *(_interval(results[b]["rows"][name][count]) for b in FILES)] for name in ROWS]
+    ran = _ran(results)
+    rows = [[name, *(_interval(results[b]["rows"][name][count]) for b in ran)] for name in ROWS]
     if count == "required":
-        rows.append(
-            ["gold spans, the best row's choice", *(_interval(results[b]["oracle"]) for b in FILES)]
-        )
-        rows += [[name, *(f"{scores[b]:.3f}" for b in FILES)] for name, scores in published.items()]
-    return table([count, *FILES], rows)
+        given = {b: _interval(own["oracle"]) for b, own in _best(results).items()}
+        rows.append(["gold spans, the best row's choice", *(given.get(b, "not run") for b in ran)])
+        rows += [[name, *(f"{scores[b]:.3f}" for b in ran)] for name, scores in published.items()]
+    return table([count, *ran], rows)
 
 
 def _interval(score: Told) -> str:
@@ -105,26 +118,26 @@ def _tuning(tuned: Told) -> str:
 def _favoured(scores: Told) -> str:
     rows = []
     for favour in next(iter(scores.values())):
-        own = [scores[b][favour] for b in FILES]
+        own = [by[favour] for by in scores.values()]
         cells = [f"{s['precision']:.3f} {s['recall']:.3f} {s['estimate']:.3f}" for s in own]
         rows.append([favour, *cells])
-    return table(["favoured (precision recall F1)", *FILES], rows)
+    return table(["favoured (precision recall F1)", *scores], rows)
 
 
 def _causes(counts: Told) -> str:
     rows = []
     for cause in LINK_CAUSES:
-        pairs = [[counts[b][row].get(cause, 0) for row in (BEFORE, BEST)] for b in FILES]
+        pairs = [[by[row].get(cause, 0) for row in (BEFORE, BEST)] for by in counts.values()]
         rows.append([cause, *(f"{a} → {b}" for a, b in pairs)])
-    return table(["cause", *FILES], rows)
+    return table(["cause", *counts], rows)
 
 
 def _gold_spans(scores: Told) -> str:
-    names = list(next(iter(scores.values())))
-    rows = [[name, *(f"{scores[b][name]:.3f}" for b in FILES)] for name in names]
-    means = [sum(scores[b][name] for b in FILES) / len(FILES) for name in names]
-    rows = [[*row, f"{mean:.3f}"] for row, mean in zip(rows, means, strict=True)]
-    return table(["row", *FILES, "mean"], rows)
+    rows = []
+    for name in next(iter(scores.values())):
+        own = [by[name] for by in scores.values()]
+        rows.append([name, *(f"{value:.3f}" for value in (*own, sum(own) / len(own)))])
+    return table(["row", *scores, "mean"], rows)
 
 
 def _calibration(results: Told) -> str:

@@ -96,6 +96,8 @@ def test_nil_is_an_answer_that_competes() -> None:
     assert Decision(nil_score=-1.0, nil_from=0.5).decide(mention, candidates, scores).entity == "Q1"
     assert decision.decide(mention, (), np.zeros(0), 0.7).confidence == 0.7
     assert Decision(nil_score=1.0).decide(mention, candidates, scores).entity == "Q1"  # as before
+    pressed = Decision(nil_score=-0.1, nil_from=0.5, curve=((0.0, 0.0), (1.0, 0.2)))
+    assert pressed.decide(mention, candidates, scores).entity == "Q1"  # the curve is no help to NIL
     with pytest.raises(LinkingError, match="nil_from is 2"):
         Decision(nil_from=2)
 
