@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 from torch import Tensor
 
-from kept.completion.completers.kepler import open_kepler_run
+from kept.completion.completers.texts.kepler import open_kepler_run
 from kept.completion.kepler_entities import encoded_texts
 from kept.completion.rankers import description_tokens
 from kept.evaluation.published import Published

@@ -1,7 +1,8 @@
 """KEPLER runs of knowledge embedding alone, and the vectors that they make of texts.
 
 Wang et al. 2021 (KEPLER, TACL): an entity's vector is what the encoder makes of its description, so
-an entity that no training saw has one, too. `kept.completion.completers.kepler` ranks by them.
+an entity that no training saw has one, too. `kept.completion.completers.texts.kepler` ranks by
+them.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.errors import ConfigError
-from kept.kge.benchmark_folders import ALL, Place, read_kopa_negatives, read_triples
 from kg_loaders import KnowledgeGraph, SourceError, Triple, graph_from_records
 from kg_loaders.errors import UnknownNodeError
-from kg_loaders.formats.benchmark_texts import texts_beside
+from kg_loaders.formats.benchmarks.folders import ALL, Place, read_kopa_negatives, read_triples
+from kg_loaders.formats.benchmarks.texts import texts_beside
 
 SPLITS = ("train", "valid", "test")
 STRATA = ("seen", "half seen", "unseen")
@@ -108,12 +108,12 @@ class Splits:
 
 
 def read_splits(path: Path, *, holdout: float, seed: int, texts: bool = True) -> Splits:
-    """Read `path`: a graph folder, or a benchmark in a form of `kept.kge.benchmark_folders`.
+    """Read `path`: a graph folder, or a benchmark (`kg_loaders.formats.benchmarks.folders`).
 
     A graph is split by `seed`: a share `holdout` of its triples is the test set, another the
     validation set. A benchmark brings its own splits; one that lacks valid, or valid and test, is
     cut likewise, which its `notes` say. Texts beside the triples are labels and descriptions
-    (`kg_loaders.formats.benchmark_texts`), unless `texts` is False. SourceError, DamageError,
+    (`kg_loaders.formats.benchmarks.texts`), unless `texts` is False. SourceError, DamageError,
     ConfigError say what is missing, empty or malformed.
     """
     if (path / "manifest.json").is_file():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kept.auto import AutoEncoder
 from kept.completion.completers.folders import is_completer, open_completer
-from kept.completion.completers.literals import with_literals
+from kept.completion.completers.texts.literals import with_literals
 from kept.errors import ConfigError
 from kept.explore.readers import method_readers, run_reader
 from kept.hosts import load_tokenizer

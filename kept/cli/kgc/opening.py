@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from kept.cli.terminal import echo
 from kept.completion.completers.base import Completer
 from kept.completion.completers.folders import is_completer, open_completer
-from kept.completion.completers.literals import with_literals
 from kept.completion.completers.mix import MixCompleter
 from kept.completion.completers.seen import TrainedOn
+from kept.completion.completers.texts.literals import with_literals
 from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores, Ties
 from kept.kge.splits import Seen, Splits, read_splits

@@ -25,7 +25,7 @@ HOST = "minilm"
 def trained_simkgc(
     splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
 ) -> Made:
-    from kept.completion.completers.simkgc import SIMKGC_RECIPE, train_simkgc_completer
+    from kept.completion.completers.texts.simkgc import SIMKGC_RECIPE, train_simkgc_completer
 
     config = replace(
         SIMKGC_RECIPE, n_epochs=options.epochs or SIMKGC_RECIPE.n_epochs,
@@ -45,7 +45,7 @@ def trained_dkrl(
     splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
 ) -> Made:
     """All epochs of the recipe: nothing is chosen by validation, the last one is told."""
-    from kept.completion.completers.dkrl import RECIPE, train_dkrl_completer
+    from kept.completion.completers.texts.dkrl import RECIPE, train_dkrl_completer
 
     config = replace(
         RECIPE, n_epochs=options.epochs or RECIPE.n_epochs,
@@ -68,7 +68,7 @@ def trained_kepler(
     splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
 ) -> Made:
     """Trained on the source, or a run of `kept pretrain` as it is (`weights`)."""
-    from kept.completion.completers.kepler import (
+    from kept.completion.completers.texts.kepler import (
         KEPLER_RECIPE,
         N_TOKENS,
         open_kepler_run,
@@ -96,7 +96,11 @@ def trained_kepler(
 def trained_colake(
     splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
 ) -> Made:
-    from kept.completion.completers.colake import COLAKE_RECIPE, N_TOKENS, train_colake_completer
+    from kept.completion.completers.texts.colake import (
+        COLAKE_RECIPE,
+        N_TOKENS,
+        train_colake_completer,
+    )
 
     config = _by_texts(COLAKE_RECIPE, options)
     with progress_bar(config.n_epochs) as on_epoch:

@@ -17,7 +17,7 @@ from kept.cli.kgc.shared_parts import calibrated, mrr_over, progress_bar, record
 from kept.cli.kgc.train_options import TEXTS, TrainOptions, require_options, what_decides
 from kept.cli.terminal import echo
 from kept.completion.completers.base import COMPLETERS
-from kept.completion.completers.literals import with_literals
+from kept.completion.completers.texts.literals import with_literals
 from kept.errors import ConfigError
 from kept.evaluation.ranking import HasScores
 from kept.kge.comparisons import Norm

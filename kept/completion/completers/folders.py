@@ -93,18 +93,18 @@ def _opened(folder: Path, described: dict[str, Any], weights: dict[str, Tensor])
 def _text_reader(name: str) -> Callable[[Path, dict[str, Any], dict[str, Tensor]], Any]:
     """What opens a folder of that scorer."""
     if name == "dkrl":
-        from kept.completion.completers.dkrl import open_dkrl
+        from kept.completion.completers.texts.dkrl import open_dkrl
 
         return open_dkrl
     if name == "kepler":
-        from kept.completion.completers.kepler import open_kepler
+        from kept.completion.completers.texts.kepler import open_kepler
 
         return open_kepler
     if name == "colake":
-        from kept.completion.completers.colake import open_colake
+        from kept.completion.completers.texts.colake import open_colake
 
         return open_colake
-    from kept.completion.completers.simkgc import open_simkgc
+    from kept.completion.completers.texts.simkgc import open_simkgc
 
     return open_simkgc
 

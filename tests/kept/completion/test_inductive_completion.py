@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from experiments.inductive_completion import __main__ as script
 from experiments.inductive_completion.tables import to_markdown
-from kept.completion.completers.kepler import open_kepler_run
+from kept.completion.completers.texts.kepler import open_kepler_run
 from kept.completion.description_links import description_scores
 from kept.completion.inductive import (
     DegreeMethod,

@@ -9,7 +9,7 @@ from pathlib import Path
 from kgc_toy import done, kept
 
 from kept.cli.kgc.opening import open_over
-from kept.completion.completers.literals import N_LITERALS, with_literals
+from kept.completion.completers.texts.literals import N_LITERALS, with_literals
 from kept.kge.splits import read_splits
 
 

@@ -11,8 +11,8 @@ import torch
 from kgc_toy import done, kept
 
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS
-from kept.completion.completers.colake_questions import Reader
 from kept.completion.completers.folders import open_completer
+from kept.completion.completers.texts.colake_questions import Reader
 from kept.completion.kepler_entities import train_kepler
 from kept.hosts import load_tokenizer
 from kept.kge.simkgc.texts import Texts

@@ -4,7 +4,7 @@ Sun et al. 2020, "CoLAKE" (COLING), sections 3.1 to 3.3. A question (head, relat
 head's text with the head as an anchor, some of its known facts, and one fact more, whose tail is
 masked; (?, relation, tail) is asked as the tail's fact of an inverse relation. Where we differ, so
 that an entity which no training saw has an answer's row: rows of entities are never trained but
-made of texts, as the paper only starts them (docs/decisions/0029).
+made of texts, as the paper only starts them (docs/decisions/0035).
 
 Axis legend: batch, node, entity, relation (then inverse ones), width, embedding, candidate.
 """
@@ -27,11 +27,11 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedToken
 from kept import hosts
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS
 from kept.completion.completers.base import Reason
-from kept.completion.completers.colake_questions import Questions, Reader
 from kept.completion.completers.parts import parts_behind
 from kept.completion.completers.paths import said
 from kept.completion.completers.relations import OwnRelations
-from kept.completion.completers.simkgc import HOST, require_texts
+from kept.completion.completers.texts.colake_questions import Questions, Reader
+from kept.completion.completers.texts.simkgc import HOST, require_texts
 from kept.completion.completers.ultra import asked_rows
 from kept.encoders.colake import CoLAKE
 from kept.errors import CheckpointError, EvaluationError

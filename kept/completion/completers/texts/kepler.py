@@ -24,7 +24,7 @@ from kept.auto.saved import saved_settings
 from kept.completion.completers.base import Reason
 from kept.completion.completers.parts import parts_behind
 from kept.completion.completers.relations import OwnRelations
-from kept.completion.completers.simkgc import HOST, require_texts
+from kept.completion.completers.texts.simkgc import HOST, require_texts
 from kept.completion.completers.ultra import asked_rows
 from kept.completion.description_links import encode_sequences
 from kept.encoders.kepler import KEPLER

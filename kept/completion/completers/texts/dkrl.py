@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase
 from kept.completion.completers.base import Reason
 from kept.completion.completers.parts import parts_behind
 from kept.completion.completers.relations import OwnRelations
-from kept.completion.completers.simkgc import HOST, require_texts
+from kept.completion.completers.texts.simkgc import HOST, require_texts
 from kept.errors import ConfigError, EvaluationError
 from kept.evaluation.ranking import Direction
 from kept.hosts import load_host, load_tokenizer, word_table

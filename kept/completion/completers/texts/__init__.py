@@ -1,0 +1,1 @@
+"""Completers that read texts: SimKGC, DKRL, KEPLER and CoLAKE."""

@@ -1,0 +1,1 @@
+"""Benchmark folders as they were released: their splits, and the texts beside them."""
