@@ -11,7 +11,6 @@ Axis legend: batch, node, entity, relation (then inverse ones), width, embedding
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
-from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS
@@ -30,8 +29,13 @@ from kept.completion.completers.base import Reason
 from kept.completion.completers.parts import parts_behind
 from kept.completion.completers.paths import said
 from kept.completion.completers.relations import OwnRelations
+from kept.completion.completers.texts.beside import (
+    require_texts,
+    save_host,
+    saved_host_config,
+    saved_host_tokenizer,
+)
 from kept.completion.completers.texts.colake_questions import Questions, Reader
-from kept.completion.completers.texts.simkgc import HOST, require_texts
 from kept.completion.completers.ultra import asked_rows
 from kept.encoders.colake import CoLAKE
 from kept.errors import CheckpointError, EvaluationError
@@ -42,7 +46,7 @@ from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.simkgc.texts import INVERSE, Texts
 from kept.kge.training_config import TrainingConfig
 from kept.layers.transform import Transform
-from kept.model_files import require_finite, seal_model
+from kept.model_files import require_finite
 from kept.randomness import torch_draws, torch_generator
 from kept.vectors import mean_pieces
 from kg_loaders import KnowledgeGraph
@@ -193,11 +197,7 @@ class CoLAKECompleter:
                 "relations": list(self.relations), "n_tokens": self.n_tokens}  # fmt: skip
 
     def save_beside(self, folder: Path) -> list[str]:
-        place = folder / HOST
-        self.model.encoder.host.config.save_pretrained(place)
-        self.tokenizer.save_pretrained(place)
-        seal_model(place)
-        return sorted(f"{HOST}/{path.name}" for path in place.iterdir())
+        return save_host(folder, self.tokenizer, self.model.encoder.host.config)
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,8 +326,7 @@ def _loss(
 
 def open_colake(folder: Path, described: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Any:
     """The completer that a folder holds; CheckpointError: weights of other sizes."""
-    values = json.loads((folder / HOST / "config.json").read_text(encoding="utf-8"))
-    config = AutoConfig.for_model(values.pop("model_type"), **values)
+    config = saved_host_config(folder)
     relations = tuple(described["relations"])
     with torch.device("cpu"):
         model = CoLAKEModel(AutoModel.from_config(config), len(relations))
@@ -336,5 +335,5 @@ def open_colake(folder: Path, described: Mapping[str, Any], weights: Mapping[str
     except RuntimeError as error:
         raise CheckpointError(f"{folder} holds no CoLAKE of these sizes: {error}") from error
     require_finite(model, folder)
-    tokenizer = load_tokenizer(folder / HOST)
+    tokenizer = saved_host_tokenizer(folder)
     return CoLAKECompleter(model.eval(), tokenizer, relations, described["n_tokens"])

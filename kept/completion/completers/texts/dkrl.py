@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase
 from kept.completion.completers.base import Reason
 from kept.completion.completers.parts import parts_behind
 from kept.completion.completers.relations import OwnRelations
-from kept.completion.completers.texts.simkgc import HOST, require_texts
+from kept.completion.completers.texts.beside import require_texts, save_host, saved_host_tokenizer
 from kept.errors import ConfigError, EvaluationError
 from kept.evaluation.ranking import Direction
 from kept.hosts import load_host, load_tokenizer, word_table
@@ -28,7 +28,6 @@ from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.simkgc.texts import Texts
 from kept.kge.training_config import TrainingConfig
-from kept.model_files import seal_model
 from kept.randomness import torch_generator
 from kg_loaders import KnowledgeGraph
 
@@ -84,10 +83,7 @@ class DKRLCompleter:
                 "relations": list(self.relations)}  # fmt: skip
 
     def save_beside(self, folder: Path) -> list[str]:
-        place = folder / HOST
-        self.tokenizer.save_pretrained(place)
-        seal_model(place)
-        return sorted(f"{HOST}/{path.name}" for path in place.iterdir())
+        return save_host(folder, self.tokenizer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,4 +156,4 @@ def open_dkrl(folder: Path, described: Mapping[str, Any], weights: Mapping[str, 
     model = _dkrl(weights["words"], 1, len(relations), 0)
     with torch.no_grad():
         model.relations.copy_(weights["relations"])
-    return DKRLCompleter(model.eval(), load_tokenizer(folder / HOST), relations)
+    return DKRLCompleter(model.eval(), saved_host_tokenizer(folder), relations)

@@ -7,7 +7,6 @@ both is taken as it is (`open_kepler_run`). Relations have a vector each.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +16,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, PreTrainedTokenizerBase
+from transformers import AutoModel, PreTrainedTokenizerBase
 
 from kept.auto import saved_tokenizer
 from kept.auto.saved import saved_settings
 from kept.completion.completers.base import Reason
 from kept.completion.completers.parts import parts_behind
 from kept.completion.completers.relations import OwnRelations
-from kept.completion.completers.texts.simkgc import HOST, require_texts
+from kept.completion.completers.texts.beside import (
+    require_texts,
+    save_host,
+    saved_host_config,
+    saved_host_tokenizer,
+)
 from kept.completion.completers.ultra import asked_rows
 from kept.completion.description_links import encode_sequences
 from kept.encoders.kepler import KEPLER
@@ -37,7 +41,7 @@ from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.scorers import Scorer
 from kept.kge.simkgc.texts import Texts
 from kept.kge.training_config import TrainingConfig
-from kept.model_files import require_finite, seal_model
+from kept.model_files import require_finite
 from kept.objectives.described_triples import Questions, negatives_of
 from kept.objectives.knowledge_embedding import (
     FirstKnowledgeEmbedding,
@@ -133,11 +137,7 @@ class KeplerCompleter:
         }  # fmt: skip
 
     def save_beside(self, folder: Path) -> list[str]:
-        place = folder / HOST
-        self.encoder.host.config.save_pretrained(place)
-        self.tokenizer.save_pretrained(place)
-        seal_model(place)
-        return sorted(f"{HOST}/{path.name}" for path in place.iterdir())
+        return save_host(folder, self.tokenizer, self.encoder.host.config)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,8 +248,7 @@ def _questions(
 
 def open_kepler(folder: Path, described: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Any:
     """The completer that a folder holds; CheckpointError: weights of other sizes."""
-    values = json.loads((folder / HOST / "config.json").read_text(encoding="utf-8"))
-    config = AutoConfig.for_model(values.pop("model_type"), **values)
+    config = saved_host_config(folder)
     relations = tuple(described["relations"])
     options = KnowledgeEmbeddingOptions(
         score=described["score"], norm=described["norm"], gamma=described["gamma"],
@@ -274,7 +273,7 @@ def open_kepler(folder: Path, described: Mapping[str, Any], weights: Mapping[str
     except (KeyError, RuntimeError) as error:
         raise CheckpointError(f"{folder} holds no KEPLER of these sizes: {error}") from error
     require_finite(encoder, folder)
-    return KeplerCompleter(encoder.eval(), objective, load_tokenizer(folder / HOST), relations)
+    return KeplerCompleter(encoder.eval(), objective, saved_host_tokenizer(folder), relations)
 
 
 def open_kepler_run(folder: Path) -> KeplerCompleter:

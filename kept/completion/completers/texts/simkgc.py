@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,11 +12,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, PreTrainedTokenizerBase
+from transformers import AutoModel, PreTrainedTokenizerBase
 
 from kept.completion.completers.base import Reason
 from kept.completion.completers.parts import parts_behind
-from kept.errors import ConfigError
+from kept.completion.completers.texts.beside import (
+    require_texts,
+    save_host,
+    saved_host_config,
+    saved_host_tokenizer,
+)
 from kept.evaluation.ranking import Direction
 from kept.hosts import load_host, load_tokenizer
 from kept.kge.resuming.snapshots import Snapshots
@@ -25,7 +29,6 @@ from kept.kge.simkgc.networks import BiEncoder, PreBatch
 from kept.kge.simkgc.ranking import SimKGCScorer, encoded
 from kept.kge.simkgc.texts import Links, Texts
 from kept.kge.simkgc.training import KnownTriples, SimKGCConfig, SimKGCHistory, Step, train_simkgc
-from kept.model_files import seal_model
 from kept.randomness import torch_draws, torch_generator
 from kg_loaders import KnowledgeGraph
 
@@ -33,8 +36,6 @@ SIMKGC_RECIPE = SimKGCConfig(
     n_epochs=3, batch_size=64, learning_rate=1e-4, n_tokens=32, n_pre_batch=2
 )
 """For processors without an accelerator; the paper has batches of 1,024 and 50 tokens."""
-HOST = "host"
-"""The sub-folder of the host's configuration and its tokenizer."""
 RERANKING = ((0.0, 0), (0.05, 1), (0.05, 2), (0.05, 5))
 """Weights and hops of which validation chooses one; the paper's are .05 with 2 or 5 hops."""
 
@@ -94,11 +95,7 @@ class SimKGCCompleter:
         }  # fmt: skip
 
     def save_beside(self, folder: Path) -> list[str]:
-        place = folder / HOST
-        self.model.questions.config.save_pretrained(place)
-        self.tokenizer.save_pretrained(place)
-        seal_model(place)
-        return sorted(f"{HOST}/{path.name}" for path in place.iterdir())
+        return save_host(folder, self.tokenizer, self.model.questions.config)
 
 
 def train_simkgc_completer(
@@ -143,23 +140,12 @@ def train_simkgc_completer(
     return replace(completer, weight=weight, n_hops=n_hops), history
 
 
-def require_texts(graph: KnowledgeGraph, scorer: str) -> None:
-    """Raise `ConfigError` where no entity has a label or a description of its own."""
-    ids = range(graph.n_entities)
-    if not any(graph.label(i) != graph.entities.name(i) or graph.description(i) for i in ids):
-        raise ConfigError(
-            f"{scorer} reads names and descriptions, but no entity has any: build the graph with "
-            "`kept kg build --labels`, or lay entity2text.txt beside train, valid and test"
-        )
-
-
 def open_simkgc(folder: Path, described: Mapping[str, Any], weights: dict[str, Tensor]) -> Any:
     """The completer that `save_beside` and `described` kept, with its weights."""
-    values = json.loads((folder / HOST / "config.json").read_text(encoding="utf-8"))
-    config = AutoConfig.for_model(values.pop("model_type"), **values)
+    config = saved_host_config(folder)
     with torch.device("cpu"):
         model = BiEncoder(AutoModel.from_config(config), pooling=described["pooling"])
     model.load_state_dict(weights)
     names = ("n_tokens", "n_words", "neighbours", "weight", "n_hops")
     settings = {name: described[name] for name in names}
-    return SimKGCCompleter(model.eval(), load_tokenizer(folder / HOST), **settings)
+    return SimKGCCompleter(model.eval(), saved_host_tokenizer(folder), **settings)

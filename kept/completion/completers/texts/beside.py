@@ -1,0 +1,48 @@
+"""What completers of texts ask of a graph, and what they keep of their host beside the weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from transformers import AutoConfig, PretrainedConfig, PreTrainedTokenizerBase
+
+from kept.errors import ConfigError
+from kept.hosts import load_tokenizer
+from kept.model_files import seal_model
+from kg_loaders import KnowledgeGraph
+
+_HOST = "host"
+
+
+def require_texts(graph: KnowledgeGraph, scorer: str) -> None:
+    """Raise `ConfigError` where no entity has a label or a description of its own."""
+    ids = range(graph.n_entities)
+    if not any(graph.label(i) != graph.entities.name(i) or graph.description(i) for i in ids):
+        raise ConfigError(
+            f"{scorer} reads names and descriptions, but no entity has any: build the graph with "
+            "`kept kg build --labels`, or lay entity2text.txt beside train, valid and test"
+        )
+
+
+def save_host(
+    folder: Path, tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None = None
+) -> list[str]:
+    """Write a tokenizer, and the configuration of its host, below `folder`; the files' names."""
+    place = folder / _HOST
+    if config is not None:
+        config.save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    seal_model(place)
+    return sorted(f"{_HOST}/{path.name}" for path in place.iterdir())
+
+
+def saved_host_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer that `save_host` wrote."""
+    return load_tokenizer(folder / _HOST)
+
+
+def saved_host_config(folder: Path) -> PretrainedConfig:
+    """The host's configuration that `save_host` wrote."""
+    values = json.loads((folder / _HOST / "config.json").read_text(encoding="utf-8"))
+    return AutoConfig.for_model(values.pop("model_type"), **values)
