@@ -16,7 +16,8 @@ from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.annotations import whole_file
 from experiments.pretraining.__main__ import Printer
-from experiments.shown_facts.study import VOCABULARY, Asked, Study, run_arm
+from experiments.shown_facts.settings import Study
+from experiments.shown_facts.study import VOCABULARY, Asked, run_arm
 from experiments.shown_facts.tables import write_tables
 
 

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from experiments.lama.data import World, read_world
-from experiments.lama.stored import Origin, fingerprint, read_stored, write_stored
+from experiments.lama.stored import Origin, read_stored, write_stored
+from experiments.shown_facts.settings import HEAD, Study
 from kept import hosts
-from kept.graphs.builder import BuilderConfig
 from kept.methods import Method, method
 from kept.objectives.masked_words import MaskedWords
 from kept.objectives.mentions.stated import StatedWords
@@ -45,63 +44,11 @@ from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
-HEAD = "head"
 TRAINED, RESULT = "trained.json", "result.json"
 CONDITIONS = ("alone", "shown", "edited", "hidden", "untrained")
 """The asked fact is in the graph and no other fact is; beside the entity's other facts; there with
 another object of its relation; left out; there, for a model without the reading stage."""
 VOCABULARY = "optiprompt/common_vocab_cased.txt.gz"
-
-
-class Arm(BaseModel):
-    """A method with the options of its encoder and view."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    method: str
-    options: dict[str, Any] = {}
-    view: dict[str, Any] = {}
-
-    @property
-    def line(self) -> Method:
-        return method(self.method)
-
-
-class Study(BaseModel):
-    """All settings; `head` trains the host's head over words on text, once for all arms.
-
-    `words` are options of `mlm`, which trains the head, `stated` those of `stated_words`; `freeze`
-    the encoder's parts that stay in both stages.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    host: str = "minilm"
-    seed: NonNegativeInt = 0
-    folds: PositiveInt
-    facts_per_relation: PositiveInt
-    stated_per_relation: PositiveInt
-    n_texts: PositiveInt
-    builder: BuilderConfig
-    head: TrainConfig
-    reading: TrainConfig
-    words: dict[str, Any] = {}
-    stated: dict[str, Any] = {}
-    freeze: tuple[str, ...] = ()
-    arms: dict[str, Arm]
-
-    def settings_of(self, name: str) -> str:
-        """Fingerprint of what a trained model depends on; `HEAD` is the host with its head."""
-        shared = {
-            "host", "seed", "facts_per_relation", "n_texts", "builder", "head", "words", "freeze",
-        }  # fmt: skip
-        first = self.model_dump(mode="json", include=shared)
-        if name == HEAD:
-            return fingerprint(first)
-        own = self.model_dump(
-            mode="json", include={"folds", "stated_per_relation", "reading", "stated"}
-        )
-        return fingerprint(first, own, self.arms[name].model_dump(mode="json"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,9 +205,9 @@ def train_head(asked: Asked, out: Path, reporter: Reporter) -> Path:
     return folder
 
 
-def new_model(asked: Asked, name: str, fold: int, head: Path) -> KnowledgeForPreTraining:
-    """An arm before its reading stage, on the host that has a head over words."""
-    arm, first = asked.study.arms[name], KnowledgeForPreTraining.from_pretrained(head)
+def new_model(asked: Asked, name: str, fold: int, begun: Path) -> KnowledgeForPreTraining:
+    """An arm before its reading stage, with host and head over words of the model in `begun`."""
+    arm, first = asked.study.arms[name], KnowledgeForPreTraining.from_pretrained(begun)
     tokenizer = hosts.load_tokenizer(asked.study.host)
     with torch_draws(asked.study.seed, "initial weights"):
         encoder = arm.line.encoder.for_graph(
@@ -272,11 +219,21 @@ def new_model(asked: Asked, name: str, fold: int, head: Path) -> KnowledgeForPre
         )
         model = KnowledgeForPreTraining.of(encoder, {"stated_words": asked.study.stated})
     encoder.freeze_parts(asked.study.freeze)
-    words, stated = first.objectives["mlm"], model.objectives["stated_words"]
-    assert isinstance(words, MaskedWords)
+    (words,), stated = first.objectives.values(), model.objectives["stated_words"]
+    assert isinstance(words, MaskedWords | StatedWords)
     assert isinstance(stated, StatedWords)
+    words = words.words if isinstance(words, StatedWords) else words
     stated.words.load_state_dict(words.state_dict())
     return model
+
+
+def begin_arm(asked: Asked, name: str, fold: int, out: Path, reporter: Reporter) -> Path:
+    """The folder of the model that an arm starts from: the host with its head, or another arm's."""
+    start = asked.study.arms[name].start
+    if start is None:
+        return train_head(asked, out, reporter)
+    run_arm(asked, start, fold, out, reporter)
+    return out / f"{start}-{fold}"
 
 
 def run_arm(asked: Asked, name: str, fold: int, out: Path, reporter: Reporter) -> dict[str, Any]:
@@ -287,8 +244,7 @@ def run_arm(asked: Asked, name: str, fold: int, out: Path, reporter: Reporter) -
     if stored is not None:
         return stored
     arm, graph = study.arms[name], asked.training_graph(fold)
-    head = train_head(asked, out, reporter)
-    model = new_model(asked, name, fold, head)
+    model = new_model(asked, name, fold, begin_arm(asked, name, fold, out, reporter))
     given, items = asked.world.graphs["given"], asked.of_fold(fold)
     untrained = _ask(asked, model, name, given, items)
     texts = asked.training_texts(fold)

@@ -8,14 +8,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
+from pydantic import ValidationError
 from tiny_lama import write_lama
 from tiny_pretraining import write_host
 
 from entity_linking.annotations.relations import read_trex
 from experiments.lama.data import World, make_world
-from experiments.shown_facts.study import CONDITIONS, Asked, Study, run_arm
+from experiments.shown_facts.settings import Study
+from experiments.shown_facts.study import (
+    CONDITIONS,
+    Asked,
+    begin_arm,
+    new_model,
+    run_arm,
+)
 from experiments.shown_facts.tables import write_tables
+from kept.objectives.model import KnowledgeForPreTraining
 from kept.probing.items.collections import lama_templates, pararel_templates, trex_facts
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
@@ -103,14 +113,34 @@ def test_alone_the_graph_has_the_asked_facts_and_no_other(asked: Asked) -> None:
         assert graph.id_space_hash == asked.world.graphs["given"].id_space_hash
 
 
+class Silent:
+    def step(self, record: Any) -> None: ...
+    def notice(self, message: str) -> None: ...
+
+
+def test_an_arm_begins_with_what_another_learned(asked: Asked, tmp_path: Path) -> None:
+    assert asked.study.arms["kbert"].start == "words"
+    begun = begin_arm(asked, "kbert", 0, tmp_path, Silent())
+    assert begun == tmp_path / "words-0"
+    words = KnowledgeForPreTraining.from_pretrained(begun)
+    model = new_model(asked, "kbert", 0, begun)
+    for part in ("encoder.host.", "objectives.stated_words.words."):
+        old = {n: v for n, v in words.state_dict().items() if n.startswith(part)}
+        assert old
+        assert all(torch.equal(v, model.state_dict()[n]) for n, v in old.items())
+    with pytest.raises(ValidationError, match="arm words starts from 'kbert'"):
+        Study.model_validate(
+            asked.study.model_dump()
+            | {"arms": {"words": {"method": "kbert", "start": "kbert"}, "kbert": CHAINED}}
+        )
+
+
+CHAINED = {"method": "kbert", "start": "words"}
+
+
 def test_the_study_in_small(asked: Asked, tmp_path: Path) -> None:
     out = tmp_path / "run"
     out.mkdir()
-
-    class Silent:
-        def step(self, record: Any) -> None: ...
-        def notice(self, message: str) -> None: ...
-
     for name in asked.study.arms:
         for fold in range(asked.study.folds):
             values = run_arm(asked, name, fold, out, Silent())
