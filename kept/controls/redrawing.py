@@ -29,8 +29,8 @@ class RedrawnEntities:
 
     >>> from kept import atlas
     >>> world = atlas.graph()
-    >>> RedrawnEntities.of(world)
-    RedrawnEntities(2357 entities, 2333 with facts, ...)
+    >>> [len(group) for group in RedrawnEntities.of(world).groups]  # without facts, with facts
+    [24, 2333]
     """
 
     graph: KnowledgeGraph

@@ -81,6 +81,8 @@ STUDIES = {
         "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
     "question_answering/private.yaml":
         "experiments/test_question_answering_experiment.py::test_the_study_in_small",
+    "relation_extraction/mechanisms.yaml":
+        "experiments/test_task_files.py::test_one_set_of_facts_for_every_mechanism",
     "shown_facts/trex.yaml":
         "experiments/test_shown_facts_experiment.py::test_the_study_in_small",
     "wk_completion/trex.yaml":

@@ -17,6 +17,7 @@ NAMES = (
     "semeval2010", "fewrel", "redocred", "ultrafine", "wnut17",
     "sst2", "cola", "wic", "sst2-before", "cola-before", "wic-before", "open_entity-before",
 )  # fmt: skip
+MECHANISMS = ROOT / "relation_extraction/mechanisms.yaml"
 PATHS = [shipped_experiments()[name] for name in NAMES]
 
 
@@ -32,7 +33,7 @@ def test_a_task_file(path: Path) -> None:
 
 
 def test_one_set_of_facts_for_every_mechanism() -> None:
-    found = Experiment.read(ROOT / "relation_extraction/mechanisms.yaml")
+    found = Experiment.read(MECHANISMS)
     assert found.name == "mechanisms"
     for name in found.methods:
         config = FinetuneConfig.model_validate(found.row(name) | {"method": found.variant_of(name)})
