@@ -31,7 +31,7 @@ SAMPLE_BYTES = 24 << 20
 """Read of each file."""
 LARGE_BYTES = 256 << 20
 """From this size of all files on a build tells its forecast."""
-MEMORY = {"base": 1.4e8, "triple": 100.0, "entity": 120.0, "text": 190.0, "text_byte": 2.0}
+MEMORY = {"base": 1.8e8, "triple": 85.0, "entity": 103.0, "text": 162.0, "text_byte": 1.7}
 """Bytes at the peak: of a process that has nothing yet, and of each thing that is read."""
 SORTED = 0.3
 """A file whose triples have the head of the one before so often is in order of heads."""
