@@ -10,6 +10,9 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, Mention
 from entity_linking.parts import Candidates, Scores
 
+LIKELIEST = 0.5
+"""A `nil_from` that needs no fitting: NIL is said where it is likelier than everything else."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -23,8 +26,8 @@ class Decision:
 
     With `nil_from` NIL is an answer that competes: a link is NIL too where NIL has the greater
     share (before the curve, which knows candidates alone), its confidence is NIL's share, and who
-    finds mentions (`EndToEnd`) leaves those out whose NIL is less sure than `nil_from`: they are
-    neither linked nor known to be nobody's.
+    finds mentions (`EndToEnd`, `Pipeline.link`) leaves those out whose NIL is less sure than
+    `nil_from`: they are neither linked nor known to be nobody's.
 
     Where a mention was found with a probability, shares are multiplied by that probability before
     the curve. `entity_linking.calibration.fitting` fits all of them on annotated text.
@@ -74,6 +77,10 @@ class Decision:
     def nil_wins(self, scores: Scores) -> bool:
         """Whether NIL has a greater share than the best candidate."""
         return self.nil_score is not None and self.nil_score > float(np.max(scores))
+
+    def says(self, link: Link) -> bool:
+        """Whether who finds mentions says this one: it is linked, or surely enough NIL."""
+        return link.entity is not None or link.confidence >= (self.nil_from or 0.0)
 
     def _shares(self, scores: Scores) -> Scores:
         """The softmax over candidates, and NIL where it has a score."""

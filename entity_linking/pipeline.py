@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from entity_linking.decision import Decision
@@ -56,14 +57,18 @@ class Pipeline:
         return self._decision
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
-        """One `LinkedText` a text, in order."""
-        return [
+        """One `LinkedText` a text, in order, without what is neither linked nor surely NIL."""
+        linked = [
             linked
             for start in range(0, len(texts), TEXTS_PER_STEP)
             for linked in self.disambiguate(
                 self._mentions.link(texts[start : start + TEXTS_PER_STEP])
             )
         ]
+        if self._decision.nil_from is None:
+            return linked
+        says = self._decision.says
+        return [replace(text, links=tuple(filter(says, text.links))) for text in linked]
 
     def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
         """The same mentions, with candidates, choice and confidence."""

@@ -85,6 +85,15 @@ def with_candidates(seen: Sequence[Answer]) -> list[Answer]:
     return [each for each in seen if len(each.scores)]
 
 
+def accepted(seen: Sequence[Answer], decision: Decision) -> NDArray[np.bool_]:
+    """Whether the best candidate of every answer is linked, `[answer]`; else the answer is NIL."""
+    sure, _ = confidences(seen, decision)
+    if decision.nil_from is None:
+        return sure >= decision.nil_below
+    nil_wins = np.array([decision.nil_wins(each.scores) for each in seen], np.bool_)
+    return (sure >= decision.nil_below) & ~nil_wins
+
+
 def confidences(seen: Sequence[Answer], decision: Decision) -> tuple[Floats, NDArray[np.bool_]]:
     """Of the best candidate of every answer, and whether it is right, both `[answer]`."""
     sure = np.array([decision.confidence(each.scores, each.span) for each in seen], np.float64)

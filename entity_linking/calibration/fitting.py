@@ -27,7 +27,13 @@ from entity_linking.calibration.acceptance import (
     risk_coverage,
     threshold,
 )
-from entity_linking.calibration.answers import Answer, Floats, confidences, with_candidates
+from entity_linking.calibration.answers import (
+    Answer,
+    Floats,
+    accepted,
+    confidences,
+    with_candidates,
+)
 from entity_linking.calibration.isotonic import isotonic_knots
 from entity_linking.calibration.reliability import CalibrationScore, calibration_score
 from entity_linking.decision import Decision
@@ -223,6 +229,18 @@ def fit_nil_from(seen: Sequence[Answer], decision: Decision, *, n_missed: int = 
     return replace(decision, nil_from=best)
 
 
+def f1_of(seen: Sequence[Answer], decision: Decision, *, n_missed: int = 0) -> float:
+    """F1 of the links of a decision that was not fitted on these answers; `n_missed` as there.
+
+    What `CrossValidated.f1` is for decisions that are fitted.
+    """
+    n_gold = sum(each.has_entity for each in seen) + n_missed
+    seen = with_candidates(seen)
+    _require(seen)
+    kept, (_, correct) = accepted(seen, decision), confidences(seen, decision)
+    return 2 * int((kept & correct).sum()) / max(int(kept.sum()) + n_gold, 1)
+
+
 def curve_of(seen: Sequence[Answer], decision: Decision, *, n_missed: int = 0) -> RiskCoverage:
     """What each threshold would give on these answers, `n_missed` as in `fit_threshold`."""
     _require(seen)
@@ -286,17 +304,17 @@ def cross_validated(
     dealt = generator(seed, "calibration folds").permutation(len(texts)) % n_folds
     fold = dealt[np.searchsorted(texts, [each.text for each in seen])].astype(np.int64)
     raw, correct = confidences(seen, decision)
-    calibrated, accepted = np.empty(len(seen)), np.zeros(len(seen), np.bool_)
+    calibrated, kept = np.empty(len(seen)), np.zeros(len(seen), np.bool_)
     for k in range(n_folds):
         rest = [each for each, own in zip(seen, fold, strict=True) if own != k]
         held = [each for each, own in zip(seen, fold, strict=True) if own == k]
         missed = round(n_missed * len(rest) / len(seen))
         fitted = fit(rest, decision, steps=steps, n_missed=missed, wish=wish)
         calibrated[fold == k], _ = confidences(held, fitted)
-        accepted[fold == k] = calibrated[fold == k] >= fitted.nil_below
+        kept[fold == k] = accepted(held, fitted)
     n_gold = sum(each.has_entity for each in seen) + n_missed
     before, after = calibration_score(raw, correct), calibration_score(calibrated, correct)
-    return CrossValidated(raw, calibrated, correct, accepted, fold, n_gold, before, after)
+    return CrossValidated(raw, calibrated, correct, kept, fold, n_gold, before, after)
 
 
 # ---- on disk ---------------------------------------------------------------

@@ -83,8 +83,7 @@ class EndToEnd:
         return self._pipeline.decide(proposed, [each.scores for each in found])
 
     def _kept(self, found: Found, linked: LinkedText) -> LinkedText:
-        least = self.decision.nil_from or 0.0
-        stay = apart([k for k in linked.links if k.entity is not None or k.confidence >= least])
+        stay = apart(list(filter(self.decision.says, linked.links)))
         if self._pronouns:
             stay = sorted([*stay, *_of_persons(found, linked, stay)], key=lambda k: k.mention)
         return replace(linked, links=tuple(stay))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from entity_linking import DictionaryLinker, LinkedText, LinkingError, Mention
-from entity_linking.decision import Decision
-from entity_linking.mentions import Candidate
+from entity_linking.decision import LIKELIEST, Decision
+from entity_linking.mentions import Candidate, Link
 from entity_linking.parts import Candidates, Scores
 from entity_linking.pipeline import Pipeline
 from kg_loaders import Text, TextKind, graph_from_records
@@ -48,6 +48,20 @@ def test_nil_stands_beside_the_candidates() -> None:
     assert link.entity is None
     assert link.confidence == pytest.approx(1 - expected)
     assert [c.entity for c in link.candidates] == ["Q830149", "Q90"]
+
+
+def test_what_is_neither_linked_nor_surely_nil_is_not_said() -> None:
+    """At the text's start both candidates have 0 and NIL 0.5, not half of the shares."""
+    graph = graph_from_records([Text("Q90", TextKind.LABEL, "Paris")])
+    decision = Decision(nil_score=0.5, nil_from=LIKELIEST)
+    pipeline = Pipeline(DictionaryLinker(graph), _Fixed(), _Fixed(), decision)
+    (linked,) = pipeline.link(["Paris, Paris"])
+    assert [(k.mention.start, k.entity) for k in linked.links] == [(7, "Q830149")]
+    surer = replace(decision, nil_score=2.0)
+    (linked,) = Pipeline(DictionaryLinker(graph), _Fixed(), _Fixed(), surer).link(["Paris, Paris"])
+    assert [k.entity for k in linked.links] == [None, "Q830149"]
+    given = LinkedText("Paris", (Link(Mention(0, 5), (), None, 1.0),))
+    assert len(pipeline.disambiguate([given])[0].links) == 1, "given mentions stay"
 
 
 def test_a_curve_calibrates() -> None:

@@ -120,7 +120,7 @@ Spans = set[tuple[int, int]]
 
 def _detected(bench: Bench, texts: Sequence[str]) -> dict[str, list[Spans]]:
     names, gates = bench.laboratory.names, bench.laboratory.gates
-    linked = bench.linked("trained, tagger", [LinkedText(t, ()) for t in texts])
+    linked = bench.linked("trained, tagger, nothing fitted", [LinkedText(t, ()) for t in texts])
     return {
         "names": [_spans(text) for text in NameLinker(names).link(texts)],
         "names, gates": [_spans(text) for text in NameLinker(names, gates).link(texts)],
@@ -202,8 +202,8 @@ def bench_links(spans: Spans) -> tuple[Any, ...]:
 
 
 def favoured(bench: Bench, favour: Favour, name: str) -> Told:
-    """Precision, recall and F1 of the links alone where the threshold favours one of them."""
-    row, _, _ = bench.chosen(BEST)
+    """Precision, recall and F1 of the links alone where a fitted threshold favours one of them."""
+    row = replace(bench.chosen(BEST)[0], is_fitted=True)
     decision = bench.fitted(row).decisions[favour]
     texts = bench.laboratory.gold(name)
     linked = bench.linker(row, decision).link([text.text for text in texts])

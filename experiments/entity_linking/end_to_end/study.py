@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, PositiveInt
 
 from entity_linking.calibration.acceptance import FAVOURS, Favour, Wish
 from entity_linking.calibration.answers import Answer, answers
-from entity_linking.calibration.fitting import EVERY_STEP, STEPS, cross_validated, fit
-from entity_linking.decision import Decision
+from entity_linking.calibration.fitting import EVERY_STEP, STEPS, cross_validated, f1_of, fit
+from entity_linking.decision import LIKELIEST, Decision
 from entity_linking.detection import Detector, EndToEnd, Found, NamesAndTagger, SpanTagger
 from entity_linking.mentions import Link, LinkedText, Linker, Mention
 from entity_linking.names import Gates, NameCandidates, NameLinker
@@ -97,6 +97,7 @@ class Row:
     scorer: str
     says_nil: bool
     pronouns: bool = False
+    is_fitted: bool = True
 
 
 ROWS = {
@@ -104,17 +105,25 @@ ROWS = {
     "trained (before)": Row("gates", TRAINED, says_nil=False),
     "trained, NIL an answer": Row("gates", TRAINED, says_nil=True),
     "trained, NIL an answer, pronouns": Row("kinds", TRAINED, says_nil=True, pronouns=True),
+    "trained, nothing fitted": Row("gates", TRAINED, says_nil=True, is_fitted=False),
+    "trained, nothing fitted, pronouns": Row(
+        "kinds", TRAINED, says_nil=True, pronouns=True, is_fitted=False
+    ),
     "names + prior, tagger": Row("both", PRIOR, says_nil=True),
     "trained, tagger": Row("both", TRAINED, says_nil=True),
     "trained, tagger, pronouns": Row("both", TRAINED, says_nil=True, pronouns=True),
+    "trained, tagger, nothing fitted": Row("both", TRAINED, says_nil=True, is_fitted=False),
+    "trained, tagger, nothing fitted, pronouns": Row(
+        "both", TRAINED, says_nil=True, pronouns=True, is_fitted=False
+    ),
 }
-BEST = "trained, tagger, pronouns"
-"""Of the scorers and detectors the best by F1 on the tuning text, which has no say on pronouns."""
+BEST = "trained, tagger, nothing fitted, pronouns"
+"""The best by F1 on the tuning text, which has no say on pronouns."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Decisions by what they favour, and the cross-validated F1 of the one for F1."""
+    """Decisions by what they favour, and the F1 of the one for F1: cross-validated where fitted."""
 
     decisions: dict[Favour, Decision]
     f1: float
@@ -228,7 +237,8 @@ class Bench:
         as many names in one as marked mentions in the other.
         """
         detector = "gates" if row.detector == "kinds" else row.detector
-        key = f"{detector}, {row.scorer}, {'NIL' if row.says_nil else 'links alone'}"
+        how = "NIL" if row.says_nil else "links alone"
+        key = f"{detector}, {row.scorer}, {how if row.is_fitted else 'nothing fitted'}"
         if key not in self._fitted:
             path = self.folder / "decisions" / f"{key.replace(', ', '-').replace(' ', '-')}.json"
             if not path.exists():
@@ -242,6 +252,10 @@ class Bench:
         start = Decision(nil_score=0.0) if row.scorer == TRAINED else Decision()
         linker = self.linker(row, start)
         seen, n_missed = self._answers(linker, hidden=0.0)
+        if not row.is_fitted:
+            plain = replace(start, nil_from=LIKELIEST)
+            f1 = f1_of(seen, plain, n_missed=n_missed)
+            return Fitted(dict.fromkeys(FAVOURS, plain), f1, len(seen))
         steps = EVERY_STEP if row.says_nil else STEPS
         decisions = {
             favour: fit(seen, start, steps=steps, n_missed=n_missed, wish=Wish(favour))
@@ -253,7 +267,7 @@ class Bench:
                 favour: fit(unknown, decision, steps=("nil_from",), n_missed=n_missed)
                 for favour, decision in decisions.items()
             }
-        f1 = cross_validated(seen, start, n_missed=n_missed).f1
+        f1 = cross_validated(seen, start, steps=steps, n_missed=n_missed).f1
         return Fitted(decisions, f1, len(seen))
 
     def _answers(self, linker: EndToEnd, *, hidden: float) -> tuple[list[Answer], int]:
@@ -298,7 +312,7 @@ class Bench:
         Better is by the cross-validated F1 on the tuning text; True where the row falls back.
         """
         row = ROWS[name]
-        plain = replace(row, scorer=PRIOR)
+        plain = replace(row, scorer=PRIOR, is_fitted=True)
         if self.fitted(row).f1 >= self.fitted(plain).f1:
             return row, self.fitted(row).decision, False
         return plain, self.fitted(plain).decision, True

@@ -12,10 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_linking import Candidate, Link, LinkedText, Mention, gold_link
-from entity_linking.calibration.answers import Answer, answers, confidences
+from entity_linking.calibration.answers import Answer, accepted, answers, confidences
 from entity_linking.calibration.fitting import (
+    EVERY_STEP,
+    STEPS,
     FittedDecision,
     cross_validated,
+    f1_of,
     fit,
     fit_curve,
     fit_temperature,
@@ -24,7 +27,7 @@ from entity_linking.calibration.fitting import (
     save_decision,
 )
 from entity_linking.calibration.reliability import brier_score
-from entity_linking.decision import Decision
+from entity_linking.decision import LIKELIEST, Decision
 from entity_linking.errors import LinkIndexError, ScoreError
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk import seals
@@ -315,3 +318,29 @@ def test_a_decision_is_replaced_only_by_force(small_graph: KnowledgeGraph, tmp_p
     assert load_decision(path, small_graph) == one
     save_decision(other, path, force=True)
     assert load_decision(path, small_graph) == other
+
+
+def test_f1_of_a_decision_that_is_not_fitted() -> None:
+    """Right and likelier than NIL; wrong and likelier; right but NIL wins; without candidates."""
+    seen = [
+        Answer(np.array([2.0, -1.0]), 0, True, 0),
+        Answer(np.array([1.0, 0.5]), 1, True, 0),
+        Answer(np.array([-2.0]), 0, True, 1),
+        Answer(np.array([]), None, True, 1),
+    ]
+    linked = Decision(nil_score=0.0)
+    competing = replace(linked, nil_from=LIKELIEST)
+    assert accepted(seen[:3], linked).tolist() == [True, True, True]
+    assert accepted(seen[:3], competing).tolist() == [True, True, False]
+    assert f1_of(seen, linked) == pytest.approx(2 * 2 / (3 + 4))
+    assert f1_of(seen, competing, n_missed=1) == pytest.approx(2 * 1 / (2 + 5))
+    with pytest.raises(ScoreError, match="no mention with candidates"):
+        f1_of(seen[3:], linked)
+
+
+def test_folds_say_nil_where_it_competes() -> None:
+    """What is cross-validated is what the decision of all steps links."""
+    seen = simulated(600, temperature=1.0, nil=4.0)
+    without, with_nil = (cross_validated(seen, steps=steps) for steps in (STEPS, EVERY_STEP))
+    assert with_nil.accepted.sum() < without.accepted.sum()
+    assert not (with_nil.accepted & ~without.accepted).any()
