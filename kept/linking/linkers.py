@@ -8,7 +8,7 @@ index, model or decision and by method `prior` it is `entity_linking.DictionaryL
     candidates   names in all their forms; where they know nothing, names spelled alike; where
                  these know nothing either, entities whose cards are like the context
     scorer       by method, below
-    decision     plain, for a trained model with its NIL, or one that was fitted
+    decision     plain, for a trained model with its NIL (`nil_from`: NIL competes), or fitted
 
 Methods: `prior` is p(entity | surface) alone. `overlap`, `dense` and `coherence` add one scorer to
 its logarithm; `mix` is `entity_linking.scorers.mix.default_mix`. `trained` is a re-ranker made by
@@ -74,6 +74,7 @@ class LinkerSettings:
     case: Case | None = None
     min_prior: float = 0.0
     nil_below: float = 0.0
+    nil_from: float | None = None
     min_length: int = 2
     languages: tuple[str, ...] | None = None
     tagger: str | None = None
@@ -84,14 +85,21 @@ class LinkerSettings:
             raise LinkingError(f"method is {self.method!r}; choose one of {', '.join(METHODS)}")
         if self.case not in (None, *CASES):
             raise LinkingError(f"case is {self.case!r}; choose one of {', '.join(CASES)}")
-        Decision(nil_below=self.nil_below)
+        Decision(nil_below=self.nil_below, nil_from=self.nil_from)
         Gates(min_prior=self.min_prior, min_length=self.min_length)
         if (self.method == "trained") != (self.model is not None):
             raise LinkingError("method 'trained' needs a model, and a model this method")
         if self.pronouns and self.tagger is None:
             raise LinkingError("pronouns are linked to persons, which a tagger finds; give one")
-        if self.decision is not None and self.nil_below:
-            raise LinkingError("a fitted decision has its own threshold; give no nil_below")
+        if self.decision is not None and (self.nil_below or self.nil_from is not None):
+            raise LinkingError(
+                "a fitted decision has its own thresholds; give no nil_below and no nil_from"
+            )
+        if self.nil_from is not None and self.method != "trained" and self.tagger is None:
+            raise LinkingError(
+                "nil_from is about NIL, which only method 'trained' and taggers give a share; give "
+                "one of them, or nil_below"
+            )
         if (self.labels or self.aliases) and Path(self.kg).is_dir():
             raise LinkingError(
                 f"{self.kg} is a folder and has its names; labels and aliases go with a file, or "
@@ -287,7 +295,9 @@ def _decided_by(
             )
         return PriorScorer() if fitted.instead_of else scorer, fitted.decision
     nil_score = 0.0 if settings.method == "trained" else None  # a re-ranker's NIL stands at 0
-    return scorer, Decision(nil_score=nil_score, nil_below=settings.nil_below)
+    return scorer, Decision(
+        nil_score=nil_score, nil_below=settings.nil_below, nil_from=settings.nil_from
+    )
 
 
 def _hash_of_manifests(place: Path) -> str:

@@ -67,7 +67,8 @@ def calibrate(
 
     Without --find GOLD's mentions are taken, as for text that is annotated in part. What is printed
     is cross-validated; the decision is fitted on all of GOLD. Where names + prior have the better
-    F1 there, the decision falls back to them and says so.
+    F1 there, the decision falls back to them, where a trained model with --find and nothing fitted
+    has it, to that, NIL being said where it is likeliest; both are told.
 
     Example: kept link calibrate gold.jsonl --kg kg/ -o decision.json
     """
@@ -104,8 +105,8 @@ def calibrate(
     if method != "prior":
         plain = replace(settings, method="prior", model=None)
         fallback = fitting.of(open_linker(plain, graph))
-        echo(f"F1: {method} {best.checked.f1:.4f}, names + prior {fallback.checked.f1:.4f}")
-        if best.checked.f1 < fallback.checked.f1:
+        echo(f"F1: {method} {best.f1:.4f}, names + prior {fallback.f1:.4f}")
+        if best.f1 < fallback.f1:
             best, instead_of = fallback, repr(linker.scorer)
             echo(f"names + prior are better here: the decision falls back to them, not {method}")
     fitted = FittedDecision(
@@ -129,10 +130,11 @@ def calibrate(
 
 
 class Fitted(NamedTuple):
-    """A decision and how it did on folds that it was not fitted on."""
+    """A decision, how a fitted one did on folds that it was not fitted on, and its own F1."""
 
     decision: Decision
     checked: CrossValidated
+    f1: float
     scorer: str
     n_answers: int
     n_texts: int
@@ -156,7 +158,6 @@ class Fitting:
         from entity_linking.calibration.fitting import EVERY_STEP, STEPS, cross_validated, fit
         from entity_linking.detection import EndToEnd
         from entity_linking.errors import ScoreError
-        from entity_linking.scoring.links import predicate
 
         seen = self._answers(linker)
         has_tagger = isinstance(linker, EndToEnd)
@@ -167,21 +168,49 @@ class Fitting:
                 f"{self.name}: {n_texts} texts have mentions with candidates, too few for "
                 f"{self.n_folds} folds; annotate more, or give fewer --folds"
             )
-        knows = predicate(self.known)
-        entities = (k.entity for text in self.texts for k in text.links if k.entity is not None)
-        n_gold = sum(map(knows, entities))
-        n_missed = max(n_gold - sum(each.has_entity for each in seen), 0)
+        n_missed = self._n_missed(seen)
         checked = cross_validated(
             seen,
             linker.decision,
             n_folds=self.n_folds,
             seed=self.seed,
             n_missed=n_missed,
+            steps=steps,
             wish=self.wish,
         )
         decision = fit(seen, linker.decision, steps=steps, n_missed=n_missed, wish=self.wish)
         tagger = repr(linker.detector) if isinstance(linker, EndToEnd) else ""
-        return Fitted(decision, checked, repr(linker.scorer), len(seen), n_texts, tagger)
+        fitted = Fitted(
+            decision, checked, checked.f1, repr(linker.scorer), len(seen), n_texts, tagger
+        )
+        return self._or_unfitted(fitted, seen, linker.decision)
+
+    def _or_unfitted(self, fitted: Fitted, seen: Sequence[Answer], start: Decision) -> Fitted:
+        """The linker's decision as it was, NIL competing, where that has the better F1 of links.
+
+        Only for mentions that are found, a scorer that knows NIL, and whoever wants the best F1.
+        """
+        from entity_linking.calibration.acceptance import Wish
+        from entity_linking.calibration.fitting import f1_of
+        from entity_linking.decision import LIKELIEST
+
+        if not self.find or start.nil_score is None or self.wish != Wish():
+            return fitted
+        plain = replace(start, nil_from=LIKELIEST)
+        f1 = f1_of(seen, plain, n_missed=self._n_missed(seen))
+        echo(f"F1: fitted {fitted.f1:.4f}, nothing fitted (NIL where it is likeliest) {f1:.4f}")
+        if f1 <= fitted.f1:
+            return fitted
+        echo("nothing is fitted, which is better here; what is cross-validated would be fitted")
+        return fitted._replace(decision=plain, f1=f1)
+
+    def _n_missed(self, seen: Sequence[Answer]) -> int:
+        """Gold entities of the graph for which no mention is among the answers."""
+        from entity_linking.scoring.links import predicate
+
+        entities = (k.entity for text in self.texts for k in text.links if k.entity is not None)
+        n_gold = sum(map(predicate(self.known), entities))
+        return max(n_gold - sum(each.has_entity for each in seen), 0)
 
     def _answers(self, linker: Pipeline | EndToEnd) -> list[Answer]:
         """What the linker makes of the marked mentions, or of those that it finds."""

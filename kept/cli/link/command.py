@@ -133,6 +133,15 @@ def link(
     nil_below: Annotated[
         float, typer.Option(min=0, max=1, help="NIL when the confidence is lower.")
     ] = 0.0,
+    nil_from: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="With --method trained or --tagger: NIL competes, said from this share on; "
+            "0.5: where it is likeliest.",
+        ),
+    ] = None,
     min_length: Annotated[
         int, typer.Option(min=1, max=1000, help="Shortest name, in characters.")
     ] = 2,
@@ -172,6 +181,7 @@ def link(
         case=cast(Case | None, case),
         min_prior=min_prior,
         nil_below=nil_below,
+        nil_from=nil_from,
         min_length=min_length,
         languages=None if language is None else tuple(language),
         tagger=tagger,

@@ -111,8 +111,11 @@ def _meaning(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
     if settings.decision is not None:
         from entity_linking.calibration.fitting import load_decision
 
-        if load_decision(settings.decision, graph).instead_of:
+        fitted = load_decision(settings.decision, graph)
+        if fitted.instead_of:
             return "by names + prior, which did better in calibration; confidence is calibrated"
+        if not fitted.decision.curve:
+            return "nothing was fitted, which did better in calibration; confidence is uncalibrated"
         return "confidence is calibrated"
     of = "the prior" if settings.method == "prior" else f"of method {settings.method}"
     return f"confidence is {of}, uncalibrated"

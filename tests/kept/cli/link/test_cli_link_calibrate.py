@@ -132,6 +132,21 @@ def test_a_method_that_is_worse_than_names_and_prior_falls_back(
     assert "was fitted on scores of Reranker" in other.output
 
 
+def test_nothing_is_fitted_where_that_is_better(folder: Path, tmp_path: Path) -> None:
+    """Both F1s are told with --find, and the better one's decision is written."""
+    kg, model, out = folder / "kg", tmp_path / "model", tmp_path / "decision.json"
+    assert run("train", folder / "gold.jsonl", "--kg", kg, "-o", model).exit_code == 0
+    told = ("--kg", kg, "--method", "trained", "--model", model)
+    result = run("calibrate", folder / "gold.jsonl", *told, "-o", out, "--find")
+    assert result.exit_code == 0, result.output
+    said = re.search(r"F1: fitted ([0-9.]+), nothing fitted .* ([0-9.]+)$", result.output, re.M)
+    assert said is not None
+    is_plain = float(said[2]) > float(said[1])
+    assert ("nothing is fitted, which is better here" in result.output) == is_plain
+    marked = run("calibrate", folder / "gold.jsonl", *told, "-o", out, "--force")
+    assert "nothing fitted" not in marked.output, "marked spans have no words that are no names"
+
+
 @pytest.mark.parametrize(
     ("n", "more", "message"),
     [

@@ -287,3 +287,7 @@ def test_wrong_indexes_are_told(kg: Path, index: Path, arguments: list[str], mes
 def test_a_threshold_beside_a_fitted_one() -> None:
     with pytest.raises(LinkingError, match="its own threshold"):
         LinkerSettings(kg="kg", decision="d.json", nil_below=0.5)
+    with pytest.raises(LinkingError, match="no nil_below and no nil_from"):
+        LinkerSettings(kg="kg", decision="d.json", nil_from=0.5)
+    with pytest.raises(LinkingError, match="nil_from is about NIL"):
+        LinkerSettings(kg="kg", nil_from=0.5)
