@@ -114,7 +114,7 @@ def _meaning(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
         fitted = load_decision(settings.decision, graph)
         if fitted.instead_of:
             return "by names + prior, which did better in calibration; confidence is calibrated"
-        if not fitted.decision.curve:
+        if fitted.decision.nil_from is not None and not fitted.decision.curve:
             return "nothing was fitted, which did better in calibration; confidence is uncalibrated"
         return "confidence is calibrated"
     of = "the prior" if settings.method == "prior" else f"of method {settings.method}"
