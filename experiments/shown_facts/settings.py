@@ -17,8 +17,8 @@ HEAD = "head"
 class Arm(BaseModel):
     """A method with the options of its encoder and view.
 
-    `start` names the arm whose trained model it begins with, host and head over words; without it
-    the head alone is trained before.
+    `start` names an earlier arm, whose trained model it begins with, host and head over words;
+    without it the head alone is trained before. `steps` are its own number of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -27,6 +27,7 @@ class Arm(BaseModel):
     options: dict[str, Any] = {}
     view: dict[str, Any] = {}
     start: str | None = None
+    steps: PositiveInt | None = None
 
     @property
     def line(self) -> Method:
@@ -58,11 +59,11 @@ class Study(BaseModel):
 
     @model_validator(mode="after")
     def _starts_are_arms(self) -> Self:
-        for name, arm in self.arms.items():
-            before = self.arms.get(arm.start) if arm.start is not None else None
-            if arm.start is not None and (before is None or before.start is not None):
+        names = list(self.arms)
+        for i, (name, arm) in enumerate(self.arms.items()):
+            if arm.start is not None and arm.start not in names[:i]:
                 raise ValueError(
-                    f"arm {name} starts from {arm.start!r}: name an arm that has no start itself"
+                    f"arm {name} starts from {arm.start!r}: name an arm that stands before it"
                 )
         return self
 

@@ -23,9 +23,8 @@ from experiments.lama.stored import Origin, read_stored, write_stored
 from experiments.shown_facts.settings import HEAD, Study
 from kept import hosts
 from kept.methods import Method, method
-from kept.objectives.masked_words import MaskedWords
-from kept.objectives.mentions.stated import StatedWords
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.objectives.words.heads import hand_over_words
 from kept.pretraining.assembly import builder_for, view_for
 from kept.pretraining.data import WordGraphData
 from kept.probing.engine import objects_of, probe
@@ -219,11 +218,7 @@ def new_model(asked: Asked, name: str, fold: int, begun: Path) -> KnowledgeForPr
         )
         model = KnowledgeForPreTraining.of(encoder, {"stated_words": asked.study.stated})
     encoder.freeze_parts(asked.study.freeze)
-    (words,), stated = first.objectives.values(), model.objectives["stated_words"]
-    assert isinstance(words, MaskedWords | StatedWords)
-    assert isinstance(stated, StatedWords)
-    words = words.words if isinstance(words, StatedWords) else words
-    stated.words.load_state_dict(words.state_dict())
+    hand_over_words(begun, model)
     return model
 
 
@@ -250,7 +245,10 @@ def run_arm(asked: Asked, name: str, fold: int, out: Path, reporter: Reporter) -
     texts = asked.training_texts(fold)
     objectives = {"stated_words": study.stated}
     data = _data(asked, arm.line, graph, objectives, texts, view=arm.view)
-    _train(model, data, study.reading, folder, origin, reporter)
+    training = study.reading
+    if arm.steps is not None:
+        training = training.model_copy(update={"steps": arm.steps})
+    _train(model, data, training, folder, origin, reporter)
     edited_graph, edited_items = asked.edited(fold)
     values = {
         "arm": name,

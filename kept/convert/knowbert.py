@@ -17,9 +17,10 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW
 from kept.convert.allennlp import CONFIG, VOCABULARY, read_archive
 from kept.convert.tables import Rules, n_numbered, to_original, to_ours
 from kept.encoders.base import graph_fields
-from kept.encoders.knowbert import KAR, KnowBERTConfig
+from kept.encoders.knowbert import KnowBERTConfig
 from kept.encoders.loading import load_strictly
 from kept.errors import CheckpointError
+from kept.layers.kar import KAR
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
 

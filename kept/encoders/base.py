@@ -187,6 +187,8 @@ class KnowledgeEncoder(KnowledgeModel):
     unused: tuple[str, ...] = ("host.pooler.",)
     """Prefixes of parameters that no output depends on: they never get a gradient. An encoder whose
     configuration decides it sets its own in `__init__`."""
+    own_vectors: ClassVar[tuple[str, ...]] = ()
+    """Values of the option `vectors` computed from the run's own graph; others name files."""
 
     def __init__(self, config: KnowledgeConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config)

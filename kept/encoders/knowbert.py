@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
-from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches import KnowledgeBatch
 from kept.encoders.base import (
     EMBEDDINGS,
     KnowledgeConfig,
@@ -27,94 +26,25 @@ from kept.encoders.base import (
     graph_fields,
     layer_group,
 )
-from kept.errors import BatchError, ConfigError
+from kept.errors import ConfigError
 from kept.kge.vectors import entity_vectors
 from kept.layers.entity_linker import (
     EntityLinker,
-    EntityTable,
     PartEntityTable,
     Recontextualisation,
     start_as_inverse,
 )
+from kept.layers.kar import KAR, check_candidates, linker_of
 from kept.layers.mentions import mentions_of
 from kept.layers.rows import RowTable
 from kept.layers.spans import FAR
-from kept.options import read_options
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
 from kg_loaders.formats.wordnet_lexicon import parts_of_speech
 
-N_PARTS = 9
-"""Rows of a table of parts of speech: none, n, v, a, r, s, MASK, NULL, unknown."""
 SPECIAL_PARTS = (7, 0, 6)
 """Parts of speech of the special rows: UNKNOWN (which means NULL), PAD, MASK."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class KAR:
-    """One graph's place and sizes; raises `ConfigError` naming every faulty field.
-
-    `layer`: the KAR follows this layer (0 is the first; None: five sixths up the host, as the
-    paper's 10th of 12). `loss`: "margin" (NULL below `threshold`) or "softmax" (always an entity).
-    `null` says what `threshold` does: "hard" (the paper) drops candidates below it and takes NULL
-    where none remains, without a gradient to the scorer then; "soft" makes NULL one more candidate,
-    whose score is the threshold. `first_score` is the candidates' mean score before training: above
-    the threshold no link starts as NULL. `vectors`: "table", or "parts" for WordNet (`vector_width`
-    beside a learned part of speech of `part_width`). `projection` initialises the projection back
-    to the host: "pseudo-inverse", "original" (see `start_as_inverse`) or "random".
-    """
-
-    name: str = "kg"
-    layer: int | None = None
-    loss: str = "margin"
-    margin: float = 0.2
-    threshold: float = 0.0
-    null: str = "hard"
-    first_score: float = 0.0
-    width: int = 100
-    n_heads: int = 4
-    n_layers: int = 1
-    feed_forward: int = 400
-    scorer_width: int = 100
-    vectors: str = "table"
-    vector_width: int = 100
-    part_width: int = 25
-    n_parts: int = N_PARTS
-    learned_null: bool = False
-    projection: str = "pseudo-inverse"
-    n_entities: int = 0
-    id_space_hash: str = ""
-    content_hash: str = ""
-
-    def __post_init__(self) -> None:
-        choices = {
-            "loss": ("margin", "softmax"),
-            "null": ("hard", "soft"),
-            "vectors": ("table", "parts"),
-            "projection": ("pseudo-inverse", "original", "random"),
-        }
-        faults = [
-            f"{field} {getattr(self, field)!r}: one of {', '.join(values)}"
-            for field, values in choices.items()
-            if getattr(self, field) not in values
-        ]
-        if self.width % self.n_heads:
-            faults.append(f"width {self.width}: a multiple of n_heads {self.n_heads}")
-        if not self.name.isidentifier():
-            faults.append(f"name {self.name!r}: letters, digits and underscores")
-        if faults:
-            raise ConfigError(f"KAR {self.name!r}: " + "; ".join(faults))
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the entity table."""
-        return self.n_entities + N_SPECIAL_ROWS
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any]) -> KAR:
-        """From the fields of a configuration; raises `ConfigError` naming an unknown one."""
-        return read_options(cls, values, "a KAR")
 
 
 class KnowBERTConfig(KnowledgeConfig):
@@ -197,7 +127,7 @@ class KnowBERT(KnowledgeEncoder):
         super().__init__(config, host=host)
         hidden = self.host.config.hidden_size
         self.specs = config.specs
-        self.linkers = nn.ModuleDict({spec.name: _linker(spec, hidden) for spec in self.specs})
+        self.linkers = nn.ModuleDict({spec.name: linker_of(spec, hidden) for spec in self.specs})
         self.recontextualisations = nn.ModuleDict(
             {
                 spec.name: Recontextualisation(
@@ -334,7 +264,7 @@ class KnowBERT(KnowledgeEncoder):
         `linking_scores` are those of each mention's own KAR; `FAR` for padding. Raises `BatchError`
         for mentions without candidates, of a graph without a KAR or beyond its table.
         """
-        _check(batch, self.specs)
+        check_candidates(batch, self.specs)
         hidden = hosts.embed_words(self.host, batch)
         step = hosts.stepper(self.host, batch.visibility, batch.node_mask)
         states, scores = [hidden], None
@@ -372,46 +302,3 @@ class KnowBERT(KnowledgeEncoder):
 def _parts_of(graph: KnowledgeGraph) -> Tensor:
     """The part of speech of each row, int64 `[row]`."""
     return torch.cat([torch.tensor(SPECIAL_PARTS), torch.from_numpy(parts_of_speech(graph))])
-
-
-def _linker(spec: KAR, hidden: int) -> EntityLinker:
-    table: EntityTable | PartEntityTable
-    if spec.vectors == "table":
-        table = EntityTable(n_rows=spec.n_rows, width=spec.width)
-    else:
-        table = PartEntityTable(
-            n_rows=spec.n_rows,
-            vector_width=spec.vector_width,
-            n_parts=spec.n_parts,
-            part_width=spec.part_width,
-            width=spec.width,
-            learned_null=spec.learned_null,
-        )
-    return EntityLinker(
-        hidden=hidden,
-        width=spec.width,
-        entities=table,
-        n_layers=spec.n_layers,
-        n_heads=spec.n_heads,
-        feed_forward=spec.feed_forward,
-        scorer_width=spec.scorer_width,
-        threshold=spec.threshold if spec.loss == "margin" else None,
-        soft=spec.null == "soft",
-    )
-
-
-def _check(batch: KnowledgeBatch, specs: Sequence[KAR]) -> None:
-    if batch.mention_spans is None or torch.compiler.is_compiling():
-        return
-    ids, graphs = batch.candidate_ids, batch.mention_graphs
-    if ids is None or batch.candidate_priors is None:
-        raise BatchError("KnowBERT reads candidate_ids and candidate_priors; build with its view")
-    if graphs is not None and graphs.numel() and int(graphs.max()) >= len(specs):
-        raise BatchError(f"a mention is of graph {int(graphs.max())}, there are {len(specs)} KARs")
-    for index, spec in enumerate(specs):
-        rows = ids if graphs is None else ids[graphs == index]
-        if rows.numel() and int(rows.max()) >= spec.n_rows:
-            raise BatchError(
-                f"candidate row {int(rows.max())} is beyond the {spec.n_rows} rows of KAR "
-                f"{spec.name!r}; the batch was made with another graph"
-            )

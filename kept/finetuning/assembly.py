@@ -230,7 +230,7 @@ class _Maker:
         if config.knowledge in WITHOUT_FACTS:
             return
         data = self.data(clean, None) if config.link_errors.share else task_data
-        brought = config.model or precomputed_options(config.options)
+        brought = config.model or precomputed_options(config.options, self.method)
         data.require_read(
             name, is_linked=config.link, needs_facts=self.method.reads_facts and not brought
         )

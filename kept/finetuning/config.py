@@ -110,7 +110,8 @@ class FinetuneConfig(TaskFiles, RunConfig):
                 f"adapters know what they were trained on, whatever knowledge={self.knowledge!r} "
                 "takes away; give adapters trained on such a graph as kg"
             )
-        if self.knowledge != "true" and (names := precomputed_options(self.options)):
+        chosen = None if self.method is None else method(self.method)
+        if self.knowledge != "true" and (names := precomputed_options(self.options, chosen)):
             faults.append(
                 f"options {names} bring what was made beforehand, whatever "
                 f"knowledge={self.knowledge!r} takes away; leave them out"

@@ -15,11 +15,12 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Linker, Mention
 from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW, KnowledgeBatch
-from kept.encoders.knowbert import KAR, KnowBERT
+from kept.encoders.knowbert import KnowBERT
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.views.knowbert import Further, KnowBERTView
+from kept.layers.kar import KAR
 from kept.layers.spans import FAR
 from kg_loaders import KnowledgeGraph
 

@@ -16,8 +16,9 @@ from torch.nn import functional as F
 
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
-from kept.encoders.knowbert import KAR, KnowBERT
+from kept.encoders.knowbert import KnowBERT
 from kept.errors import ConfigError
+from kept.layers.kar import KAR
 from kept.layers.means import mean_of
 from kept.objectives.base import Objective, Preparation, World
 from kept.outputs import KnowledgeOutput

@@ -19,6 +19,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import View
 from kept.methods import Method, method
 from kept.objectives.model import KnowledgeForPreTraining, objective_kind
+from kept.objectives.words.heads import hand_over_words
 from kept.pretraining.config import TREES, PretrainConfig
 from kept.pretraining.data import WordGraphData
 from kept.pretraining.treebanks import DependencyData
@@ -46,6 +47,8 @@ def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, Pretraini
     with torch_draws(config.training.seed, "initial weights"):
         encoder = _encoder(config, chosen, graph, tokenizer)
         model = KnowledgeForPreTraining.of(encoder, objectives)
+    if config.start_from is not None:
+        hand_over_words(config.start_from, model)
     if config.train_only:
         encoder.train_only(config.train_only)
     if config.freeze:
@@ -71,14 +74,23 @@ def _texts(
         documents=documents,
     )
     data.require_read(
-        needs_facts=config.start_from is None and not precomputed_options(config.options)
+        needs_facts=config.start_from is None and not precomputed_options(config.options, chosen)
     )
     return data
 
 
-def precomputed_options(options: Mapping[str, Any]) -> list[str]:
-    """Options of an encoder that name precomputed vectors, or a graph of their own."""
-    names = ["vectors"] if options.get("vectors") is not None else []
+def precomputed_options(options: Mapping[str, Any], chosen: Method | None) -> list[str]:
+    """Options of the method's encoder that name precomputed vectors, or a graph of their own.
+
+    Not those that are computed from whatever graph the run is given, as E-BERT's `vectors: facts`.
+
+    >>> precomputed_options({"vectors": "facts"}, method("ebert"))
+    []
+    >>> precomputed_options({"vectors": "runs/transe"}, method("ernie"))
+    ['vectors']
+    """
+    own = (None, *(chosen.encoder.own_vectors if chosen else ()))
+    names = [] if options.get("vectors") in own else ["vectors"]
     kars = [kar for kar in options.get("kars", ()) if isinstance(kar, Mapping)]
     return names + sorted(
         {f"kars.{n}" for kar in kars for n in ("kg", "vectors_from") if kar.get(n)}

@@ -33,9 +33,9 @@ class PretrainConfig(RunConfig):
     do texts where the method is "none". `objectives` maps names to options that differ from their
     defaults; without it the method's own are trained (`kept.methods`). `options` are those of the
     encoder's configuration, `view` those of the method's view. `start_from` is the folder of an
-    earlier run, for the initial weights; `train_only` names the encoder's parts to train (all, if
-    empty), so that schedules of several stages are several runs; `freeze` names parts that stay,
-    such as "words", the host's word table.
+    earlier run, for the initial weights of the encoder and of a head over words; `train_only` names
+    the encoder's parts to train (all, if empty), so that schedules of several stages are several
+    runs; `freeze` names parts that stay, such as "words", the host's word table.
     """
 
     host: str = "minilm"

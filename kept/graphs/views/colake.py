@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Layout, Visibility
-from kept.errors import BatchError
+from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views.base import WeighingView, weights_of
 
@@ -24,8 +24,20 @@ class CoLAKEView(WeighingView):
     """`colake_view` as a method's view.
 
     With `weigh_links` nodes are weighted by the confidence of their link; an anchor that took the
-    place of its words keeps weight 1, since nothing else represents it.
+    place of its words keeps weight 1, since nothing else represents it. A node sees what is at most
+    `reach` edges away: 1 is the paper's, where a word sees no more than the anchors; with 2 a word
+    sees their relations, and an anchor the other ends of its facts; with 3 a word sees these, too.
     """
+
+    def __init__(self, *, weigh_links: bool = False, reach: int = 1) -> None:
+        if reach < 1:
+            raise ConfigError(f"CoLAKEView: reach {reach}: 1 or more")
+        super().__init__(weigh_links=weigh_links)
+        self.reach = reach
+
+    @property
+    def fingerprint(self) -> str:
+        return super().fingerprint + (f" reach {self.reach}" if self.reach > 1 else "")
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         return self.stacked([graph])
@@ -34,7 +46,7 @@ class CoLAKEView(WeighingView):
         self, graphs: Sequence[WordKnowledgeGraph], *, word_pad_id: int = 0
     ) -> KnowledgeBatch:
         """In one pass."""
-        batch = colake_batch(graphs, word_pad_id=word_pad_id)
+        batch = colake_batch(graphs, word_pad_id=word_pad_id, reach=self.reach)
         if not self.weigh_links:
             return batch
         weights = np.ones(batch.node_ids.shape, np.float32)
@@ -93,9 +105,16 @@ def colake_view(graph: WordKnowledgeGraph) -> KnowledgeBatch:
 
 
 def colake_batch(
-    graphs: Sequence[WordKnowledgeGraph], *, layout: Layout = "joined", word_pad_id: int = 0
+    graphs: Sequence[WordKnowledgeGraph],
+    *,
+    layout: Layout = "joined",
+    word_pad_id: int = 0,
+    reach: int = 1,
 ) -> KnowledgeBatch:
-    """`colake_view` of every graph, stacked; in layout "joined" in one pass over all nodes."""
+    """`colake_view` of every graph, stacked; in layout "joined" in one pass over all nodes.
+
+    `reach` is `CoLAKEView`'s, for layout "joined".
+    """
     if layout == "grouped":
         samples = [colake_view(graph) for graph in graphs]
         return KnowledgeBatch.stack(samples, layout=layout, word_pad_id=word_pad_id)
@@ -111,7 +130,7 @@ def colake_batch(
         node_mask=rows.padded(np.ones(len(kinds), np.bool_), False),
         positions=rows.padded(rows.of_nodes("positions"), 0),
         segment_ids=rows.padded(rows.of_nodes("segments"), 0),
-        visibility=Visibility(torch.from_numpy(_adjacencies(rows, anchor, kinds))),
+        visibility=Visibility(within(_adjacencies(rows, anchor, kinds), reach)),
         mention_spans=_anchor_spans(rows, anchor),
     )
 
@@ -162,6 +181,15 @@ def _adjacencies(
     whole = seen.reshape(-1)
     whole[rests + sources * width + targets] = True
     whole[rests + targets * width + sources] = True
+    return seen
+
+
+def within(adjacency: NDArray[np.bool_], reach: int) -> Tensor:
+    """Who is at most `reach` edges from whom, `[graph width width]`; each node is 0 from itself."""
+    one = torch.from_numpy(adjacency)
+    seen = one
+    for _ in range(reach - 1):
+        seen = seen.float() @ one.float() > 0
     return seen
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from entity_linking.mentions import LinkedText
 from kept.batches import KnowledgeBatch
-from kept.errors import BatchError
+from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig, Exclusion, join_all, join_words
 from kept.graphs.graph import WordKnowledgeGraph
-from kept.graphs.views import CoLAKEView, colake_batch, colake_view
+from kept.graphs.views import CoLAKEView, adjacency, colake_batch, colake_view
 from kept.graphs.words import encode_words, join_texts
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
@@ -91,8 +91,8 @@ def test_texts_in_one_pass_are_the_texts_one_by_one(
     ]
     assert len(together) == len(texts)
     assert all(map(same, together, alone))
-    for weigh in (False, True):
-        view = CoLAKEView(weigh_links=weigh)
+    for weigh, reach in ((False, 1), (True, 1), (False, 2)):
+        view = CoLAKEView(weigh_links=weigh, reach=reach)
         singles = [view(graph) for graph in alone]
         stacked = KnowledgeBatch.stack(singles, word_pad_id=9)
         assert view.stacked(together, word_pad_id=9).same_as(stacked)
@@ -135,3 +135,36 @@ def test_ranges_of_their_own_hold_the_same_nodes(
     samples = [colake_view(graph) for graph in graphs]
     assert grouped.same_as(KnowledgeBatch.stack(samples, layout="grouped", word_pad_id=9))
     assert grouped.node_ids.shape[1] > max(graph.n_nodes for graph in graphs) - 1
+
+
+def steps_from(adjacency: np.ndarray, start: int) -> list[int]:
+    """Edges on the shortest path to each node, by search in breadth; more than any where none."""
+    steps = [len(adjacency)] * len(adjacency)
+    steps[start], front = 0, [start]
+    while front:
+        node = front.pop(0)
+        for other in np.flatnonzero(adjacency[node]).tolist():
+            if steps[other] > steps[node] + 1:
+                steps[other] = steps[node] + 1
+                front.append(other)
+    return steps
+
+
+@pytest.mark.parametrize("reach", [1, 2, 3, 4])
+def test_a_node_sees_what_is_within_reach(
+    tokenizer: Any, pool: list[LinkedText], small_graph: KnowledgeGraph, reach: int
+) -> None:
+    config = BuilderConfig(policy="file")
+    words = encode_words([text.text for text in pool[:4]], tokenizer, max_words=60)
+    draws = [generator(0, i) for i in range(4)]
+    graphs = join_all(pool[:4], words, small_graph, generators=draws, config=config)
+    assert max(max(steps_from(adjacency(graph), 0)) for graph in graphs) == 3
+    for graph in graphs:
+        seen = CoLAKEView(reach=reach)(graph).visibility.mask[0]
+        expected = [
+            [n <= reach for n in steps_from(adjacency(graph), i)] for i in range(graph.n_nodes)
+        ]
+        assert seen.tolist() == expected
+    assert len({CoLAKEView(reach=r).fingerprint for r in (1, 2, 3)}) == 3
+    with pytest.raises(ConfigError, match="reach 0: 1 or more"):
+        CoLAKEView(reach=0)

@@ -20,8 +20,9 @@ from kept.batches import (
     KnowledgeBatch,
     Visibility,
 )
-from kept.encoders.knowbert import KAR, KnowBERT
+from kept.encoders.knowbert import KnowBERT
 from kept.errors import ConfigError
+from kept.layers.kar import KAR
 from kept.layers.spans import FAR
 from kept.objectives.entity_linking import (
     EntityLinking,

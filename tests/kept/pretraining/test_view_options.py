@@ -53,7 +53,7 @@ def finetune_config(world: Path, **values: Any) -> FinetuneConfig:
 
 def test_every_view_names_its_options() -> None:
     names = {name: METHODS[name].view.option_names() for name in METHODS}
-    assert names["colake"] == ["weigh_links"]
+    assert names["colake"] == ["weigh_links", "reach"]
     assert (names["kbert"][0], names["kbert"][-1]) == ("predicate", "incoming")
     assert names["ernie"] == ["min_confidence", "weigh_links"]
     assert names["none"] == []
