@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
-from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch
+from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, PIECE, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
@@ -132,7 +132,11 @@ class EBERT(KnowledgeEncoder):
         table[N_SPECIAL_ROWS:] = (found.vectors * found.known[:, None]).to(table)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """States of every node; raises `BatchError` for an entity without a vector."""
+        """States of every node; raises `BatchError` for an entity without a vector.
+
+        A masked entity (MASK_ROW) enters as the mean of the first mention's candidates (section
+        4.3).
+        """
         words = hosts.word_table(self.host)
         tables = {
             int(NodeKind.WORD): words,
@@ -141,6 +145,10 @@ class EBERT(KnowledgeEncoder):
         }
         vectors = self.node_vectors(batch, tables)
         is_entity = (batch.node_kinds == NodeKind.ENTITY) & batch.node_mask
+        if batch.candidate_ids is not None:
+            is_masked = is_entity & (batch.node_ids == MASK_ROW)
+            mean = self._mean_of_candidates(batch.candidate_ids[:, 0])
+            vectors = torch.where(is_masked[..., None], mean[:, None], vectors)
         if not torch.compiler.is_compiling():
             silent = batch.node_ids[is_entity][(vectors[is_entity] == 0).all(-1)]
             if len(silent):
@@ -149,6 +157,13 @@ class EBERT(KnowledgeEncoder):
                     "vectors_from as the encoder, so that such entities stay out of the text"
                 )
         return self.read(vectors, batch)
+
+    def _mean_of_candidates(
+        self, ids: Int[Tensor, "batch candidate"]
+    ) -> Float[Tensor, "batch embedding"]:
+        real = (ids != PAD_ROW)[..., None]
+        total = (self.entity_vectors(ids) * real).sum(1)
+        return total / real.sum(1).clamp(min=1)
 
 
 def fit_to_words(

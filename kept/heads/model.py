@@ -19,6 +19,7 @@ from kept.encoders import encoder_of, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.heads.base import Head
+from kept.heads.candidates import CandidatesHead, CandidatesOptions
 from kept.heads.layer_mix import LayerMix, LayerMixOptions
 from kept.heads.pooled import (
     PooledHead,
@@ -43,8 +44,9 @@ TAGGING = "token_classification"
 REGRESSION = "regression"
 SPAN = "span_extraction"
 CHOICE = "multiple_choice"
+LINKING = "entity_linking"
 SCORE = "score"
-"""The one class of a regression, and of a choice."""
+"""The one class of a regression, of a choice, and of a linking."""
 MAIN_LOSS = "class"
 """Name of the loss; those of further tasks are theirs."""
 TEACHER_LOSS = "teacher"
@@ -86,6 +88,7 @@ HEADS: dict[str, HeadKind] = {
     "tagging": HeadKind(TaggingOptions, TaggingHead),
     "uer": HeadKind(UEROptions, UERHead),
     "span": HeadKind(SpanOptions, SpanHead),
+    "candidates": HeadKind(CandidatesOptions, CandidatesHead),
 }
 
 
@@ -109,9 +112,11 @@ class KnowledgeForTask(KnowledgeModel):
     `labels [batch class]`), `token_classification` (cross entropy over nodes, `node_labels`),
     `regression` (mean squared error of the one output, `labels [batch]` numbers; the one class is
     `SCORE`), `span_extraction` (cross entropy over the nodes of a text, the mean of first and
-    last node, `labels [batch 2]`; the classes are `START_END`) or `multiple_choice` (cross entropy
+    last node, `labels [batch 2]`; the classes are `START_END`), `multiple_choice` (cross entropy
     over the choices of a question, a row each; the one class is `SCORE`; `labels [batch]` are the
-    number of the right one at a question's first row and IGNORE at its others).
+    number of the right one at a question's first row and IGNORE at its others) or `entity_linking`
+    (cross entropy over none and the candidates of a text's first mention, `labels [batch]` 0 for
+    none; the one class is `SCORE`).
     """
 
     def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
@@ -329,7 +334,7 @@ def _by_question(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _require_kind(problem_type: str | None) -> None:
-    known = (SINGLE, MULTI, TAGGING, REGRESSION, SPAN, CHOICE)
+    known = (SINGLE, MULTI, TAGGING, REGRESSION, SPAN, CHOICE, LINKING)
     if problem_type not in known:
         raise ConfigError(f"problem_type is {problem_type!r}; use {', '.join(map(repr, known))}")
 

@@ -31,12 +31,14 @@ from kept.outputs import KnowledgeOutput
 class DependencyHeadsOptions:
     """`adapter`: the one that learns ("" = the only one in training, or the encoder's own states).
 
-    `n_positions`: classes; sentences may have as many word pieces, special ones counted.
+    `n_positions`: classes; sentences may have as many word pieces, special ones counted. `alone`:
+    only the adapter's states are read (`AdapterFeatures`).
     """
 
     adapter: str = ""
     n_positions: int = 128
     dropout: float = 0.1
+    alone: bool = False
 
 
 class DependencyHeadsPreparation(Preparation):
@@ -93,7 +95,7 @@ class DependencyHeads(Objective):
 
     @classmethod
     def for_encoder(cls, encoder: KnowledgeEncoder, options: DependencyHeadsOptions) -> Self:
-        features = features_for(encoder, options.adapter)
+        features = features_for(encoder, options.adapter, alone=options.alone)
         if isinstance(encoder, KAdapter) and isinstance(features, AdapterFeatures):
             encoder.describe_adapter(features.adapter, trained_on="dependency_heads", graph_hash="")
         return cls(

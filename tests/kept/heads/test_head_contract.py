@@ -12,17 +12,22 @@ import pytest
 import torch
 from tiny_hosts import FAMILIES, tiny_host
 
-from entity_linking.mentions import LinkedText, Mention
+from entity_linking.dictionary import DictionaryLinker
+from entity_linking.mentions import Candidate, LinkedText, Mention
+from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.datasets.formats import TaskExample
 from kept.datasets.questions.choices import choice_example
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.finetuning.data import TaskData
+from kept.finetuning.linking.questions import CandidateData, Question, questions_of
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.words import join_texts
+from kept.heads.candidates import entity_table
 from kept.heads.model import (
     CHOICE,
     HEADS,
+    LINKING,
     MULTI,
     REGRESSION,
     SCORE,
@@ -41,16 +46,22 @@ from kg_loaders.errors import GraphMismatchError
 LABELS = ["a", "b", "c"]
 OPTIONS: dict[str, dict[str, Any]] = {
     "pooled": {}, "transform": {}, "targets": {"n_targets": 2}, "tagging": {},
-    "uer": {}, "span": {"stride": 8},
+    "uer": {}, "span": {"stride": 8}, "candidates": {},
 }  # fmt: skip
 OF_TEXTS = (SINGLE, MULTI, REGRESSION)
 OF_ROWS = (*OF_TEXTS, CHOICE)
 KINDS: dict[str, tuple[str, ...]] = {
     "pooled": OF_ROWS, "transform": OF_ROWS, "targets": OF_TEXTS, "tagging": (TAGGING,),
-    "uer": OF_ROWS, "span": (SPAN,),
+    "uer": OF_ROWS, "span": (SPAN,), "candidates": (LINKING,),
 }  # fmt: skip
+WITH_VECTORS = ("colake", "ebert")
+"""Methods whose entities have vectors in the space of words."""
 FURTHER = [("colake", h, kind) for h in HEADS for kind in KINDS[h][1:]]
-CASES = [*((m, h, KINDS[h][0]) for m in METHODS for h in HEADS), *FURTHER]
+CASES = [
+    *((m, h, KINDS[h][0]) for m in METHODS for h in HEADS if h != "candidates"),
+    *((m, "candidates", LINKING) for m in WITH_VECTORS),
+    *FURTHER,
+]
 
 
 @dataclass(frozen=True)
@@ -100,8 +111,24 @@ def task_examples(linked: list[LinkedText], kind: str) -> list[TaskExample]:
     return found[:3]
 
 
+def link_questions(linked: list[LinkedText], graph: KnowledgeGraph) -> list[Question]:
+    """Three questions about other mentions; one means none, and one has a second candidate."""
+    texts = sorted(linked, key=lambda text: len(text.text))[:6]
+    proposed = DictionaryLinker(graph).link([text.text for text in texts])
+    known = questions_of(proposed, lambda name: name in graph.entities, "[MASK]", gold=proposed)
+    first, second, third = known[:3]
+    other = next(
+        Candidate(name, 0.25, 0.0)
+        for name in graph.entities
+        if name not in {c.entity for c in second.candidates}
+    )
+    second = dataclasses.replace(second, candidates=(other, *second.candidates), gold=2)
+    return [first, second, dataclasses.replace(third, gold=0)]
+
+
 def classes_for(kind: str) -> list[str]:
-    return {REGRESSION: [SCORE], CHOICE: [SCORE], SPAN: [*START_END]}.get(kind, LABELS)
+    one = {key: [SCORE] for key in (REGRESSION, CHOICE, LINKING)}
+    return {**one, SPAN: [*START_END]}.get(kind, LABELS)
 
 
 def task_model(
@@ -126,16 +153,23 @@ def case(
     method, head, kind = request.param
     n_words = 24 if kind == SPAN else 60  # a context has several windows
     small = BuilderConfig(max_neighbours=2, max_words=n_words, max_nodes=120, policy="degree")
-    data = TaskData(
-        task_examples(linked, kind),
-        small_graph,
-        tokenizer,
-        builder=builder_for(METHODS[method], small, {}),
-        view=METHODS[method].view.of(small_graph, tokenizer),
-        problem_type=kind,
-        labels={label: i for i, label in enumerate(classes_for(kind))},
-        spans=SpanOptions(**OPTIONS["span"]) if kind == SPAN else None,
-    )
+    shown: dict[str, Any] = {
+        "builder": builder_for(METHODS[method], small, {}),
+        "view": METHODS[method].view.of(small_graph, tokenizer),
+    }
+    data: TaskData | CandidateData
+    if kind == LINKING:
+        data = CandidateData(link_questions(linked, small_graph), small_graph, tokenizer, **shown)
+    else:
+        data = TaskData(
+            task_examples(linked, kind),
+            small_graph,
+            tokenizer,
+            problem_type=kind,
+            labels={label: i for i, label in enumerate(classes_for(kind))},
+            spans=SpanOptions(**OPTIONS["span"]) if kind == SPAN else None,
+            **shown,
+        )
     samples = [data.sample(i, epoch=0, seed=0) for i in range(len(data))]
     model = task_model(method, head, kind, small_graph, tokenizer)
     return Case(head, kind, model, samples, small_graph)
@@ -144,9 +178,23 @@ def case(
 def test_every_head_is_here() -> None:
     assert list(OPTIONS) == list(KINDS) == list(HEADS)
     assert {kind for kinds in KINDS.values() for kind in kinds} == {
-        SINGLE, MULTI, TAGGING, REGRESSION, SPAN, CHOICE,
+        SINGLE, MULTI, TAGGING, REGRESSION, SPAN, CHOICE, LINKING,
     }  # fmt: skip
-    assert len(CASES) == len(HEADS) * len(METHODS) + len(FURTHER) >= 7
+    n_of_all = (len(HEADS) - 1) * len(METHODS)
+    assert len(CASES) == n_of_all + len(WITH_VECTORS) + len(FURTHER) >= 7
+
+
+def test_methods_without_vectors_among_words_are_refused(
+    small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    host = tiny_host(n_words=len(tokenizer))
+    for name, line in METHODS.items():
+        encoder = line.encoder.for_graph(host, small_graph, tokenizer, seed=0)
+        if name in WITH_VECTORS:
+            assert encoder.get_submodule(entity_table(encoder)) is not None
+            continue
+        with pytest.raises(ConfigError, match="the head candidates compares with; take ebert"):
+            KnowledgeForTask.of(encoder, "candidates", [SCORE], problem_type=LINKING)
 
 
 @torch.no_grad()
@@ -154,6 +202,9 @@ def test_shapes_and_losses(case: Case) -> None:
     output = case.model(case.batch)
     n_batch, n_nodes = case.batch.node_ids.shape
     n_classes = len(classes_for(case.kind))
+    if case.kind == LINKING:
+        assert case.batch.candidate_ids is not None
+        n_classes = 1 + case.batch.candidate_ids.shape[2]
     is_by_node = case.kind in (TAGGING, SPAN)
     expected = (n_batch, n_nodes, n_classes) if is_by_node else (n_batch, n_classes)
     assert output.class_logits.shape == expected
@@ -169,7 +220,7 @@ def test_a_batch_equals_batches_of_one(case: Case) -> None:
     rows = [sample.take(slice(i, i + 1)) for sample in case.samples for i in range(len(sample))]
     for i, sample in enumerate(rows):
         alone = case.model(sample.replace(labels=None, node_labels=None)).class_logits[0]
-        same = whole[i, : len(alone)] if case.kind in (TAGGING, SPAN) else whole[i]
+        same = whole[i, : len(alone)] if case.kind in (TAGGING, SPAN, LINKING) else whole[i]
         torch.testing.assert_close(same, alone, atol=1e-5, rtol=1e-5)
 
 
@@ -199,6 +250,7 @@ def test_saved_and_loaded_it_says_the_same(case: Case, tmp_path: Path) -> None:
     if case.kind in (
         REGRESSION,
         CHOICE,
+        LINKING,
     ):  # one output is a dot product, summed as its memory is aligned
         torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
     else:
@@ -229,7 +281,7 @@ def test_label_faults_are_named(case: Case) -> None:
         with pytest.raises(BatchError, match="learns finite numbers"):
             case.model(unknown)
     elif case.kind != MULTI:
-        n = {SPAN: case.batch.node_ids.shape[1], CHOICE: 2}.get(case.kind, 3)
+        n = {SPAN: case.batch.node_ids.shape[1], CHOICE: 2, LINKING: 3}.get(case.kind, 3)
         high = torch.where(labels == IGNORE, IGNORE, n)
         with pytest.raises(BatchError, match=f"label {n} is outside the {n} classes"):
             case.model(dataclasses.replace(case.batch, **{field: high}))
@@ -252,7 +304,11 @@ def test_every_head_takes_every_family(
     head: str, family: str, small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     model = task_model("colake", head, KINDS[head][0], small_graph, tokenizer, family)
-    assert model.head.classes.out_features == len(classes_for(KINDS[head][0]))
+    if head == "candidates":
+        width = hosts.word_table(model.encoder.host).embedding_dim
+        assert model.head.null_vector.shape == (width,)
+    else:
+        assert model.head.classes.out_features == len(classes_for(KINDS[head][0]))
 
 
 def test_a_regression_is_judged_by_its_squared_error() -> None:
