@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from experiments.generators.entities import kglm_perplexity
 from experiments.generators.relation_spans import RecurrentPlan, lrlm_perplexity
-from experiments.generators.sentences import CONDITIONS, Split, read_sentences, split, under
+from experiments.generators.sentences import CONDITIONS, TRUE, Split, read_sentences, split, under
 from experiments.generators.story_writing import Bench as Stories
 from experiments.generators.story_writing import StoryPlan, read_triples, story_scores
+from kept.evaluation.statistics import seed_interval
 from kept.generators.stories import read_glucose
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_json
@@ -94,7 +94,7 @@ def run(bench: Bench) -> dict[str, dict[str, list[Scores]]]:
 
 
 def to_markdown(cells: dict[str, dict[str, list[Scores]]], bench: Bench, command: str) -> str:
-    """The page: each measure's mean over seeds, and each seed."""
+    """The page: each measure's mean over seeds with its interval, and each seed."""
     parts = bench.split.train, bench.split.test, *bench.stories.stories.values()
     n = [len(part) for part in parts]
     lines = [
@@ -105,7 +105,8 @@ def to_markdown(cells: dict[str, dict[str, list[Scores]]], bench: Bench, command
             f"LRLM and KGLM: {n[0]} sentences of T-REx to learn from, {n[1]} about other topics "
             f"to be tested on. Guan et al.: {', '.join(map(str, n[2:]))} stories of GLUCOSE to "
             "learn from, to choose by (not used) and to be tested on. Each is trained and tested "
-            "under its condition. The mean over seeds, then each seed."
+            "under its condition. The mean over seeds with its interval of 95 % (Student's t over "
+            "seeds; none of one seed), then each seed. Differences are of the same seed."
         ),
     ]
     for writer, conditions in cells.items():
@@ -115,10 +116,17 @@ def to_markdown(cells: dict[str, dict[str, list[Scores]]], bench: Bench, command
         for condition, found in conditions.items():
             shown = [_told([each[name] for each in found]) for name in names]
             lines.append("| " + " | ".join([condition, *shown]) + " |")
+        for control in CONDITIONS[1:]:
+            pairs = list(zip(conditions[TRUE], conditions[control], strict=True))
+            shown = [_told([ours[name] - theirs[name] for ours, theirs in pairs]) for name in names]
+            lines.append("| " + " | ".join([f"true − {control}", *shown]) + " |")
     return "\n".join([*lines, ""])
 
 
-def _told(values: list[Any]) -> str:
-    digits = 1 if max(values) >= 10 else 3
-    mean = sum(values) / len(values)
-    return f"{mean:.{digits}f} ({', '.join(f'{v:.{digits}f}' for v in values)})"
+def _told(values: list[float]) -> str:
+    digits = 1 if max(map(abs, values)) >= 10 else 3
+    mean = f"{sum(values) / len(values):.{digits}f}"
+    if len(values) > 1:
+        interval = seed_interval(values)
+        mean += f" [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+    return f"{mean} ({', '.join(f'{v:.{digits}f}' for v in values)})"

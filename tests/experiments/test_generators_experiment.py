@@ -105,6 +105,7 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     assert told == []
     page = to_markdown(cells, again, "a command")
     assert page.count("\n| true |") == page.count("\n| none |") == 3
+    assert page.count("\n| true − shuffled |") == page.count("\n| true − none |") == 3
 
 
 def test_topics_are_apart_and_facts_are_all_of_a_topic(sentences: list[Sentence]) -> None:
