@@ -8,7 +8,7 @@ HERE=$(cd "$(dirname "$0")" && pwd)
 TESTS=$(cd "$HERE/../../tests" && pwd)
 PYTHON=$(realpath -s "$(command -v "$1")") WHEEL=$(realpath "$2") OUT=$3
 shift 3
-rm -rf "$OUT" && mkdir -p "$OUT" && OUT=$(realpath "$OUT")
+mkdir -p "$OUT" && OUT=$(realpath "$OUT") && rm -rf "$OUT/wheel"
 "$PYTHON" -m pip install --quiet --no-deps --no-index --target "$OUT/wheel" "$WHEEL" || exit 1
 export PYTHONPATH="$OUT/wheel" HF_HUB_OFFLINE=1
 FAILED=0
@@ -25,7 +25,7 @@ given() { "$PYTHON" "$@" >> log.txt 2>&1; }  # the files that a user brings; not
 
 journey() {  # name, what, function
     [ ${#WANTED[@]} -eq 0 ] || [[ " ${WANTED[*]} " == *" $1 "* ]] || return 0
-    mkdir -p "$OUT/$1" && cd "$OUT/$1" || exit 1
+    rm -rf "${OUT:?}/$1" && mkdir -p "$OUT/$1" && cd "$OUT/$1" || exit 1
     N=0
     local begun=$SECONDS
     echo "$1: $2"
@@ -87,6 +87,13 @@ explorer() {
     step kept explore --kg kg --model run --text "$(cat "$OUT/private/person.txt") works here." \
         -o page.html && ls pictures gold.jsonl page.html | sed 's/^/    /'
 }
+in_class() {
+    given -c 'from kept import atlas; atlas.graph().save("kg")' || return 1
+    local text="The Seine flows through Paris, the capital of France."
+    step kept show "$text" --kg kg -o graph.html &&
+    step kept explore --kg kg --text "$text" -o page.html &&
+    given "$HERE/pictures.py" "$TESTS" graph.html page.html && ls ./*.png | sed 's/^/    /'
+}
 medical() {
     if [ ! -d "${KEPT_DATA:-}/medical" ]; then echo "  skipped: no medical/ in KEPT_DATA"; return 0; fi
     given "$HERE/medical.py" "$KEPT_DATA/medical" || return 1
@@ -104,6 +111,7 @@ WANTED=("$@")
 journey private "a private graph and a task; which fact made an answer" private_graph
 journey compare "two methods, with a control" two_methods
 journey rdf "an RDF graph completed, for an entity that is not in it" rdf_completion
+journey class "a text shown in class: its graph, and the explorer as one file" in_class
 journey probe "what a local model recalls of a graph" local_model
 journey vectors "vectors in scikit-learn, entities in spaCy" vectors
 journey explorer "the explorer: a fact edited, a link corrected" explorer

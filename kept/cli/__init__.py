@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from copy import copy
 from typing import Annotated
 
@@ -27,6 +28,7 @@ from kept.cli.convert import convert
 from kept.cli.demo import demo
 from kept.cli.doctor.command import doctor
 from kept.cli.errors import TellsErrors
+from kept.cli.first_screen import first_screen
 from kept.cli.link import command as link
 from kept.cli.options import KeptCommand
 from kept.cli.pages.explore import explore
@@ -92,28 +94,22 @@ def _root(
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the library of the hub is imported
 
 
-app.command("demo", cls=KeptCommand)(demo)
-app.command("explore", cls=KeptCommand)(explore)
-app.command("show", cls=KeptCommand)(show)
-app.command("serve", cls=KeptCommand)(serve)
-app.command("pretrain", cls=KeptCommand)(pretrain)
-app.command("compare", cls=KeptCommand)(compare)
-app.command("report", cls=KeptCommand)(report)
-app.command("convert", cls=KeptCommand)(convert)
-app.command("finetune", cls=KeptCommand)(finetune)
-app.command("predict", cls=KeptCommand)(predict)
-app.command("extend", cls=KeptCommand)(extend)
-app.command("audit", cls=KeptCommand)(audit)
-app.command("doctor", cls=KeptCommand)(doctor)
-app.command("curve", cls=KeptCommand)(curve)
-app.command("probe", cls=KeptCommand)(probe)
-app.command("ask", cls=KeptCommand)(ask)
-app.add_typer(check.app, name="check")
-app.add_typer(data.app, name="data")
-app.add_typer(link.app, name="link")
-app.add_typer(kg.app, name="kg")
-app.add_typer(kgc.app, name="kgc")
-app.add_typer(vectors.app, name="vectors")
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Look": (demo, explore, show, doctor),
+    "Graphs and texts": (),
+    "Train and ask": (pretrain, finetune, predict, ask, extend, convert, serve),
+    "Judge": (compare, report, probe, audit, curve),
+}
+GROUPS = {
+    "Graphs and texts": {"kg": kg, "link": link, "data": data, "kgc": kgc, "vectors": vectors},
+    "Judge": {"check": check},
+}
+"""What there is, by what it is for: the panels of `kept --help`."""
+for _panel, _commands in COMMANDS.items():
+    for _command in _commands:
+        app.command(_command.__name__, cls=KeptCommand, rich_help_panel=_panel)(_command)
+    for _name, _module in GROUPS.get(_panel, {}).items():
+        app.add_typer(_module.app, name=_name, rich_help_panel=_panel)
 
 
 def _called(words: list[str]) -> typer.Typer:
@@ -129,4 +125,7 @@ def _called(words: list[str]) -> typer.Typer:
 
 def main() -> None:
     """Entry point of the console script."""
+    if sys.argv[1:] == ["--help"] and "_KEPT_COMPLETE" not in os.environ:
+        echo(first_screen(app))
+        sys.exit()
     _called(sys.argv[1:])()

@@ -13,13 +13,19 @@ from rich.progress import (
 )
 
 from kept.cli.console import TerminalConsole
+from kept.training.forecast import SHORTEST, StepClock, told_minutes
 from kept.training.log import StepRecord
 
 
 class TrainingProgress:
-    """A `Reporter`: one bar per training with its loss and the time left, notices above it."""
+    """A `Reporter`: one bar per training with its loss and the time left, notices above it.
 
-    def __init__(self, console: TerminalConsole) -> None:
+    With `foretells` it says once, after a few steps of the first training, how long that will take
+    and what memory it has taken: a line that stays where there is no terminal for a bar.
+    """
+
+    def __init__(self, console: TerminalConsole, *, foretells: bool = False) -> None:
+        self._clock = StepClock() if foretells else None
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -48,6 +54,12 @@ class TrainingProgress:
         self._last_step = record.step
         about = f"loss {record.total_loss:.3f}  {record.nodes_per_second:.0f} nodes/s"
         self._progress.update(self._task, completed=record.step, description=about)
+        left = None if self._clock is None else self._clock.passed(record.step, record.n_steps)
+        if left is not None and left >= SHORTEST:
+            self.notice(
+                f"forecast: {told_minutes(left)} for the {record.n_steps - record.step} steps that "
+                f"are left; {record.peak_memory_mib / 1024:.2f} GiB of memory so far"
+            )
 
     def notice(self, message: str) -> None:
         """Print above the bar."""

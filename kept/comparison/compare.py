@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.forecast import Foretold
 from kept.comparison.pages.summary import OFF, summarise
 from kept.comparison.requested import RequestedRow, read_requested, remember
 from kept.comparison.runs import ExperimentRuns
@@ -45,12 +46,14 @@ def compare(
     A row that gets nothing from the graph is left out, with the reason; NoKnowledgeError where
     every one does. See `run_all`.
     """
-    runs = ExperimentRuns(experiment, root, folder, reporter, should_stop)
+    foretold = Foretold(reporter, announce)
+    runs = ExperimentRuns(experiment, root, folder, foretold, should_stop)
     requested = {name: RequestedRow(tuple(controls), seeds) for name in (BASELINE, *methods)}
     remember(folder, experiment.name, requested)
     keys = list(planned(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
         runs.require(key)
+    foretold.n_missing = sum(runs.record(key) is None for key in keys)
     ran = run_all(runs, keys, announce=announce, should_stop=should_stop)
     requested |= {
         n: dataclasses.replace(requested[n], left_out=why) for n, why in ran.left_out.items()

@@ -157,7 +157,7 @@ function pick(number, focus) {
   const list = make("ul", null, { class: "candidates" });
   for (const each of found.candidates) list.append(candidate(found, now, each));
   const none = make("li");
-  none.append(make("button", "None of them (NIL)", { type: "button", "aria-pressed": String(now.entity === null),
+  none.append(make("button", "None of them: not in the graph (NIL)", { type: "button", "aria-pressed": String(now.entity === null),
     onclick: () => correct(found, null) }));
   list.append(none);
   card.append(list);
@@ -381,7 +381,7 @@ function showTools(each, tools) {
 }
 
 function edit(each, tools) {
-  const form = make("form"), field = make("input", null, { list: "tails", maxlength: 500, required: true, "aria-label": "New object of " + each.words });
+  const form = make("form"), field = make("input", null, { list: "tails", maxlength: 500, required: true, "aria-label": "New tail of " + each.words });
   form.append(field, " ", make("button", "Set", { type: "submit" }));
   form.addEventListener("submit", (event) => {
     event.preventDefault();

@@ -25,7 +25,7 @@ from kept.graphs.drawing.draw import draw_svg
 from kept.graphs.drawing.form import form_of
 from kept.graphs.drawing.form_svg import draw_form
 from kept.graphs.drawing.layout import WIDTH
-from kept.graphs.explain import fact_in_words, left_out
+from kept.graphs.explain import fact_in_words, links_left_out
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import CoLAKEView, View
 from kept.methods import METHODS, Method, title
@@ -107,15 +107,17 @@ class Reader:
         else:
             columns = form_of(built, batch, view, graph, self.tokenizer)
             svg = draw_form(columns, self.name, page_width=WIDTH // 2 if narrow else WIDTH)
+        facts = facts_of(linked, built, batch, view, graph)
         return {
             "reader": self.key,
             "svg": svg,
             "summary": [
                 *_own_options(self.predictor),
-                *_summary(self.method, built, batch, view, graph),
+                *_summary(self.method, built, batch, view),
+                *(_facts_read(linked, facts, graph) if self.method.shows_facts else ()),
             ],
             "pieces": int((built.kinds == NodeKind.WORD).sum()),
-            "facts": facts_of(linked, built, batch, view, graph),
+            "facts": facts,
             "answer": answer,
         }
 
@@ -192,7 +194,6 @@ def _summary(
     built: WordKnowledgeGraph,
     batch: KnowledgeBatch,
     view: View,
-    graph: KnowledgeGraph,
 ) -> list[str]:
     """What stands in the picture, and what does not."""
     n_words = int((built.kinds == NodeKind.WORD).sum())
@@ -204,8 +205,22 @@ def _summary(
         lines.append("Nothing of the graph reaches this input: no mention is linked, or the linked "
                      "entities have nothing that this method reads.")  # fmt: skip
     if method.shows_facts:
-        lines += left_out(built, graph)
+        lines += links_left_out(built)
     return lines
+
+
+def _facts_read(
+    linked: LinkedText, facts: Sequence[Mapping[str, Any]], graph: KnowledgeGraph
+) -> list[str]:
+    """How many of the facts about linked entities the view reads, where it does not read all."""
+    found = {graph.entities.find(link.entity) for link in linked.links if link.entity is not None}
+    heads = [head for head in found if head is not None]
+    n_all = sum(int(graph.out_offsets[head + 1] - graph.out_offsets[head]) for head in heads)
+    names = {graph.entities.name(head) for head in heads}
+    n_read = sum(fact["read"] and fact["fact"][0] in names for fact in facts)
+    if n_read == n_all:
+        return []
+    return [f"{n_read} of the {n_all} facts that the graph has about the linked names are read."]
 
 
 def with_choices(linked: LinkedText, choices: Mapping[tuple[int, int], str | None]) -> LinkedText:

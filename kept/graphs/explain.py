@@ -158,6 +158,19 @@ def _described(graph: KnowledgeGraph, entity: int) -> str:
 
 def left_out(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> list[str]:
     """What of the text, its links and their facts `built` leaves out: one sentence each."""
+    sentences = links_left_out(built)
+    heads = np.unique(built.ids[is_anchor(built)])
+    n_facts = int((graph.out_offsets[heads + 1] - graph.out_offsets[heads]).sum())
+    rows = built.origins[built.kinds == NodeKind.RELATION, 1]
+    shown = np.unique(rows[rows >= 0])
+    n_shown = int(np.isin(graph.triples[shown, 0], heads).sum())
+    if n_shown < n_facts:
+        sentences.append(f"{n_shown} of {n_facts} facts whose head is an anchor are shown.")
+    return sentences
+
+
+def links_left_out(built: WordKnowledgeGraph) -> list[str]:
+    """What of the text and its links `built` leaves out: one sentence each."""
     sentences = []
     end, length = int(built.spans[:, 1].max(initial=0)), len(built.text.rstrip())
     if end < length:
@@ -170,11 +183,4 @@ def left_out(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> list[str]:
             f"{len(lost)} of {len(linked)} links brought no anchor: cut off, overlapping, or to "
             "entities that the graph does not have."
         )
-    heads = np.unique(built.ids[anchors])
-    n_facts = int((graph.out_offsets[heads + 1] - graph.out_offsets[heads]).sum())
-    rows = built.origins[built.kinds == NodeKind.RELATION, 1]
-    shown = np.unique(rows[rows >= 0])
-    n_shown = int(np.isin(graph.triples[shown, 0], heads).sum())
-    if n_shown < n_facts:
-        sentences.append(f"{n_shown} of {n_facts} facts whose head is an anchor are shown.")
     return sentences

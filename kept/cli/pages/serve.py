@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import signal
 import socket
 from pathlib import Path
@@ -80,6 +79,8 @@ def serve(
 
     Example: kept serve --kg kg/ --model runs/ernie
     """
+    import secrets
+
     from kept.serve import require_extra
 
     require_extra()

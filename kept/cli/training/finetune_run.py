@@ -13,7 +13,14 @@ from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
 from kept.cli.training.guide import write_guide
-from kept.cli.training.run import asked_to_stop, read_run, run_folder, tell, tracking
+from kept.cli.training.run import (
+    asked_to_stop,
+    read_run,
+    run_folder,
+    tell,
+    tell_memory,
+    tracking,
+)
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.run import FinetuneRun
@@ -77,6 +84,7 @@ def run(
             console.print(f"{name}: {coverage}")
         for line in assembled.cautions:
             console.print(f"warning: {line}")
+        tell_memory(assembled.model, config.training, console)
         result = _train(assembled, output, how, console, begun, track)
         if result.stopped == "finished" and not place().rank:
             _score(assembled, output)
@@ -109,7 +117,7 @@ def _train(
     settings = assembled.config.model_dump(mode="json")
     with (
         asked_to_stop() as stop,
-        TrainingProgress(console) as bar,
+        TrainingProgress(console, foretells=True) as bar,
         tracking(bar, track, output, settings) as reporter,
     ):
         if not (place().rank or list_checkpoints(output / "checkpoints")):

@@ -12,7 +12,14 @@ from transformers.utils.logging import disable_progress_bar
 from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.training.guide import write_guide
-from kept.cli.training.run import asked_to_stop, read_run, run_folder, tell, tracking
+from kept.cli.training.run import (
+    asked_to_stop,
+    read_run,
+    run_folder,
+    tell,
+    tell_memory,
+    tracking,
+)
 from kept.hosts import load_tokenizer
 from kept.integrations.trackers import require_trackers
 from kept.pretraining.assembly import assemble
@@ -74,9 +81,10 @@ def _train(
     console.print(str(data))
     if isinstance(data, WordGraphData):
         _tell_coverage(data, console)
+    tell_memory(model, config.training, console)
     with (
         asked_to_stop() as stop,
-        TrainingProgress(console) as bar,
+        TrainingProgress(console, foretells=True) as bar,
         tracking(bar, track, output, config.model_dump(mode="json")) as reporter,
     ):
         if not (place().rank or list_checkpoints(output / "checkpoints")):

@@ -9,11 +9,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
+from torch import cuda, nn
+
+from kept.cli.console import TerminalConsole
 from kept.cli.settings import read_setting
 from kept.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.model_files import EXTENDED
-from kept.training.config import RunConfig
+from kept.training.config import RunConfig, TrainConfig
+from kept.training.forecast import free_memory, memory_forecast, require_memory
 from kept.training.log import Reporter
 from kept.training.loop import Resume, TrainResult
 from kept.training.processes.launch import place
@@ -124,6 +128,14 @@ def tracking(
 
     with Tracked(reporter, names, output, settings) as tracked:
         yield tracked
+
+
+def tell_memory(model: nn.Module, config: TrainConfig, console: TerminalConsole) -> None:
+    """Print what training will hold, before it is allocated; ConfigError where it is not there."""
+    forecast = memory_forecast(model, config)
+    console.print(str(forecast))
+    if config.device == "cpu" or not cuda.is_available():
+        require_memory(forecast, free_memory())
 
 
 def tell(result: TrainResult, output: Path) -> None:

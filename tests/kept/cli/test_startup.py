@@ -10,6 +10,7 @@ import typer
 
 from entity_linking.names.rules.case import CASES
 from kept.cli import _called, app
+from kept.cli.first_screen import EXAMPLES, PANELS, WIDEST, first_screen, panels
 from kept.cli.link.inputs import FORMATS as LINK_FORMATS
 from kept.extending.starts import STARTS
 from kept.linking.linkers import METHODS as LINK_METHODS
@@ -110,3 +111,39 @@ def test_help_names_the_lines_of_tables_without_loading_them(
     told = " ".join(said.replace("│", " ").split())
     for table in tables:
         assert ", ".join(table) in told
+
+
+def test_the_first_screen_names_every_command_as_typer_does(loaded: Loaded) -> None:
+    """Beside the three to begin with, and without the library that draws boxes."""
+    code, modules, said = loaded("--help", more=["rich"])
+    assert (code, modules) == (0, "")
+    whole = typer.main.get_command(app)
+    words = " ".join(said.split())
+    for name, command in whole.commands.items():  # type: ignore[attr-defined]
+        told = " ".join((command.help or "").split("\n\n")[0].split())
+        assert f" {name} {told}" in words, name
+    for option in whole.params:
+        assert all(f" {each} " in words for each in option.opts), option.opts
+    for line, _ in EXAMPLES:
+        assert line in words
+
+
+@pytest.mark.parametrize("width", [1, 40, 80, 10_000])
+def test_the_first_screen_fits_the_window(width: int) -> None:
+    longest = max(len(line) for line in first_screen(app, width).splitlines())
+    whole = [line for line, _ in EXAMPLES] + ["kept COMMAND --help explains each, with an example."]
+    assert longest <= max(min(width, WIDEST), *(len(line) + 2 for line in whole))
+
+
+def test_examples_of_the_first_screen_are_command_lines() -> None:
+    whole = typer.main.get_command(app)
+    for line, _ in EXAMPLES:
+        _, name, *words = line.split()
+        command = whole.commands[name]  # type: ignore[attr-defined]
+        known = {each for option in command.params for each in option.opts}
+        assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_every_command_has_its_panel() -> None:
+    assert list(panels(app)) == list(PANELS)
+    assert all(panels(app).values())
