@@ -1,0 +1,27 @@
+"""docs/decisions/0023-lines-per-system.md says what the systems' files hold."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/decisions/0023-lines-per-system.md"
+ROW = re.compile(r"^\| ([^|]+) \| (\d+) \| ", re.MULTILINE)
+
+
+def test_lines_per_system_are_told_and_below_the_aim(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not PAGE.exists():
+        pytest.skip("documents and benchmarks are not here: the tests of an installed package")
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+    from lines_per_system import AIM, counts
+
+    counted = {system: sum(files.values()) for system, files in counts().items()}
+    told = {system: int(n) for system, n in ROW.findall(PAGE.read_text(encoding="utf-8"))}
+    assert told.keys() == counted.keys()
+    assert {system: n for system, n in counted.items() if n > AIM} == {}
+    stale = {s: (told[s], n) for s, n in counted.items() if abs(told[s] - n) > max(5, 0.1 * n)}
+    assert not stale, f"told, counted: {stale}; write the table of benchmarks/lines_per_system.py"
