@@ -157,7 +157,7 @@ def source(study: ReadingStudy, world: World, seed: int, name: str, folder: Path
         vectors = (
             TransEVectors(study.width, seed)(graph).vectors
             if name == TRANSE
-            else of_network(study, name, graph, seed)
+            else trained_network(name, graph, width=study.width, seed=seed, **study.networks[name])
         )
         write_entities(path, graph, vectors)
     return path
@@ -176,15 +176,14 @@ def described(graph: KnowledgeGraph) -> KnowledgeGraph:
     return graph_from_records(records)
 
 
-def of_network(
-    study: ReadingStudy, name: str, graph: KnowledgeGraph, seed: int
+def trained_network(
+    name: str, graph: KnowledgeGraph, *, width: int, seed: int, **told: Any
 ) -> Float[Tensor, "entity width"]:
-    """The states of a network's entities, trained on all triples by its recipe."""
+    """The states of a network's entities, trained on all triples by its recipe; `told` are fields
+    of its training."""
     recipe = NETWORK_RECIPES[name]
-    config = dataclasses.replace(
-        recipe.config, validate_every=0, patience=0, **study.networks[name]
-    )
-    recipe = dataclasses.replace(recipe, config=config, width=study.width)
+    config = dataclasses.replace(recipe.config, validate_every=0, patience=0, **told)
+    recipe = dataclasses.replace(recipe, config=config, width=width)
     triples = np.array(graph.triples)
     splits = Splits(graph, triples, triples[:0], triples[:0])
     draws = torch_generator(seed, "network", name)

@@ -31,14 +31,12 @@ from kept.outputs import KnowledgeOutput
 class DependencyHeadsOptions:
     """`adapter`: the one that learns ("" = the only one in training, or the encoder's own states).
 
-    `n_positions`: classes; sentences may have as many word pieces, special ones counted. `alone`:
-    only the adapter's states are read (`AdapterFeatures`).
+    `n_positions`: classes; sentences may have as many word pieces, special ones counted.
     """
 
     adapter: str = ""
     n_positions: int = 128
     dropout: float = 0.1
-    alone: bool = False
 
 
 class DependencyHeadsPreparation(Preparation):
@@ -95,7 +93,7 @@ class DependencyHeads(Objective):
 
     @classmethod
     def for_encoder(cls, encoder: KnowledgeEncoder, options: DependencyHeadsOptions) -> Self:
-        features = features_for(encoder, options.adapter, alone=options.alone)
+        features = features_for(encoder, options.adapter)
         if isinstance(encoder, KAdapter) and isinstance(features, AdapterFeatures):
             encoder.describe_adapter(features.adapter, trained_on="dependency_heads", graph_hash="")
         return cls(

@@ -53,6 +53,20 @@ STUDIES = {
         "experiments/test_joint_spaces_experiment.py::test_the_study_in_small",
     "joint_spaces/reading.yaml":
         "experiments/test_joint_spaces_experiment.py::test_reading_in_small",
+    "joint_spaces/medical.yaml":
+        "experiments/test_stages.py::test_medical_in_small",
+    "adaptation/averaging.yaml":
+        "experiments/test_stages.py::test_averaging_in_small",
+    "lexical/senses.yaml":
+        "experiments/test_stages.py::test_senses_in_small",
+    "lexical/reviews.yaml":
+        "experiments/test_stages.py::test_reviews_in_small",
+    "lexical/similarity.yaml":
+        "experiments/test_stages.py::test_similarity_in_small",
+    "ebert/linking.yaml":
+        "experiments/test_ebert_linking_experiment.py::test_the_study_in_small",
+    "lama/mapped.yaml":
+        "experiments/test_lama_mapped.py::test_the_study_in_small",
     "several_kinds/three.yaml":
         "experiments/test_several_kinds.py::test_the_study_in_small",
     "generators/small.yaml":

@@ -1,0 +1,1 @@
+"""E-BERT's entity linking on T-REx sentences."""

@@ -1,0 +1,261 @@
+"""`python -m experiments.lama.mapped CONFIG -o RUN`: what E-BERT's mapped vectors bring to LAMA.
+
+E-BERT (Poerner et al. 2020, section 4.1) trains nothing: the row `host` of `experiments.lama` is
+asked again, with a vector before the subject or in its place. Vectors are those of joint spaces,
+trained on the study's text (no sentence of which names a probed pair) and its graph, with or
+without the probed facts. Needs KEPT_DATA; what is stored in RUN is not done again.
+
+Axis legend: seed, group (questions about one fact), count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from transformers.utils.logging import disable_progress_bar
+
+from entity_linking.annotations import write_jsonl
+from experiments.joint_spaces.reading import give_away
+from experiments.joint_spaces.study import trained
+from experiments.lama.data import World, read_world
+from experiments.lama.probing import Questions, helpful_names, open_row, read_questions
+from experiments.lama.stored import fingerprint, read_stored, write_stored
+from experiments.lama.study import HOST, MLM, Row, Study, copy_head, train_row
+from experiments.stages import write_host
+from kept import hosts
+from kept.encoders.ebert import EBERT
+from kept.evaluation.crossed import Effect, difference, effect
+from kept.evaluation.paired import Counts, by_cluster, f1_value
+from kept.joint.assembly import VECTORS, JointConfig
+from kept.objectives.model import KnowledgeForPreTraining
+from kept.probing.engine import probe
+from kept.probing.models.base import ClozeModel
+from kept.probing.models.enriched import KeptMaskedLM
+from kept.probing.results import ProbeResult
+from kept.randomness import torch_draws
+from kept.training.config import RunConfig
+from kg_loaders.disk.writing import write_json, write_text
+
+Told = dict[str, Any]
+"""By ranking: of each question whether the first answer is right, and its group and id."""
+
+
+class MappedRow(BaseModel):
+    """`space` None: an entity is the mean of its label's pieces. `others`: every entity has the
+    vector of another."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    says: str
+    space: str | None = None
+    knowledge: Literal["held_out", "given"] = "given"
+    form: Literal["concat", "replace"] = "concat"
+    others: bool = False
+
+
+class MappedStudy(RunConfig):
+    """`study` is the file beside this one whose row `host` is asked, with `changes` to its fields
+    and the first `n_layers` of its host;
+    `spaces` are fields of `JointConfig`; `seeds` those of the spaces."""
+
+    study: str
+    changes: dict[str, Any] = Field(default_factory=dict)
+    n_layers: PositiveInt | None = None
+    seeds: tuple[int, ...]
+    spaces: dict[str, dict[str, Any]]
+    rows: dict[str, MappedRow]
+    differences: tuple[tuple[str, str], ...]
+
+    def seeds_of(self, row: str) -> tuple[int, ...]:
+        """A row without a space has nothing that a seed could change."""
+        return self.seeds if row != HOST and self.rows[row].space else self.seeds[:1]
+
+
+def vectors(study: MappedStudy, row: MappedRow, seed: int, world: World, out: Path) -> Path:
+    """The file of a row's vectors; spaces that are there are not trained again."""
+    assert row.space is not None
+    folder = out / "spaces" / f"{row.space}-{row.knowledge}-{seed}"
+    own, text = folder / VECTORS, out / "spaces" / "texts.jsonl"
+    if not own.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        if not text.exists():
+            write_jsonl([text for document in world.documents for text in document], text)
+        if not (kg := out / "spaces" / row.knowledge).exists():
+            world.graphs[row.knowledge].save(kg)
+        config = JointConfig(kg=kg, text=(text,), seed=seed, **study.spaces[row.space])
+        made, losses = trained(config, folder)
+        made.write(folder, losses)
+    if not row.others:
+        return own
+    moved = folder / "others.txt"
+    if not moved.exists():
+        give_away(own, moved, seed)
+    return moved
+
+
+def mapped_model(
+    row: MappedRow, file: Path | None, lama: Study, world: World, out: Path
+) -> ClozeModel:
+    """The row `host` with E-BERT around it, asked with its graph's names; nothing is trained."""
+    first = KnowledgeForPreTraining.from_pretrained(out / HOST)
+    graph, tokenizer = world.graphs[row.knowledge], hosts.load_tokenizer(lama.host)
+    source = {} if file is None else {"vectors_from": str(file)}
+    with torch_draws(lama.seed, "initial weights"):
+        encoder = EBERT.for_graph(first.encoder.host, graph, tokenizer, seed=0, **source)
+        model = KnowledgeForPreTraining.of(encoder, MLM)
+    copy_head(first, model)
+    return KeptMaskedLM(
+        model, tokenizer, "graph", graph, builder=lama.builder, view={"form": row.form, **source}
+    )
+
+
+def run_row(
+    study: MappedStudy, name: str, seed: int, lama: Study, world: World, asked: Questions, out: Path
+) -> Told:
+    """What a row answers under a seed, from its file in `out` if it is there."""
+    row = None if name == HOST else study.rows[name]
+    space = None if row is None or row.space is None else study.spaces[row.space]
+    told = None if row is None else row.model_dump(exclude={"says"})
+    origin = {
+        "settings": fingerprint(lama.settings_of(Row(HOST)), space, told),
+        "data": fingerprint(world.fingerprint, asked.fingerprint),
+    }
+    path = out / "mapped" / f"{name}-{seed}.json"
+    stored: Told | None = read_stored(path, origin)
+    if stored is None:
+        if row is None:
+            model = open_row(Row(HOST), "weights", lama, world, out)
+        else:
+            file = vectors(study, row, seed, world, out) if row.space else None
+            model = mapped_model(row, file, lama, world, out)
+        found = probe(model, asked.items, vocabulary=asked.vocabulary, objects=asked.objects)
+        stored = as_told(found)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_stored(path, origin, stored)
+    return stored
+
+
+def as_told(found: ProbeResult) -> Told:
+    """The first answers of a probe."""
+    told: Told = {}
+    for ranking in ("objects", "restricted"):
+        scored = found.scored(ranking)  # type: ignore[arg-type]
+        told[ranking] = {
+            "id": [answer.id for answer, _ in scored],
+            "group": [answer.group for answer, _ in scored],
+            "right": "".join("01"[int(ranked.hit(1))] for _, ranked in scored),
+        }
+    return told
+
+
+# ---- the page --------------------------------------------------------------
+def counts_of(told: Told, ranking: str, ids: frozenset[str] | None) -> Counts:
+    """Right, answered and asked of each group, of the questions `ids` (None: of all)."""
+    part = told[ranking]
+    rows = [
+        (group, digit == "1")
+        for id_, group, digit in zip(part["id"], part["group"], part["right"], strict=True)
+        if ids is None or id_ in ids
+    ]
+    right = np.array([is_right for _, is_right in rows], np.float64)
+    counts = np.stack([right, np.ones_like(right), np.ones_like(right)], 1)
+    return by_cluster(counts, [group for group, _ in rows])
+
+
+def page(
+    study: MappedStudy, cells: Mapping[str, Mapping[int, Told]], without: frozenset[str],
+    n_asked: int, command: str,
+) -> str:  # fmt: skip
+    """P@1 of each row in three ways, then the differences."""
+    kinds: Sequence[tuple[str, frozenset[str] | None]] = (
+        ("objects", None), ("objects", without), ("restricted", None),
+    )  # fmt: skip
+    about = (
+        f"P@1 in per cent over {n_asked} facts of T-REx, 95 % intervals over facts and, where "
+        "there are some, seeds of the space. *Objects*: among all objects of the relation; *UHN*: "
+        f"the same over the {len(without)} facts left by LAMA-UHN's filters; *words*: among LAMA's "
+        "common words of one piece. Nothing is trained but the spaces."
+    )
+    lines = [
+        "# E-BERT on LAMA and LAMA-UHN", "", f"`{command}`", "", about, "",
+        "| row | seeds | objects | UHN | words | what it is |", "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for name, seeds in cells.items():
+        scores = [
+            effect(np.stack([counts_of(told, *kind) for told in seeds.values()]), f1_value)
+            for kind in kinds
+        ]
+        says = "the host alone" if name == HOST else study.rows[name].says
+        found = " | ".join(as_text(score) for score in scores)
+        lines.append(f"| {name} | {len(seeds)} | {found} | {says} |")
+    lines += ["", "| difference | objects | p | UHN | p |", "|---|---|---|---|---|"]
+    for ours, theirs in study.differences:
+        if ours in cells and theirs in cells:
+            found = [less(cells[ours], cells[theirs], *kind) for kind in kinds[:2]]
+            told = " | ".join(f"{as_text(each, '+')} | {each.p:.3f}" for each in found)
+            lines.append(f"| {ours} − {theirs} | {told} |")
+    return "\n".join(lines) + "\n"
+
+
+def less(
+    ours: Mapping[int, Told], theirs: Mapping[int, Told], ranking: str, ids: frozenset[str] | None
+) -> Effect:
+    """Ours minus theirs, paired; a row of one seed stands against every seed of the other."""
+    seeds = sorted({*ours} | {*theirs}) if 1 in (len(ours), len(theirs)) else [*ours]
+    sides = [
+        [counts_of(next(iter(side.values())) if len(side) == 1 else side[s], ranking, ids)
+         for s in seeds]
+        for side in (ours, theirs)
+    ]  # fmt: skip
+    return difference(*sides, f1_value)
+
+
+def as_text(found: Effect, sign: str = "") -> str:
+    """An estimate in per cent with its interval."""
+    i = found.interval()
+    low, high = (f"{100 * value:{sign}.1f}" for value in (i.low, i.high))
+    return f"{100 * i.estimate:{sign}.1f} [{low}, {high}]"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    given = parser.parse_args()
+    disable_progress_bar()
+    torch.set_num_threads(1)
+    study, root = MappedStudy.read(given.config), Path(os.environ["KEPT_DATA"])
+    told = yaml.safe_load(given.config.with_name(study.study).read_text(encoding="utf-8"))
+    host = given.out / "first-layers"
+    write_host(told["host"], study.n_layers, host)
+    lama = Study.model_validate(told | study.changes | {"host": str(host)})
+    world = read_world(
+        root, per_relation=lama.facts_per_relation, n_texts=lama.n_texts, seed=lama.seed
+    )
+    asked = read_questions(root / "lama", lama, world)
+    train_row(Row(HOST), lama, world, given.out)
+    without = helpful_names(lama, world, asked, given.out)
+    cells: dict[str, dict[int, Told]] = {}
+    for name in (HOST, *study.rows):
+        for seed in study.seeds_of(name):
+            found = run_row(study, name, seed, lama, world, asked, given.out)
+            cells.setdefault(name, {})[seed] = found
+            share = np.mean([digit == "1" for digit in found["objects"]["right"]])
+            print(f"{name}, seed {seed}: P@1 {share:.3f}", flush=True)
+    command = f"python -m experiments.lama.mapped {given.config} -o {given.out}"
+    text = page(study, cells, without, len(asked.items), command)
+    write_text(given.out / "mapped.results.md", text, force=True)
+    write_json(given.out / "mapped.results.json", cells, force=True)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

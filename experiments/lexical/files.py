@@ -1,0 +1,121 @@
+"""What the lexical studies read: WordNet as a graph, linked texts, lexicons true and false.
+
+Sizes are `files` of a study; what is there is not made again.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from entity_linking.annotations import write_jsonl
+from entity_linking.dictionary import DictionaryLinker
+from experiments.stages import StagedStudy
+from kept.controls.conditions import controlled_text, random_entities
+from kept.datasets.conllu import read_conllu
+from kept.objectives.lexical.terms import graph_pairs
+from kept.randomness import generator
+from kg_loaders import KnowledgeGraph, Source, load
+from kg_loaders.disk.writing import write_lines
+from kg_loaders.formats.wordnet import find_wordnet
+
+TREES = "linguistic/ud_english_ewt/train_from_sources.conllu.gz"
+STARS = "sentiment/sst5/sst_train.txt.gz"
+LEXICON = "sentiment/sentiwordnet3/swn3_by_synset.tsv.gz"
+REVIEWS = ("amazon_cells_labelled.txt", "yelp_labelled.txt", "imdb_labelled.txt")
+LABEL = "__label__"
+
+
+def wordnet(made: Path) -> KnowledgeGraph:
+    """WordNet's graph in `made`/wn."""
+    if not (made / "wn").exists():
+        load([Source(find_wordnet(), "wordnet")], out=made / "wn")
+    return KnowledgeGraph.open(made / "wn")
+
+
+def write_tsv(path: Path, rows: Sequence[Sequence[str]]) -> None:
+    """Lines of cells with a TAB between."""
+    write_lines(path, ("\t".join(row).encode() + b"\n" for row in rows), force=True)
+
+
+def senses(study: StagedStudy, root: Path, made: Path) -> None:
+    """`linked.jsonl`: sentences of a treebank, linked; `strangers.jsonl`: every synset another."""
+    graph = wordnet(made)
+    if (made / "strangers.jsonl").exists():
+        return
+    sentences = [s.text for s in read_conllu(root / TREES) if len(s.words) > 5]
+    order = generator(0, "sentences of senses").permutation(len(sentences))
+    chosen = [sentences[i] for i in sorted(order[: study.files["n_texts"]].tolist())]
+    linked = DictionaryLinker(graph).link(chosen)
+    write_jsonl(linked, made / "linked.jsonl", force=True)
+    others = random_entities(graph, 0)
+    moved = [controlled_text(text, "random-entity", others) for text in linked]
+    write_jsonl(moved, made / "strangers.jsonl", force=True)
+
+
+def reviews(study: StagedStudy, root: Path, made: Path) -> None:
+    """Rated sentences, linked; SentiWordNet and one with its scores shuffled; the task's files."""
+    graph = wordnet(made)
+    if (made / "test.tsv").exists():
+        return
+    rated = [line.split("\t", 1) for line in _lines(root / STARS)]
+    order = generator(0, "rated sentences").permutation(len(rated))
+    chosen = [rated[i] for i in sorted(order[: study.files["n_texts"]].tolist())]
+    write_tsv(made / "ratings.tsv", [(star.removeprefix(LABEL), text) for star, text in chosen])
+    write_jsonl(
+        DictionaryLinker(graph).link([text for _, text in chosen]), made / "linked.jsonl",
+        force=True,
+    )  # fmt: skip
+    _, *entries = (line.split("\t") for line in _lines(root / LEXICON))
+    turn = generator(0, "shuffled polarities").permutation(len(entries)).tolist()
+    for name, places in (("swn.txt", range(len(entries))), ("shuffled.txt", turn)):
+        rows = [
+            (part, offset, *entries[place][3:5], terms, "")
+            for (part, offset, _, _, _, terms), place in zip(entries, places, strict=True)
+        ]
+        write_tsv(made / name, rows)
+    labelled = sorted({row for name in REVIEWS for row in _labelled(root, name)})
+    order = generator(0, "reviews").permutation(len(labelled))
+    n_train, n_test = study.files["n_train"], study.files["n_test"]
+    for name, part in (("train", order[:n_train]), ("test", order[n_train : n_train + n_test])):
+        rows = [labelled[i] for i in sorted(part.tolist())]
+        write_tsv(made / f"{name}.tsv", [("label", "text"), *rows])
+
+
+def similarity(study: StagedStudy, root: Path, made: Path) -> None:
+    """`linked.jsonl`: reviews; WordNet's pairs, and the same with their second terms shuffled."""
+    graph = wordnet(made)
+    if (made / "shuffled.txt").exists():
+        return
+    texts = [text for name in REVIEWS[:2] for _, text in _labelled(root, name)]
+    write_jsonl(
+        DictionaryLinker(graph).link(texts[: study.files["n_texts"]]), made / "linked.jsonl",
+        force=True,
+    )  # fmt: skip
+    pairs = sorted({(one, other) for one, other in graph_pairs(graph)})
+    order = generator(0, "shuffled pairs").permutation(len(pairs)).tolist()
+    false = [(one, pairs[i][1]) for (one, _), i in zip(pairs, order, strict=True)]
+    for name, rows in (("pairs.txt", pairs), ("shuffled.txt", false)):
+        lines = (f"{_joined(one)} {_joined(other)}\n".encode() for one, other in rows)
+        write_lines(made / name, lines, force=True)
+
+
+def _joined(term: str) -> str:
+    return term.replace(" ", "_")
+
+
+def _lines(path: Path) -> list[str]:
+    return gzip.decompress(path.read_bytes()).decode().splitlines()
+
+
+def _labelled(root: Path, name: str) -> Iterator[tuple[str, str]]:
+    """Label and text of a file of sentences, whose head, if any, has no label."""
+    for line in (root / "sentiment/uci_sentences" / name).read_text("utf-8").splitlines():
+        text, _, label = line.rpartition("\t")
+        if label in ("0", "1"):
+            yield label, " ".join(text.split())
+
+
+PREPARATIONS = {"senses": senses, "reviews": reviews, "similarity": similarity}
+"""By the name of a study's file: what writes what it reads."""

@@ -1,0 +1,270 @@
+"""Rows that differ in what was trained before a task, each with the same seeds, on the same task.
+
+A study is a YAML file (`StagedStudy`) and a function that writes the files it reads. A row is
+pre-trained (or not), fine-tuned and scored once per seed; what is stored is not run again.
+
+Axis legend: seed, group (items that are not independent), count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from transformers.utils.logging import disable_progress_bar
+
+from experiments.lama.stored import fingerprint, read_stored, write_stored
+from kept import hosts
+from kept.evaluation.crossed import Effect, difference, effect
+from kept.evaluation.paired import Counts, by_cluster, f1_value
+from kept.finetuning.assembly import assemble as assemble_task
+from kept.finetuning.config import FinetuneConfig
+from kept.finetuning.scoring.answers import answers_of
+from kept.pretraining.assembly import assemble as assemble_stage
+from kept.pretraining.config import PretrainConfig
+from kept.reading.cell import Budget, open_host
+from kept.training.config import RunConfig, merged
+from kept.training.loop import Resume, train
+from kg_loaders.disk.writing import write_json, write_text
+
+DATA, MADE, SEED = "DATA/", "MADE/", "SEED"
+"""How paths in a study's file begin: below KEPT_DATA, or among what the study wrote. In the latter
+SEED stands for the seed of the run."""
+STAGE, MODEL = "pretrain.json", "model.safetensors"
+Told = dict[str, Any]
+"""A cell: whether each item is `right` (a digit each), its `group`, steps, what was read."""
+Prepare = Callable[["StagedStudy", Path, Path], None]
+
+
+class StagedRow(BaseModel):
+    """What differs in a row; `pretrain` None: there is no stage before the task."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    says: str
+    pretrain: dict[str, Any] | None = None
+    task: dict[str, Any] = Field(default_factory=dict)
+
+
+class StagedStudy(RunConfig):
+    """`pretrain` and `task` are fields of `PretrainConfig` and `FinetuneConfig` that rows share.
+
+    `differences` are pairs of rows, the first minus the second. `files` are settings of the
+    function that writes what the rows read. `host`: the name of a host, whose first `n_layers`
+    layers lie in `MADE/host`.
+    """
+
+    name: str
+    title: str
+    about: str
+    seeds: tuple[int, ...]
+    host: str = "minilm"
+    n_layers: int | None = None
+    files: dict[str, Any] = Field(default_factory=dict)
+    pretrain: dict[str, Any] = Field(default_factory=dict)
+    task: dict[str, Any] = Field(default_factory=dict)
+    rows: dict[str, StagedRow]
+    differences: tuple[tuple[str, str], ...] = ()
+
+    @model_validator(mode="after")
+    def _rows_known(self) -> StagedStudy:
+        if unknown := {name for pair in self.differences for name in pair} - set(self.rows):
+            raise ValueError(f"differences name {sorted(unknown)}; rows are {[*self.rows]}")
+        return self
+
+    def stage(self, row: str, seed: int, root: Path, out: Path) -> PretrainConfig | None:
+        """The configuration of a row's stage before the task, if it has one."""
+        own = self.rows[row].pretrain
+        if own is None:
+            return None
+        fields = placed(merged(self.pretrain, own), root, out, seed)
+        return PretrainConfig.read(None, seeded(fields, seed))
+
+    def fine_tuning(
+        self, row: str, seed: int, root: Path, out: Path, model: Path | None
+    ) -> FinetuneConfig:
+        """The configuration of a row's task."""
+        fields = placed(merged(self.task, self.rows[row].task), root, out, seed)
+        begun = {} if model is None else {"model": model}
+        return FinetuneConfig.read(None, seeded(fields, seed) | begun)
+
+
+def seeded(fields: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """The same fields with the seed of the training."""
+    return {**fields, "training": {**fields.get("training", {}), "seed": seed}}
+
+
+def placed(value: Any, root: Path, out: Path, seed: int) -> Any:
+    """A value of a study's file with its paths (`DATA`, `MADE`), however deep, where they lie."""
+    if isinstance(value, Mapping):
+        return {name: placed(each, root, out, seed) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [placed(each, root, out, seed) for each in value]
+    if isinstance(value, str) and value.startswith(DATA):
+        return str(root / value.removeprefix(DATA))
+    if isinstance(value, str) and value.startswith(MADE):
+        return str(out / "made" / value.removeprefix(MADE).replace(SEED, str(seed)))
+    return value
+
+
+def write_host(name: str, n_layers: int | None, folder: Path) -> None:
+    """The first layers of a host (None: all) as one of their own, unless it is there."""
+    if not (folder / MODEL).exists():
+        host, tokenizer = open_host(Budget(host=name, n_layers=n_layers))
+        host.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+# ---- running ---------------------------------------------------------------
+def pretrained(config: PretrainConfig, out: Path) -> Path:
+    """The folder of a trained stage; rows that share a stage share the folder."""
+    folder = out / "stages" / fingerprint(config.model_dump(mode="json"))[:12]
+    if (folder / MODEL).exists():
+        return folder
+    model, data = assemble_stage(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / STAGE, config.model_dump_json(indent=2), force=True)
+    hosts.load_tokenizer(config.host).save_pretrained(folder)
+    train(model, data, config.training, folder, resume=Resume.IF_ANY)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    return folder
+
+
+def run_cell(study: StagedStudy, row: str, seed: int, root: Path, out: Path) -> Told:
+    """A row's answers under a seed, from its file in `out` if it is there."""
+    stage = study.stage(row, seed, root, out)
+    described = study.fine_tuning(row, seed, root, out, None if stage is None else Path("stage"))
+    parts = [None if stage is None else stage.model_dump(mode="json")]
+    world = study.files, study.host, study.n_layers
+    origin = {"settings": fingerprint(world, *parts, described.model_dump(mode="json"))}
+    path = out / "cells" / f"{row}-{seed}.json"
+    told: Told | None = read_stored(path, origin)
+    if told is None:
+        model = None if stage is None else pretrained(stage, out)
+        told = answered(study.fine_tuning(row, seed, root, out, model), out / "task" / path.stem)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_stored(path, origin, told)
+    return told
+
+
+def answered(config: FinetuneConfig, folder: Path) -> Told:
+    """Train on the task and answer its evaluation split; the trained model is not kept."""
+    assembled = assemble_task(config, is_pretrained_control=config.model is not None)
+    ended = train(assembled.model, assembled.data, config.training, folder, resume=Resume.IF_ANY)
+    name = "test" if "test" in assembled.evaluation else "dev"
+    predictions = {name: assembled.score(name)[0]}
+    answers = answers_of(assembled, predictions)
+    shutil.rmtree(folder)
+    return {
+        "right": "".join("01"[answer.gold == answer.predicted] for answer in answers),
+        "group": [answer.group for answer in answers],
+        "gold": [" ".join(answer.gold) for answer in answers],
+        "steps": ended.step,
+        "read": assembled.evaluation[name].coverage.as_json()["shares"]["read"],
+    }
+
+
+# ---- the page --------------------------------------------------------------
+def counts_of(told: Told) -> Counts:
+    """Right, answered and asked of each group, for `f1_value`, which is accuracy here."""
+    right = np.array([digit == "1" for digit in told["right"]], np.float64)
+    return by_cluster(np.stack([right, np.ones_like(right), np.ones_like(right)], 1), told["group"])
+
+
+def page(study: StagedStudy, cells: Mapping[str, Mapping[int, Told]], command: str) -> str:
+    """A row's accuracy over its seeds, then the differences over the seeds that both have."""
+    first = next(iter(next(iter(cells.values())).values()))
+    gold = Counter(first["gold"]).most_common(1)[0]
+    n = len(first["gold"])
+    read = (
+        f"Accuracy on {n} items, 95 % intervals over seeds and items; the most frequent answer "
+        f"({gold[0]!r}) is right in {gold[1] / n:.3f}. *Read*: the share of items in which the "
+        "method reads anything of the graph (–: it reads none there)."
+    )
+    lines = [
+        f"# {study.title}", "", f"`{command}`", "", study.about.strip(), "", read, "",
+        "| row | accuracy | of each seed | read | what it is |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for row, seeds in cells.items():
+        scores = effect(np.stack([counts_of(told) for told in seeds.values()]), f1_value)
+        each = ", ".join(f"{_share(told):.3f}" for told in seeds.values())
+        shares = [told["read"] for told in seeds.values() if told["read"] is not None]
+        share = f"{np.mean(shares):.2f}" if shares else "–"
+        lines.append(f"| {row} | {as_text(scores)} | {each} | {share} | {study.rows[row].says} |")
+    pairs = [pair for pair in study.differences if set(pair) <= set(cells)]
+    if pairs:
+        lines += ["", "| difference | estimate | p | not visible below |", "|---|---|---|---|"]
+        lines += [f"| {one} − {other} | {_less(cells[one], cells[other])}" for one, other in pairs]
+    return "\n".join(lines) + "\n"
+
+
+def _share(told: Told) -> float:
+    return float(np.mean([digit == "1" for digit in told["right"]]))
+
+
+def as_text(found: Effect, sign: str = "") -> str:
+    """An estimate with its interval."""
+    i = found.interval()
+    return f"{i.estimate:{sign}.3f} [{i.low:{sign}.3f}, {i.high:{sign}.3f}]"
+
+
+def _less(ours: Mapping[int, Told], theirs: Mapping[int, Told]) -> str:
+    seeds = [seed for seed in ours if seed in theirs]
+    if len(seeds) < 2:
+        return "– | – | – |"
+    found = difference(
+        [counts_of(ours[s]) for s in seeds], [counts_of(theirs[s]) for s in seeds], f1_value
+    )
+    return f"{as_text(found, '+')} | {found.p:.3f} | {found.visible():.3f} |"
+
+
+# ---- the command -----------------------------------------------------------
+def stored_cells(
+    study: StagedStudy, rows: Sequence[str], root: Path, out: Path
+) -> dict[str, dict[int, Told]]:
+    """The cells that are there, by row and seed; rows without any are left out."""
+    cells = {
+        row: {
+            seed: run_cell(study, row, seed, root, out)
+            for seed in study.seeds
+            if (out / "cells" / f"{row}-{seed}.json").exists()
+        }
+        for row in rows
+    }
+    return {row: seeds for row, seeds in cells.items() if seeds}
+
+
+def main(module: str, prepare: Prepare) -> None:
+    """`python -m MODULE CONFIG -o RUN`: run what is missing, write results.md and results.json."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}")
+    parser.add_argument("config", type=Path)
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--row", help="only this row, and no table")
+    parser.add_argument("--seed", type=int, help="only this seed, and no table")
+    parser.add_argument("--tables", action="store_true", help="run nothing, write the tables")
+    given = parser.parse_args()
+    disable_progress_bar()
+    torch.set_num_threads(1)
+    study, root = StagedStudy.read(given.config), Path(os.environ["KEPT_DATA"])
+    (given.out / "made").mkdir(parents=True, exist_ok=True)
+    write_host(study.host, study.n_layers, given.out / "made" / "host")
+    prepare(study, root, given.out / "made")
+    for seed in study.seeds if given.seed is None else (given.seed,):
+        for row in study.rows if given.row is None else (given.row,):
+            if not given.tables:
+                told = run_cell(study, row, seed, root, given.out)
+                print(f"seed {seed}, {row}: {_share(told):.3f}", flush=True)
+    if given.row is None and given.seed is None:
+        cells = stored_cells(study, [*study.rows], root, given.out)
+        command = f"python -m {module} {given.config} -o {given.out}"
+        write_text(given.out / "results.md", page(study, cells, command), force=True)
+        write_json(given.out / "results.json", cells, force=True)
+        print((given.out / "results.md").read_text("utf-8"))

@@ -1,0 +1,71 @@
+"""E-BERT on LAMA in small: no training but the spaces, controls, what is stored, the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import yaml
+from test_lama_experiment import folder, study, world  # noqa: F401 - fixtures
+
+from experiments.lama.data import World
+from experiments.lama.mapped import MappedStudy, Told, mapped_model, page, run_row, vectors
+from experiments.lama.probing import helpful_names, read_questions
+from experiments.lama.study import HOST, Row, Study, train_row
+from kept.objectives.model import KnowledgeForPreTraining
+
+CONFIG = Path(__file__).parents[2] / "experiments" / "lama" / "mapped.yaml"
+
+
+def small() -> MappedStudy:
+    committed = MappedStudy.read(CONFIG)
+    few = {"width": 8, "epochs": 1, "min_word_count": 1, "min_tokens": 2}
+    spaces = {name: told | few for name, told in committed.spaces.items()}
+    return committed.model_copy(update={"seeds": (0, 1), "spaces": spaces})
+
+
+def test_the_study_in_small(
+    study: Study,  # noqa: F811
+    world: World,  # noqa: F811
+    folder: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    torch.set_num_threads(1)
+    mapped, out = small(), tmp_path / "run"
+    asked = read_questions(folder, study, world)
+    train_row(Row(HOST), study, world, out)
+    without = helpful_names(study, world, asked, out)
+    cells = {
+        name: {
+            seed: run_row(mapped, name, seed, study, world, asked, out)
+            for seed in mapped.seeds_of(name)
+        }
+        for name in (HOST, *mapped.rows)
+    }
+    assert [len(cells[name]) for name in (HOST, "labels", "wang2014")] == [1, 1, 2]
+    ids = frozenset(item.id for item in asked.items)
+    assert without <= ids
+    shown = {n: {s: _of_words(told) for s, told in c.items()} for n, c in cells.items()}
+    text = page(mapped, shown, ids, len(asked.items), "the command")
+    assert all(f"\n| {name} | " in text for name in cells)
+    assert all(f"| {one} − {other} | " in text for one, other in mapped.differences)
+    again = run_row(mapped, "wang2014", 1, study, world, asked, out)
+    assert again == cells["wang2014"][1]
+    file = vectors(mapped, mapped.rows["wang2014"], 0, world, out)
+    first = KnowledgeForPreTraining.from_pretrained(out / HOST)
+    made = mapped_model(mapped.rows["wang2014"], file, study, world, out)
+    theirs = first.encoder.host.state_dict()
+    ours = made._encoder.host.state_dict()  # type: ignore[attr-defined]
+    assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
+
+
+def _of_words(told: Told) -> Told:
+    """Two questions are too few for an interval where words of one piece leave one."""
+    return {**told, "restricted": told["objects"]}
+
+
+def test_the_committed_file_names_the_study_beside_it() -> None:
+    committed = MappedStudy.read(CONFIG)
+    told = yaml.safe_load(CONFIG.with_name(committed.study).read_text(encoding="utf-8"))
+    assert Study.model_validate(told | committed.changes).facts_per_relation == 12
+    assert {row.space for row in committed.rows.values()} - {None} == {*committed.spaces}
