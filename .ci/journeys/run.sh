@@ -60,7 +60,7 @@ rdf_completion() {
     given -c 'from kept import atlas; atlas.graph().save("atlas")' || return 1
     given -m kept kg export atlas -o facts.nt && rm -r atlas || return 1
     step kept kg build facts.nt -o kg &&
-    step kept kgc train kg --scorer dkrl --epochs 6 -o model &&
+    step kept kgc train kg --scorer dkrl --epochs 4 -o model &&
     step kept kgc predict NEW urn:kept:P17 --kg kg -m model --explain \
         --text "Lumen: a city on the Po in Italy." &&
     tail -n 12 log.txt | sed 's/^/    /'

@@ -13,7 +13,7 @@ from rich.progress import (
 )
 
 from kept.cli.console import TerminalConsole
-from kept.training.forecast import SHORTEST, StepClock, told_minutes
+from kept.training.costs import SHORTEST, StepClock, told_minutes
 from kept.training.log import StepRecord
 
 

@@ -3,7 +3,7 @@ function render({ model, el }) {
   const frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "allow-scripts");
   frame.title = "kept explore";
-  frame.style.cssText = "width:100%;border:1px solid #8886;border-radius:6px";
+  frame.style.cssText = "display:block;box-sizing:border-box;width:100%;border:1px solid #8886;border-radius:6px";
   frame.height = model.get("height");
   frame.srcdoc = model.get("page");
   const asked = (event) => {

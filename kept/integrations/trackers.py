@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,8 @@ class Tracked:
     What they get: each loss, the total, the learning rate, gradient norms, nodes and texts a
     second, by step; `settings` of the run once. Files of local trackers lie in `folder`.
     Raises `ConfigError` for an unknown name, `MissingExtraError` where its package is not
-    installed.
+    installed. Weights & Biases keeps its files in `folder` and sends what WANDB_MODE lets it;
+    MLflow writes to MLFLOW_TRACKING_URI, else to `mlflow.db` in `folder`.
     """
 
     def __init__(
@@ -90,14 +92,27 @@ def _tracker(name: str, folder: Path) -> Any:
     require_trackers([name])
     PartialState()
     kind = LOGGER_TYPE_TO_CLASS[name]
-    if not kind.requires_logging_directory:
-        tracker = kind(folder.name)
-    elif name == "mlflow":
-        tracker = kind(folder.name, logging_dir=str(folder / "mlflow"))
-    else:
+    if name == "tensorboard":
         tracker = kind("tensorboard", logging_dir=str(folder))
+    elif name == "wandb":
+        tracker = kind(folder.name, dir=str(folder))
+    else:
+        _keep_mlflow_in(folder)
+        tracker = kind(folder.name, logging_dir=(folder.resolve() / "mlflow").as_uri())
     tracker.start()
     return tracker
+
+
+def _keep_mlflow_in(folder: Path) -> None:
+    """Without MLFLOW_TRACKING_URI, MLflow's own database is `mlflow.db` of the run's folder.
+
+    Else it would lie in the working directory, where runs of other projects may already be.
+    """
+    if "MLFLOW_TRACKING_URI" in os.environ:
+        return
+    import mlflow
+
+    mlflow.set_tracking_uri(f"sqlite:///{folder.resolve() / 'mlflow.db'}")
 
 
 def _flat(values: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:

@@ -1,13 +1,33 @@
-"""The cost of a run: time, processor time, memory and throughput."""
+"""The cost of a run: time, processor time, memory and throughput, counted and foretold.
+
+Nothing is guessed from sizes but what sizes decide: weights, gradients and the optimiser's numbers.
+"""
 
 from __future__ import annotations
 
 import resource
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from torch import nn
+
+from kept.errors import ConfigError
 from kept.training.config import TrainConfig
+from kept.training.optimisers import dense_parameters, sparse_parameters
+
+MEASURED = 5
+"""Steps that are measured, beside a first one: what is made once is made in it."""
+SHORTEST = 20.0
+"""Seconds left below which nothing is told."""
+MEMORY = Path("/proc/meminfo")
+GIB = 1 << 30
+REMEDY = (
+    "take a smaller host (--host), train less of it (--set train_only=[...]), keep one number a "
+    "row of large tables (--set training.row_optimiser=adagrad), or train where there is more"
+)
 
 
 def peak_memory_mib() -> float:
@@ -60,3 +80,119 @@ class Costs:
             minutes is not None and seconds >= minutes * 60
             for seconds, minutes in zip(spent, budgets, strict=True)
         )
+
+
+@dataclass
+class StepClock:
+    """Seconds a step, of the steps after the first; `now` is a clock in seconds.
+
+    >>> times = iter([0.0, 9.0, 11.0, 13.0])
+    >>> clock = StepClock(measured=2, now=lambda: next(times))
+    >>> [clock.passed(step, 32) for step in (1, 2, 3)]
+    [None, None, 58.0]
+    """
+
+    measured: int = MEASURED
+    now: Callable[[], float] = time.monotonic
+    _begun: float = field(init=False)
+    _first: float | None = None
+    _n: int = 0
+
+    def __post_init__(self) -> None:
+        self._begun = self.now()
+
+    def passed(self, step: int, n_steps: int) -> float | None:
+        """Count `step`, of steps from 1; return the seconds left where the forecast is due.
+
+        It is due once, after `measured` steps beside the first.
+        """
+        at = self.now()
+        if self._first is None:
+            self._first = at
+            return None
+        self._n += 1
+        if self._n != self.measured:
+            return None
+        return (at - self._first) / self._n * (n_steps - step)
+
+
+def told_minutes(seconds: float) -> str:
+    """Return a length of time as a person says it.
+
+    >>> told_minutes(48), told_minutes(200), told_minutes(9000)
+    ('48 s', '3.3 minutes', '2.5 hours')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+@dataclass(frozen=True)
+class MemoryForecast:
+    """Bytes that a training holds from its first to its last step, by what holds them.
+
+    Activations come on top: they follow the sizes of batches, and are measured, not foretold.
+    """
+
+    weights: int
+    gradients: int
+    optimiser: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.weights + self.gradients + self.optimiser
+
+    def __str__(self) -> str:
+        parts = (self.weights, self.gradients, self.optimiser)
+        weights, gradients, optimiser = (f"{part / GIB:.2f}" for part in parts)
+        return (
+            f"memory: {self.total / GIB:.2f} GiB for weights ({weights}), gradients ({gradients}) "
+            f"and the optimiser ({optimiser}); what a batch needs comes on top"
+        )
+
+
+def memory_forecast(model: nn.Module, config: TrainConfig) -> MemoryForecast:
+    """Return what training `model` as `config` says will hold, counted without allocating it.
+
+    AdamW keeps two numbers a weight, `RowAdam` the same and one a row, `RowAdagrad` one a row;
+    averaging one for all steps, or one for each of its last. Gradients of sparse tables have a
+    row for each that a batch touches and are not counted.
+    """
+    dense, tables = dense_parameters(model), sparse_parameters(model)
+    held = [*model.parameters(), *model.buffers()]
+    weights = sum(each.numel() * each.element_size() for each in held)
+    gradients = sum(p.numel() * p.element_size() for p in dense)
+    optimiser = 2 * gradients
+    for table in tables:
+        if config.row_optimiser == "adam":
+            optimiser += 2 * table.numel() * table.element_size()
+        optimiser += 4 * len(table)
+    if config.averaging is not None:
+        steps = config.averaging.steps
+        optimiser += gradients * (1 if steps == "all" else steps)
+    return MemoryForecast(weights, gradients, optimiser)
+
+
+def require_memory(forecast: MemoryForecast, free: int | None) -> None:
+    """Raise `ConfigError` with a remedy where more is needed than the `free` bytes.
+
+    The weights are there already. None: nothing is known, nothing is raised.
+    """
+    needed = forecast.total - forecast.weights
+    if free is not None and needed > free:
+        raise ConfigError(
+            f"training needs {needed / GIB:.2f} GiB more than the weights, before the first batch, "
+            f"and {free / GIB:.2f} GiB are free: {REMEDY}"
+        )
+
+
+def free_memory(path: Path = MEMORY) -> int | None:
+    """Return the bytes that can still be taken, as Linux says it; None elsewhere."""
+    if not path.is_file():
+        return None
+    for line in path.read_text(encoding="ascii").splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) << 10
+    return None

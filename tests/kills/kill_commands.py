@@ -18,7 +18,7 @@ from kill_harness import Death, Ended, run_child
 
 TIMES = re.compile(r"second|millisecond|peak_memory|cpu")
 """Names of what no two runs have in common."""
-UNSTABLE = ("README.md", "curves.png", "tiny.md")
+UNSTABLE = ("README.md", "environment.json", "curves.png", "tiny.md")
 
 
 @dataclass(frozen=True)

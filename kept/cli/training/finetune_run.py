@@ -12,7 +12,7 @@ from transformers.utils.logging import disable_progress_bar
 from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
-from kept.cli.training.guide import write_guide
+from kept.cli.training.guide import write_environment, write_guide
 from kept.cli.training.run import (
     asked_to_stop,
     read_run,
@@ -34,6 +34,7 @@ from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, METRICS_FILE = "finetune.json", "metrics.json"
 GOES_ON = (
+    "kept finetune --config RUN/finetune.json -o again  # the same, bitwise",
     'kept predict RUN "A text." --kg KG --explain',
     "kept explore --kg KG --model RUN --open",
     "kept curve RUN -o curve/",
@@ -88,7 +89,9 @@ def run(
         result = _train(assembled, output, how, console, begun, track)
         if result.stopped == "finished" and not place().rank:
             _score(assembled, output)
-        write_guide(output, config.kg, GOES_ON)
+        if not place().rank:
+            write_environment(output, config)
+            write_guide(output, config.kg, GOES_ON)
     tell(result, output)
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import platform
+import re
 import shlex
 import sys
 from collections.abc import Sequence
+from importlib.metadata import requires, version
 from pathlib import Path
 
-from kg_loaders.disk.writing import write_text
+import torch
+from pydantic import BaseModel
 
-GUIDE = "README.md"
+from kg_loaders.disk.writing import write_json, write_text
+
+GUIDE, ENVIRONMENT = "README.md", "environment.json"
 FILES = {
     "model.safetensors": "the weights, encoder and heads; `AutoEncoder.from_pretrained` reads them",
     "config.json": "sizes of the model, and the hashes of the graph that its rows follow",
@@ -27,10 +34,41 @@ FILES = {
     "curves.png": "the losses as a picture",
     "checkpoints": "what `--resume` goes on from; may be removed once the run is finished",
     "adapters": "adapters that other runs can load",
+    "environment.json": "versions of all that it was made with, the machine, the command",
     "tensorboard": "the curves for `tensorboard --logdir .`",
+    "wandb": "the curves for Weights & Biases; `wandb sync wandb/offline-run-*` sends them",
+    "mlflow.db": "the curves for `mlflow ui --backend-store-uri sqlite:///mlflow.db`",
+    "mlflow": "files that MLflow keeps",
     "predictions-dev.json": "answers in the form of SQuAD's script",
     "predictions-test.json": "answers in the form of SQuAD's script",
 }
+
+
+def write_environment(output: Path, config: BaseModel) -> None:
+    """Write what a run depends on beside its settings: what a second person needs to repeat it.
+
+    Versions of Python and of each package that kept needs, the machine and its threads, the
+    command, and the SHA-256 of each file that `config` names (the graph has hashes of its own, in
+    `config.json`).
+    """
+    needed = [line for line in requires("kept") or () if "extra" not in line]
+    names = sorted(re.split(r"[^\w.-]", line)[0] for line in needed)
+    files = sorted({path for path in config.model_dump().values() if isinstance(path, Path)})
+    told = {
+        "command": shlex.join(["kept", *sys.argv[1:]]),
+        "kept": version("kept"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "threads": torch.get_num_threads(),
+        "packages": {name: version(name) for name in names},
+        "files": {str(path): _sha256(path) for path in files if path.is_file()},
+    }
+    write_json(output / ENVIRONMENT, told, indent=1, force=True)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_guide(output: Path, kg: object, commands: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
-from kept.cli.training.guide import write_guide
+from kept.cli.training.guide import write_environment, write_guide
 from kept.cli.training.run import (
     asked_to_stop,
     read_run,
@@ -32,6 +32,7 @@ from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, COVERAGE_FILE = "pretrain.json", "coverage.json"
 GOES_ON = (
+    "kept pretrain --config RUN/pretrain.json -o again  # the same, bitwise",
     "kept finetune --task TASK --format FORMAT --train train.txt --kg KG --model RUN -o runs/task",
     "kept probe RUN --kg KG",
     "kept serve --kg KG --model RUN",
@@ -64,7 +65,9 @@ def run(
     with run_folder(output, CONFIG_FILE, "checkpoints"):
         console = TerminalConsole(stderr=True)
         result = _train(config.with_absolute_paths(), output, how, console, begun, track)
-        write_guide(output, config.kg, GOES_ON)
+        if not place().rank:
+            write_environment(output, config)
+            write_guide(output, config.kg, GOES_ON)
     tell(result, output)
 
 

@@ -17,7 +17,7 @@ from kept.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.model_files import EXTENDED
 from kept.training.config import RunConfig, TrainConfig
-from kept.training.forecast import free_memory, memory_forecast, require_memory
+from kept.training.costs import free_memory, memory_forecast, require_memory
 from kept.training.log import Reporter
 from kept.training.loop import Resume, TrainResult
 from kept.training.processes.launch import place

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import pickle
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,7 @@ from kept.errors import ConfigError, MissingExtraError
 from kept.integrations import trackers
 from kept.integrations.hf_datasets import add_vectors, from_dataset, to_dataset
 from kept.integrations.sklearn_vectors import KnowledgeVectors
+from kept.training.log import StepRecord
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
 
@@ -137,6 +142,120 @@ def test_a_training_is_tracked(finetuned: Path, host: Path, tmp_path: Path) -> N
     made = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
     assert made - {"README.md"} <= set(FILES)
     assert f"kept explore --kg {finetuned / 'kg'} --model {tmp_path / 'run'} --open" in guide
+    _runs_again_the_same(tmp_path / "run", tmp_path / "again", finetuned / "train.tsv")
+
+
+def _runs_again_the_same(run: Path, again: Path, train: Path) -> None:
+    """By the command that the run's own README gives; and what it depends on is written down."""
+    told = json.loads((run / "environment.json").read_text(encoding="utf-8"))
+    assert told["files"][str(train)] == hashlib.sha256(train.read_bytes()).hexdigest()
+    assert told["packages"]["torch"] == torch.__version__
+    assert told["command"].startswith("kept ")
+    line = f"kept finetune --config {run}/finetune.json -o again"
+    assert line in (run / "README.md").read_text(encoding="utf-8")
+    words = line.removesuffix("again").split()[1:]
+    done = CliRunner().invoke(app, [*words, str(again)])
+    assert done.exit_code == 0, done.output
+    weights = [(folder / "model.safetensors").read_bytes() for folder in (run, again)]
+    assert weights[0] == weights[1]
+
+
+class Fake:
+    """A tracker of accelerate that notes how it was called."""
+
+    name = "fake"
+    requires_logging_directory = False
+
+    def __init__(self, run_name: str, **settings: Any) -> None:
+        self.told: list[Any] = [(run_name, settings)]
+
+    def start(self) -> None:
+        self.told.append("start")
+
+    def store_init_configuration(self, values: dict[str, Any]) -> None:
+        self.told.append(values)
+
+    def log(self, values: dict[str, float], step: int) -> None:
+        self.told.append((step, values["loss"]))
+
+    def finish(self) -> None:
+        self.told.append("finish")
+
+
+def tracked(name: str, folder: Path) -> list[Any]:
+    """What a tracker hears of a run of one step."""
+    record = StepRecord(
+        step=1, n_steps=1, epoch=0, losses={"mlm": 2.0}, total_loss=2.0, gradient_norm=None,
+        row_gradient_norm=None, learning_rate=0.1, nodes_per_second=1.0, texts_per_second=1.0,
+        peak_memory_mib=1.0, seconds=1.0,
+    )  # fmt: skip
+    with trackers.Tracked(Silent(), [name], folder, {"training": {"steps": 1}}) as reporter:
+        reporter.step(record)
+        (tracker,) = reporter._trackers
+    return list(getattr(tracker, "told", ()))
+
+
+class Silent:
+    """A reporter that says nothing."""
+
+    def step(self, record: StepRecord) -> None:
+        """Nothing."""
+
+    def notice(self, message: str) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_files_of_a_tracker_lie_in_the_runs_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As accelerate calls them; that they do so is seen where they are installed (below)."""
+    from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+
+    addresses: list[str] = []
+    monkeypatch.setitem(LOGGER_TYPE_TO_CLASS, name, Fake)
+    monkeypatch.setattr(f"accelerate.utils.is_{name}_available", lambda: True)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    module = types.ModuleType("mlflow")
+    module.set_tracking_uri = addresses.append  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mlflow", module)
+    (run_name, settings), *rest = tracked(name, tmp_path)
+    assert run_name == tmp_path.name
+    assert rest == ["start", {"training.steps": 1}, (1, 2.0), "finish"]
+    if name == "wandb":
+        assert (settings, addresses) == ({"dir": str(tmp_path)}, [])
+        return
+    assert settings == {"logging_dir": (tmp_path / "mlflow").as_uri()}
+    assert addresses == [f"sqlite:///{tmp_path / 'mlflow.db'}"]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
+    tracked(name, tmp_path)
+    assert len(addresses) == 1, "a server that the user named is kept"
+
+
+@pytest.mark.slow
+def test_mlflow_itself_keeps_the_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="pip install mlflow-skinny")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+    tracked("mlflow", tmp_path / "run")
+    client = mlflow.MlflowClient(f"sqlite:///{tmp_path / 'run' / 'mlflow.db'}")
+    (experiment,) = [each for each in client.search_experiments() if each.name == "run"]
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert (run.info.status, run.data.params) == ("FINISHED", {"training.steps": "1"})
+    assert [each.value for each in client.get_metric_history(run.info.run_id, "loss")] == [2.0]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.slow
+def test_wandb_itself_keeps_the_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb", reason="pip install wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    tracked("wandb", tmp_path / "run")
+    (kept,) = (tmp_path / "run" / "wandb").glob("offline-run-*/run-*.wandb")
+    assert b"mlm" in kept.read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_an_unknown_tracker_is_refused_before_anything_is_read(

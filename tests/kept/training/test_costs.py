@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kept.comparison.forecast import Foretold
+from kept.comparison.compare import Foretold
 from kept.errors import ConfigError
 from kept.training.config import TrainConfig
-from kept.training.forecast import (
+from kept.training.costs import (
     GIB,
     MemoryForecast,
     StepClock,
