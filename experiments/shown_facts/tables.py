@@ -55,9 +55,12 @@ def write_tables(asked: Asked, out: Path) -> str:
 
 def _conditions(asked: Asked) -> str:
     training = asked.study.reading
+    steps = {name: arm.steps for name, arm in asked.study.arms.items() if arm.steps is not None}
+    own = "".join(f", {n} for {name}" for name, n in steps.items())
     return (
         f"P@1 with 95 % intervals (bootstrap over relations); {asked.world}. "
-        f"{training.steps} steps of {training.batch_size} sentences, seed {asked.study.seed}. The "
+        f"{training.steps} steps of {training.batch_size} sentences{own}, seed "
+        f"{asked.study.seed}. The "
         "asked fact is *alone* in the graph; *shown* beside the entity's other facts; there with "
         "another object of its relation, which is then the right "
         "answer (*edited*); *hidden*; shown to the same model without the reading stage "

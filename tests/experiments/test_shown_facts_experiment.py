@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,10 @@ def asked(tmp_path: Path, small_graph: KnowledgeGraph) -> Asked:
             "head": committed["head"] | steps,
             "reading": committed["reading"] | steps,
             "stated": {},  # in the miniature no object has a name of one piece
+            "arms": {
+                name: {key: value for key, value in arm.items() if key != "steps"}
+                for name, arm in committed["arms"].items()
+            },
         }
     )
     folder = write_lama(tmp_path / "lama")
@@ -128,14 +133,24 @@ def test_an_arm_begins_with_what_another_learned(asked: Asked, tmp_path: Path) -
         old = {n: v for n, v in words.state_dict().items() if n.startswith(part)}
         assert old
         assert all(torch.equal(v, model.state_dict()[n]) for n, v in old.items())
-    with pytest.raises(ValidationError, match="arm words starts from 'kbert'"):
-        Study.model_validate(
-            asked.study.model_dump()
-            | {"arms": {"words": {"method": "kbert", "start": "kbert"}, "kbert": CHAINED}}
-        )
+    later = {"words": {"method": "kbert", "start": "kbert"}, "kbert": {"method": "kbert"}}
+    with pytest.raises(ValidationError, match=r"arm words starts from 'kbert'.*before it"):
+        Study.model_validate(asked.study.model_dump() | {"arms": later})
 
 
-CHAINED = {"method": "kbert", "start": "words"}
+def test_arms_may_begin_one_with_another_and_train_as_long_as_they_say(
+    asked: Asked, tmp_path: Path
+) -> None:
+    arms = asked.study.arms
+    assert [arms[f"colake{name}"].start for name in ("-reach-3", "-reach-2", "")] == [
+        "words", "colake-reach-3", "colake-reach-2",
+    ]  # fmt: skip
+    longer = {**arms, "words": arms["words"].model_copy(update={"steps": 3})}
+    study = asked.study.model_copy(update={"arms": longer})
+    run_arm(dataclasses.replace(asked, study=study), "words", 0, tmp_path, Silent())
+    assert json.loads((tmp_path / "words-0" / "trained.json").read_text())["told"] == {"steps": 3}
+    settings = [each.settings_of("colake") for each in (asked.study, study)]
+    assert settings[0] != settings[1]
 
 
 def test_the_study_in_small(asked: Asked, tmp_path: Path) -> None:
@@ -150,13 +165,13 @@ def test_the_study_in_small(asked: Asked, tmp_path: Path) -> None:
             assert not values["hidden"][0]["shown"]
             assert values["share of texts with a stated mention"] == 1.0
     before = {path: path.read_bytes() for path in out.rglob("result.json")}
-    assert len(before) == 6
+    assert len(before) == 10
     assert (
         run_arm(asked, "kbert", 0, out, Silent())
         == json.loads(before[out / "kbert-0" / "result.json"])["told"]
     )
     page = write_tables(asked, out)
-    assert page.count("LAMA's words") == 3
+    assert page.count("LAMA's words") == 5
     assert "Not run" not in page
     (out / "kbert-1" / "result.json").unlink()
     assert "Not run: kbert (fold 1)." in write_tables(asked, out)
