@@ -17,16 +17,18 @@ from kept.decoders.rectangular import FactTokens
 class FactEncoder(nn.Module):
     """From sentence vectors of facts to their keys and values in every slice.
 
-    Two maps of one shape, without anything shared. Keys are normalised without weights, over all
-    slices together.
+    Two maps without anything shared, of one shape unless value sentences have another width
+    (`value_width`). Keys are normalised without weights, over all slices together.
     """
 
     def __init__(
-        self, *, vector_width: int, stacked_width: int, mlp_depth: int = 0, mlp_width: int = 512
-    ) -> None:
+        self, *, vector_width: int, stacked_width: int, mlp_depth: int = 0, mlp_width: int = 512,
+        value_width: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.key_projector, self.value_projector = (
-            _projector(vector_width, stacked_width, mlp_depth, mlp_width) for _ in range(2)
+            _projector(n_in, stacked_width, mlp_depth, mlp_width)
+            for n_in in (vector_width, value_width or vector_width)
         )
 
     def forward(

@@ -48,12 +48,14 @@ PADDING_QUERY = torch.finfo(torch.bfloat16).min
 class KBLaMConfig:
     """What a KBLaM is made of; the paper's choices where there is a default.
 
-    Layers `first`, `first + every`, `first + 2 every` … read facts (the paper's first is 0).
+    Layers `first`, `first + every`, `first + 2 every` … up to `last` read facts (in the paper from
+    0 on to the end).
     `separate_queries`: facts are read by a query map of their own, without positions. `scale`: this
     constant over the number of facts multiplies the weight of each, so that a larger graph does not
     drown the text. `top_k`: each layer reads only so many facts, those with the highest sum of
     scores. `mlp_depth` above 0 puts that many hidden
-    layers of `mlp_width` into the maps from sentence vectors (`vector_width` wide).
+    layers of `mlp_width` into the maps from sentence vectors (`vector_width` wide; those of values
+    `value_width`, where they come from elsewhere: `kept.decoders.kblam_values`).
 
     `misaligned_scores` and `padding_reads` keep what the released code does to pruned facts and to
     padding, the latter for hosts in float32. Raises `ConfigError` naming every fault.
@@ -62,11 +64,13 @@ class KBLaMConfig:
     vector_width: int
     every: int = 3
     first: int = 0
+    last: int | None = None
     separate_queries: bool = True
     scale: float | None = None
     top_k: int | None = None
     mlp_depth: int = 0
     mlp_width: int = 512
+    value_width: int | None = None
     misaligned_scores: bool = False
     padding_reads: bool = False
 
@@ -75,9 +79,11 @@ class KBLaMConfig:
             "vector_width": 1,
             "every": 1,
             "first": 0,
+            "last": self.first,
             "mlp_depth": 0,
             "mlp_width": 1,
             "top_k": 1,
+            "value_width": 1,
         }
         faults = [
             f"{name} {getattr(self, name)}: {least} or more"
@@ -100,7 +106,11 @@ class KBLaMConfig:
         3
         >>> KBLaMConfig(vector_width=8, every=4, first=2).n_slices(9)
         2
+        >>> KBLaMConfig(vector_width=8, every=3, first=12, last=18).n_slices(30)
+        3
         """
+        if self.last is not None:
+            return (min(self.last, n_layers - 1) - self.first) // self.every + 1
         return (n_layers - self.first) // self.every + 1
 
 
@@ -168,6 +178,7 @@ class KBLaM(nn.Module):
             stacked_width=self.n_slices * attention.o_proj.in_features,
             mlp_depth=config.mlp_depth,
             mlp_width=config.mlp_width,
+            value_width=config.value_width,
         ).to(host.device, host.dtype)
         has_queries = config.separate_queries or config.top_k is not None
         reading: list[Any] = [hosts.layers(host)[number] for number in self.reading_layers]
@@ -179,7 +190,9 @@ class KBLaM(nn.Module):
     @property
     def reading_layers(self) -> range:
         """The numbers of the layers that read facts."""
-        return range(self.config.first, len(hosts.layers(self.host)), self.config.every)
+        end, last = len(hosts.layers(self.host)), self.config.last
+        end = end if last is None else min(last + 1, end)
+        return range(self.config.first, end, self.config.every)
 
     def train(self, mode: bool = True) -> KBLaM:
         """As of any module, but the host stays in evaluation mode."""

@@ -191,12 +191,22 @@ def loss_of(
 
 
 def new_optimiser(
-    model: KBLaM, n_steps: int, *, learning_rate: float = LEARNING_RATE, decay: bool = True
-) -> tuple[AdamW, LambdaLR]:
-    """AdamW without weight decay over what is trained, and its cosine (or constant) schedule."""
+    model: KBLaM, n_steps: int, *, learning_rate: float = LEARNING_RATE, decay: bool = True,
+    value_rate: float | None = None,
+) -> tuple[AdamW, LambdaLR]:  # fmt: skip
+    """AdamW without weight decay over what is trained, and its cosine (or constant) schedule.
+
+    `value_rate` is the learning rate of the map of values, where it is not that of all others.
+    """
     if n_steps < 1:
         raise ConfigError(f"{n_steps} steps: 1 or more")
-    optimiser = AdamW([p for _, p in model.trained()], lr=learning_rate, weight_decay=0.0)
+    groups: list[list[torch.nn.Parameter]] = [[], []]
+    for name, parameter in model.trained():
+        of_values = value_rate is not None and name.startswith("encoder.value_projector.")
+        groups[of_values].append(parameter)
+    optimiser = AdamW([{"params": groups[0]}], lr=learning_rate, weight_decay=0.0)
+    if value_rate is not None:
+        optimiser.add_param_group({"params": groups[1], "lr": value_rate})
 
     def share(step: int) -> float:
         cosine = (1 + math.cos(math.pi * min(step, n_steps) / n_steps)) / 2

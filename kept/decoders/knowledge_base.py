@@ -57,17 +57,24 @@ class KnowledgeBase:
         return f"KnowledgeBase({len(self.facts)} facts, vectors {self.key_vectors.shape[1]} wide)"
 
     @classmethod
-    def of_facts(cls, facts: Sequence[Fact], encoder: SentenceEncoder) -> KnowledgeBase:
-        """The base of `facts`; each different sentence is encoded once."""
-        keys, values = (fact.key for fact in facts), (fact.value for fact in facts)
+    def of_facts(
+        cls, facts: Sequence[Fact], encoder: SentenceEncoder, values: SentenceEncoder | None = None
+    ) -> KnowledgeBase:
+        """The base of `facts`; each different sentence is encoded once.
+
+        `values` makes the vectors of values, where it is not `encoder`.
+        """
+        keys, of_values = [fact.key for fact in facts], [fact.value for fact in facts]
         return cls(
-            tuple(facts), unit_vectors(list(keys), encoder), unit_vectors(list(values), encoder)
+            tuple(facts), unit_vectors(keys, encoder), unit_vectors(of_values, values or encoder)
         )
 
     @classmethod
-    def of_graph(cls, graph: KnowledgeGraph, encoder: SentenceEncoder) -> KnowledgeBase:
+    def of_graph(
+        cls, graph: KnowledgeGraph, encoder: SentenceEncoder, values: SentenceEncoder | None = None
+    ) -> KnowledgeBase:
         """The base of all facts of a graph (`facts_of_graph`)."""
-        return cls.of_facts(facts_of_graph(graph), encoder)
+        return cls.of_facts(facts_of_graph(graph), encoder, values)
 
     def __getitem__(self, rows: Sequence[int]) -> KnowledgeBase:
         """That of the facts at `rows`."""

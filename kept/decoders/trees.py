@@ -195,11 +195,17 @@ def write(
     *,
     n_new: int,
     end_id: int | None = None,
+    draws: torch.Generator | None = None,
+    temperature: float = 1.0,
 ) -> Continuation:
-    """The `n_new` most probable words after each tree's text; after `end_id` only `end_id`.
+    """`n_new` words after each tree's text, each the most probable; after `end_id` only `end_id`.
 
-    The nodes are read once; new words see those of `read_on` and one another.
+    With `draws` each is drawn by its probability, scores divided by `temperature`. The nodes are
+    read once; new words see those of `read_on` and one another. Raises `ConfigError` for a
+    temperature that is not above 0.
     """
+    if not temperature > 0:
+        raise ConfigError(f"temperature {temperature}: above 0; without draws words are not drawn")
     cache = DynamicCache(config=host.config)
     states = read_tree(host, tree, cache)
     rows = torch.arange(len(states), device=states.device)
@@ -208,7 +214,7 @@ def write(
     words: list[Tensor] = []
     stopped = torch.zeros(len(states), dtype=torch.bool, device=states.device)
     for number in range(n_new):
-        word = scores.argmax(dim=-1)
+        word = _next(scores, draws, temperature)
         if end_id is not None:
             word = word.masked_fill(stopped, end_id)
             stopped = stopped | (word == end_id)
@@ -224,6 +230,13 @@ def write(
             hidden = step(layer, hidden)
         scores = hosts.logits(host, hosts.finish(host, hidden)[:, 0])
     return Continuation(torch.stack(words, dim=1), first_scores)
+
+
+def _next(scores: Tensor, draws: torch.Generator | None, temperature: float) -> Tensor:
+    if draws is None:
+        return scores.argmax(dim=-1)
+    shares = (scores.float() / temperature).softmax(dim=-1)
+    return torch.multinomial(shares, 1, generator=draws)[:, 0]
 
 
 def chances(

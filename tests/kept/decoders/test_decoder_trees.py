@@ -10,6 +10,7 @@ import pytest
 import torch
 from tiny_decoders import tiny_decoder
 from tokenizers import Tokenizer, models, pre_tokenizers
+from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from entity_linking.mentions import Link, LinkedText, Mention
@@ -19,6 +20,7 @@ from kept.decoders.trees import (
     LabelVectors,
     Readers,
     answer_loss,
+    chances,
     knowledge_tree,
     read_tree,
     trunk_of,
@@ -257,3 +259,52 @@ def test_what_does_not_fit_is_refused(graph: KnowledgeGraph, tokenizer: Any) -> 
         knowledge_tree(host, branches.replace(node_ids=branches.node_ids + 40))
     with pytest.raises(BatchError, match="an answer needs a word"):
         answer_loss(host, knowledge_tree(host, branches), branches, torch.tensor([9]))
+
+
+@every_family
+@pytest.mark.parametrize("kind", ["branches", "nodes", "words"])
+def test_words_drawn_after_knowledge_are_those_drawn_by_hand(
+    family: str, kind: str, graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    host = decoder_of(family)
+    batch = batch_of(kind, graph, tokenizer, linked(), linked("padre lives in rome"))
+    tree = knowledge_tree(
+        host, batch, readers="later", vectors=vectors_of(kind, graph, host, tokenizer)
+    )
+    drawn = write(host, tree, n_new=4, draws=torch.Generator().manual_seed(7), temperature=0.7)
+    draws, words = torch.Generator().manual_seed(7), torch.empty(2, 0, dtype=torch.long)
+    for _ in range(4):
+        every = [_last_chance(host, tree, words, word) for word in range(N_WORDS)]
+        shares = torch.stack(every, dim=1)
+        sharper = (shares / 0.7).softmax(dim=-1)
+        word = torch.multinomial(sharper, 1, generator=draws)
+        words = torch.cat([words, word], dim=1)
+    assert drawn.words.tolist() == words.tolist()
+    assert drawn.words.tolist() != write(host, tree, n_new=4).words.tolist()
+    with pytest.raises(ConfigError, match="temperature 0"):
+        write(host, tree, n_new=1, temperature=0)
+
+
+def _last_chance(host: PreTrainedModel, tree: Any, words: torch.Tensor, word: int) -> torch.Tensor:
+    with torch.no_grad():
+        return chances(host, tree, functional.pad(words, (0, 1), value=word))[:, -1]
+
+
+@every_family
+def test_facts_as_words_are_drawn_and_searched_as_by_generate(
+    family: str, graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    host = decoder_of(family)
+    batch = batch_of("words", graph, tokenizer, linked("padre works as baker what does padre do"))
+    tree = knowledge_tree(host, batch, readers="later")
+    given = {
+        "attention_mask": batch.node_mask.long(), "max_new_tokens": 5, "pad_token_id": 1,
+        "eos_token_id": None,
+    }  # fmt: skip
+    n = batch.node_ids.shape[1]
+    greedy = host.generate(batch.node_ids, do_sample=False, **given)[:, n:]
+    assert write(host, tree, n_new=5).words.tolist() == greedy.tolist()
+    torch.manual_seed(3)
+    drawn = host.generate(batch.node_ids, do_sample=True, top_k=0, temperature=0.7, **given)[:, n:]
+    ours = write(host, tree, n_new=5, draws=torch.Generator().manual_seed(3), temperature=0.7)
+    assert ours.words.tolist() == drawn.tolist()
