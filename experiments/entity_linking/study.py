@@ -221,16 +221,22 @@ class Laboratory:
     def scorers(self) -> dict[str, Scorer]:
         """What the mix and the re-ranker read."""
         graph = self.world.graph
-        encoder = self.encoder(self.study.dense.context_pieces)
-        window = self.study.dense.window
         return {
             **default_scorers(graph),
             "links": PopularityScorer(graph, links_by_entity(self.world.surfaces)),
             "age": AgeScorer(),
             "type": TypeScorer(graph, [name for name in KINDS if name in graph.relations]),
+            **self.context_scorers(),
+            "coherence": CoherenceScorer(graph, **self.study.coherence),
+        }
+
+    def context_scorers(self) -> dict[str, Scorer]:
+        """What compares cards with the mention in its context, and with the context alone."""
+        encoder = self.encoder(self.study.dense.context_pieces)
+        window = self.study.dense.window
+        return {
             "dense": ContextScorer(self.dense, encoder, window=window),
             "window": ContextScorer(self.dense, encoder, window=window, surface_share=0.0),
-            "coherence": CoherenceScorer(graph, **self.study.coherence),
         }
 
     @cached_property

@@ -20,6 +20,7 @@ load torch, and only what a method needs is imported: linking by names alone sta
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 Method = Literal["prior", "overlap", "dense", "coherence", "mix", "trained"]
 METHODS: tuple[Method, ...] = get_args(Method)
 HOST = "minilm"
+ADDED = ("coherence", "dense")
+"""Scorers that a re-ranker may read beside those of `entity_linking.scorers.mix`."""
 NAMED = Gates(named_only=True, whole_names=True, name_runs=True)
 """The gates of names beside a tagger, which has found what is written otherwise."""
 
@@ -136,6 +139,25 @@ def open_pipeline(settings: LinkerSettings, graph: KnowledgeGraph | None = None)
     return Pipeline(NameLinker(parts.names, gates), parts.source(), scorer, decision)
 
 
+def open_for_training(
+    settings: LinkerSettings, graph: KnowledgeGraph, added: Sequence[str] = ()
+) -> tuple[Pipeline, dict[str, Scorer]]:
+    """The linker whose candidates a re-ranker learns to order, and the scorers that it reads.
+
+    `added` are of `ADDED`: "coherence" walks the graph, "dense" compares cards with the context,
+    whose nearest cards are candidates too. Raises `LinkingError` for other names.
+    """
+    from entity_linking.scorers.mix import default_scorers
+
+    unknown = sorted({*added} - {*ADDED})
+    if unknown:
+        raise LinkingError(f"no scorer to add is called {unknown[0]!r}; add {' or '.join(ADDED)}")
+    parts = _Parts(settings, graph, reads=tuple(added))
+    scorers = default_scorers(graph) | {name: parts.named_scorer(name) for name in added}
+    gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
+    return Pipeline(NameLinker(parts.names, gates), parts.source(), PriorScorer()), scorers
+
+
 def _end_to_end(settings: LinkerSettings, pipeline: Pipeline) -> EndToEnd:
     """The linker whose mentions a tagger finds too."""
     from entity_linking.detection import EndToEnd, NamesAndTagger
@@ -168,8 +190,11 @@ def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
 class _Parts:
     """The parts that an index holds, or that the graph alone makes."""
 
-    def __init__(self, settings: LinkerSettings, graph: KnowledgeGraph) -> None:
-        self._settings, self._graph = settings, graph
+    def __init__(
+        self, settings: LinkerSettings, graph: KnowledgeGraph, *, reads: tuple[str, ...] = ()
+    ) -> None:
+        """`reads`: scorers of a re-ranker that is not there yet."""
+        self._settings, self._graph, self._reads = settings, graph, reads
         self._index: LinkIndex | None = None
         if settings.index is not None:
             self._index = _open_index(settings, settings.index, graph)
@@ -208,22 +233,23 @@ class _Parts:
 
                 assert self._settings.model is not None
                 names = self._trained_with
-                return Reranker.open(self._settings.model, {n: self._scorer(n) for n in names})
+                return Reranker.open(self._settings.model, {n: self.named_scorer(n) for n in names})
             case other:
                 from entity_linking.scorers.mix import DEFAULT_WEIGHTS, Mix
 
                 weights = {name: DEFAULT_WEIGHTS.get(name, 1.0) for name in ("prior", other)}
-                return Mix({name: (self._scorer(name), w) for name, w in weights.items()})
+                return Mix({name: (self.named_scorer(name), w) for name, w in weights.items()})
 
     @cached_property
     def _trained_with(self) -> tuple[str, ...]:
         if self._settings.model is None:
-            return ()
+            return self._reads
         from entity_linking.scorers.reranker import Reranker
 
         return Reranker.scorer_names(self._settings.model)
 
-    def _scorer(self, name: str) -> Scorer:
+    def named_scorer(self, name: str) -> Scorer:
+        """One scorer alone."""
         if name == "coherence":
             from entity_linking.scorers.coherence import CoherenceScorer
 

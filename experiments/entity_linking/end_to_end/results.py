@@ -25,9 +25,10 @@ from entity_linking.scoring.intervals import ratio_interval
 from experiments.entity_linking.causes import link_causes
 from experiments.entity_linking.end_to_end.study import (
     BEST,
+    CONTEXT,
     PRIOR,
+    RERANKERS,
     ROWS,
-    TRAINED,
     Bench,
     Row,
     without_refused,
@@ -120,7 +121,7 @@ Spans = set[tuple[int, int]]
 
 def _detected(bench: Bench, texts: Sequence[str]) -> dict[str, list[Spans]]:
     names, gates = bench.laboratory.names, bench.laboratory.gates
-    linked = bench.linked("trained, tagger, nothing fitted", [LinkedText(t, ()) for t in texts])
+    linked = bench.linked("trained, tagger, likeliest", [LinkedText(t, ()) for t in texts])
     return {
         "names": [_spans(text) for text in NameLinker(names).link(texts)],
         "names, gates": [_spans(text) for text in NameLinker(names, gates).link(texts)],
@@ -240,8 +241,8 @@ def on_gold_spans(bench: Bench, name: str) -> Told:
     told: Told = {}
     rows = {
         "names + prior": Row("both", PRIOR, says_nil=False),
-        "trained": Row("both", TRAINED, says_nil=False),
-        "trained, pronouns": Row("both", TRAINED, says_nil=False, pronouns=True),
+        **{scorer: Row("both", scorer, says_nil=False) for scorer in RERANKERS},
+        f"{CONTEXT}, pronouns": Row("both", CONTEXT, says_nil=False, pronouns=True),
     }
     for label, row in rows.items():
         ours = bench.linker(row, Decision()).disambiguate(gold)

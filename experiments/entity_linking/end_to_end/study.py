@@ -23,6 +23,7 @@ from entity_linking.mentions import Link, LinkedText, Linker, Mention
 from entity_linking.names import Gates, NameCandidates, NameLinker
 from entity_linking.parts import CandidateSource, Scorer
 from entity_linking.pipeline import Pipeline
+from entity_linking.scorers.coherence import CoherenceScorer
 from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
 from entity_linking.scorers.mix import default_scorers
 from entity_linking.scorers.rerank_parts import RerankSettings
@@ -43,6 +44,9 @@ from kept.linking.tagging.training import TaggerSettings, train_tagger
 from kg_loaders.disk.writing import write_text
 
 PRIOR, TRAINED = "names + prior", "trained"
+COHERENCE, CONTEXT = "coherence", "context"
+RERANKERS = (TRAINED, COHERENCE, CONTEXT)
+"""Each reads what the one before reads, and more."""
 
 
 class Plan(BaseModel):
@@ -104,20 +108,22 @@ ROWS = {
     "names + prior (before)": Row("gates", PRIOR, says_nil=False),
     "trained (before)": Row("gates", TRAINED, says_nil=False),
     "trained, NIL an answer": Row("gates", TRAINED, says_nil=True),
-    "trained, NIL an answer, pronouns": Row("kinds", TRAINED, says_nil=True, pronouns=True),
-    "trained, nothing fitted": Row("gates", TRAINED, says_nil=True, is_fitted=False),
-    "trained, nothing fitted, pronouns": Row(
-        "kinds", TRAINED, says_nil=True, pronouns=True, is_fitted=False
-    ),
     "names + prior, tagger": Row("both", PRIOR, says_nil=True),
     "trained, tagger": Row("both", TRAINED, says_nil=True),
-    "trained, tagger, pronouns": Row("both", TRAINED, says_nil=True, pronouns=True),
-    "trained, tagger, nothing fitted": Row("both", TRAINED, says_nil=True, is_fitted=False),
-    "trained, tagger, nothing fitted, pronouns": Row(
-        "both", TRAINED, says_nil=True, pronouns=True, is_fitted=False
-    ),
+    **{
+        f"{scorer}{', tagger' if finds == 'both' else ''}, likeliest{', pronouns' * pronouns}": Row(
+            "kinds" if pronouns and finds == "gates" else finds,
+            scorer,
+            says_nil=True,
+            pronouns=pronouns,
+            is_fitted=False,
+        )
+        for finds in ("gates", "both")
+        for scorer in RERANKERS
+        for pronouns in (False, True)
+    },
 }
-BEST = "trained, tagger, nothing fitted, pronouns"
+BEST = "context, tagger, likeliest, pronouns"
 """The best by F1 on the tuning text, which has no say on pronouns."""
 
 
@@ -175,40 +181,44 @@ class Bench:
     def source(self) -> CandidateSource:
         return OnceSource(NameCandidates(self.laboratory.names, **self.laboratory.study.names))
 
-    @cached_property
-    def scorers(self) -> dict[str, Scorer]:
-        """What the re-ranker reads: neither vectors nor walks, which take minutes."""
+    def scorers(self, name: str) -> dict[str, Scorer]:
+        """What a re-ranker reads; walks take minutes, vectors of cards ten."""
         graph, world = self.laboratory.world.graph, self.laboratory.world
-        return {
+        read: dict[str, Scorer] = {
             **default_scorers(graph),
             "links": PopularityScorer(graph, links_by_entity(world.surfaces)),
             "age": AgeScorer(),
-            "type": TypeScorer(graph, [name for name in KINDS if name in graph.relations]),
+            "type": TypeScorer(graph, [kind for kind in KINDS if kind in graph.relations]),
         }
+        if name != TRAINED:
+            read["coherence"] = CoherenceScorer(graph, **self.laboratory.study.coherence)
+        if name == CONTEXT:
+            read |= self.laboratory.context_scorers()
+        return read
 
-    @cached_property
-    def reranker(self) -> Reranker:
-        place = self.folder / "reranker"
+    def reranker(self, name: str) -> Reranker:
+        """The re-ranker called `name`, of `RERANKERS`."""
+        place, scorers = self.folder / f"reranker-{name}", self.scorers(name)
         if not place.exists():
-            self.laboratory.announce("re-ranker")
+            self.laboratory.announce(f"re-ranker, {name}")
             parts = []
-            for name in ("train", HELD_OUT):
-                gold = self.laboratory.gold(name)
+            for part in ("train", HELD_OUT):
+                gold = self.laboratory.gold(part)
                 proposed = as_candidates(gold, self.source.candidates(gold))
-                parts.append(self.laboratory.answered(name, proposed))
+                parts.append(self.laboratory.answered(part, proposed))
             hidden = max(self.laboratory.study.hidden_tried)
             settings = RerankSettings(**self.laboratory.study.reranker, hidden=hidden)
             graph_hash = self.laboratory.world.graph.content_hash
             model = Reranker.fit(
-                self.scorers, parts[0], parts[1][::2], settings=settings, graph_hash=graph_hash
+                scorers, parts[0], parts[1][::2], settings=settings, graph_hash=graph_hash
             )
             model.save(place)
-        return Reranker.open(place, self.scorers)
+        return Reranker.open(place, scorers)
 
     def scorer(self, name: str) -> Scorer:
         """What a row chooses by."""
         if name not in self._scorers:
-            inner = PriorScorer() if name == PRIOR else self.reranker
+            inner = PriorScorer() if name == PRIOR else self.reranker(name)
             self._scorers[name] = OnceScorer(inner)
         return self._scorers[name]
 
@@ -238,7 +248,7 @@ class Bench:
         """
         detector = "gates" if row.detector == "kinds" else row.detector
         how = "NIL" if row.says_nil else "links alone"
-        key = f"{detector}, {row.scorer}, {how if row.is_fitted else 'nothing fitted'}"
+        key = f"{detector}, {row.scorer}, {how if row.is_fitted else 'likeliest'}"
         if key not in self._fitted:
             path = self.folder / "decisions" / f"{key.replace(', ', '-').replace(' ', '-')}.json"
             if not path.exists():
@@ -249,13 +259,13 @@ class Bench:
         return self._fitted[key]
 
     def _fit(self, row: Row) -> Fitted:
-        start = Decision(nil_score=0.0) if row.scorer == TRAINED else Decision()
+        start = Decision() if row.scorer == PRIOR else Decision(nil_score=0.0)
         linker = self.linker(row, start)
         seen, n_missed = self._answers(linker, hidden=0.0)
         if not row.is_fitted:
-            plain = replace(start, nil_from=LIKELIEST)
-            f1 = f1_of(seen, plain, n_missed=n_missed)
-            return Fitted(dict.fromkeys(FAVOURS, plain), f1, len(seen))
+            likeliest = fit(seen, replace(start, nil_from=LIKELIEST), steps=("curve",))
+            f1 = f1_of(seen, likeliest, n_missed=n_missed)
+            return Fitted(dict.fromkeys(FAVOURS, likeliest), f1, len(seen))
         steps = EVERY_STEP if row.says_nil else STEPS
         decisions = {
             favour: fit(seen, start, steps=steps, n_missed=n_missed, wish=Wish(favour))

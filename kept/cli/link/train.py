@@ -35,6 +35,13 @@ def train(
     hidden: Annotated[
         int, typer.Option(min=0, max=4096, help="Hidden units; 0: a log-linear model.")
     ] = 0,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A scorer beside the usual ones: coherence (walks over the graph) or dense "
+            "(cards like the context); repeatable."
+        ),
+    ] = None,
     absent: Annotated[
         str, typer.Option(help="Gold entities that are no candidate: nil (train NIL) or skip.")
     ] = "nil",
@@ -42,13 +49,12 @@ def train(
 ) -> None:
     """Train a re-ranker of the linker's candidates, with NIL, on annotated texts.
 
-    Example: kept link train gold.jsonl --kg kg/ -o reranker/
+    Example: kept link train gold.jsonl --kg kg/ --add coherence -o reranker/
     """
     from entity_linking.errors import LinkingError
-    from entity_linking.scorers.mix import default_scorers
     from entity_linking.scorers.rerank_parts import RerankSettings
     from entity_linking.scorers.reranker import KIND, Reranker, is_reranker, with_gold
-    from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+    from kept.linking.linkers import LinkerSettings, open_for_training, open_graph
     from kg_loaders.disk.writing import refuse_folder
 
     if absent not in ("nil", "skip"):
@@ -60,9 +66,8 @@ def train(
     where = LinkerSettings(kg=str(kg), index=None if index is None else str(index))
     graph = open_graph(where)
     texts, stop = _texts(gold, held_out, seed)
-    linker = open_linker(where, graph)
+    linker, scorers = open_for_training(where, graph, add or ())
     texts, stop = (with_gold(linker.propose(part), part) for part in (texts, stop))
-    scorers = default_scorers(graph)
     began = time.perf_counter()
     model = Reranker.fit(
         scorers, texts, stop, settings=settings, graph_hash=graph.content_hash, trained_on=gold.name

@@ -23,6 +23,7 @@ from entity_linking.explain import explain
 from entity_linking.names import NameIndex
 from entity_linking.names.identifiers import by_identifiers
 from entity_linking.scorers.features import PriorScorer
+from entity_linking.scorers.reranker import Reranker
 from kept.cli import app
 from kept.linking.index import LinkIndex, name_recall
 from kept.linking.linkers import METHODS, LinkerSettings, linker_key, open_linker
@@ -182,6 +183,28 @@ def test_train_and_link(kg: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "1:0-5  Paris  Q830149 Paris" in result.output
     assert "log-odds against NIL +" in result.output
+
+
+@pytest.mark.parametrize("added", ["coherence", "dense"])
+def test_a_model_with_another_scorer(kg: Path, tmp_path: Path, added: str) -> None:
+    gold = [LinkedText(f"Paris, France, {i}", (gold_link(0, 5, "Q90"),)) for i in range(40)]
+    gold += [LinkedText(f"Paris, Texas, {i}", (gold_link(0, 5, "Q830149"),)) for i in range(40)]
+    write_jsonl(gold, tmp_path / "gold.jsonl")
+    trained = run(
+        "train", tmp_path / "gold.jsonl", "--kg", kg, "--add", added, "-o", tmp_path / "m"
+    )
+    assert trained.exit_code == 0, trained.output
+    assert Reranker.scorer_names(tmp_path / "m")[-1] == added
+    result = run("Paris, Texas", "--kg", kg, "--method", "trained", "--model", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "Q830149" in result.output
+
+
+def test_a_scorer_that_cannot_be_added(kg: Path, tmp_path: Path) -> None:
+    write_jsonl([LinkedText("Paris", (gold_link(0, 5, "Q90"),))], tmp_path / "gold.jsonl")
+    told = run("train", tmp_path / "gold.jsonl", "--kg", kg, "--add", "prior", "-o", tmp_path / "m")
+    assert told.exit_code == 1
+    assert "no scorer to add is called 'prior'; add coherence or dense" in told.output
 
 
 def test_slips_in_given_mentions_are_found(kg: Path, small_graph: KnowledgeGraph) -> None:
