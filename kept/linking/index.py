@@ -109,7 +109,8 @@ class LinkIndex:
     ) -> LinkIndex:
         """Make all parts from `graph`; the folder appears when it is whole.
 
-        `host` names the host of the sentence encoder ("minilm", or a folder). Vectors that a build
+        `host` names the host of the sentence encoder ("minilm", or a folder), or is a folder of
+        `kept link train-encoder`. Vectors that a build
         left that died are taken over. `force` replaces an index that is there.
         """
         target = Path(folder)
@@ -167,9 +168,12 @@ class LinkIndex:
 
 
 def load_encoder(host: str) -> SentenceEncoder:
-    """Sentence vectors by mean pooling over a host; loads torch."""
+    """Sentence vectors by mean pooling over a host, or a trained encoder's; loads torch."""
+    from kept.linking.matching.encoder import MatchingEncoder, is_matching
     from kept.linking.sentences import HostSentenceEncoder
 
+    if is_matching(Path(host)):
+        return MatchingEncoder.open(host)
     return HostSentenceEncoder(host)
 
 

@@ -15,8 +15,9 @@ from entity_linking import gold_link
 from entity_linking.mentions import LinkedText
 from experiments.entity_linking.config import Study
 from experiments.entity_linking.end_to_end import medical
+from experiments.entity_linking.end_to_end.parts import Plan, world_file
 from experiments.entity_linking.end_to_end.results import score_all
-from experiments.entity_linking.end_to_end.study import BEST, ROWS, Bench, Plan, world_file
+from experiments.entity_linking.end_to_end.study import BEST, ROWS, Bench
 from experiments.entity_linking.end_to_end.tables import to_markdown
 from experiments.entity_linking.end_to_end.tagging import read_texts
 from experiments.entity_linking.inputs.benchmarks import FILES

@@ -17,8 +17,9 @@ import yaml
 from transformers.utils.logging import disable_progress_bar
 
 from experiments.entity_linking.config import Study
+from experiments.entity_linking.end_to_end.parts import Plan, world_file
 from experiments.entity_linking.end_to_end.results import score_all
-from experiments.entity_linking.end_to_end.study import Bench, Plan, world_file
+from experiments.entity_linking.end_to_end.study import Bench
 from experiments.entity_linking.end_to_end.tables import to_markdown
 from experiments.entity_linking.study import Laboratory
 from kg_loaders.disk.writing import write_text

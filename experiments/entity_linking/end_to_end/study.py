@@ -1,96 +1,37 @@
-"""Rows of the study: a detector, a scorer and a decision fitted on running text.
-
-Stages are kept in the run folder: the world of `experiments.entity_linking`, the tagger, the
-re-ranker. No vectors of cards are needed.
-"""
+"""Rows of the study: a detector, a scorer and a decision fitted on running text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, PositiveInt
 
 from entity_linking.calibration.acceptance import FAVOURS, Favour, Wish
 from entity_linking.calibration.answers import Answer, answers
 from entity_linking.calibration.fitting import EVERY_STEP, STEPS, cross_validated, f1_of, fit
 from entity_linking.decision import LIKELIEST, Decision
-from entity_linking.detection import Detector, EndToEnd, Found, NamesAndTagger, SpanTagger
-from entity_linking.mentions import Link, LinkedText, Linker, Mention
-from entity_linking.names import Gates, NameCandidates, NameLinker
-from entity_linking.parts import CandidateSource, Scorer
+from entity_linking.detection import EndToEnd
+from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.names import Gates, NameLinker
 from entity_linking.pipeline import Pipeline
-from entity_linking.scorers.coherence import CoherenceScorer
-from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
-from entity_linking.scorers.mix import default_scorers
-from entity_linking.scorers.rerank_parts import RerankSettings
-from entity_linking.scorers.reranker import Reranker
-from experiments.entity_linking.end_to_end.memo import OnceDetector, OnceScorer, OnceSource
+from experiments.entity_linking.end_to_end.parts import (
+    BOTH,
+    ENCODER,
+    PRIOR,
+    RERANKERS,
+    TRAINED,
+    Parts,
+    Plan,
+)
 from experiments.entity_linking.end_to_end.tagging import (
     WIKIGOLD,
-    TaggerTexts,
     as_linked,
-    read_texts,
 )
 from experiments.entity_linking.inputs.texts import drawn
-from experiments.entity_linking.linkers import AgeScorer, as_candidates, links_by_entity
 from experiments.entity_linking.spans import with_names
-from experiments.entity_linking.study import CASED, HELD_OUT, KINDS, Laboratory
-from kept.linking.tagging.tagger import Tagger
-from kept.linking.tagging.training import TaggerSettings, train_tagger
+from experiments.entity_linking.study import CASED, Laboratory
 from kg_loaders.disk.writing import write_text
-
-PRIOR, TRAINED = "names + prior", "trained"
-COHERENCE, CONTEXT = "coherence", "context"
-RERANKERS = (TRAINED, COHERENCE, CONTEXT)
-"""Each reads what the one before reads, and more."""
-
-
-class Plan(BaseModel):
-    """What the study adds to `experiments.entity_linking.config.Study`, whose file it names."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    world: str
-    host: str = "minilm"
-    n_layers: PositiveInt
-    epochs: PositiveInt
-    held_out: dict[str, tuple[int, int]]
-    steps: dict[str, PositiveInt] = {}
-    removed: tuple[float, ...] = (0.1, 0.3, 0.5)
-
-
-class Sure:
-    """A `Detector`: the mentions of a linker, each with probability 1."""
-
-    def __init__(self, linker: Linker) -> None:
-        self._linker = linker
-
-    def detect(self, texts: Sequence[str]) -> list[Found]:
-        """As `Detector`."""
-        return [
-            Found(linked, (1.0,) * len(linked.links), ("",) * len(linked.links))
-            for linked in self._linker.link(texts)
-        ]
-
-
-class SureWithKinds:
-    """A `Detector`: the mentions of a linker, each with probability 1 and the kind of a tagger."""
-
-    def __init__(self, linker: Linker, tagger: SpanTagger) -> None:
-        self._linker, self._tagger = linker, tagger
-
-    def detect(self, texts: Sequence[str]) -> list[Found]:
-        """As `Detector`."""
-        found = []
-        for linked, tagged in zip(self._linker.link(texts), self._tagger.tag(texts), strict=True):
-            kinds = {(span.start, span.end): span.kind for span in tagged.spans}
-            places = ((link.mention.start, link.mention.end) for link in linked.links)
-            own = tuple(kinds.get(place, "") for place in places)
-            found.append(Found(linked, (1.0,) * len(own), own))
-        return found
 
 
 @dataclass(frozen=True)
@@ -121,9 +62,10 @@ ROWS = {
         for finds in ("gates", "both")
         for scorer in RERANKERS
         for pronouns in (False, True)
+        if not pronouns or scorer in (TRAINED, ENCODER, BOTH)
     },
 }
-BEST = "context, tagger, likeliest, pronouns"
+BEST = "encoder and coherence, tagger, likeliest, pronouns"
 """The best by F1 on the tuning text, which has no say on pronouns."""
 
 
@@ -140,102 +82,18 @@ class Fitted:
         return self.decisions["f1"]
 
 
-class Bench:
-    """Everything that rows are made from, made when first asked for."""
+class Bench(Parts):
+    """Linkers of rows, their decisions, what they answer."""
 
     def __init__(self, laboratory: Laboratory, plan: Plan) -> None:
-        self.laboratory, self.plan = laboratory, plan
-        self.folder = laboratory.world_folder / f"end-to-end-{plan.n_layers}-{plan.epochs}"
+        super().__init__(laboratory, plan)
         self._fitted: dict[str, Fitted] = {}
-        self._scorers: dict[str, Scorer] = {}
-        self._detectors: dict[str, Detector] = {}
 
-    # ---- parts -------------------------------------------------------------
-    @cached_property
-    def texts(self) -> TaggerTexts:
-        laboratory = self.laboratory
-        gold = {name: laboratory.gold(name) for name in laboratory.world.benchmarks}
-        overlap = laboratory.study.texts.overlap_words
-        return read_texts(
-            laboratory.root, gold, overlap=overlap, apart=self.plan.held_out, steps=self.plan.steps
-        )
-
-    @cached_property
-    def tagger(self) -> Tagger:
-        place = self.folder / "tagger"
-        if not place.exists():
-            train = [text for texts in self.texts.train.values() for text in texts]
-            held_out = [text for texts in self.texts.held_out.values() for text in texts]
-            settings = TaggerSettings(
-                host=self.plan.host,
-                n_layers=self.plan.n_layers,
-                epochs=self.plan.epochs,
-                seed=self.laboratory.study.seed,
-            )
-            announce = self.laboratory.announce
-            name = ", ".join(self.texts.train)
-            train_tagger(train, held_out, settings, trained_on=name, announce=announce).save(place)
-        return Tagger.open(place)
-
-    @cached_property
-    def source(self) -> CandidateSource:
-        return OnceSource(NameCandidates(self.laboratory.names, **self.laboratory.study.names))
-
-    def scorers(self, name: str) -> dict[str, Scorer]:
-        """What a re-ranker reads; walks take minutes, vectors of cards ten."""
-        graph, world = self.laboratory.world.graph, self.laboratory.world
-        read: dict[str, Scorer] = {
-            **default_scorers(graph),
-            "links": PopularityScorer(graph, links_by_entity(world.surfaces)),
-            "age": AgeScorer(),
-            "type": TypeScorer(graph, [kind for kind in KINDS if kind in graph.relations]),
-        }
-        if name != TRAINED:
-            read["coherence"] = CoherenceScorer(graph, **self.laboratory.study.coherence)
-        if name == CONTEXT:
-            read |= self.laboratory.context_scorers()
-        return read
-
-    def reranker(self, name: str) -> Reranker:
-        """The re-ranker called `name`, of `RERANKERS`."""
-        place, scorers = self.folder / f"reranker-{name}", self.scorers(name)
-        if not place.exists():
-            self.laboratory.announce(f"re-ranker, {name}")
-            parts = []
-            for part in ("train", HELD_OUT):
-                gold = self.laboratory.gold(part)
-                proposed = as_candidates(gold, self.source.candidates(gold))
-                parts.append(self.laboratory.answered(part, proposed))
-            hidden = max(self.laboratory.study.hidden_tried)
-            settings = RerankSettings(**self.laboratory.study.reranker, hidden=hidden)
-            graph_hash = self.laboratory.world.graph.content_hash
-            model = Reranker.fit(
-                scorers, parts[0], parts[1][::2], settings=settings, graph_hash=graph_hash
-            )
-            model.save(place)
-        return Reranker.open(place, scorers)
-
-    def scorer(self, name: str) -> Scorer:
-        """What a row chooses by."""
-        if name not in self._scorers:
-            inner = PriorScorer() if name == PRIOR else self.reranker(name)
-            self._scorers[name] = OnceScorer(inner)
-        return self._scorers[name]
-
-    def detector(self, name: str) -> Detector:
-        """What finds a row's mentions."""
-        if name not in self._detectors:
-            gates = NameLinker(self.laboratory.names, self.laboratory.gates)
-            inner: Detector = Sure(gates)
-            if name != "gates":
-                inner = (SureWithKinds if name == "kinds" else NamesAndTagger)(gates, self.tagger)
-            self._detectors[name] = OnceDetector(inner)
-        return self._detectors[name]
-
-    def linker(self, row: Row, decision: Decision) -> EndToEnd:
+    def linker(self, row: Row, decision: Decision, *, tuning: bool = False) -> EndToEnd:
         """The linker of a row with that decision."""
         gates = NameLinker(self.laboratory.names, Gates())
-        pipeline = Pipeline(gates, self.source, self.scorer(row.scorer), decision)
+        scorer = self.scorer(row.scorer, tuning=tuning)
+        pipeline = Pipeline(gates, self.source, scorer, decision)
         return EndToEnd(self.detector(row.detector), pipeline, pronouns=row.pronouns)
 
     # ---- decisions ---------------------------------------------------------
@@ -260,7 +118,7 @@ class Bench:
 
     def _fit(self, row: Row) -> Fitted:
         start = Decision() if row.scorer == PRIOR else Decision(nil_score=0.0)
-        linker = self.linker(row, start)
+        linker = self.linker(row, start, tuning=True)
         seen, n_missed = self._answers(linker, hidden=0.0)
         if not row.is_fitted:
             likeliest = fit(seen, replace(start, nil_from=LIKELIEST), steps=("curve",))
@@ -367,8 +225,3 @@ def without_refused(texts: Sequence[LinkedText]) -> list[LinkedText]:
         return link.entity is not None
 
     return [replace(text, links=tuple(filter(linked, text.links))) for text in texts]
-
-
-def world_file(plan: Plan, config: Path) -> Path:
-    """Where the settings of the world stand, beside the plan's own file."""
-    return config.parent / plan.world

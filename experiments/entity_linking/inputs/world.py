@@ -59,11 +59,8 @@ def open_world(root: Path, study: Study, folder: Path, announce: Callable[[str],
 def _make(root: Path, study: Study, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     plan, benchmarks = study.texts, read_benchmarks(root)
-    texts_read = annotated.read_annotated(root, word_pieces(study.dense.host))
+    texts_read, shared, parts = divided(root, study)
     gold = {name: [t.linked for t in documents] for name, documents in benchmarks.items()}
-    shared = annotated.overlapping(texts_read, gold, plan.overlap_words)
-    clean = [text for i, text in enumerate(texts_read) if i not in shared]
-    parts = annotated.split(clean, plan.shares, seed=study.seed)
     graph = build_graph(root)
     graph.save(folder / GRAPH, force=True)
     counted = [row for row in annotated.count_surfaces(parts["counts"]) if row[1] in graph.entities]
@@ -94,6 +91,17 @@ def _make(root: Path, study: Study, folder: Path) -> None:
     }
     text = json.dumps(counts_of_world, indent=1, ensure_ascii=False)
     write_text(folder / REPORT, text + "\n", force=True)
+
+
+def divided(
+    root: Path, study: Study
+) -> tuple[list[Annotated], dict[int, tuple[str, str]], dict[str, list[Annotated]]]:
+    """Annotated texts, those that share words with a benchmark by place, and the others' parts."""
+    texts_read = annotated.read_annotated(root, word_pieces(study.dense.host))
+    gold = {name: [t.linked for t in own] for name, own in read_benchmarks(root).items()}
+    shared = annotated.overlapping(texts_read, gold, study.texts.overlap_words)
+    clean = [text for i, text in enumerate(texts_read) if i not in shared]
+    return texts_read, shared, annotated.split(clean, study.texts.shares, seed=study.seed)
 
 
 def word_pieces(host: str) -> list[str]:

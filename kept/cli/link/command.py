@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from kept.bounds import MAX_THREADS
 from kept.cli.link.calibrate import calibrate
 from kept.cli.link.corrupt import corrupt
+from kept.cli.link.encoder import train_encoder
 from kept.cli.link.index import index as index_command
 from kept.cli.link.score import score
 from kept.cli.link.tagger import train_tagger
@@ -44,6 +45,7 @@ app = typer.Typer(cls=LinksByDefault, no_args_is_help=True)
 app.command("index", cls=KeptCommand)(index_command)
 app.command("train", cls=KeptCommand)(train)
 app.command("train-tagger", cls=KeptCommand)(train_tagger)
+app.command("train-encoder", cls=KeptCommand)(train_encoder)
 app.command("calibrate", cls=KeptCommand)(calibrate)
 app.command("score", cls=KeptCommand)(score)
 app.command("corrupt", cls=KeptCommand)(corrupt)

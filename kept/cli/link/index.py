@@ -26,7 +26,9 @@ def index(
     dense: Annotated[
         str | None,
         typer.Option(
-            callback=local_or_hub, help="Also vectors of entity cards, by this host: minilm or DIR."
+            callback=local_or_hub,
+            help="Also vectors of entity cards, by this host (minilm or DIR), or by the encoder in "
+            "DIR that `kept link train-encoder` made.",
         ),
     ] = None,
     fuzzy: Annotated[

@@ -65,7 +65,7 @@ def train(
     )
     where = LinkerSettings(kg=str(kg), index=None if index is None else str(index))
     graph = open_graph(where)
-    texts, stop = _texts(gold, held_out, seed)
+    texts, stop = texts_of(gold, held_out, seed)
     linker, scorers = open_for_training(where, graph, add or ())
     texts, stop = (with_gold(linker.propose(part), part) for part in (texts, stop))
     began = time.perf_counter()
@@ -85,7 +85,8 @@ def train(
     )
 
 
-def _texts(gold: Path, held_out: str, seed: int) -> tuple[list[LinkedText], list[LinkedText]]:
+def texts_of(gold: Path, held_out: str, seed: int) -> tuple[list[LinkedText], list[LinkedText]]:
+    """Texts to train on and texts to stop by: a file, or a share of GOLD."""
     from entity_linking.annotations import read_jsonl
     from entity_linking.errors import LinkingError
     from entity_linking.scorers.reranker import split_by_text

@@ -108,6 +108,8 @@ TABLE: list[tuple[str, int, str]] = [
     ("link train empty --kg kg -o out --hidden 1000000000", USAGE, "--hidden"),
     ("link train-tagger gone.conll -o out", FAILED, "gone.conll does not exist"),
     ("link train-tagger text.jsonl -o out --held-out 2", USAGE, "--held-out"),
+    ("link train-encoder gone.jsonl --kg kg -o out", FAILED, "gone.jsonl does not exist"),
+    ("link train-encoder text.jsonl --kg kg -o out --epochs 0", USAGE, "--epochs"),
     ("link calibrate empty --kg kg -o out --tagger t", FAILED, "give --find with it"),
     ("link Paris --kg kg --tagger gone", FAILED, "gone"),
     ("link Paris --kg kg --pronouns", FAILED, "which a tagger finds"),

@@ -1,0 +1,268 @@
+"""What the rows of the study are made from: detectors, the encoder, re-rankers.
+
+Stages are kept in the run folder, beside the world of `experiments.entity_linking`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+
+from entity_linking.dense.context import ContextScorer
+from entity_linking.dense.index import DenseIndex
+from entity_linking.detection import Detector, Found, NamesAndTagger, SpanTagger
+from entity_linking.mentions import LinkedText, Linker
+from entity_linking.names import NameCandidates, NameLinker
+from entity_linking.parts import CandidateSource, Scorer
+from entity_linking.scorers.coherence import CoherenceScorer
+from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
+from entity_linking.scorers.mix import default_scorers
+from entity_linking.scorers.rerank_parts import RerankSettings
+from entity_linking.scorers.reranker import Reranker, with_gold
+from experiments.entity_linking.end_to_end.memo import OnceDetector, OnceScorer, OnceSource
+from experiments.entity_linking.end_to_end.tagging import (
+    TaggerTexts,
+    read_texts,
+)
+from experiments.entity_linking.inputs.texts import drawn
+from experiments.entity_linking.inputs.world import divided, make_documents
+from experiments.entity_linking.linkers import AgeScorer, as_candidates, links_by_entity
+from experiments.entity_linking.study import HELD_OUT, KINDS, Laboratory
+from kept.controls.conditions import without_pairs
+from kept.linking.matching.encoder import MatchingEncoder
+from kept.linking.matching.training import MatchingSettings, train_matching
+from kept.linking.tagging.tagger import Tagger
+from kept.linking.tagging.training import TaggerSettings, train_tagger
+from kg_loaders import KnowledgeGraph
+
+PRIOR, TRAINED = "names + prior", "trained"
+COHERENCE, CONTEXT = "coherence", "context"
+ENCODER, BOTH = "encoder", "encoder and coherence"
+RERANKERS = (TRAINED, COHERENCE, CONTEXT, ENCODER, BOTH)
+"""Re-rankers by what they read beside what all read."""
+
+
+class Plan(BaseModel):
+    """What the study adds to `experiments.entity_linking.config.Study`, whose file it names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    world: str
+    host: str = "minilm"
+    n_layers: PositiveInt
+    epochs: PositiveInt
+    held_out: dict[str, tuple[int, int]]
+    steps: dict[str, PositiveInt] = {}
+    removed: tuple[float, ...] = (0.1, 0.3, 0.5)
+    n_matching: dict[str, NonNegativeInt] = {}
+    """Documents that train the encoder, by source, of the texts that surfaces are counted in."""
+    stated: float = 0.0
+    """Share of what training and tuning texts state that the graph beside them does not know."""
+
+
+class Sure:
+    """A `Detector`: the mentions of a linker, each with probability 1."""
+
+    def __init__(self, linker: Linker) -> None:
+        self._linker = linker
+
+    def detect(self, texts: Sequence[str]) -> list[Found]:
+        """As `Detector`."""
+        return [
+            Found(linked, (1.0,) * len(linked.links), ("",) * len(linked.links))
+            for linked in self._linker.link(texts)
+        ]
+
+
+class SureWithKinds:
+    """A `Detector`: the mentions of a linker, each with probability 1 and the kind of a tagger."""
+
+    def __init__(self, linker: Linker, tagger: SpanTagger) -> None:
+        self._linker, self._tagger = linker, tagger
+
+    def detect(self, texts: Sequence[str]) -> list[Found]:
+        """As `Detector`."""
+        found = []
+        for linked, tagged in zip(self._linker.link(texts), self._tagger.tag(texts), strict=True):
+            kinds = {(span.start, span.end): span.kind for span in tagged.spans}
+            places = ((link.mention.start, link.mention.end) for link in linked.links)
+            own = tuple(kinds.get(place, "") for place in places)
+            found.append(Found(linked, (1.0,) * len(own), own))
+        return found
+
+
+class Parts:
+    """Everything that rows are made from, made when first asked for."""
+
+    def __init__(self, laboratory: Laboratory, plan: Plan) -> None:
+        self.laboratory, self.plan = laboratory, plan
+        self.folder = laboratory.world_folder / f"end-to-end-{plan.n_layers}-{plan.epochs}"
+        self._scorers: dict[str, Scorer] = {}
+        self._detectors: dict[str, Detector] = {}
+
+    @cached_property
+    def texts(self) -> TaggerTexts:
+        laboratory = self.laboratory
+        gold = {name: laboratory.gold(name) for name in laboratory.world.benchmarks}
+        overlap = laboratory.study.texts.overlap_words
+        return read_texts(
+            laboratory.root, gold, overlap=overlap, apart=self.plan.held_out, steps=self.plan.steps
+        )
+
+    @cached_property
+    def tagger(self) -> Tagger:
+        place = self.folder / "tagger"
+        if not place.exists():
+            train = [text for texts in self.texts.train.values() for text in texts]
+            held_out = [text for texts in self.texts.held_out.values() for text in texts]
+            settings = TaggerSettings(
+                host=self.plan.host,
+                n_layers=self.plan.n_layers,
+                epochs=self.plan.epochs,
+                seed=self.laboratory.study.seed,
+            )
+            announce = self.laboratory.announce
+            name = ", ".join(self.texts.train)
+            train_tagger(train, held_out, settings, trained_on=name, announce=announce).save(place)
+        return Tagger.open(place)
+
+    @cached_property
+    def source(self) -> CandidateSource:
+        return OnceSource(NameCandidates(self.laboratory.names, **self.laboratory.study.names))
+
+    @cached_property
+    def graph_of_training(self) -> KnowledgeGraph:
+        """The graph without a share of the triples that join two entities of one text.
+
+        Those texts were chosen, sentence by sentence, because a triple joins two of their entities
+        (T-REx, FewRel), which is so of few pairs elsewhere: beside the whole graph a re-ranker
+        learns that what no neighbour supports is NIL.
+        """
+        graph = self.laboratory.world.graph
+        texts = [text for part in ("train", HELD_OUT) for text in self.laboratory.gold(part)]
+        return unstated(graph, texts, self.plan.stated, seed=self.laboratory.study.seed)
+
+    def scorers(self, name: str, graph: KnowledgeGraph) -> dict[str, Scorer]:
+        """What a re-ranker reads; walks take minutes, vectors of cards ten."""
+        world = self.laboratory.world
+        read: dict[str, Scorer] = {
+            **default_scorers(graph),
+            "links": PopularityScorer(graph, links_by_entity(world.surfaces)),
+            "age": AgeScorer(),
+            "type": TypeScorer(graph, [kind for kind in KINDS if kind in graph.relations]),
+        }
+        if name in (COHERENCE, BOTH):
+            read["coherence"] = CoherenceScorer(graph, **self.laboratory.study.coherence)
+        if name == CONTEXT:
+            read |= self.laboratory.context_scorers()
+        if name in (ENCODER, BOTH):
+            read |= self.matching_scorers()
+        return read
+
+    @cached_property
+    def matching(self) -> MatchingEncoder:
+        """The encoder trained on texts that neither the re-ranker nor a decision reads."""
+        place, laboratory = self.folder / "matching", self.laboratory
+        if not place.exists():
+            laboratory.announce("encoder")
+            world, study = laboratory.world, laboratory.study
+            counted = divided(laboratory.root, study)[2]["counts"]
+            texts = make_documents(counted, world.graph, study, self.plan.n_matching)
+            teach = with_gold(as_candidates(texts, self.source.candidates(texts)), texts)
+            train_matching(
+                laboratory.encoder(study.dense.card_pieces),
+                study.dense.host,
+                world.graph,
+                [text for i, text in enumerate(teach) if i % 10],
+                teach[::10],
+                MatchingSettings(seed=study.seed, window=study.dense.window),
+                cards=laboratory.cards,
+                trained_on=", ".join(self.plan.n_matching),
+                announce=laboratory.announce,
+            ).save(place)
+        return MatchingEncoder.open(place)
+
+    @cached_property
+    def matching_index(self) -> DenseIndex:
+        """The cards of every entity by that encoder."""
+        place, laboratory = self.folder / "matching-cards", self.laboratory
+        if not place.exists():
+            laboratory.announce("cards by the encoder")
+            encoder = self.matching.over(laboratory.encoder(laboratory.study.dense.card_pieces))
+            graph = laboratory.world.graph
+            DenseIndex.build(graph, encoder, cards=laboratory.cards, kind="flat").save(place)
+        return DenseIndex.open(place)
+
+    def matching_scorers(self) -> dict[str, Scorer]:
+        """`Laboratory.context_scorers` by the trained encoder."""
+        plan = self.laboratory.study.dense
+        encoder = self.matching.over(self.laboratory.encoder(plan.context_pieces))
+        index, window = self.matching_index, plan.window
+        return {
+            "dense": ContextScorer(index, encoder, window=window),
+            "window": ContextScorer(index, encoder, window=window, surface_share=0.0),
+        }
+
+    def reranker(self, name: str, graph: KnowledgeGraph) -> Reranker:
+        """The re-ranker called `name`, of `RERANKERS`, over a graph; trained over its own."""
+        place = self.folder / f"reranker-{name.replace(' ', '-')}-{self.plan.stated:g}"
+        if not place.exists():
+            self.laboratory.announce(f"re-ranker, {name}")
+            parts = []
+            for part in ("train", HELD_OUT):
+                gold = self.laboratory.gold(part)
+                proposed = as_candidates(gold, self.source.candidates(gold))
+                parts.append(self.laboratory.answered(part, proposed))
+            hidden = max(self.laboratory.study.hidden_tried)
+            settings = RerankSettings(**self.laboratory.study.reranker, hidden=hidden)
+            graph_hash = self.laboratory.world.graph.content_hash
+            scorers = self.scorers(name, self.graph_of_training)
+            model = Reranker.fit(
+                scorers, parts[0], parts[1][::2], settings=settings, graph_hash=graph_hash
+            )
+            model.save(place)
+        return Reranker.open(place, self.scorers(name, graph))
+
+    def scorer(self, name: str, *, tuning: bool = False) -> Scorer:
+        """What a row chooses by; on tuning text over the graph of training."""
+        key = f"{name}, tuning" if tuning and name != PRIOR else name
+        if key not in self._scorers:
+            graph = self.graph_of_training if tuning else self.laboratory.world.graph
+            inner = PriorScorer() if name == PRIOR else self.reranker(name, graph)
+            self._scorers[key] = OnceScorer(inner)
+        return self._scorers[key]
+
+    def detector(self, name: str) -> Detector:
+        """What finds a row's mentions."""
+        if name not in self._detectors:
+            gates = NameLinker(self.laboratory.names, self.laboratory.gates)
+            inner: Detector = Sure(gates)
+            if name != "gates":
+                inner = (SureWithKinds if name == "kinds" else NamesAndTagger)(gates, self.tagger)
+            self._detectors[name] = OnceDetector(inner)
+        return self._detectors[name]
+
+
+def unstated(
+    graph: KnowledgeGraph, texts: Sequence[LinkedText], share: float, *, seed: int
+) -> KnowledgeGraph:
+    """The graph without triples between a share of the pairs of entities that one text mentions."""
+    pairs = sorted(
+        {
+            pair
+            for text in texts
+            for pair in combinations(sorted({k.entity for k in text.links if k.entity}), 2)
+            if drawn(seed, f"stated {pair}") < share
+        }
+    )
+    ids = graph.entities.ids([entity for pair in pairs for entity in pair]).reshape(-1, 2)
+    return without_pairs(graph, ids[(ids >= 0).all(axis=1)].astype(np.int32))
+
+
+def world_file(plan: Plan, config: Path) -> Path:
+    """Where the settings of the world stand, beside the plan's own file."""
+    return config.parent / plan.world

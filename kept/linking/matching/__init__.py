@@ -1,0 +1,1 @@
+"""A bi-encoder over a frozen host: one trained map for mentions in context and for cards."""
