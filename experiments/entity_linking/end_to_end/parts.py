@@ -41,9 +41,9 @@ from kept.linking.tagging.training import TaggerSettings, train_tagger
 from kg_loaders import KnowledgeGraph
 
 PRIOR, TRAINED = "names + prior", "trained"
-COHERENCE, CONTEXT = "coherence", "context"
-ENCODER, BOTH = "encoder", "encoder and coherence"
-RERANKERS = (TRAINED, COHERENCE, CONTEXT, ENCODER, BOTH)
+COHERENCE, CONTEXT, ENCODER = "coherence", "context", "encoder"
+CONTEXT_TOO, ENCODER_TOO = "context and coherence", "encoder and coherence"
+RERANKERS = (TRAINED, COHERENCE, CONTEXT, CONTEXT_TOO, ENCODER, ENCODER_TOO)
 """Re-rankers by what they read beside what all read."""
 
 
@@ -155,11 +155,11 @@ class Parts:
             "age": AgeScorer(),
             "type": TypeScorer(graph, [kind for kind in KINDS if kind in graph.relations]),
         }
-        if name in (COHERENCE, BOTH):
+        if name in (COHERENCE, CONTEXT_TOO, ENCODER_TOO):
             read["coherence"] = CoherenceScorer(graph, **self.laboratory.study.coherence)
-        if name == CONTEXT:
+        if name in (CONTEXT, CONTEXT_TOO):
             read |= self.laboratory.context_scorers()
-        if name in (ENCODER, BOTH):
+        if name in (ENCODER, ENCODER_TOO):
             read |= self.matching_scorers()
         return read
 

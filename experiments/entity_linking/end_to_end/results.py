@@ -23,7 +23,7 @@ from entity_linking.scoring import score_links
 from entity_linking.scoring.elevant import LabelledText, Mode, count_elevant
 from entity_linking.scoring.intervals import ratio_interval
 from experiments.entity_linking.causes import link_causes
-from experiments.entity_linking.end_to_end.parts import BOTH, PRIOR, RERANKERS
+from experiments.entity_linking.end_to_end.parts import CONTEXT, PRIOR, RERANKERS
 from experiments.entity_linking.end_to_end.study import BEST, ROWS, Bench, Row, without_refused
 from experiments.entity_linking.end_to_end.tagging import TESTED, as_linked
 from experiments.entity_linking.inputs.benchmarks import FILES
@@ -234,7 +234,7 @@ def on_gold_spans(bench: Bench, name: str) -> Told:
     rows = {
         "names + prior": Row("both", PRIOR, says_nil=False),
         **{scorer: Row("both", scorer, says_nil=False) for scorer in RERANKERS},
-        f"{BOTH}, pronouns": Row("both", BOTH, says_nil=False, pronouns=True),
+        f"{CONTEXT}, pronouns": Row("both", CONTEXT, says_nil=False, pronouns=True),
     }
     for label, row in rows.items():
         ours = bench.linker(row, Decision()).disambiguate(gold)
