@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from experiments.inductive_completion.tables import to_markdown
 from kept.comparison.experiment import RunRecord, run_hash
-from kept.completion.inductive import InductiveConfig, run_method
+from kept.completion.inductive import run_method
+from kept.completion.inductive_config import InductiveConfig
 from kept.completion.kepler_entities import kepler_plan, read_kepler_state, train_kepler
 from kept.datasets.inductive import read_codex_unseen, read_grail, training_graph
 from kept.kge.inductive import InductiveSplit

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.comparison.experiment import RunRecord
-from kept.completion.inductive import InductiveConfig
+from kept.completion.inductive_config import InductiveConfig
 from kept.evaluation.statistics import (
     bootstrap_interval,
     paired_bootstrap_interval,

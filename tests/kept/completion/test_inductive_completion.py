@@ -15,7 +15,8 @@ from experiments.inductive_completion import __main__ as script
 from experiments.inductive_completion.tables import to_markdown
 from kept.completion.completers.texts.kepler import open_kepler_run
 from kept.completion.description_links import description_scores
-from kept.completion.inductive import (
+from kept.completion.inductive import run_method
+from kept.completion.inductive_config import (
     DegreeMethod,
     DKRLMethod,
     GraphMethod,
@@ -23,7 +24,6 @@ from kept.completion.inductive import (
     KeplerMethod,
     SampledConfig,
     UltraMethod,
-    run_method,
 )
 from kept.completion.kepler_entities import encoded_texts, train_kepler
 from kept.datasets.inductive import VERSIONS, training_graph

@@ -9,7 +9,7 @@ import pytest
 from inductive_toy import toy_split
 
 from experiments.inductive_completion import __main__ as script
-from kept.completion.inductive import (
+from kept.completion.inductive_config import (
     GraphMethod,
     InductiveConfig,
     KeplerMethod,
