@@ -24,6 +24,7 @@ from kept.errors import ConfigError
 from kept.hosts import load_host, load_tokenizer, own_position_offset
 
 Pooling = Literal["mean", "cls"]
+MOST_PIECES = 256
 TEXTS_PER_PASS = 1 << 14
 
 
@@ -32,8 +33,8 @@ class HostSentenceEncoder:
 
     `host` is `minilm`, a folder or a hub name (`kept.hosts.load_host`). `pooling` is "mean" (over
     all pieces, the special ones included) or "cls" (the first piece); `minilm` was trained with the
-    mean. Longer texts lose what is beyond `max_length` pieces. Texts are sorted by length and go in
-    batches of `batch_size`, so padding costs next to nothing. `name` does not hold `max_length`:
+    mean. Longer texts lose what is beyond `max_length` pieces (None: 256, or what the host takes).
+    Texts are sorted by length and go in batches of `batch_size`, so padding costs next to nothing. `name` does not hold `max_length`:
     vectors of shorter and longer readings compare.
 
     A text's vector does not depend on the texts beside it, up to rounding (1e-6).
@@ -45,7 +46,7 @@ class HostSentenceEncoder:
         host: str | Path = "minilm",
         *,
         pooling: Pooling = "mean",
-        max_length: int = 256,
+        max_length: int | None = None,
         batch_size: int = 32,
         device: torch.device | str = "cpu",
     ) -> None:
@@ -58,6 +59,7 @@ class HostSentenceEncoder:
         self._host = load_host(host).to(device).requires_grad_(False)
         self._tokenizer = load_tokenizer(host)
         limit = self._host.config.max_position_embeddings - own_position_offset(self._host)
+        max_length = min(MOST_PIECES, limit) if max_length is None else max_length
         if not 3 <= max_length <= limit:
             raise ConfigError(f"max_length is {max_length}; this host takes 3 to {limit} pieces")
         self._pooling, self._max_length, self._batch_size = pooling, max_length, batch_size
