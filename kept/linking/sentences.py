@@ -34,8 +34,8 @@ class HostSentenceEncoder:
     `host` is `minilm`, a folder or a hub name (`kept.hosts.load_host`). `pooling` is "mean" (over
     all pieces, the special ones included) or "cls" (the first piece); `minilm` was trained with the
     mean. Longer texts lose what is beyond `max_length` pieces (None: 256, or what the host takes).
-    Texts are sorted by length and go in batches of `batch_size`, so padding costs next to nothing. `name` does not hold `max_length`:
-    vectors of shorter and longer readings compare.
+    Texts are sorted by length and go in batches of `batch_size`, so padding costs next to nothing.
+    `name` does not hold `max_length`: vectors of shorter and longer readings compare.
 
     A text's vector does not depend on the texts beside it, up to rounding (1e-6).
     Raises `ConfigError` for options out of range, and what `load_host` raises.
