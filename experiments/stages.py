@@ -266,5 +266,9 @@ def main(module: str, prepare: Prepare) -> None:
         cells = stored_cells(study, [*study.rows], root, given.out)
         command = f"python -m {module} {given.config} -o {given.out}"
         write_text(given.out / "results.md", page(study, cells, command), force=True)
-        write_json(given.out / "results.json", cells, force=True)
+        digits = {
+            row: {seed: told["right"] for seed, told in seeds.items()}
+            for row, seeds in cells.items()
+        }
+        write_json(given.out / "results.json", digits, force=True)
         print((given.out / "results.md").read_text("utf-8"))

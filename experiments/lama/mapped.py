@@ -253,7 +253,11 @@ def main() -> None:
     command = f"python -m experiments.lama.mapped {given.config} -o {given.out}"
     text = page(study, cells, without, len(asked.items), command)
     write_text(given.out / "mapped.results.md", text, force=True)
-    write_json(given.out / "mapped.results.json", cells, force=True)
+    digits = {
+        name: {seed: {kind: told[kind]["right"] for kind in told} for seed, told in seeds.items()}
+        for name, seeds in cells.items()
+    }
+    write_json(given.out / "mapped.results.json", digits, force=True)
     print(text)
 
 

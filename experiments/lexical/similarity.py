@@ -19,7 +19,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from experiments.lexical.__main__ import read_scores, similarities
 from experiments.lexical.files import similarity
-from experiments.stages import StagedStudy, as_text, pretrained
+from experiments.stages import StagedStudy, as_text, pretrained, write_host
 from kept.evaluation.correlation import Floats, pearson, spearman_parts
 from kept.evaluation.crossed import difference, effect
 from kept.objectives.lexical.terms import Lexicon, read_pairs
@@ -81,12 +81,21 @@ def main() -> None:
     parser.add_argument("config", type=Path)
     parser.add_argument("pairs", type=Path)
     parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--row", help="only this row, and no table")
+    parser.add_argument("--seed", type=int, help="only this seed, and no table")
     given = parser.parse_args()
     disable_progress_bar()
     torch.set_num_threads(1)
     study, root = StagedStudy.read(given.config), Path(os.environ["KEPT_DATA"])
     (given.out / "made").mkdir(parents=True, exist_ok=True)
+    write_host(study.host, study.n_layers, given.out / "made" / "host")
     similarity(study, root, given.out / "made")
+    if given.row is not None or given.seed is not None:
+        words, _ = read_scores(given.pairs)
+        for seed in study.seeds if given.seed is None else (given.seed,):
+            for row in study.rows if given.row is None else (given.row,):
+                _of_seed(study, row, seed, root, given.out, words)
+        return
     command = f"python -m experiments.lexical.similarity {given.config} PAIRS -o {given.out}"
     text = compare_seeds(study, given.pairs, root, given.out, command)
     write_text(given.out / "results.md", text, force=True)

@@ -14,6 +14,8 @@ from tiny_pretraining import write_host
 
 from experiments.adaptation.__main__ import empty_graph
 from experiments.joint_spaces import medical
+from experiments.joint_spaces.medical_probe import OTHERS, probes
+from experiments.joint_spaces.medical_probe import page as probe_page
 from experiments.lexical import files
 from experiments.lexical.similarity import compare_seeds
 from experiments.stages import MODEL, StagedStudy, page, placed, run_cell, stored_cells
@@ -172,6 +174,7 @@ def test_similarity_in_small(tmp_path: Path, lexical: Path) -> None:
     out = tmp_path / "run"
     (out / "made").mkdir(parents=True)
     files.similarity(study, lexical, out / "made")
+    write_first_layers(study.pretrain["host"], 1, out / "made/host")
     true, false = (
         [line.split() for line in (out / "made" / name).read_text("utf-8").splitlines()]
         for name in ("pairs.txt", "shuffled.txt")
@@ -240,6 +243,11 @@ def test_medical_in_small(tmp_path: Path) -> None:
         files={**committed.files, "share_asked": 0.5, "width": 8, "sources": sources},
     )  # fmt: skip
     whole(study, run_all(study, medical.prepare, root, tmp_path / "run"))
+    found = probes(study, root, tmp_path / "run/made")
+    assert [*found] == [name + kind for name in sources for kind in ("", OTHERS)]
+    assert all(counts.sum(0).tolist()[1:] == [4, 4] for seeds in found.values() for counts in seeds)
+    text = probe_page(found, "the command")
+    assert f"| bertmk − bertmk{OTHERS} | " in text
     train, test = medical.questions(root, 0.5)
     assert {q.drug for q in train}.isdisjoint({q.drug for q in test})
     for part in (train, test):
