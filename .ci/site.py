@@ -21,7 +21,19 @@ FOLDERS = ("docs", "experiments")
 COPIED = (".md", ".png", ".svg", ".html", ".csv", ".json")
 LINK = re.compile(r"(!?)\[((?:[^][]|\[[^][]*\])*)\]\(([^)\s]+)\)")
 EXPLAINED = (
-    ("Get started", ("docs/data.md", "docs/adaptation.md", "docs/linking.md", "docs/probing.md")),
+    (
+        "Get started",
+        (
+            "docs/journeys.md",
+            "docs/explorer.md",
+            "docs/data.md",
+            "docs/linking.md",
+            "docs/adaptation.md",
+            "docs/probing.md",
+            "docs/service.md",
+            "docs/pains.md",
+        ),
+    ),
     ("Honest evaluation", ("docs/controls.md", "docs/reading.md", "docs/experiments.md")),
     ("Methods", ("docs/methods.md", "docs/quirks.md", "docs/adding-a-method.md")),
     ("Results", ("docs/results.md",)),

@@ -58,7 +58,7 @@ class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
     (`kept.adapters.inside`).
     """
 
-    sub_configs = {"host": AutoConfig}  # noqa: RUF012 - the form Hugging Face reads
+    sub_configs: ClassVar[dict[str, Any]] = {"host": AutoConfig}
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         host = {"model_type": "bert"} if host is None else host
-        self.host = AutoConfig.for_model(**host) if isinstance(host, dict) else host
+        self.host: Any = AutoConfig.for_model(**host) if isinstance(host, dict) else host
         self.n_entities, self.n_relations = n_entities, n_relations
         self.id_space_hash, self.content_hash = id_space_hash, content_hash
         self.objectives = {name: dict(value) for name, value in (objectives or {}).items()}
@@ -192,6 +192,7 @@ class KnowledgeEncoder(KnowledgeModel):
 
     def __init__(self, config: KnowledgeConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config)
+        self.host: PreTrainedModel
         if host is None:
             self.host = AutoModel.from_config(self.config.host)
         else:
