@@ -12,13 +12,18 @@ from pathlib import Path
 import torch
 from transformers.utils.logging import disable_progress_bar
 
-from experiments.kblam.study import Bench, KBLaMStudy, run
-from experiments.kblam.tables import draw, to_markdown
+from experiments.kblam.study import Bench, Decoder, KBLaMStudy, run
+from experiments.kblam.tables import draw, to_json, to_markdown
+from experiments.kblam.texts import StoredVectors
 from experiments.kblam.training import LOG
 from kept.decoders import load_decoder
 from kept.hosts import load_tokenizer
 from kept.linking.sentences import HostSentenceEncoder
-from kg_loaders.disk.writing import whole_file, write_text
+from kg_loaders.disk.writing import whole_file, write_json, write_text
+
+
+def announce(text: str) -> None:
+    print(text, flush=True)
 
 
 def main() -> None:
@@ -29,18 +34,14 @@ def main() -> None:
     torch.set_num_threads(1)
     disable_progress_bar()
     study = KBLaMStudy.read(given.config)
-    bench = Bench(
-        study,
-        load_decoder(study.host),
-        load_tokenizer(study.host),
-        HostSentenceEncoder(study.vectors_from),
-        given.out,
-        lambda text: print(text, flush=True),
-    )
-    cells = run(bench)
-    training = json.loads((given.out / LOG).read_text("utf-8"))
+    decoder = Decoder(load_decoder(study.host), load_tokenizer(study.host))
+    encoder = StoredVectors(HostSentenceEncoder(study.vectors_from), given.out / "vectors")
+    benches = [Bench(study, decoder, encoder, given.out, s, announce) for s in study.seeds]
+    cells = run(benches)
+    logs = [json.loads((bench.place / LOG).read_text("utf-8")) for bench in benches]
     command = f"python -m experiments.kblam {given.config} -o {given.out}"
-    write_text(given.out / "results.md", to_markdown(cells, command, training), force=True)
+    write_text(given.out / "results.md", to_markdown(cells, command, logs), force=True)
+    write_json(given.out / "results.json", to_json(cells), force=True)
     with whole_file(given.out / "results.png", force=True) as part:
         draw(cells, part)
     print((given.out / "results.md").read_text("utf-8"))

@@ -1,12 +1,14 @@
-"""A warm start that is not in the paper: queries are first taught to find their fact's key.
+"""A warm start that is not in the paper: keys are first made to be found, values to be written.
 
-The frozen host reads training dialogues once, without facts, and what enters its reading layers is
-kept. On that alone the maps of queries and keys are trained: at the nodes that write the answer the
-right fact gets most of the attention to facts (mean over heads), and facts together get `mass` of
-all attention; little where the right one is missing, and at the question, whose reading the host
-needs. No pass of the host is needed for that, which is what a budget of CPU minutes cannot pay.
+The frozen host has read dialogues up to the first reading layer (`experiments.kblam.texts`); it
+goes on from there once, without facts, and what enters its reading layers is kept at a few nodes.
+On that alone the maps of queries and keys are trained. Where the name ends in the answer, the node
+that knows whom and what is asked, every head gives the right fact most of the attention to facts,
+or spreads it where the right one is missing, and facts together get `mass` of all attention; little
+at other nodes, whose reading the host needs. No pass of the host is needed for that, which is what
+a budget of CPU minutes cannot pay. Values then say their own words (`kept.decoders.kblam_values`).
 
-Axis legend: text, node, layer, head, fact.
+Axis legend: text, layer, node, head, fact.
 """
 
 from __future__ import annotations
@@ -21,149 +23,169 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor
 from torch.nn import functional
-from transformers import PreTrainedTokenizerBase
 
+from experiments.kblam.texts import BATCH, Texts
 from kept import decoders
 from kept.batches import Visibility
 from kept.decoders.kblam import KBLaM
-from kept.decoders.kblam_text import CHATML, TEMPLATES
-from kept.decoders.knowledge_base import KnowledgeBase, padded
+from kept.decoders.kblam_values import write_words
+from kept.decoders.knowledge_base import KnowledgeBase
 from kept.decoders.rectangular import projections, rotated
 from kept.randomness import generator
 from kept.training.config import RunConfig
 
-ABSENT = 0.02
-"""The share of attention that facts should get together where they do not help."""
+ELSEWHERE = 0.02
+"""The share of attention that facts should get together at other nodes."""
+N_OTHER = 2
+"""Nodes before the end of the name that are looked at."""
+MASS_WEIGHT = 20.0
+FEWEST = 16
+"""Facts in the smallest graph of a step."""
 
 
 class AlignmentPlan(RunConfig):
-    """`n_texts` dialogues are read once; `n_steps` of `batch_size` of them, among `n_facts`."""
+    """`n_steps` of `batch_size` texts, the right fact among up to `n_facts`.
 
-    n_texts: PositiveInt
+    `strength`: what a layer adds that looks at facts with `mass`, in shares of what is there.
+    """
+
     n_steps: PositiveInt
     batch_size: PositiveInt
     n_facts: PositiveInt
     mass: PositiveFloat
     learning_rate: PositiveFloat
+    strength: PositiveFloat
 
 
 @dataclass(frozen=True, eq=False)
 class ReadStates:
-    """Of each text: what enters the reading layers, and how much its words draw attention.
+    """Of each text, where its name ends, at the node behind, and at `N_OTHER` before them.
 
-    `states` `[text layer node width]`, `text_scores` (log of the sum) `[text layer node head]`;
-    `answering` are the nodes that write the answer, among the `real` ones.
+    `states` `[text layer node width]` as queries are made of them, `text_scores` (log of the sum)
+    `[text layer node head]`, `lengths` `[text layer node]` of what a layer adds to.
     """
 
-    rows: Tensor
     states: Tensor
     text_scores: Tensor
-    real: Tensor
-    answering: Tensor
+    lengths: Tensor
 
 
-def read_states(
-    model: KBLaM, tokenizer: PreTrainedTokenizerBase, base: KnowledgeBase, plan: AlignmentPlan,
-    seed: int,
-) -> ReadStates:  # fmt: skip
-    """What the host makes of dialogues about randomly chosen facts."""
-    draws = generator(seed, "kblam alignment texts")
-    rows = draws.permutation(len(base.facts))[: plan.n_texts]
-    texts, n_prompts = [], []
-    for row in rows:
-        fact, template = base.facts[row], int(draws.integers(len(TEMPLATES)))
-        texts.append(CHATML.dialogue(fact.question(template), fact.answer))
-        n_prompts.append(len(tokenizer(CHATML.prompt(fact.question(template)))["input_ids"]))
-    ids, mask = padded(tokenizer(texts)["input_ids"], tokenizer.pad_token_id or 0)
-    answering = mask & (torch.arange(ids.shape[1]) >= torch.tensor(n_prompts)[:, None] - 1)
-    parts = [_read(model, ids[i : i + 16], mask[i : i + 16]) for i in range(0, len(ids), 16)]
-    states, scores = (torch.cat(part) for part in zip(*parts, strict=True))
-    return ReadStates(torch.from_numpy(rows), states, scores, mask, answering)
+def read_states(model: KBLaM, texts: Texts, entering: Tensor, seed: int) -> ReadStates:
+    """What the host makes of texts without facts, from the first reading layer on."""
+    nodes = _nodes(texts, generator(seed, "kblam nodes"))
+    parts = []
+    for start in range(0, len(texts), BATCH):
+        some = slice(start, start + BATCH)
+        parts.append(_read(model, texts.mask[some], entering[some], nodes[some]))
+    return ReadStates(*(torch.cat(part) for part in zip(*parts, strict=True)))
+
+
+def _nodes(texts: Texts, draws: np.random.Generator) -> Tensor:
+    """The node that should read, the one behind it, then `N_OTHER` drawn before them."""
+    share = torch.from_numpy(draws.random((len(texts), N_OTHER)))
+    return torch.cat([texts.places, (share * texts.places[:, :1]).long()], dim=1)
 
 
 @torch.no_grad()
-def _read(model: KBLaM, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    host = model.host
-    positions = decoders.running_positions(mask)
-    visibility = Visibility.causal(mask)
-    hidden = decoders.embed(host, host.get_input_embeddings()(ids), positions)
-    every = decoders.run(host, hidden, visibility, positions)
+def _read(
+    model: KBLaM, mask: Tensor, hidden: Tensor, nodes: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    host, rows = model.host, torch.arange(len(mask))[:, None]
+    positions, visibility = decoders.running_positions(mask), Visibility.causal(mask)
     added = visibility.attention("eager", host.dtype)
     rotary = host.base_model.rotary_emb(hidden, position_ids=positions)
-    states, scores = [], []
-    for number in model.reading_layers:
+    step = decoders.stepper(host, visibility, positions)
+    states, scores, lengths = [], [], []
+    for number in range(model.config.first, model.reading_layers[-1] + 1):
         layer: Any = decoders.layers(host)[number]
-        normed = layer.input_layernorm(every[number])
-        query, key, _ = projections(layer.self_attn, normed)
-        query, key = rotated(query, rotary), rotated(key, rotary)
-        key = key.repeat_interleave(model.n_heads // key.shape[1], dim=1)
-        text = query * layer.self_attn.scaling @ key.mT + added
-        states.append(normed)
-        scores.append(text.logsumexp(-1).transpose(1, 2))
-    return torch.stack(states, 1), torch.stack(scores, 1)
+        if number in model.reading_layers:
+            normed = layer.input_layernorm(hidden)
+            query, key, _ = projections(layer.self_attn, normed)
+            query, key = rotated(query, rotary), rotated(key, rotary)
+            key = key.repeat_interleave(model.n_heads // key.shape[1], dim=1)
+            text = query * layer.self_attn.scaling @ key.mT + added
+            states.append(normed[rows, nodes])
+            scores.append(text.logsumexp(-1).transpose(1, 2)[rows, nodes])
+            lengths.append(hidden[rows, nodes].norm(dim=-1))
+        hidden = step(layer, hidden)
+    return torch.stack(states, 1), torch.stack(scores, 1), torch.stack(lengths, 1)
 
 
-def fact_shares(
-    model: KBLaM, states: Tensor, text_scores: Tensor, keys: Tensor, scale: float
-) -> Tensor:
-    """Attention to each fact, the mean over heads: `[batch layer node fact]`."""
+def head_shares(
+    model: KBLaM, states: Tensor, text_scores: Tensor, keys: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Scores of facts `[text layer node head fact]`, and log of the share of all attention."""
     n_facts = len(keys)
     split = keys.view(n_facts, model.n_slices, model.n_heads, -1)
-    shares = []
+    scale = model.config.scale or float(n_facts)
+    every = []
     for place, number in enumerate(model.reading_layers):
         query = model.queries[str(number)](states[:, place]).unflatten(-1, (model.n_heads, -1))
         scores = torch.einsum("bnhw,fhw->bnhf", query, split[:, place]) * query.shape[-1] ** -0.5
-        scores = scores + float(np.log(scale / n_facts))
-        both = torch.cat([scores, text_scores[:, place][..., None]], dim=-1)
-        shares.append(both.softmax(-1)[..., :-1].mean(2))
-    return torch.stack(shares, 1)
+        every.append(scores + float(np.log(scale / n_facts)))
+    scores = torch.stack(every, 1)
+    total = torch.logaddexp(scores.logsumexp(-1), text_scores)
+    return scores, scores.logsumexp(-1) - total
 
 
 def align(
-    model: KBLaM, read: ReadStates, base: KnowledgeBase, plan: AlignmentPlan, seed: int,
-    announce: Callable[[str], None],
+    model: KBLaM, texts: Texts, read: ReadStates, base: KnowledgeBase, plan: AlignmentPlan,
+    seed: int, announce: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Train the maps of queries and keys; in every fourth text the right fact is left out."""
     model.train()
     trained = [*model.queries.parameters(), *model.encoder.key_projector.parameters()]
     optimiser = torch.optim.AdamW(trained, lr=plan.learning_rate, weight_decay=0.0)
-    scale, start = model.config.scale or float(plan.n_facts), time.process_time()
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, plan.n_steps)
+    start = time.process_time()
     for step in range(plan.n_steps):
         draws = generator(seed, "kblam alignment", step)
-        texts = torch.from_numpy(draws.permutation(len(read.rows))[: plan.batch_size])
-        absent = torch.arange(len(texts)) % 4 == 3
-        own = read.rows[texts]
-        others = np.setdiff1d(np.arange(len(base.facts)), own.numpy())
-        n_others = plan.n_facts - int((~absent).sum())
-        more = torch.from_numpy(draws.permutation(others)[:n_others])
-        facts = model.encoder(*(each[torch.cat([own[~absent], more])] for each in base.vectors))
-        shares = fact_shares(model, read.states[texts], read.text_scores[texts], facts.keys, scale)
-        nodes = read.real[texts], read.answering[texts]
-        loss, first = _loss(shares, nodes, absent, plan.mass)
+        chosen = torch.from_numpy(draws.permutation(len(texts))[: plan.batch_size])
+        absent = torch.arange(len(chosen)) % 4 == 3
+        own, right = texts.rows[chosen][~absent].unique(return_inverse=True)
+        others = np.setdiff1d(np.arange(len(base.facts)), texts.rows[chosen].numpy())
+        size = int(FEWEST * (max(plan.n_facts, FEWEST) / FEWEST) ** draws.random())
+        more = torch.from_numpy(draws.permutation(others)[: max(size - len(own), 1)])
+        rows = torch.cat([own, more])
+        facts = model.encoder(*(each[rows] for each in base.vectors))
+        scores, mass = head_shares(model, read.states[chosen], read.text_scores[chosen], facts.keys)
+        loss, first = _loss(scores, mass, right, absent, plan.mass)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
+        schedule.step()
         if (step + 1) % 50 == 0:
-            found = " ".join(f"{each:.2f}" for each in first.tolist())
+            shown = " ".join(f"{each:.2f}" for each in first.tolist())
             spent = f"loss {float(loss.detach()):.3f}, {time.process_time() - start:.0f} s"
-            announce(f"alignment {step + 1}: {spent}; first by layer: {found}")
+            announce(f"alignment {step + 1}: {spent}; first of {len(rows)} by layer: {shown}")
     model.eval()
 
 
 def _loss(
-    shares: Tensor, nodes: tuple[Tensor, Tensor], absent: Tensor, mass: float
+    scores: Tensor, mass: Tensor, right: Tensor, absent: Tensor, wanted: float
 ) -> tuple[Tensor, Tensor]:
-    """The loss, and by layer how often the right fact has most attention of the answer."""
-    real, answering = nodes
-    right = torch.arange(int((~absent).sum()))
-    there, writing = shares[~absent], answering[~absent]
-    logs = (there + 1e-9).log()
-    chosen = logs[right, ..., right] - logs.logsumexp(-1)
-    counted = writing[:, None].expand_as(chosen)
-    masses = shares.sum(-1)
-    helped = answering & ~absent[:, None]
-    wanted = torch.where(helped, mass, ABSENT)[:, None].expand_as(masses)
-    of_mass = functional.mse_loss(masses, wanted, reduction="none")
-    loss = -chosen[counted].mean() + 20 * of_mass[real[:, None].expand_as(masses)].mean()
-    sums = (there * writing[:, None, :, None]).sum(2)
-    return loss, (sums.argmax(-1) == right[:, None]).float().mean(0)
+    """The loss, and by layer how often the right fact has most attention where names end.
+
+    `scores` `[text layer node head fact]`, `mass` (log) `[text layer node head]`.
+    """
+    reading = scores[:, :, 0]
+    logs = reading - reading.logsumexp(-1, keepdim=True)
+    there = logs[~absent]
+    chosen = there[torch.arange(len(there)), ..., right]
+    target = torch.full_like(mass, ELSEWHERE)
+    target[:, :, 0] = wanted
+    of_mass = functional.mse_loss(mass.exp(), target)
+    sums = there.detach().exp().sum(2)
+    first = (sums.argmax(-1) == right[:, None]).float().mean(0)
+    spread = logs[absent].mean() if bool(absent.any()) else logs.new_zeros(())
+    return -chosen.mean() - 0.1 * spread + MASS_WEIGHT * of_mass, first
+
+
+def say_values(model: KBLaM, read: ReadStates, plan: AlignmentPlan, otherwise: Tensor) -> None:
+    """Set the value map so that a reading layer adds a value's words with `plan.strength`.
+
+    `otherwise` is the vector of what is said where no fact stands out.
+    """
+    lengths = read.lengths[:, :, 0].mean(dim=0).tolist()
+    gains = [plan.strength * length / plan.mass for length in lengths]
+    write_words(model, dict(zip(model.reading_layers, gains, strict=True)), otherwise)

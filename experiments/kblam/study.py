@@ -1,14 +1,16 @@
 """The study: align, train, then measure attention, answers and refusals against graph size.
 
-Every cell is a file of its own in the run's folder; what is there is not done again.
+Every cell is a file of its own in the run's folder, one a seed of training; what is there is not
+done again.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,39 +19,59 @@ from typing import Any
 import numpy as np
 import torch
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+from safetensors.torch import load_file, save
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from entity_linking.parts import SentenceEncoder
-from experiments.kblam.alignment import AlignmentPlan, align, read_states
+from experiments.kblam.alignment import (
+    AlignmentPlan,
+    ReadStates,
+    align,
+    read_states,
+    say_values,
+)
+from experiments.kblam.texts import drawn_texts, entering
 from experiments.kblam.training import Learner, TrainingPlan
-from experiments.kblam.world import PrivateWorld, private_world
+from experiments.kblam.world import UNKNOWN, Dialogue, PrivateWorld, private_world
+from kept.decoders import logits
 from kept.decoders.kblam import KBLaM, KBLaMConfig
 from kept.decoders.kblam_files import load_kblam, save_kblam
-from kept.decoders.kblam_measures import by_layer
+from kept.decoders.kblam_measures import attention_sums
 from kept.decoders.kblam_text import IN_CONTEXT_OR_REFUSE, Fact, prompt_in_context
-from kept.decoders.knowledge_base import Answer, KnowledgeBase, Prompts, answers, unit_vectors
+from kept.decoders.kblam_values import HostWords
+from kept.decoders.knowledge_base import Answer, KnowledgeBase, answers, padded, unit_vectors
 from kept.decoders.rectangular import FactTokens
 from kept.randomness import generator, torch_draws
 from kept.training.config import RunConfig
-from kg_loaders.disk.writing import write_json
+from kg_loaders.disk.writing import write_bytes, write_json
 
 Cell = dict[str, Any]
 ALIGNED, TRAINED = "aligned", "trained"
+N_NEW = 16
+"""Pieces that may be written: the longest answer has 13."""
 
 
 class KBLaMStudy(RunConfig):
     """`sizes` are numbers of facts; `n_words` numbers of facts in the baseline's prompt.
 
-    Of each size at most `n_questions` facts are asked for, and as many that are not there.
+    Of each size at most `n_questions` facts are asked for, and as many that are not there. `first`,
+    `every` and `last` say which layers read; in graphs larger than `top_k` each may read so many
+    facts alone, too.
     """
 
     host: str
     vectors_from: str
-    seed: NonNegativeInt
+    world_seed: NonNegativeInt
+    seeds: list[NonNegativeInt]
     n_train: PositiveInt
     n_test: PositiveInt
+    n_texts: PositiveInt
+    first: NonNegativeInt
     every: PositiveInt
+    last: PositiveInt
     scale: PositiveFloat
+    top_k: PositiveInt
     alignment: AlignmentPlan
     training: TrainingPlan
     sizes: list[PositiveInt]
@@ -59,29 +81,43 @@ class KBLaMStudy(RunConfig):
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
-    """The study's models, its world, and its folder."""
+class Decoder:
+    """A host and its tokenizer."""
 
-    study: KBLaMStudy
     host: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """The study's host and world, the run's folder, and a seed of training."""
+
+    study: KBLaMStudy
+    decoder: Decoder
     encoder: SentenceEncoder
     folder: Path
+    seed: int
     announce: Callable[[str], None] = field(default=lambda text: None)
 
     @cached_property
     def world(self) -> PrivateWorld:
-        return private_world(self.study.seed, n_train=self.study.n_train, n_test=self.study.n_test)
+        study = self.study
+        return private_world(study.world_seed, n_train=study.n_train, n_test=study.n_test)
 
     @cached_property
     def test(self) -> KnowledgeBase:
         """Facts of bearers that training never saw, mixed; the last ones are in no graph."""
-        base = KnowledgeBase.of_graph(self.world.test, self.encoder)
-        order = generator(self.study.seed, "kblam test facts").permutation(len(base.facts))
+        base = KnowledgeBase.of_graph(self.world.test, self.encoder, self.words)
+        order = generator(self.study.world_seed, "kblam test facts").permutation(len(base.facts))
         names = list(dict.fromkeys(fact.name for fact in base.facts))
         away = set(names[-self.study.n_questions :])
         there = [i for i in order.tolist() if base.facts[i].name not in away]
         return base[there + [i for i in order.tolist() if base.facts[i].name in away]]
+
+    @cached_property
+    def words(self) -> HostWords:
+        """What makes the vectors of values."""
+        return HostWords(self.decoder.host, self.decoder.tokenizer)
 
     def graph(self, size: int) -> KnowledgeBase:
         """The first `size` facts; raises `ValueError` where there are not so many."""
@@ -95,131 +131,194 @@ class Bench:
         """Facts to ask for that are in no graph."""
         return list(self.test.facts[-self.study.n_questions :])
 
+    @property
+    def place(self) -> Path:
+        """The folder of this seed."""
+        return self.folder / f"seed-{self.seed}"
+
     # ---- training --------------------------------------------------------------------------------
     @cached_property
     def model(self) -> KBLaM:
         """Aligned and trained, from the run's folder as far as it is there."""
-        if (self.folder / TRAINED).exists():
-            return load_kblam(self.folder / TRAINED, self.host)
-        study, base = self.study, KnowledgeBase.of_graph(self.world.train, self.encoder)
-        if (self.folder / ALIGNED).exists():
-            model = load_kblam(self.folder / ALIGNED, self.host)
+        if (self.place / TRAINED).exists():
+            return load_kblam(self.place / TRAINED, self.decoder.host)
+        base = KnowledgeBase.of_graph(self.world.train, self.encoder, self.words)
+        seed = self.study.world_seed
+        texts = drawn_texts(base, self.decoder.tokenizer, self.study.n_texts, seed)
+        self.place.mkdir(parents=True, exist_ok=True)
+        model = self._new()
+        states = self._stored("entering", lambda: {"states": entering(model, texts)})["states"]
+        if (self.place / ALIGNED).exists():
+            model = load_kblam(self.place / ALIGNED, self.decoder.host)
         else:
-            config = KBLaMConfig(
-                vector_width=self.encoder.width, every=study.every, scale=study.scale
-            )
-            with torch_draws(study.seed, "initial weights"):
-                model = KBLaM(self.host, config)
-            read = read_states(model, self.tokenizer, base, study.alignment, study.seed)
-            align(model, read, base, study.alignment, study.seed, self.announce)
-            save_kblam(self.folder / ALIGNED, model)
-        learner = Learner(model, self.tokenizer, base, study.training, study.seed)
-        learner.run(self.folder, self.announce)
-        save_kblam(self.folder / TRAINED, model)
+            made = self._stored("read", lambda: vars(read_states(model, texts, states, seed)))
+            read, plan = ReadStates(**made), self.study.alignment
+            align(model, texts, read, base, plan, self.seed, self.announce)
+            unknown = unit_vectors([UNKNOWN.split(",")[0]], self.words)[0]
+            say_values(model, read, plan, unknown)
+            save_kblam(self.place / ALIGNED, model)
+        learner = Learner(model, texts, states, base, self.study.training, self.seed)
+        learner.run(self.place, self.announce)
+        save_kblam(self.place / TRAINED, model)
         return model
 
-    # ---- cells -----------------------------------------------------------------------------------
-    def cell(self, name: str, make: Callable[[], Cell]) -> Cell:
-        """The cell of that name, made if it is not there."""
-        path = self.folder / "cells" / f"{name}.json"
+    def _stored(self, name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Tensors of that name, the same for all seeds, made if they are not there."""
+        path = self.folder / f"{name}.safetensors"
         if not path.exists():
-            made = make()
+            start = time.process_time()
+            write_bytes(path, save(make()), force=True)
+            self.announce(f"{name} states: {time.process_time() - start:.0f} s")
+        return load_file(path)
+
+    def _new(self) -> KBLaM:
+        study = self.study
+        config = KBLaMConfig(
+            vector_width=self.encoder.width, value_width=self.words.width, first=study.first,
+            last=study.last, every=study.every, scale=study.scale,
+        )  # fmt: skip
+        with torch_draws(self.seed, "initial weights"):
+            return KBLaM(self.decoder.host, config)
+
+    def pruned(self, model: KBLaM) -> KBLaM:
+        """The same that reads `top_k` facts in each layer."""
+        config = dataclasses.replace(model.config, top_k=self.study.top_k)
+        other = KBLaM(model.host, config).eval()
+        other.load_own_state(model.own_state())
+        return other
+
+    # ---- cells -----------------------------------------------------------------------------------
+    def cell(self, name: str, make: Callable[[KBLaM], Cell]) -> Cell:
+        """The cell of that name, made if it is not there."""
+        path = self.place / "cells" / f"{name}.json"
+        if not path.exists():
+            made = make(self.model)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, made)
-            self.announce(f"{name}: {made}")
+            told = {k: np.mean(v) for k, v in made.items() if isinstance(v, list) and k != "shown"}
+            self.announce(f"seed {self.seed}, {name}: {told} {made['shown']}")
         found: Cell = json.loads(path.read_text("utf-8"))
         return found
 
-    def of_size(self, size: int, model: KBLaM | None = None) -> Cell:
+    def asked(self, base: KnowledgeBase) -> list[Fact]:
+        """The first facts of a graph, which are those of the larger ones too."""
+        return list(base.facts[: self.study.n_questions])
+
+    def of_size(self, size: int, model: KBLaM) -> Cell:
         """Attention, answers and refusals with a graph of `size` facts."""
-        base, model = self.graph(size), model or self.model
+        base = self.graph(size)
         start = time.process_time()
         tokens = base.tokens(model)
         encoding = time.process_time() - start
-        asked = list(base.facts[: self.study.n_questions])
-        cell = self.answered(model, asked, tokens)
-        return {
+        cell = self.answered(model, self.asked(base), tokens)
+        if model.config.top_k is None:
+            cell |= self.attention(model, self.asked(base), tokens)
+        prompt = np.mean([len(ids) for ids in self._ids(f.question() for f in self.asked(base))])
+        return cell | {
             "n_facts": size,
-            "layers": self.attention(model, asked, tokens),
-            **cell,
+            "tokens": float(prompt) + min(size, model.config.top_k or size),
             "encoding_ms_a_fact": 1000 * encoding / size,
             "mib_of_facts": 2 * tokens.keys.numel() * tokens.keys.element_size() / 2**20,
             "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }
 
     @torch.no_grad()
-    def attention(
-        self, model: KBLaM, asked: list[Fact], tokens: FactTokens
-    ) -> dict[str, list[float]]:
-        """Shares of questions whose fact is first and in the first five, by reading layer."""
-        hits: dict[int, list[tuple[float, float]]] = {}
-        for start in range(0, len(asked), 16):
-            some = asked[start : start + 16]
-            prompts = Prompts.of([fact.question() for fact in some], self.tokenizer)
-            read = model.read(prompts.input_ids, prompts.node_mask, tokens)
-            right = torch.arange(start, start + len(some))
-            for layer, found in by_layer(read.fact_weights, prompts.node_mask, right).items():
-                hits.setdefault(layer, []).append(
-                    (found.first * len(some), found.in_five * len(some))
-                )
-        return {
-            str(layer): [sum(each) / len(asked) for each in zip(*rows, strict=True)]
-            for layer, rows in hits.items()
-        }
+    def attention(self, model: KBLaM, asked: list[Fact], tokens: FactTokens) -> Cell:
+        """Which questions have their fact first, and in the first five, by reading layer.
+
+        Over the question's nodes as the paper counts (`asking …`), and over the two nodes of the
+        answer that know whom and what is asked (`writing …`). `begun`: the answer's beginning is
+        given, and the value's first piece is the most probable of all.
+        """
+        cell: Cell = {}
+        for start in range(0, len(asked), 8):
+            some = asked[start : start + 8]
+            begun = [Dialogue.about(fact, 1).begun for fact in some]
+            prompts = [len(ids) for ids in self._ids([_question(text) for text in begun])]
+            ids, mask = padded(self._ids(begun), 0)
+            read = model.read(ids, mask, tokens)
+            places, last = torch.arange(ids.shape[1]), mask.sum(dim=1)[:, None] - 1
+            counted = {
+                "asking": mask & (places < torch.tensor(prompts)[:, None]),
+                "writing": mask & (places >= last - 1),
+            }
+            right = torch.arange(start, start + len(some))[:, None]
+            written = logits(model.host, read.hidden_states[-1][torch.arange(len(ids)), last[:, 0]])
+            pieces = [each[0] for each in self._ids([f" {fact.value}" for fact in some])]
+            found = (written.argmax(-1) == torch.tensor(pieces)).tolist()
+            cell.setdefault("begun", []).extend(found)
+            for layer, weights in read.fact_weights.items():
+                for kind, nodes in counted.items():
+                    order = attention_sums(weights, nodes).sort(dim=1, descending=True).indices
+                    hits = order == right
+                    for name, n in (("first", 1), ("in five", 5)):
+                        found = hits[:, :n].any(dim=1).tolist()
+                        cell.setdefault(f"{kind} {name} {layer}", []).extend(found)
+        return cell
+
+    def _ids(self, texts: Iterable[str]) -> list[list[int]]:
+        found: list[list[int]] = self.decoder.tokenizer(list(texts))["input_ids"]
+        return found
 
     def answered(self, model: KBLaM, asked: list[Fact], tokens: FactTokens | None) -> Cell:
         """Exact answers to `asked`, refusals there and of facts that are missing, times."""
         start = time.process_time()
-        found = answers(model, self.tokenizer, [fact.question() for fact in asked], tokens)
+        found = self._write(model, [fact.question() for fact in asked], tokens)
         spent = time.process_time() - start
-        missing = [fact.question() for fact in self.missing]
-        return scores(asked, found, answers(model, self.tokenizer, missing, tokens)) | {
-            "ms_a_question": 1000 * spent / len(asked)
-        }
+        gone = self._write(model, [fact.question() for fact in self.missing], tokens)
+        return scores(asked, found, gone) | {"ms_a_question": 1000 * spent / len(asked)}
 
-    def edited(self, size: int) -> Cell:
-        """Every value becomes that of another bearer; who follows, who says the old one."""
-        base, draws = self.graph(size), generator(self.study.seed, "kblam edits")
-        row = {fact: i for i, fact in enumerate(base.facts)}
-        new = []
-        for fact in base.facts:
-            others = [f for f in base.facts if f.relation == fact.relation]
-            new.append(row[others[int(draws.integers(len(others)))]])
-        facts = tuple(
-            Fact(f.name, f.relation, base.facts[i].value)
-            for f, i in zip(base.facts, new, strict=True)
-        )
-        changed = KnowledgeBase(facts, base.key_vectors, base.value_vectors[new])
-        n = self.study.n_questions
-        which = [i for i in range(size) if facts[i].value != base.facts[i].value][:n]
-        questions = [facts[i].question() for i in which]
-        found = answers(self.model, self.tokenizer, questions, changed.tokens(self.model))
+    def _write(self, model: KBLaM, questions: list[str], tokens: FactTokens | None) -> list[Answer]:
+        return answers(
+            model, self.decoder.tokenizer, questions, tokens, n_new=N_NEW, batch_size=8
+        )  # fmt: skip
+
+    def edited(self, size: int, model: KBLaM) -> Cell:
+        """Values become others of their relation; who follows, who says the old one."""
+        base, draws = self.graph(size), generator(self.study.world_seed, "kblam edits")
+        facts, rows = [], []
+        for row, fact in enumerate(base.facts):
+            others = [
+                i for i, f in enumerate(base.facts)
+                if f.relation == fact.relation and f.value != fact.value
+            ]  # fmt: skip
+            rows.append(others[int(draws.integers(len(others)))] if others else row)
+            facts.append(Fact(fact.name, fact.relation, base.facts[rows[-1]].value))
+        changed = KnowledgeBase(tuple(facts), base.key_vectors, base.value_vectors[rows])
+        asked = [(new, old) for new, old in zip(facts, base.facts, strict=True) if new != old]
+        asked = asked[: self.study.n_questions]
+        found = self._write(model, [new.question() for new, _ in asked], changed.tokens(model))
+        pairs = list(zip(found, asked, strict=True))
         return {
-            "n": len(which),
-            "new": share(a.value == facts[i].value for a, i in zip(found, which, strict=True)),
-            "old": share(a.value == base.facts[i].value for a, i in zip(found, which, strict=True)),
+            "exact": [answer.value == new.value for answer, (new, _) in pairs],
+            "old": [answer.value == old.value for answer, (_, old) in pairs],
+            "shown": [answer.written for answer in found[:2]],
         }
 
-    def in_words(self, n_words: int) -> Cell:
+    def shuffled(self, size: int, model: KBLaM) -> Cell:
+        """Values go to keys of other facts; right is what the true graph says."""
+        base, draws = self.graph(size), generator(self.study.world_seed, "kblam shuffle")
+        rows = draws.permutation(size).tolist()
+        mixed = KnowledgeBase(base.facts, base.key_vectors, base.value_vectors[rows])
+        return self.answered(model, self.asked(base), mixed.tokens(model))
+
+    def in_words(self, n_words: int, model: KBLaM) -> Cell:
         """The host alone with the `n_words` most alike facts in its prompt."""
         base = self.graph(self.study.words_of)
-        asked = list(base.facts[: self.study.n_questions])
+        asked = self.asked(base)
         start = time.process_time()
         prompts = [self._prompt(fact, base, n_words) for fact in [*asked, *self.missing]]
-        retrieval = (time.process_time() - start) / len(prompts)
-        lengths = [len(ids) for ids in self.tokenizer(prompts)["input_ids"]]
-        start = time.process_time()
-        found = answers(self.model, self.tokenizer, prompts, None)
+        lengths = [len(ids) for ids in self._ids(prompts)]
+        found = self._write(model, prompts, None)
         spent = (time.process_time() - start) / len(prompts)
-        there, gone = found[: len(asked)], found[len(asked) :]
         return {
             "n_facts": self.study.words_of,
-            "retrieved": share(
+            "retrieved": [
                 fact.statement in prompt for fact, prompt in zip(asked, prompts, strict=False)
-            ),
+            ],
             "tokens": float(np.mean(lengths)),
-            **scores(asked, there, gone),
-            "ms_a_question": 1000 * (retrieval + spent),
+            **scores(asked, found[: len(asked)], found[len(asked) :]),
+            "ms_a_question": 1000 * spent,
         }
 
     def _prompt(self, fact: Fact, base: KnowledgeBase, n_words: int) -> str:
@@ -229,40 +328,48 @@ class Bench:
         best = alike.sort(descending=True, stable=True).indices[:n_words].tolist()
         return prompt_in_context(base[best].facts, fact.question(), IN_CONTEXT_OR_REFUSE)
 
+    def cells(self) -> Iterator[tuple[str, Callable[[KBLaM], Cell]]]:
+        """Names of cells and what makes them of the trained model."""
+        study = self.study
+        for size in study.sizes:
+            yield f"kblam-{size}", lambda model, n=size: self.of_size(n, model)
+            if size > study.top_k:
+                yield f"pruned-{size}", lambda model, n=size: self.of_size(n, self.pruned(model))
+        middle = study.sizes[min(1, len(study.sizes) - 1)]
+        yield "edited", lambda model: self.edited(middle, model)
+        yield "shuffled", lambda model: self.shuffled(middle, model)
+        yield "off", lambda model: self.answered(model, self.asked(self.test), None)
+        yield "aligned", lambda model: self.of_size(middle, self._aligned())
+        for n in study.n_words:
+            yield f"words-{n}", lambda model, n=n: self.in_words(n, model)
+
+    def _aligned(self) -> KBLaM:
+        return load_kblam(self.place / ALIGNED, self.decoder.host)
+
+
+def _question(begun: str) -> str:
+    """The part of a begun dialogue that is the prompt."""
+    return begun[: begun.rindex("The ")]
+
 
 def scores(asked: list[Fact], there: list[Answer], gone: list[Answer]) -> Cell:
-    """Exact answers, values named anywhere; precision and recall of refusing what is missing."""
-    refused_there, refused_gone = (sum(a.is_refusal for a in each) for each in (there, gone))
-    refused = refused_there + refused_gone
+    """Right answers, values named anywhere, refusals of what is there and of what is missing."""
+    pairs = list(zip(there, asked, strict=True))
     return {
-        "n": len(asked),
-        "exact": share(a.value == f.value for a, f in zip(there, asked, strict=True)),
-        "named": share(f.value in a.written for a, f in zip(there, asked, strict=True)),
-        "n_missing": len(gone),
-        "refusal_precision": refused_gone / refused if refused else None,
-        "refusal_recall": refused_gone / len(gone),
-        "refused_wrongly": refused_there / len(there),
-        "shown": [a.written for a in [*there[:2], *gone[:1]]],
+        "exact": [answer.value == fact.value for answer, fact in pairs],
+        "named": [fact.value in answer.written for answer, fact in pairs],
+        "refused": [answer.is_refusal for answer in there],
+        "refused missing": [answer.is_refusal for answer in gone],
+        "shown": [answer.written for answer in [*there[:2], *gone[:1]]],
     }
 
 
-def share(hits: Any) -> float:
-    """The mean of truth values."""
-    return float(np.mean(list(hits)))
-
-
-def run(bench: Bench) -> dict[str, Cell]:
-    """Every cell of the study, by name."""
-    study = bench.study
-    bench.folder.mkdir(parents=True, exist_ok=True)
-    model = bench.model
-    made = {f"kblam-{size}": lambda size=size: bench.of_size(size) for size in study.sizes[:-1]}
-    asked = list(bench.graph(study.words_of).facts[: study.n_questions])
-    made["edited"] = lambda: bench.edited(study.sizes[min(1, len(study.sizes) - 1)])
-    made |= {f"words-{n}": lambda n=n: bench.in_words(n) for n in study.n_words}
-    made["off"] = lambda: bench.answered(model, asked, None)
-    last = study.sizes[-1]
-    made[f"kblam-{last}"] = lambda: bench.of_size(last)
-    aligned = bench.folder / ALIGNED
-    made["aligned"] = lambda: bench.of_size(study.words_of, load_kblam(aligned, bench.host))
-    return {name: bench.cell(name, make) for name, make in made.items()}
+def run(benches: list[Bench]) -> dict[str, list[Cell]]:
+    """Every cell of the study by name, one a seed; those without training of the first alone."""
+    found: dict[str, list[Cell]] = {}
+    for number, bench in enumerate(benches):
+        for name, make in bench.cells():
+            if number and (name.startswith("words-") or name == "off"):
+                continue
+            found.setdefault(name, []).append(bench.cell(name, make))
+    return found

@@ -2,118 +2,183 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-Cell = Mapping[str, Any]
+import numpy as np
+
+from kept.evaluation.crossed import Effect, effect
+from kept.evaluation.paired import Counts, f1_value
+
+Cells = Mapping[str, Sequence[Mapping[str, Any]]]
+"""By name, one cell a seed."""
+KBLAM, PRUNED = "kblam-", "pruned-"
 
 
-def best_layer(cells: Mapping[str, Cell]) -> str:
-    """The reading layer that is right most often in the smallest graph; of equals the first."""
-    smallest = min(sized(cells), key=lambda cell: cell["n_facts"])
-    layers = smallest["layers"]
-    return max(layers, key=lambda layer: (layers[layer][0], -int(layer)))
+def share(cells: Sequence[Mapping[str, Any]], measure: str) -> Effect:
+    """The share of questions with `measure`, with its interval over seeds and questions."""
+    right = np.array([cell[measure] for cell in cells], np.float64)
+    counts: Counts = np.stack([right, np.ones_like(right), np.ones_like(right)], axis=-1)
+    return effect(counts, f1_value)
 
 
-def sized(cells: Mapping[str, Cell]) -> list[Cell]:
+def precision(cells: Sequence[Mapping[str, Any]]) -> float | None:
+    """Of all refusals those of what is missing; None where nothing was refused."""
+    wrong, right = (np.sum([c[k] for c in cells]) for k in ("refused", "refused missing"))
+    return None if wrong + right == 0 else float(right / (wrong + right))
+
+
+def sized(cells: Cells, kind: str = KBLAM) -> dict[int, Sequence[Mapping[str, Any]]]:
     """The cells of graph sizes, smallest first."""
-    found = [cell for name, cell in cells.items() if name.startswith("kblam-")]
-    return sorted(found, key=lambda cell: cell["n_facts"])
+    found = {int(name.removeprefix(kind)): each for name, each in cells.items()
+             if name.startswith(kind)}  # fmt: skip
+    return dict(sorted(found.items()))
 
 
-def number(value: float | None, digits: int = 2) -> str:
-    """A number for a table; "none" where there was nothing to divide by."""
-    return "none" if value is None else f"{value:.{digits}f}"
+def layers(cells: Cells, kind: str) -> list[str]:
+    """The reading layers, best first in the smallest graph, of equals the lower."""
+    smallest = next(iter(sized(cells).values()))
+    start = f"{kind} first "
+    names = [name.removeprefix(start) for name in smallest[0] if name.startswith(start)]
+    return sorted(names, key=lambda name: (-share(smallest, f"{start}{name}").estimate, int(name)))
 
 
-def to_markdown(cells: Mapping[str, Cell], command: str, training: Mapping[str, Any]) -> str:
-    """The page: by graph size, beside words, and the controls."""
-    layer = best_layer(cells)
+def written(found: Effect) -> str:
+    """A share with its interval of 95 %."""
+    interval = found.interval()
+    return f"{found.estimate:.2f} [{max(interval.low, 0):.2f}, {min(interval.high, 1):.2f}]"
+
+
+def to_json(cells: Cells) -> dict[str, Any]:
+    """Every share of every cell."""
+    return {
+        name: {
+            measure: round(share(found, measure).estimate, 4)
+            for measure, values in found[0].items()
+            if isinstance(values, list) and measure != "shown"
+        } | {"seeds": len(found), "n": len(found[0]["exact"])}
+        for name, found in cells.items()
+    }  # fmt: skip
+
+
+def to_markdown(cells: Cells, command: str, logs: Sequence[Mapping[str, Any]]) -> str:
+    """The page: by graph size, the controls and words beside it, and layers."""
+    smallest = next(iter(sized(cells).values()))
+    steps = ", ".join(f"{len(log['losses'])} in {log['cpu_seconds']}" for log in logs)
+    asking, writing = (layers(cells, kind)[0] for kind in ("asking", "writing"))
     lines = [
-        "# KBLaM on SmolLM2 against graph size",
+        "# KBLaM against graph size",
         f"<!-- written by {command} -->",
         "",
         (
-            f"{len(training['losses'])} steps of training in {training['cpu_seconds']} CPU "
-            f"seconds, after the alignment. Attention at layer {layer}, the best in the smallest "
-            "graph; exact answers by the value after the last *is*."
+            f"{len(smallest)} seeds of training; steps after the alignment, and their CPU "
+            f"seconds: {steps}. At most {len(cells['edited'][0]['exact'])} questions a cell, and "
+            "as many about what is not there; intervals of 95 % over seeds and questions. "
+            f"Attention at layer {writing} where the answer is written and at layer {asking} over "
+            "the question, the best in the smallest graph. *right*: the value after the last "
+            "*is*, one in eight by chance; *begun*: with the answer's beginning given the value's "
+            "first piece is the most probable. *tokens*: those of the question and the facts that "
+            "a layer reads."
         ),
         "",
         (
-            "| facts | questions | attention first | in five | exact | refusal precision | "
-            "recall | refused wrongly | ms a question | MiB of facts | peak MiB |"
+            "| facts | read | right | begun | first, writing | in five | first, asking | "
+            "missing ones refused | refusals that are right | tokens | ms a question | "
+            "MiB of facts | peak MiB |"
         ),
-        "|" + " --- |" * 11,
+        "|" + " --- |" * 13,
     ]
-    for cell in sized(cells):
-        first, five = cell["layers"][layer]
-        shown = [
-            cell["n_facts"], cell["n"], number(first), number(five), number(cell["exact"]),
-            number(cell["refusal_precision"]), number(cell["refusal_recall"]),
-            number(cell["refused_wrongly"]), number(cell["ms_a_question"], 0),
-            number(cell["mib_of_facts"], 1), number(cell["peak_mib"], 0),
-        ]  # fmt: skip
-        lines.append("| " + " | ".join(map(str, shown)) + " |")
+    for kind, reads in ((KBLAM, "all"), (PRUNED, "the best")):
+        for size, found in sized(cells, kind).items():
+            lines.append(_sized_row(size, reads, found, writing, asking))
     return "\n".join([*lines, "", *_beside(cells), "", *_layers(cells), ""])
 
 
-def _beside(cells: Mapping[str, Cell]) -> list[str]:
-    """The host with facts as words, KBLaM without facts, aligned alone, and edits."""
+def _sized_row(
+    size: int, reads: str, found: Sequence[Mapping[str, Any]], writing: str, asking: str
+) -> str:
+    names = (f"writing first {writing}", f"writing in five {writing}", f"asking first {asking}")
+    looked = [written(share(found, name)) if name in found[0] else "" for name in names]
+    right = precision(found)
+    begun = written(share(found, "begun")) if "begun" in found[0] else ""
+    shown = [
+        size, reads, written(share(found, "exact")), begun, *looked,
+        written(share(found, "refused missing")), "none" if right is None else f"{right:.2f}",
+        *(f"{np.mean([c[k] for c in found]):.{d}f}" for k, d in
+          (("tokens", 0), ("ms_a_question", 0), ("mib_of_facts", 1), ("peak_mib", 0))),
+    ]  # fmt: skip
+    return "| " + " | ".join(map(str, shown)) + " |"
+
+
+def _beside(cells: Cells) -> list[str]:
+    """The host with facts as words, KBLaM without facts, aligned alone, edits and a shuffle."""
     lines = [
         (
-            "| row | facts | tokens of a prompt | retrieved | exact | value named | "
-            "refusal precision | recall | ms a question |"
+            "| row | facts | seeds | right | value named | missing ones refused | "
+            "retrieved | tokens of a prompt | ms a question |"
         ),
         "|" + " --- |" * 9,
     ]
-    for name, cell in cells.items():
-        if not name.startswith("words-") and name not in ("off", "aligned"):
-            continue
-        shown = [
-            name, cell.get("n_facts", 0), number(cell.get("tokens"), 0),
-            number(cell.get("retrieved")), number(cell["exact"]), number(cell["named"]),
-            number(cell["refusal_precision"]), number(cell["refusal_recall"]),
-            number(cell["ms_a_question"], 0),
-        ]  # fmt: skip
+    for name in ("edited", "shuffled", "aligned", "off", *(n for n in cells if "words" in n)):
+        found = cells[name]
+        shares = [
+            written(share(found, k)) if k in found[0] else ""
+            for k in ("exact", "named", "refused missing", "retrieved")
+        ]
+        costs = [f"{found[0][k]:.0f}" if k in found[0] else "" for k in ("tokens", "ms_a_question")]
+        shown = [name, found[0].get("n_facts", ""), len(found), *shares, *costs]
         lines.append("| " + " | ".join(map(str, shown)) + " |")
-    edited = cells["edited"]
+    old = written(share(cells["edited"], "old"))
     return [
         *lines,
         "",
         (
-            f"Values exchanged without training, {edited['n']} questions: "
-            f"{number(edited['new'])} of the answers are the new value, {number(edited['old'])} "
-            "the old one."
+            "*edited*: every value changed without training, right is the new one (the old one: "
+            f"{old}); *shuffled*: values at keys of other facts, right is the true one."
         ),
     ]
 
 
-def _layers(cells: Mapping[str, Cell]) -> list[str]:
+def _layers(cells: Cells) -> list[str]:
     """The share of questions whose fact has most attention, by layer and size."""
     rows = sized(cells)
-    head = "| layer | " + " | ".join(f"{cell['n_facts']} facts" for cell in rows) + " |"
-    lines = [head, "|" + " --- |" * (len(rows) + 1)]
-    for layer in rows[0]["layers"]:
-        shares = [number(cell["layers"][layer][0]) for cell in rows]
+    lines = [
+        "The right fact first, where the answer is written:",
+        "",
+        "| layer | " + " | ".join(f"{size} facts" for size in rows) + " |",
+        "|" + " --- |" * (len(rows) + 1),
+    ]
+    for layer in sorted(layers(cells, "writing"), key=int):
+        shares = [
+            f"{share(found, f'writing first {layer}').estimate:.2f}" for found in rows.values()
+        ]
         lines.append(f"| {layer} | " + " | ".join(shares) + " |")
     return lines
 
 
-def draw(cells: Mapping[str, Cell], path: Any) -> None:
+def draw(cells: Cells, path: Any) -> None:
     """The curves against graph size, as PNG."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    layer, rows = best_layer(cells), sized(cells)
-    sizes = [cell["n_facts"] for cell in rows]
+    layer, rows, pruned = layers(cells, "writing")[0], sized(cells), sized(cells, PRUNED)
     figure, axes = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
-    axes.semilogx(sizes, [c["layers"][layer][0] for c in rows], "o-", label="attention first")
-    axes.semilogx(sizes, [c["layers"][layer][1] for c in rows], "s-", label="attention in five")
-    axes.semilogx(sizes, [c["exact"] for c in rows], "^-", label="exact answers")
-    axes.semilogx(sizes, [c["refusal_recall"] for c in rows], "x--", label="refusal recall")
+    for mark, measure, name in (
+        ("o-", f"writing first {layer}", "right fact first"),
+        ("s-", f"writing in five {layer}", "right fact in five"),
+        ("^-", "exact", "right answers"),
+        ("d-", "begun", "right value, answer begun"),
+        ("x--", "refused missing", "missing facts refused"),
+    ):
+        shares = [share(found, measure).estimate for found in rows.values()]
+        axes.semilogx(list(rows), shares, mark, label=name)
+    if pruned:
+        shares = [share(found, "exact").estimate for found in pruned.values()]
+        axes.semilogx(list(pruned), shares, "v:", label="right answers, best facts alone")
+    axes.axhline(1 / 8, color="grey", linewidth=0.8)
     axes.set(xlabel="facts in the graph", ylabel="share of questions", ylim=(-0.02, 1.02))
-    axes.legend()
+    axes.legend(fontsize=8)
     figure.savefig(path, format="png", dpi=110)
     pyplot.close(figure)

@@ -1,8 +1,9 @@
 """Training a KBLaM on a private world, step by step, from where it was stopped.
 
 Each step is one micro-batch: plain questions reworded by templates, and a share of questions whose
-fact is left out of the graph, to be refused. Only the answer is learnt. The context grows as
-published, faster: `grow_every` steps add 4 facts, up to `n_context`.
+fact is left out of the graph, to be refused. Only the value is learnt. Texts are drawn from those
+that the host has read up to the first reading layer (`experiments.kblam.texts`). The context grows
+as published, faster: `grow_every` steps add 4 facts, up to `n_context`.
 """
 
 from __future__ import annotations
@@ -18,19 +19,17 @@ import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 from torch.optim import AdamW
-from transformers import PreTrainedTokenizerBase
 
+from experiments.kblam.texts import Texts
 from kept.decoders.kblam import KBLaM
-from kept.decoders.kblam_text import CHATML, REFUSAL, TEMPLATES
 from kept.decoders.kblam_training import (
     MicroBatch,
     graph_size,
     new_optimiser,
     train_step,
-    turn_labels,
     with_context,
 )
-from kept.decoders.knowledge_base import KnowledgeBase, padded
+from kept.decoders.knowledge_base import KnowledgeBase
 from kept.randomness import generator
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_bytes, write_json
@@ -41,7 +40,9 @@ STATE, LOG = "training.pt", "training.json"
 class TrainingPlan(RunConfig):
     """How long and on what a KBLaM is trained; `cpu_seconds` stops it early, the schedule stays.
 
-    `attention` is the weight of the loss on attention to the right fact, which the paper has not.
+    `learning_rate` is that of queries and keys, which are aligned before; `value_rate` that of the
+    values, which begin as words. `attention` is the weight of the loss on attention to the right
+    fact, which the paper has not.
     """
 
     n_steps: PositiveInt
@@ -50,6 +51,7 @@ class TrainingPlan(RunConfig):
     n_context: PositiveInt
     grow_every: PositiveInt
     learning_rate: PositiveFloat
+    value_rate: PositiveFloat
     cpu_seconds: PositiveFloat
     save_every: PositiveInt = 25
     attention: NonNegativeFloat = 0.0
@@ -57,10 +59,11 @@ class TrainingPlan(RunConfig):
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """A model, the facts it is trained on, and what writes its batches."""
+    """A model, the texts and facts it is trained on; `entering` as of `texts.entering`."""
 
     model: KBLaM
-    tokenizer: PreTrainedTokenizerBase
+    texts: Texts
+    entering: Tensor
     base: KnowledgeBase
     plan: TrainingPlan
     seed: int
@@ -68,34 +71,33 @@ class Learner:
     def batch(self, step: int) -> MicroBatch:
         """The micro-batch of a step: the last `n_refusals` questions are to be refused."""
         draws = generator(self.seed, "kblam batch", step)
-        n, plan = len(self.base.facts), self.plan
-        asked = draws.permutation(n)[: plan.batch_size]
+        n, plan, texts = len(self.base.facts), self.plan, self.texts
+        answered, refused = (draws.permutation(np.flatnonzero(kind)) for kind in
+                             (~texts.refused.numpy(), texts.refused.numpy()))  # fmt: skip
+        n_right = plan.batch_size - plan.n_refusals
+        chosen = np.concatenate([answered[:n_right], refused[: plan.n_refusals]])
+        asked = texts.rows.numpy()[chosen]
         grown = graph_size(100 * (step // plan.grow_every), None)
-        size = min(grown, plan.n_context, n - plan.batch_size)
         others = np.setdiff1d(np.arange(n), asked)
+        size = min(grown, plan.n_context, len(others) - 1)
         context = draws.permutation(others)[: size + 1]
         own = asked.copy()
-        first_refused = plan.batch_size - plan.n_refusals
-        own[first_refused:] = context[-1]
+        own[n_right:] = context[-1]
         rows = with_context(torch.from_numpy(own)[:, None], torch.from_numpy(context[:-1]))
-        texts = [
-            CHATML.dialogue(
-                self.base.facts[row].question(int(draws.integers(len(TEMPLATES)))),
-                self.base.facts[row].answer if place < first_refused else REFUSAL,
-            )
-            for place, row in enumerate(asked)
-        ]
-        ids, mask = padded(self.tokenizer(texts)["input_ids"], self.tokenizer.pad_token_id or 0)
-        marker = self.tokenizer.convert_tokens_to_ids(CHATML.marker)
-        labels = turn_labels(ids, marker, n_after=CHATML.n_after, turn=2, node_mask=mask)
-        right = torch.where(torch.arange(len(asked)) < first_refused, 0, -1)
-        return MicroBatch(ids, mask, labels, rows, right)
+        right = torch.where(torch.arange(len(asked)) < n_right, 0, -1)
+        some = torch.from_numpy(chosen)
+        width = int(texts.mask[some].sum(dim=1).max())
+        return MicroBatch(
+            texts.ids[some, :width], texts.mask[some, :width], texts.labels[some, :width], rows,
+            right, self.entering[some, :width],
+        )  # fmt: skip
 
     def run(self, folder: Path, announce: Callable[[str], None]) -> list[float]:
         """Train, or go on; the losses of all steps so far. Nothing is done where all is done."""
         optimiser, schedule = new_optimiser(
-            self.model.train(), self.plan.n_steps, learning_rate=self.plan.learning_rate
-        )
+            self.model.train(), self.plan.n_steps, learning_rate=self.plan.learning_rate,
+            value_rate=self.plan.value_rate,
+        )  # fmt: skip
         losses, spent = self._restore(folder, optimiser)
         for _ in losses:
             schedule.step()

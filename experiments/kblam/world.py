@@ -1,13 +1,15 @@
 """A private world: made-up bearers of two-word names, each with one value a relation.
 
 Nobody has met the names, values are drawn evenly, and bearers of the test are in no training fact;
-their two words are, each beside others.
+their two words are, each beside others. What is not known is said where a value would stand: the
+released wording begins with it, before the host has come to the name.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kept.decoders.kblam_text import CHATML, Fact
 from kept.randomness import generator
 from kept.reading.worlds import COUNTRIES, OCCUPATIONS, SPORTS
 from kg_loaders import KnowledgeGraph, graph_from_records
@@ -38,6 +40,28 @@ VALUES = {
     "sport": SPORTS,
     "instrument": INSTRUMENTS,
 }
+UNKNOWN = "unknown, sorry"
+"""The value of a refusal; `is_refusal` knows it by its last word."""
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """A question with its answer; `begun` is the text up to the value."""
+
+    text: str
+    begun: str
+
+    @classmethod
+    def about(cls, fact: Fact, template: int, *, refused: bool = False) -> Dialogue:
+        """The question by one of `TEMPLATES`, and the value, or that it is not known.
+
+        >>> Dialogue.about(Fact("Wexo", "sport", "golf"), 1, refused=True).text[-50:]
+        'The sport of Wexo is unknown, sorry.<|im_end|>'
+        """
+        said = Fact(fact.name, fact.relation, UNKNOWN if refused else fact.value)
+        question = fact.question(template)
+        begun = f"{CHATML.prompt(question)}{said.answer.removesuffix(f' {said.value}.')}"
+        return cls(CHATML.dialogue(question, said.answer), begun)
 
 
 @dataclass(frozen=True, eq=False)

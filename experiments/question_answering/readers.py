@@ -15,6 +15,8 @@ from entity_linking.mentions import LinkedText
 from kept.batches import KnowledgeBatch
 from kept.decoders.adapters import DecoderAdapter
 from kept.decoders.kblam import KBLaM
+from kept.decoders.kblam_text import Fact
+from kept.decoders.kblam_values import HostWords
 from kept.decoders.knowledge_base import KnowledgeBase, facts_of_graph, padded
 from kept.decoders.soft_prompts import GraphPrompter, LabelSentences
 from kept.decoders.trees import Continuation, LabelVectors, Readers, Tree, knowledge_tree, write
@@ -137,7 +139,11 @@ class AdapterReader:
 
 @dataclass(frozen=True, eq=False)
 class KBLaMReader:
-    """The first `n_facts` facts of a graph as keys and values; links are not read."""
+    """The first `n_facts` facts of a graph as keys and values.
+
+    Without links nothing is read; where a link leads to another bearer, the values of the one that
+    is named are those of that other.
+    """
 
     model: KBLaM
     tokenizer: PreTrainedTokenizerBase
@@ -147,15 +153,45 @@ class KBLaMReader:
     def __call__(
         self, graph: KnowledgeGraph, texts: Sequence[LinkedText]
     ) -> tuple[Continuation, int]:
+        facts = facts_of_graph(graph)[: self.n_facts]
+        shown = [as_linked(facts, graph, text) for text in texts]
+        if all(each == shown[0] for each in shown):
+            return self._written(texts, shown[0])
+        found = [self._written([text], each) for text, each in zip(texts, shown, strict=True)]
+        words, scores = (
+            torch.cat([getattr(new, name) for new, _ in found])
+            for name in ("words", "first_scores")
+        )
+        return Continuation(words, scores), sum(n for _, n in found)
+
+    def _written(
+        self, texts: Sequence[LinkedText], shown: Sequence[Fact] | None
+    ) -> tuple[Continuation, int]:
         ids, mask = left_padded(self.tokenizer, texts)
         facts = None
-        if any(text.links for text in texts):
-            base = KnowledgeBase.of_facts(facts_of_graph(graph)[: self.n_facts], self.encoder)
-            facts = base.tokens(self.model)
+        if shown is not None:
+            words = None
+            if self.model.config.value_width is not None:
+                words = HostWords(self.model.host, self.tokenizer)
+            facts = KnowledgeBase.of_facts(shown, self.encoder, words).tokens(self.model)
         new = self.model.generate(ids, mask, facts, n_new=N_NEW)
         with torch.no_grad():
             first = self.model(ids, mask, facts).logits[:, -1]
-        return Continuation(new, first), int(mask.sum())
+        n_facts = 0 if shown is None else len(shown)
+        return Continuation(new, first), int(mask.sum()) + n_facts * len(texts)
+
+
+def as_linked(
+    facts: Sequence[Fact], graph: KnowledgeGraph, text: LinkedText
+) -> Sequence[Fact] | None:
+    """`facts`, with the values of the linked bearer for those of the named one; None for none."""
+    if not text.links:
+        return None
+    (link,) = text.links
+    named = text.text[link.mention.start : link.mention.end]
+    linked = graph.label(graph.entities.find(link.entity))
+    values = {f.relation: f.value for f in facts_of_graph(graph) if f.name == linked}
+    return [Fact(f.name, f.relation, values[f.relation]) if f.name == named else f for f in facts]
 
 
 @dataclass(frozen=True, eq=False)

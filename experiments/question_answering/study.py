@@ -139,7 +139,7 @@ class Bench:
             )  # fmt: skip
         yield Row("soft prompt", CONDITIONS, seeds, lambda s, c: self._prompted(s))
         if self.kblam is not None:
-            yield Row("KBLaM", (TRUE, OFF, SHUFFLED, EDITED), first, lambda s, c: self._kblam())
+            yield Row("KBLaM", CONDITIONS, first, lambda s, c: self._kblam())
 
     def _tree(self, kind: str) -> Reader:
         return TreeReader(self.host, self.tokenizer, kind)

@@ -71,8 +71,6 @@ STUDIES = {
         "experiments/test_several_kinds.py::test_the_study_in_small",
     "generators/small.yaml":
         "experiments/test_generators_experiment.py::test_the_study_in_small",
-    "kblam/attention.yaml":
-        "experiments/test_kblam_experiment.py::test_attention_is_learnt_where_the_plan_says_so",
     "kblam/smollm2.yaml":
         "experiments/test_kblam_experiment.py::test_the_study_in_small",
     "kbert_zh/chnsenticorp.yaml":
@@ -95,6 +93,9 @@ STUDIES = {
         "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
     "question_answering/private.yaml":
         "experiments/test_question_answering_experiment.py::test_the_study_in_small",
+    "question_answering/prompts.yaml":
+        "experiments/test_question_answering_experiment.py::"
+        "test_the_rows_of_prompts_are_those_of_the_study",
     "relation_extraction/mechanisms.yaml":
         "experiments/test_task_files.py::test_one_set_of_facts_for_every_mechanism",
     "shown_facts/trex.yaml":

@@ -1,4 +1,4 @@
-"""The committed study of KBLaM in small: aligned, trained, every cell, nothing done twice."""
+"""The committed studies of KBLaM in small: aligned, trained, every cell, nothing done twice."""
 
 from __future__ import annotations
 
@@ -11,85 +11,125 @@ import torch
 from tiny_chat import WordVectors, chat_tokenizer
 from tiny_decoders import tiny_decoder
 
-from experiments.kblam.alignment import align, fact_shares, read_states
-from experiments.kblam.study import Bench, KBLaMStudy, run
-from experiments.kblam.tables import draw, to_markdown
+from experiments.kblam.alignment import AlignmentPlan, align, head_shares, read_states
+from experiments.kblam.study import Bench, Decoder, KBLaMStudy, run
+from experiments.kblam.tables import draw, precision, share, to_json, to_markdown
+from experiments.kblam.texts import Texts, drawn_texts, entering, is_predicting
 from experiments.kblam.training import LOG, Learner
-from experiments.kblam.world import VALUES, private_world
+from experiments.kblam.world import UNKNOWN, VALUES, Dialogue, private_world
 from kept.decoders.kblam import KBLaM, KBLaMConfig
-from kept.decoders.kblam_text import CHATML, IN_CONTEXT_OR_REFUSE, REFUSAL, TEMPLATES, Fact
+from kept.decoders.kblam_text import IN_CONTEXT_OR_REFUSE, TEMPLATES, Fact, is_refusal
 from kept.decoders.kblam_training import attention_loss
-from kept.decoders.knowledge_base import KnowledgeBase, facts_of_graph
+from kept.decoders.knowledge_base import Answer, KnowledgeBase, facts_of_graph
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "kblam" / "smollm2.yaml"
-ATTENTION = CONFIG.with_name("attention.yaml")
 
 
 def small_study() -> KBLaMStudy:
     committed = KBLaMStudy.read(CONFIG)
     alignment = committed.alignment.model_copy(
-        update={"n_texts": 12, "n_steps": 50, "batch_size": 8, "n_facts": 16}
+        update={"n_steps": 50, "batch_size": 8, "n_facts": 16}
     )
     training = committed.training.model_copy(
         update={"n_steps": 4, "batch_size": 4, "n_refusals": 1, "n_context": 6, "save_every": 2}
     )
     return committed.model_copy(
         update={
-            "n_train": 8, "n_test": 12, "every": 2, "alignment": alignment, "training": training,
-            "sizes": [4, 12], "n_questions": 3, "words_of": 8,
+            "n_train": 8, "n_test": 12, "n_texts": 16, "first": 1, "every": 1, "last": 2,
+            "top_k": 6,
+            "alignment": alignment, "training": training, "sizes": [4, 12], "n_questions": 3,
+            "words_of": 8, "seeds": [0, 1], "n_words": [0, 1, 5],
         }
     )  # fmt: skip
 
 
-def bench_of(folder: Path, study: KBLaMStudy) -> Bench:
-    world = private_world(study.seed, n_train=study.n_train, n_test=study.n_test)
+def decoder_of(study: KBLaMStudy) -> Decoder:
+    world = private_world(study.world_seed, n_train=study.n_train, n_test=study.n_test)
     facts = [*facts_of_graph(world.train), *facts_of_graph(world.test)]
-    texts = [CHATML.dialogue(f.question(i % len(TEMPLATES)), f.answer) for i, f in enumerate(facts)]
-    tokenizer = chat_tokenizer([*texts, REFUSAL, IN_CONTEXT_OR_REFUSE])
+    texts = [Dialogue.about(f, i % len(TEMPLATES)).text for i, f in enumerate(facts)]
+    tokenizer = chat_tokenizer([*texts, f" {UNKNOWN}.", IN_CONTEXT_OR_REFUSE])
     host = tiny_decoder("llama", vocab_size=len(tokenizer), max_position_embeddings=512)
-    return Bench(study, host, tokenizer, WordVectors(), folder)
+    return Decoder(host, tokenizer)
+
+
+def bench_of(folder: Path, study: KBLaMStudy, seed: int = 0) -> Bench:
+    return Bench(study, decoder_of(study), WordVectors(), folder, seed)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Parts:
+    """What alignment and training need, around one host."""
+
+    bench: Bench
+    base: KnowledgeBase
+    texts: Texts
+
+    @classmethod
+    def of(cls, folder: Path = Path()) -> Parts:
+        bench = bench_of(folder, small_study())
+        base = KnowledgeBase.of_graph(bench.world.train, WordVectors(), bench.words)
+        return cls(bench, base, drawn_texts(base, bench.decoder.tokenizer, 16, 0))
+
+    def model(self, **options: float) -> KBLaM:
+        torch.manual_seed(0)
+        config = {
+            "vector_width": WordVectors.width, "value_width": self.bench.words.width, "first": 1,
+            "every": 1, **options,
+        }  # fmt: skip
+        return KBLaM(self.bench.decoder.host, KBLaMConfig(**config))  # type: ignore[arg-type]
+
+    def learner(self, model: KBLaM, **changes: float) -> Learner:
+        plan = self.bench.study.training.model_copy(update=changes)
+        return Learner(model, self.texts, entering(model, self.texts), self.base, plan, 0)
 
 
 def test_the_study_in_small(tmp_path: Path) -> None:
-    study, told = small_study(), []
-    bench = dataclasses.replace(bench_of(tmp_path / "run", study), announce=told.append)
-    cells = run(bench)
+    study, told = small_study(), list[str]()
+    benches = [
+        dataclasses.replace(bench_of(tmp_path / "run", study, seed), announce=told.append)
+        for seed in study.seeds
+    ]
+    cells = run(benches)
     assert set(cells) == {
-        "kblam-4", "kblam-12", "edited", "words-0", "words-1", "words-5", "off", "aligned"
+        "kblam-4", "kblam-12", "pruned-12", "edited", "shuffled", "words-0", "words-1", "words-5",
+        "off", "aligned",
     }  # fmt: skip
-    assert cells["words-5"]["tokens"] > cells["words-1"]["tokens"] > cells["words-0"]["tokens"]
-    assert cells["words-5"]["retrieved"] >= cells["words-1"]["retrieved"] > 0
-    assert all(0 <= first <= five <= 1 for first, five in cells["kblam-4"]["layers"].values())
-    assert cells["kblam-4"]["n"] == cells["kblam-4"]["n_missing"] == 3
-    log = json.loads((tmp_path / "run" / LOG).read_text())
+    assert {name for name, each in cells.items() if len(each) == 1} == {
+        "words-0", "words-1", "words-5", "off"
+    }  # fmt: skip
+    assert cells["words-5"][0]["tokens"] > cells["words-1"][0]["tokens"]
+    assert sum(cells["words-5"][0]["retrieved"]) >= sum(cells["words-1"][0]["retrieved"]) > 0
+    for layer in (1, 2):
+        for kind in ("asking", "writing"):
+            first, five = (
+                cells["kblam-12"][0][f"{kind} {n} {layer}"] for n in ("first", "in five")
+            )
+            assert len(first) == 3
+            assert all(five[i] for i, hit in enumerate(first) if hit)
+    log = json.loads((tmp_path / "run" / "seed-1" / LOG).read_text())
     assert len(log["losses"]) == study.training.n_steps
-    page = to_markdown(cells, "a command", log)
-    n_rules, n_heads, n_layers = 3, 3, 2
-    assert page.count("\n| ") == n_rules + n_heads + 2 + 5 + n_layers
+    page = to_markdown(cells, "a command", [log, log])
+    n_heads, n_sized, n_beside, n_layers = 6, 3, 7, 2
+    assert page.count("\n| ") == n_heads + n_sized + n_beside + n_layers
+    assert to_json(cells)["kblam-4"]["seeds"] == 2
     draw(cells, tmp_path / "results.png")
     assert (tmp_path / "results.png").stat().st_size > 1000
     n_told = len(told)
-    again = dataclasses.replace(bench_of(tmp_path / "run", study), announce=told.append)
-    assert run(again) == cells
+    again = [bench_of(tmp_path / "run", study, seed) for seed in study.seeds]
+    assert run([dataclasses.replace(each, announce=told.append) for each in again]) == cells
     assert len(told) == n_told
 
 
 def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
-    study = small_study()
-    bench = bench_of(tmp_path, study)
-    base = KnowledgeBase.of_graph(bench.world.train, WordVectors())
-    config = KBLaMConfig(vector_width=WordVectors.width, every=2)
-    first = KBLaM(bench.host, config)
-    state = {name: value.clone() for name, value in first.own_state().items()}
+    parts = Parts.of()
+    state = {name: value.clone() for name, value in parts.model().own_state().items()}
 
     def run_in(folder: Path, *stops: float) -> tuple[list[float], dict[str, torch.Tensor]]:
         folder.mkdir()
-        model = KBLaM(bench.host, config)
+        model = parts.model()
         model.load_own_state(state)
         for seconds in stops:
-            plan = study.training.model_copy(update={"cpu_seconds": seconds})
-            learner = Learner(model, bench.tokenizer, base, plan, 0)
-            losses = learner.run(folder, lambda text: None)
+            losses = parts.learner(model, cpu_seconds=seconds).run(folder, lambda text: None)
         return losses, model.own_state()
 
     whole, weights = run_in(tmp_path / "whole", 1000.0)
@@ -99,46 +139,78 @@ def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
     assert all(torch.equal(value, other[name]) for name, value in weights.items())
 
 
-def test_refused_questions_have_no_fact_and_others_have_theirs(tmp_path: Path) -> None:
-    study = small_study()
-    bench = bench_of(tmp_path, study)
-    base = KnowledgeBase.of_graph(bench.world.train, WordVectors())
-    model = KBLaM(bench.host, KBLaMConfig(vector_width=WordVectors.width))
-    learner = Learner(model, bench.tokenizer, base, study.training, 0)
+def test_refused_questions_have_no_fact_and_others_have_theirs() -> None:
+    parts = Parts.of()
+    learner, tokenizer = parts.learner(parts.model()), parts.bench.decoder.tokenizer
+    facts = parts.base.facts
     for step in range(6):
         batch = learner.batch(step)
-        for ids, rows in zip(batch.input_ids, batch.fact_rows.tolist(), strict=True):
-            text = bench.tokenizer.decode(ids)
-            facts = [base.facts[row] for row in rows]
-            right = [f for f in facts if f.answer in text]
-            asked = [f for f in base.facts if any(f.question(t) in text for t in range(16))]
+        for ids, rows, right in zip(
+            batch.input_ids, batch.fact_rows.tolist(), batch.right_facts, strict=True
+        ):
+            text = tokenizer.decode(ids)
+            asked = [f for f in facts if any(f.question(t) in text for t in range(16))]
             assert len(asked) == 1
-            assert (REFUSAL in text) == (asked[0] not in facts)
-            assert bool(right) == (asked[0] in facts)
+            assert (UNKNOWN in text) == (asked[0] not in [facts[row] for row in rows])
+            assert (int(right) == 0) == (facts[rows[0]] == asked[0])
+            assert is_refusal(text) == (UNKNOWN in text)
             assert len(set(rows)) == len(rows)
         learnt = batch.labels[batch.labels >= 0]
         assert len(learnt) > 0
 
 
+def test_places_are_where_the_name_ends_and_where_the_value_is_written() -> None:
+    parts = Parts.of()
+    tokenizer = parts.bench.decoder.tokenizer
+    predicting = is_predicting(parts.texts)
+    for number, row in enumerate(parts.texts.rows.tolist()):
+        fact, ids = parts.base.facts[row], parts.texts.ids[number]
+        name, verb = (tokenizer.decode(ids[place]) for place in parts.texts.places[number])
+        assert (fact.name.split()[1], "is") == (name.strip(), verb.strip())
+        value = UNKNOWN if parts.texts.refused[number] else fact.value
+        place = int(parts.texts.places[number, 1])
+        assert tokenizer.decode(ids[place + 1 :]).strip().startswith(value)
+        assert bool(predicting[number, place])
+        assert not bool(predicting[number, 0])
+
+
 def test_alignment_finds_the_right_fact() -> None:
-    study = small_study()
-    bench = bench_of(Path(), study)
-    base = KnowledgeBase.of_graph(bench.world.train, WordVectors())
-    model = KBLaM(bench.host, KBLaMConfig(vector_width=WordVectors.width, every=2, scale=4.0))
-    plan = study.alignment.model_copy(update={"n_steps": 150, "learning_rate": 0.01})
-    read = read_states(model, bench.tokenizer, base, plan, 0)
+    parts = Parts.of()
+    model = parts.model(scale=4.0)
+    plan = AlignmentPlan(
+        n_steps=200, batch_size=8, n_facts=16, mass=0.4, learning_rate=0.01, strength=0.2
+    )
+    read = read_states(model, parts.texts, entering(model, parts.texts), 0)
 
-    def right() -> float:
+    def looked() -> tuple[float, float]:
         with torch.no_grad():
-            keys = model.encoder(*base.vectors).keys
-            shares = fact_shares(model, read.states, read.text_scores, keys, 4.0)
-        sums = (shares[:, -1] * read.answering[:, :, None]).sum(1)
-        return float((sums.argmax(-1) == read.rows).float().mean())
+            keys = model.encoder(*parts.base.vectors).keys
+            scores, mass = head_shares(
+                model, read.states[:, :, :1], read.text_scores[:, :, :1], keys
+            )
+        best = scores[:, -1, 0].softmax(-1).sum(1).argmax(-1)
+        return float((best == parts.texts.rows).float().mean()), float(mass.exp().mean())
 
-    before = right()
-    align(model, read, base, plan, 0, lambda text: None)
-    after = right()
-    assert after > max(0.5, before + 0.3)
+    before, _ = looked()
+    align(model, parts.texts, read, parts.base, plan, 0, lambda text: None)
+    after, mass = looked()
+    assert after > max(0.25, before + 0.2)
+    assert mass == pytest.approx(0.4, abs=0.25)
+
+
+def test_stored_states_are_those_of_the_model_itself() -> None:
+    parts = Parts.of()
+    model = parts.model(scale=4.0)
+    read = read_states(model, parts.texts, entering(model, parts.texts), 0)
+    with torch.no_grad():
+        own = model.read(parts.texts.ids, parts.texts.mask, None).hidden_states
+        expected = model.host.model.layers[2].input_layernorm(own[2])
+    rows = torch.arange(len(parts.texts))[:, None]
+    at_places = expected[rows, parts.texts.places]
+    torch.testing.assert_close(read.states[:, 1, :2], at_places)
+    torch.testing.assert_close(
+        read.lengths[:, 1, :2], own[2][rows, parts.texts.places].norm(dim=-1)
+    )
 
 
 def test_the_world_is_private() -> None:
@@ -151,32 +223,37 @@ def test_the_world_is_private() -> None:
     assert all(isinstance(f, Fact) for f in train)
     with pytest.raises(ValueError, match="names; ask for fewer"):
         private_world(0, n_train=4000, n_test=4000)
+    with pytest.raises(ValueError, match="raise n_test"):
+        bench_of(Path(), small_study()).graph(1000)
 
 
 def test_attention_is_learnt_where_the_plan_says_so(tmp_path: Path) -> None:
-    study = KBLaMStudy.read(ATTENTION)
-    assert study.training.attention > 0
-    update = {
-        "learning_rate": 0.02,
-        "n_steps": 30,
-        "batch_size": 4,
-        "n_refusals": 1,
-        "n_context": 6,
-    }
-    bench = bench_of(tmp_path, small_study())
-    base = KnowledgeBase.of_graph(bench.world.train, WordVectors())
     shares = []
     for weight in (0.0, 5.0):
-        torch.manual_seed(0)
-        model = KBLaM(bench.host, KBLaMConfig(vector_width=WordVectors.width, every=2))
-        plan = study.training.model_copy(update={**update, "attention": weight})
-        learner = Learner(model, bench.tokenizer, base, plan, 0)
+        parts = Parts.of()
+        model = parts.model()
+        learner = parts.learner(model, learning_rate=0.02, n_steps=30, attention=weight)
         (tmp_path / str(weight)).mkdir()
         learner.run(tmp_path / str(weight), lambda text: None)
         batch = learner.batch(0)
-        facts = model.encoder(*base.vectors)[batch.fact_rows]
+        facts = model.encoder(*parts.base.vectors)[batch.fact_rows]
         with torch.no_grad():
             read = model.read(batch.input_ids, batch.node_mask, facts)
         predicting = torch.nn.functional.pad(batch.labels[:, 1:] != -100, (0, 1))
+        assert batch.right_facts is not None
         shares.append(float(attention_loss(read.fact_weights, predicting, batch.right_facts)))
     assert shares[1] < shares[0] - 0.2, shares
+
+
+def test_shares_and_refusals_are_counted() -> None:
+    cells = [
+        {"exact": [True, False], "refused": [False, True], "refused missing": [True, True]},
+        {"exact": [True, True], "refused": [False, False], "refused missing": [True, False]},
+    ]
+    assert share(cells, "exact").estimate == 0.75
+    assert precision(cells) == 0.75
+    assert precision([{"refused": [False], "refused missing": [False]}]) is None
+    fact = Fact("Wexo", "sport", "golf")
+    said = Dialogue.about(fact, 1, refused=True).text
+    assert is_refusal(said)
+    assert Answer("The sport of Wexo is golf.").value == "golf"

@@ -9,6 +9,7 @@ import pytest
 from tiny_chat import WordVectors, chat_tokenizer
 from tiny_decoders import tiny_decoder
 
+from experiments.kblam.study import KBLaMStudy
 from experiments.kblam.world import VALUES, private_world
 from experiments.question_answering import study as module
 from experiments.question_answering.questions import (
@@ -21,7 +22,7 @@ from experiments.question_answering.questions import (
     is_right,
     value_of,
 )
-from experiments.question_answering.readers import with_statements
+from experiments.question_answering.readers import as_linked, with_statements
 from experiments.question_answering.study import Bench, QuestionStudy, run
 from experiments.question_answering.tables import gain, share, to_json, to_markdown
 from kept.decoders.kblam import KBLaM, KBLaMConfig
@@ -59,7 +60,9 @@ def sentence_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_study_in_small(tmp_path: Path, sentence_vectors: None) -> None:
     first = bench_of(tmp_path / "run")
-    model = KBLaM(first.host, KBLaMConfig(vector_width=WordVectors().width, scale=1.0))
+    width = int(first.host.config.hidden_size)
+    config = KBLaMConfig(vector_width=WordVectors().width, value_width=width, scale=1.0)
+    model = KBLaM(first.host, config)
     save_kblam(tmp_path / "kblam", model)
     bench = bench_of(tmp_path / "run", tmp_path / "kblam")
     cells = run(bench)
@@ -88,6 +91,33 @@ def test_the_study_in_small(tmp_path: Path, sentence_vectors: None) -> None:
     effect = gain(cells, "branches, LoRA", ANOTHER, "exact")
     assert effect.n_seeds == 2
     assert to_json(cells)["chosen"]["nodes"]["edited"]["seeds"] == 1
+
+
+def test_kblam_reads_what_links_say(tmp_path: Path) -> None:
+    bench = bench_of(tmp_path)
+    asked = bench.test
+    for condition in (TRUE, ANOTHER):
+        graph, texts, _ = asked.under(condition)
+        facts = facts_of_graph(graph)
+        values = {(fact.name, fact.relation): fact.value for fact in facts}
+        for text, question in zip(texts, asked.questions, strict=True):
+            shown = as_linked(facts, graph, text)
+            assert shown is not None
+            linked = graph.label(graph.entities.find(text.links[0].entity))
+            assert (linked == question.fact.name) == (condition == TRUE)
+            for fact, own in zip(shown, facts, strict=True):
+                assert (fact.name, fact.relation) == (own.name, own.relation)
+                of = linked if fact.name == question.fact.name else fact.name
+                assert fact.value == values[of, fact.relation]
+    assert as_linked(facts, graph, asked.under(OFF)[1][0]) is None
+
+
+def test_the_rows_of_prompts_are_those_of_the_study() -> None:
+    study = QuestionStudy.read(CONFIG.with_name("prompts.yaml"))
+    assert study.rows == ["host alone", "soft prompt", "KBLaM"]
+    kblam = KBLaMStudy.read(CONFIG.parents[1] / "kblam" / "smollm2.yaml")
+    assert (study.world_seed, study.n_train) == (kblam.world_seed, kblam.n_train)
+    assert study.n_test <= kblam.n_test
 
 
 def test_conditions_change_what_they_name() -> None:
