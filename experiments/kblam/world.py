@@ -55,7 +55,7 @@ class Dialogue:
     def about(cls, fact: Fact, template: int, *, refused: bool = False) -> Dialogue:
         """The question by one of `TEMPLATES`, and the value, or that it is not known.
 
-        >>> Dialogue.about(Fact("Wexo", "sport", "golf"), 1, refused=True).text[-50:]
+        >>> Dialogue.about(Fact("Wexo", "sport", "golf"), 1, refused=True).text[-46:]
         'The sport of Wexo is unknown, sorry.<|im_end|>'
         """
         said = Fact(fact.name, fact.relation, UNKNOWN if refused else fact.value)

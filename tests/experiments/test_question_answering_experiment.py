@@ -31,6 +31,7 @@ from kept.decoders.kblam_text import CHATML
 from kept.decoders.knowledge_base import facts_of_graph
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "question_answering" / "private.yaml"
+PROMPTS = CONFIG.with_name("prompts.yaml")
 
 
 def bench_of(folder: Path, kblam: Path | None = None) -> Bench:
@@ -113,7 +114,7 @@ def test_kblam_reads_what_links_say(tmp_path: Path) -> None:
 
 
 def test_the_rows_of_prompts_are_those_of_the_study() -> None:
-    study = QuestionStudy.read(CONFIG.with_name("prompts.yaml"))
+    study = QuestionStudy.read(PROMPTS)
     assert study.rows == ["host alone", "soft prompt", "KBLaM"]
     kblam = KBLaMStudy.read(CONFIG.parents[1] / "kblam" / "smollm2.yaml")
     assert (study.world_seed, study.n_train) == (kblam.world_seed, kblam.n_train)

@@ -26,6 +26,11 @@ from kept.errors import CheckpointError, ConfigError
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 ROOT = Path(__file__).parents[2] / "experiments"
+SENSES = ROOT / "lexical/senses.yaml"
+REVIEWS = ROOT / "lexical/reviews.yaml"
+SIMILARITY = ROOT / "lexical/similarity.yaml"
+AVERAGING = ROOT / "adaptation/averaging.yaml"
+MEDICAL = ROOT / "joint_spaces/medical.yaml"
 WORDS = ("old", "city", "river", "people", "capital", "seine")
 TYPES = ("noun.location", "noun.object", "noun.group")
 STEPS = {"steps": 2, "epochs": None, "batch_size": 4, "warmup_steps": 0}
@@ -75,9 +80,9 @@ def write_lexical(root: Path) -> None:
     zipped(root / "linguistic/wic/train.jsonl.gz", text)
 
 
-def small(name: str, tmp_path: Path, **changes: Any) -> StagedStudy:
+def small(committed: Path, tmp_path: Path, **changes: Any) -> StagedStudy:
     """The committed study on a tiny host for two steps a part."""
-    study = StagedStudy.read(ROOT / name)
+    study = StagedStudy.read(committed)
     host = str(write_host(tmp_path / "host"))
     own = {"host": host, "training": {**study.task["training"], **STEPS}}
     task = {**study.task, **own, "graph": {"max_words": 30}} | changes.pop("task", {})
@@ -132,7 +137,7 @@ def lexical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_senses_in_small(tmp_path: Path, lexical: Path) -> None:
-    study = small("lexical/senses.yaml", tmp_path, files={"n_texts": 6})
+    study = small(SENSES, tmp_path, files={"n_texts": 6})
     cells = run_all(study, files.senses, lexical, tmp_path / "run")
     whole(study, cells)
     own, strangers = (
@@ -151,7 +156,7 @@ def test_senses_in_small(tmp_path: Path, lexical: Path) -> None:
 
 
 def test_reviews_in_small(tmp_path: Path, lexical: Path) -> None:
-    study = small("lexical/reviews.yaml", tmp_path, files={"n_texts": 6, "n_train": 8, "n_test": 6})
+    study = small(REVIEWS, tmp_path, files={"n_texts": 6, "n_train": 8, "n_test": 6})
     cells = run_all(study, files.reviews, lexical, tmp_path / "run")
     assert "is right in 0." in whole(study, cells)
     made = tmp_path / "run/made"
@@ -170,7 +175,7 @@ def test_reviews_in_small(tmp_path: Path, lexical: Path) -> None:
 
 
 def test_similarity_in_small(tmp_path: Path, lexical: Path) -> None:
-    study = small("lexical/similarity.yaml", tmp_path, files={"n_texts": 8})
+    study = small(SIMILARITY, tmp_path, files={"n_texts": 8})
     out = tmp_path / "run"
     (out / "made").mkdir(parents=True)
     files.similarity(study, lexical, out / "made")
@@ -196,7 +201,7 @@ def test_averaging_in_small(tmp_path: Path) -> None:
             for i in range(12)]  # fmt: skip
     zipped(folder / "train.tsv.gz", "\n".join(["sentence\tlabel", *rows]) + "\n")
     (folder / "test.tsv").write_text("sentence\tlabel\nan old city\t1\nthe river\t0\n")
-    study = small("adaptation/averaging.yaml", tmp_path)
+    study = small(AVERAGING, tmp_path)
     whole(study, run_all(study, empty_graph, root, tmp_path / "run"))
 
 
@@ -233,14 +238,14 @@ def write_medical(root: Path) -> None:
 def test_medical_in_small(tmp_path: Path) -> None:
     root = tmp_path / "data"
     write_medical(root)
-    committed = StagedStudy.read(ROOT / "joint_spaces/medical.yaml")
+    committed = StagedStudy.read(MEDICAL)
     sources = {
         name: told | ({"epochs": 1, "min_word_count": 1, "min_tokens": 2} if "model" in told
                       else {"n_epochs": 1} if told else {})
         for name, told in committed.files["sources"].items()
     }  # fmt: skip
     study = small(
-        "joint_spaces/medical.yaml", tmp_path,
+        MEDICAL, tmp_path,
         files={**committed.files, "share_asked": 0.5, "width": 8, "sources": sources},
     )  # fmt: skip
     whole(study, run_all(study, medical.prepare, root, tmp_path / "run"))
@@ -279,7 +284,7 @@ def test_paths_are_placed(tmp_path: Path) -> None:
 
 
 def test_a_difference_of_unknown_rows_is_refused(tmp_path: Path) -> None:
-    text = (ROOT / "adaptation/averaging.yaml").read_text("utf-8")
+    text = (AVERAGING).read_text("utf-8")
     path = tmp_path / "x.yaml"
     path.write_text(text.replace("[distilled, plain]", "[taught, plain]"), encoding="utf-8")
     with pytest.raises(ConfigError, match="differences name \\['taught'\\]"):

@@ -1,4 +1,4 @@
-"""What E-BERT's released code does around its encoder: LAMA's titles and ensembles.
+"""What E-BERT's released code does around its encoder: LAMA's titles and ensembles, entity linking.
 
 Poerner, Waltinger and Schütze 2020 (Findings of EMNLP), repository NPoe/ebert.
 """
@@ -6,10 +6,14 @@ Poerner, Waltinger and Schütze 2020 (Findings of EMNLP), repository NPoe/ebert.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from kept import hosts
+from kept.batches import Visibility
 from kept.encoders.ebert import EBERT
 from kept.objectives.masked_words import MaskedWords
 
@@ -34,6 +38,58 @@ def ensemble(plain: Tensor, replaced: Tensor, rule: str) -> Tensor:
         return (plain + replaced) / 2
     return torch.where(plain.max(-1, keepdim=True).values >= replaced.max(-1, keepdim=True).values,
                        plain, replaced)  # fmt: skip
+
+
+def linking_inputs(
+    encoder: EBERT, samples: Sequence[dict[str, Any]], vectors: dict[str, Tensor], *, prime: bool
+) -> tuple[Tensor, Tensor]:
+    """Input vectors `[sample node width]` and which are real, of `… [MASK] / mention * …`.
+
+    With `prime` the input at [MASK] is the mean of the candidates' vectors, without NULL.
+    """
+    longest = max(len(sample["input_ids"]) for sample in samples)
+    table = hosts.word_table(encoder.host).weight.detach()  # a frozen copy there
+    ids = torch.zeros(len(samples), longest, dtype=torch.long)
+    mask = torch.zeros(len(samples), longest, dtype=torch.bool)
+    for i, sample in enumerate(samples):
+        ids[i, : len(sample["input_ids"])] = torch.tensor(sample["input_ids"])
+        mask[i, : len(sample["input_ids"])] = True
+    found = table[ids]
+    if prime:
+        for i, sample in enumerate(samples):
+            named = [vectors[name] for name in sample["candidates"] if name is not None]
+            found[i, sample["mask_pos"]] = torch.stack(named).mean(0)
+    return found, mask
+
+
+def linking_states(encoder: EBERT, inputs: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """States before the first layer and after each."""
+    positions = torch.arange(inputs.shape[1]).expand(mask.shape)
+    hidden = hosts.embed(encoder.host, inputs, positions, torch.zeros_like(positions))
+    return hosts.run(encoder.host, hidden, Visibility.of_real(mask))
+
+
+def linking_scores(
+    transformed: Tensor,
+    sample: dict[str, Any],
+    vectors: dict[str, Tensor],
+    null: Tensor,
+    null_bias: Tensor,
+) -> Tensor:
+    """Scores `[candidate]` of one span: products with the transformed state, and log priors."""
+    rows = [null if name is None else vectors[name] for name in sample["candidates"]]
+    scores = torch.stack(rows) @ transformed[sample["mask_pos"]]
+    if sample["biases"] is None:
+        return scores
+    biases = [null_bias[0] if b is None else torch.tensor(b) for b in sample["biases"]]
+    return scores + torch.stack(biases)
+
+
+def linking_loss(scores: Sequence[Tensor], samples: Sequence[dict[str, Any]]) -> Tensor:
+    """The mean of -log softmax at each span's own candidate."""
+    golds = [sample["correct_idx"] for sample in samples]
+    return torch.stack([F.cross_entropy(s[None], torch.tensor([g]))
+                        for s, g in zip(scores, golds, strict=True)]).mean()  # fmt: skip
 
 
 def masked_words(encoder: EBERT, state: dict[str, Tensor]) -> MaskedWords:

@@ -121,7 +121,9 @@ def test_linked_texts_become_a_data_set_and_again_texts(saved: tuple[str, str]) 
 
 
 # ---- trackers ------------------------------------------------------------------------------------
-def test_a_training_is_tracked(finetuned: Path, host: Path, tmp_path: Path) -> None:
+def test_a_training_is_tracked(
+    finetuned: Path, host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("tensorboard", reason="pip install 'kept[trackers]'")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -131,6 +133,7 @@ def test_a_training_is_tracked(finetuned: Path, host: Path, tmp_path: Path) -> N
         "--steps", "3", "--batch-size", "4", "-o", str(tmp_path / "run"), "--device", "cpu",
         "--track", "tensorboard",
     ]  # fmt: skip
+    monkeypatch.setattr("sys.argv", ["kept", *arguments])
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
@@ -150,7 +153,7 @@ def _runs_again_the_same(run: Path, again: Path, train: Path) -> None:
     told = json.loads((run / "environment.json").read_text(encoding="utf-8"))
     assert told["files"][str(train)] == hashlib.sha256(train.read_bytes()).hexdigest()
     assert told["packages"]["torch"] == torch.__version__
-    assert told["command"].startswith("kept ")
+    assert told["command"].startswith("kept finetune --task classification ")
     line = f"kept finetune --config {run}/finetune.json -o again"
     assert line in (run / "README.md").read_text(encoding="utf-8")
     words = line.removesuffix("again").split()[1:]

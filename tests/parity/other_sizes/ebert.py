@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import test_ebert as parity
+import test_ebert_linking as linking
 import torch
 from other_sizes import tensors
 from reference import original_ebert as original
 from torch import Tensor
 from torch.nn import functional as F
 
+from entity_linking.annotations.aida import scores_of
 from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.encoders.ebert import fit_to_words
+from kept.finetuning.linking.decoding import without_overlap
 from kept.finetuning.markers import mark_targets
 from kept.heads.model import KnowledgeForTask
 from kept.layers.vector_map import least_squares_map, orthogonal_map
@@ -163,10 +166,15 @@ def parts(world: parity.World, told: Any, case: Any) -> Iterator[KnowledgeBatch]
 
 
 def links(folder: Path, world: parity.World) -> None:
-    """The spans of each case but the last."""
+    """All sentences but the last; what is decided from the shares is what our decoding makes."""
     told, made, grads = tensors.read(folder, "entity_linking"), {}, {}
+    n_kept = len(told["sentences"]) - 1
+    for key in ("sentences", "gold_spans"):
+        told[key] = told[key][:n_kept]
     for case in told["cases"]:
-        case["samples"], case["predictions"] = case["samples"][:-1], case["predictions"][:-1]
+        kept = [i for i, sample in enumerate(case["samples"]) if sample["data_idx"][0] < n_kept]
+        for key in ("samples", "predictions"):
+            case[key] = [case[key][i] for i in kept]
         null, bias = (world.state[f"el.null_{n}"].clone() for n in ("vector", "bias"))
         null.requires_grad_()
         bias.requires_grad_()
@@ -185,6 +193,7 @@ def links(folder: Path, world: parity.World) -> None:
             names = [name for name, _ in prediction["probabilities"]]
             pairs = zip(names, share.detach().softmax(0).tolist(), strict=True)
             prediction["probabilities"] = [list(pair) for pair in pairs]
+        decided(case, linking.Texts(told), world)
         loss = original.linking_loss(scores, case["samples"])
         loss.backward()
         found = {"attention_mask": mask.long(), "input_embeddings": inputs, "loss": loss,
@@ -198,3 +207,33 @@ def links(folder: Path, world: parity.World) -> None:
     tensors.write(told, folder, "entity_linking")
     tensors.store(made, folder, "entity_linking_outputs")
     tensors.store(grads, folder, "grads")
+
+
+def decided(case: dict[str, Any], texts: linking.Texts, world: parity.World) -> None:
+    """Write the case's estimate, its spans without overlap, and those of each number of rounds."""
+    pairs = [
+        (sample["correct_idx"], max(range(len(p)), key=p.__getitem__))
+        for sample, found in zip(case["samples"], case["predictions"], strict=True)
+        for p in ([share for _, share in found["probabilities"]],)
+    ]
+    n_right = sum(gold == found > 0 for gold, found in pairs)
+    n_found, n_gold = (sum(pair[side] > 0 for pair in pairs) for side in (1, 0))
+    case["eval_precision_recall_f1"] = list(scores_of(n_right, n_found, n_gold))
+    every, before = linking.linker_of(world, case).answers(texts.proposed), 0
+    case["normalize_predictions"] = []
+    for number, words in enumerate(texts.words):
+        for answer in without_overlap([a for a in every if a.question.text == number]):
+            first, last = texts.places(number, answer.question.mention)
+            link = answer.link
+            case["normalize_predictions"].append({
+                "start": before + first, "end": before + last, "entity": link.entity,
+                "text": words[first : last + 1], "p_null": float(answer.shares[0]),
+                "p_best": next(c.score for c in link.candidates if c.entity == link.entity),
+            })  # fmt: skip
+        before += len(words)
+    for n_rounds in case["predict_sentence"]:
+        found = linking.linker_of(world, case, int(n_rounds)).disambiguate(texts.proposed)
+        case["predict_sentence"][n_rounds] = [
+            [[k.entity, *texts.places(i, k.mention)] for k in text.links if k.entity is not None]
+            for i, text in enumerate(found)
+        ]
