@@ -30,7 +30,7 @@ from entity_linking.mentions import LinkedText
 from entity_linking.names import Gates, NameCandidates, NameIndex
 from entity_linking.names.priors import LABELS_FIRST
 from entity_linking.names.rules.case import Case
-from entity_linking.parts import CandidateSource, Scorer
+from entity_linking.parts import CandidateSource, Scorer, SentenceEncoder
 from entity_linking.scorers.coherence import CoherenceScorer
 from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
 from entity_linking.scorers.mix import Mix, default_scorers
@@ -226,17 +226,16 @@ class Laboratory:
             "links": PopularityScorer(graph, links_by_entity(self.world.surfaces)),
             "age": AgeScorer(),
             "type": TypeScorer(graph, [name for name in KINDS if name in graph.relations]),
-            **self.context_scorers(),
+            **self.context_scorers(self.dense, self.encoder(self.study.dense.context_pieces)),
             "coherence": CoherenceScorer(graph, **self.study.coherence),
         }
 
-    def context_scorers(self) -> dict[str, Scorer]:
+    def context_scorers(self, index: DenseIndex, encoder: SentenceEncoder) -> dict[str, Scorer]:
         """What compares cards with the mention in its context, and with the context alone."""
-        encoder = self.encoder(self.study.dense.context_pieces)
         window = self.study.dense.window
         return {
-            "dense": ContextScorer(self.dense, encoder, window=window),
-            "window": ContextScorer(self.dense, encoder, window=window, surface_share=0.0),
+            "dense": ContextScorer(index, encoder, window=window),
+            "window": ContextScorer(index, encoder, window=window, surface_share=0.0),
         }
 
     @cached_property

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
-from entity_linking.dense.context import ContextScorer
 from entity_linking.dense.index import DenseIndex
 from entity_linking.detection import Detector, Found, NamesAndTagger, SpanTagger
 from entity_linking.mentions import LinkedText, Linker
@@ -148,7 +147,8 @@ class Parts:
 
     def scorers(self, name: str, graph: KnowledgeGraph) -> dict[str, Scorer]:
         """What a re-ranker reads; walks take minutes, vectors of cards ten."""
-        world = self.laboratory.world
+        laboratory, world = self.laboratory, self.laboratory.world
+        pieces = laboratory.study.dense.context_pieces
         read: dict[str, Scorer] = {
             **default_scorers(graph),
             "links": PopularityScorer(graph, links_by_entity(world.surfaces)),
@@ -156,11 +156,12 @@ class Parts:
             "type": TypeScorer(graph, [kind for kind in KINDS if kind in graph.relations]),
         }
         if name in (COHERENCE, CONTEXT_TOO, ENCODER_TOO):
-            read["coherence"] = CoherenceScorer(graph, **self.laboratory.study.coherence)
+            read["coherence"] = CoherenceScorer(graph, **laboratory.study.coherence)
         if name in (CONTEXT, CONTEXT_TOO):
-            read |= self.laboratory.context_scorers()
+            read |= laboratory.context_scorers(laboratory.dense, laboratory.encoder(pieces))
         if name in (ENCODER, ENCODER_TOO):
-            read |= self.matching_scorers()
+            encoder = self.matching.over(laboratory.encoder(pieces))
+            read |= laboratory.context_scorers(self.matching_index, encoder)
         return read
 
     @cached_property
@@ -196,16 +197,6 @@ class Parts:
             graph = laboratory.world.graph
             DenseIndex.build(graph, encoder, cards=laboratory.cards, kind="flat").save(place)
         return DenseIndex.open(place)
-
-    def matching_scorers(self) -> dict[str, Scorer]:
-        """`Laboratory.context_scorers` by the trained encoder."""
-        plan = self.laboratory.study.dense
-        encoder = self.matching.over(self.laboratory.encoder(plan.context_pieces))
-        index, window = self.matching_index, plan.window
-        return {
-            "dense": ContextScorer(index, encoder, window=window),
-            "window": ContextScorer(index, encoder, window=window, surface_share=0.0),
-        }
 
     def reranker(self, name: str, graph: KnowledgeGraph) -> Reranker:
         """The re-ranker called `name`, of `RERANKERS`, over a graph; trained over its own."""

@@ -1,6 +1,6 @@
 """Essential lines per system: code without blank lines, comments and docstrings, tests left out.
 
-    python benchmarks/lines_per_system.py
+    python .ci/lines_per_system.py
 
 Prints the table of docs/decisions/0023-lines-per-system.md.
 """
