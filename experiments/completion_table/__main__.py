@@ -57,7 +57,7 @@ def read_plans(config: dict[str, Any]) -> list[Plan]:
     """The scorers of a configuration, a mix behind those that it mixes."""
     return [
         Plan(name, dict(told.get("train", {})), tuple(told.get("of", ())),
-             tuple(told.get("graphs", ())))
+             tuple(told.get("graphs", ())), told.get("by_graph", {}))
         for name, told in config["scorers"].items()
     ]  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +35,19 @@ CELL, QUESTIONS, MODEL = "cell.json", "questions.npz", "model"
 class Plan:
     """A scorer of the table: options of `kept kgc train`; `of` names the scorers of a mix.
 
-    `graphs`: those it is run on, all without. `is_fixed`: it has one seed.
+    `graphs`: those it is run on, all without. `by_graph`: options that one of them has instead.
+    `is_fixed`: it has one seed.
     """
 
     name: str
     train: dict[str, Any]
     of: tuple[str, ...] = ()
     graphs: tuple[str, ...] = ()
+    by_graph: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def on(self, graph: str) -> dict[str, Any]:
+        """The options of its training on a graph."""
+        return self.train | self.by_graph.get(graph, {})
 
     @property
     def is_fixed(self) -> bool:
@@ -75,7 +81,7 @@ def settings_of(plan: Plan, graph: TableGraph, seed: int, data: Path) -> dict[st
     weights = plan.train.get("weights")
     if weights is not None:
         digest.update((data / weights).read_bytes())
-    return {"train": plan.train, "of": list(plan.of), "graph": graph.name, "seed": seed,
+    return {"train": plan.on(graph.name), "of": list(plan.of), "graph": graph.name, "seed": seed,
             "data": digest.hexdigest(), "candidates": N_CANDIDATES, "draws": N_DRAWS}  # fmt: skip
 
 
@@ -88,7 +94,7 @@ def run_cell(plan: Plan, graph: TableGraph, seed: int, run: Path, data: Path) ->
     place.mkdir(parents=True, exist_ok=True)
     cpu, model = time.process_time(), place / MODEL
     if plan.train and not model.is_dir():
-        told = {**plan.train, "seed": seed, "holdout": 0.05}
+        told = {**plan.on(graph.name), "seed": seed, "holdout": 0.05}
         if plan.of:
             told["of"] = tuple(place_of(run, graph.name, one, seed) / MODEL for one in plan.of)
         if "weights" in told:

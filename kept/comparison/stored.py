@@ -26,7 +26,8 @@ from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
 from kept.finetuning.scoring.answers import ANSWERS, Answer
 from kept.methods import BASELINE
-from kg_loaders.disk.writing import WAIT_SECONDS, claim, sync, tidy, write_errors
+from kg_loaders.disk.write_errors import write_errors
+from kg_loaders.disk.writing import WAIT_SECONDS, claim, sync, tidy
 from kg_loaders.errors import InUseError
 
 RECORDS = "runs.jsonl"

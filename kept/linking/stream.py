@@ -29,7 +29,8 @@ from entity_linking.mentions import LinkedText
 from entity_linking.parts import Disambiguator
 from kept.linking.linkers import LinkerSettings, linker_key, open_graph, open_linker
 from kg_loaders import KnowledgeGraph
-from kg_loaders.disk.writing import claim, refuse_file, sync, write_bytes, write_errors
+from kg_loaders.disk.write_errors import write_errors
+from kg_loaders.disk.writing import claim, refuse_file, sync, write_bytes
 
 TEXTS_PER_STEP = 256
 STEPS_AHEAD = 2

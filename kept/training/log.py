@@ -9,7 +9,8 @@ from typing import Any, Literal, Protocol
 
 from kept.errors import UnfinishedError
 from kept.plotting import can_draw
-from kg_loaders.disk.writing import whole_file, write_errors, write_text
+from kg_loaders.disk.write_errors import write_errors
+from kg_loaders.disk.writing import whole_file, write_text
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 

@@ -14,7 +14,6 @@ and sweeps them. Only outputs made through `claim`, `whole_file` and `whole_fold
 from __future__ import annotations
 
 import ctypes
-import errno
 import json
 import os
 import re
@@ -25,23 +24,14 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from kg_loaders.errors import ExistsError, InUseError, KgError, WriteError
+from kg_loaders.disk.write_errors import write_errors
+from kg_loaders.errors import ExistsError, InUseError, WriteError
 
 GRACE_SECONDS = 0.5
 """Seconds that a writer waits for another by default: enough for one small file."""
 WAIT_SECONDS = 60.0
 """Where several processes share a file to which each adds."""
 
-_REMEDIES = {
-    errno.ENOSPC: "make room",
-    errno.EDQUOT: "make room in your quota",
-    errno.EFBIG: "raise the limit on the size of files",
-    errno.EACCES: "choose a folder that you may write to",
-    errno.EPERM: "choose a folder that you may write to",
-    errno.EROFS: "choose a folder that you may write to",
-}
-_NATIVE = re.compile(r"\(os error (\d+)\)")
-"""How safetensors and tokenizers, which raise no `OSError`, report the system's error."""
 StrPath = str | os.PathLike[str]
 
 
@@ -375,37 +365,3 @@ def _parents(folder: Path) -> Iterator[None]:
         for path in folders:
             with suppress(OSError):  # it is not empty
                 path.rmdir()
-
-
-@contextmanager
-def write_errors(target: Path) -> Iterator[None]:
-    """Turn what the file system says of writing `target` into `WriteError`, for appenders too.
-
-    An error about anything else, such as an input that cannot be read, stays what it is.
-    """
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, KgError) or not _is_of(error, target):
-            raise
-        raise _refused(target, str(error.strerror or error), error.errno or 0) from error
-    except Exception as error:
-        match = _NATIVE.search(str(error))
-        if isinstance(error, KgError) or match is None:
-            raise
-        raise _refused(target, str(error), int(match[1])) from error
-
-
-def _refused(target: Path, reason: str, number: int) -> WriteError:
-    remedy = _REMEDIES.get(number, "choose another place")
-    return WriteError(f"{target} cannot be written: {reason}; {remedy}")
-
-
-def _is_of(error: OSError, target: Path) -> bool:
-    if error.filename is None:  # of an open file; numpy gives no number when a disk is full
-        return error.errno is not None or "requested and" in str(error)
-    named = Path(os.fsdecode(error.filename))
-    beside = named.relative_to(target.parent).parts[:1] if target.parent in named.parents else ()
-    return named in (target, target.parent) or any(
-        part == target.name or part.startswith(f".{target.name}.") for part in beside
-    )
