@@ -86,25 +86,15 @@ def read(
     """
     path = Path(path)
     name = format or format_of(path)
-    require_no_dot_segments(path, base_iri or "", "the option base_iri")
-
-    if name not in SUFFIXES:
-        raise SourceError(f"{path}: no RDF format {name!r}; known: {', '.join(SUFFIXES)}")
-
-    def document() -> Document:
-        return Document(path, report.budget, DOCUMENT_FORMATS[name], base_iri)
-
+    statements = read_statements(
+        path, report, format=name, base_iri=base_iri, max_line_bytes=max_line_bytes
+    )
     predicates: Iterable[str] = ()
     if relation_prefixes is None and name in LINE_FORMATS:
         predicates = _predicates_of_lines(path, report.budget, max_line_bytes)
     elif relation_prefixes is None:
-        predicates = (row[1] for row in document().rows(predicates=True))
-    if name in LINE_FORMATS:
-        lines = read_lines(path, report, max_line_bytes=max_line_bytes)
-        statements = _read_lines(path, report, LINE_FORMATS[name], lines)
-    else:
-        statements = _read_document(document(), report)
-    report.units = "lines" if name in LINE_FORMATS else "statements"
+        document = Document(path, report.budget, DOCUMENT_FORMATS[name], base_iri)
+        predicates = (row[1] for row in document.rows(predicates=True))
     yield from to_records(
         predicates,
         statements,
@@ -115,6 +105,27 @@ def read(
         languages=languages,
         relation_prefixes=relation_prefixes,
     )
+
+
+def read_statements(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    format: str | None = None,
+    base_iri: str | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Iterator[Statement]:
+    """Every statement of an RDF file, in the file's order and counted; options as of `read`."""
+    path = Path(path)
+    name = format or format_of(path)
+    require_no_dot_segments(path, base_iri or "", "the option base_iri")
+    if name not in SUFFIXES:
+        raise SourceError(f"{path}: no RDF format {name!r}; known: {', '.join(SUFFIXES)}")
+    report.units = "lines" if name in LINE_FORMATS else "statements"
+    if name in LINE_FORMATS:
+        lines = read_lines(path, report, max_line_bytes=max_line_bytes)
+        return _read_lines(path, report, LINE_FORMATS[name], lines)
+    return _read_document(Document(path, report.budget, DOCUMENT_FORMATS[name], base_iri), report)
 
 
 def read_in_blocks(

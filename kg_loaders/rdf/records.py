@@ -64,7 +64,7 @@ def to_records(
     relation_prefixes: Sequence[str] | None = None,
 ) -> Iterator[Record]:
     """Turn statements, each counted already, into records; `predicates` are all of the file's."""
-    shortener = _Shortener(prefixes or {})
+    shortener = Shortener(prefixes or {})
     starts = tuple(relation_prefixes or ())
     relations = {shortener(predicate) for predicate in dict.fromkeys(predicates)}
     about_relations: list[Text] = []
@@ -104,7 +104,9 @@ def to_records(
             yield text
 
 
-class _Shortener:
+class Shortener:
+    """Puts `prefixes` in the place of the starts of IRIs, the longest first."""
+
     def __init__(self, prefixes: Mapping[str, str]) -> None:
         self._prefixes = sorted(prefixes.items(), key=lambda item: (-len(item[0]), item[0]))
 

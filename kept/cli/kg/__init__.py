@@ -9,12 +9,13 @@ import typer
 
 from kept.cli.kg.build import build
 from kept.cli.kg.growing import GraphFolder, add, merge, query
+from kept.cli.kg.literals import literals
 from kept.cli.kg.summary import AsJson, json_text, summary_of
 from kept.cli.options import KeptCommand
 from kept.cli.terminal import echo
 
 app = typer.Typer(no_args_is_help=True, help="Build, grow, ask, check and export knowledge graphs.")
-for _command in (build, add, merge, query):
+for _command in (build, add, merge, query, literals):
     app.command(cls=KeptCommand)(_command)
 
 

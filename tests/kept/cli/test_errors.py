@@ -51,6 +51,7 @@ TABLE: list[tuple[str, int, str]] = [
     ("kg add kg dump.json --format tsv -o out", FAILED, "dump.json, line 1"),
     ("kg merge kg --decisions list.yaml -o out", FAILED, "list.yaml, line 1"),
     ("kg merge kg -o out --least 2", USAGE, "--least"),
+    ("kg literals dump.json -o out", FAILED, "dump.json: no RDF format 'json'"),
     ("kg query kg SELECT", FAILED, "no query in SPARQL"),
     ("kg query kgg SELECT", FAILED, "kgg does not exist; did you mean kg?"),
     ("doctor no-such-task", FAILED, "no experiment 'no-such-task'"),

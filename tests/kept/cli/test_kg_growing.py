@@ -1,4 +1,4 @@
-"""`kept kg add`, `merge` and `query` on the command line."""
+"""`kept kg add`, `merge`, `query` and `literals` on the command line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from kept.cli import app
+from kept.completion.completers.texts.literals import with_literals
+from kept.kge.splits import read_splits
 from kg_loaders import KnowledgeGraph
 
 
@@ -61,3 +63,24 @@ def test_query(kg: Path) -> None:
     assert "<urn:kept:Q142> <urn:kept:of>" in kept(
         "kg", "query", kg, "CONSTRUCT { ?o kg:of ?s } WHERE { ?s kg:P17 ?o }"
     )
+
+
+def test_literals(tmp_path: Path) -> None:
+    facts, kg = tmp_path / "facts.nt", tmp_path / "kg"
+    facts.write_text(
+        "".join(f"<urn:Q90> <urn:P17> <urn:Q{n}> .\n" for n in range(142, 147))
+        + '<urn:Q90> <urn:P1082> "2165423" .\n'
+        '<urn:Q90> <urn:motto> "Fluctuat\\nnec mergitur" .\n_:one <urn:P1082> "1" .\n'
+        '<urn:Q90> <http://www.w3.org/2000/01/rdf-schema#label> "Paris"@en .\n'
+        '<urn:Q90> <urn:said> "ville"@fr .\n'
+    )
+    kept("kg", "build", facts, "-o", kg)
+    words = ["kg", "literals", str(facts), "--language", "en", "-o", str(kg / "literals.tsv")]
+    told = CliRunner().invoke(app, words)
+    assert "1 literals in" in told.stdout
+    assert "literal of a blank node: 1" in told.stderr
+    assert "1 values with a tab or a line break" in told.stderr
+    assert (kg / "literals.tsv").read_text() == "urn:Q90\turn:P1082\t2165423\n"
+    assert KnowledgeGraph.open(kg, verify=True).n_triples == 5
+    graph = with_literals(read_splits(kg, holdout=0.2, seed=0), kg).graph
+    assert graph.description(graph.entities.id("urn:Q90")) == "p1082: 2165423"
