@@ -30,9 +30,11 @@ from numpy.typing import NDArray
 SOFT_HYPHEN, ZERO_WIDTH_JOINER, REPLACEMENT = 0xAD, 0x200D, 0xFFFD
 _SAME = (("\u2018", "'"), ("\u2019", "'"), ("\u2010", "-"), ("\u2011", "-"), ("\u00ad", ""))
 CHARACTERS_PER_BATCH = 2**18
+CHARACTERS_REMEMBERED = 4_096
 _SPACE, _OTHER, _WORD, _UNSPACED, _EXTEND, _SURROGATE = 1, 2, 3, 4, 5, 6
 _JOINERS = {SOFT_HYPHEN, 0x200C, ZERO_WIDTH_JOINER, 0x2060}
-_N, _T = (ord("n"), ord("N")), (ord("t"), ord("T"))
+_ODD = 0xFFFFFFFF  # stands for a character that is folded together with those beside it
+_LOWER = 0x20  # makes an ASCII capital small; nothing else becomes an "n" or a "t" by it
 _UNSPACED_RANGES = (
     (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1100, 0x11FF), (0x1780, 0x17FF), (0x2E80, 0x2FDF),
     (0x3005, 0x3007), (0x3040, 0x318F), (0x31A0, 0x31BF), (0x31F0, 0x31FF), (0x3400, 0x4DBF),
@@ -74,13 +76,18 @@ def _normalise_clusters(text: str, fold: bool) -> tuple[str, Origins]:
         end = start + 1
         while end < len(text) and _continues(text[end]) and not text[start].isspace():
             end += 1
-        part = unicodedata.normalize("NFC", _made_plain(text[start:end]))
-        part = part.casefold() if fold else part
+        part = _normalise_cluster(text[start:end], fold)
         parts.append(part)
         starts.extend([start] * len(part))
         ends.extend([end] * len(part))
         start = end
     return "".join(parts), (starts, ends)
+
+
+@functools.lru_cache(CHARACTERS_REMEMBERED)
+def _normalise_cluster(cluster: str, fold: bool) -> str:
+    part = unicodedata.normalize("NFC", _made_plain(cluster))
+    return part.casefold() if fold else part
 
 
 def _made_plain(text: str) -> str:
@@ -89,6 +96,7 @@ def _made_plain(text: str) -> str:
     return text
 
 
+@functools.lru_cache(CHARACTERS_REMEMBERED)
 def _continues(char: str) -> bool:
     """Whether NFC may join `char` to the one before it."""
     code = ord(char)
@@ -108,29 +116,97 @@ class Tokens(NamedTuple):
     limits: NDArray[np.int64]
 
 
+class Stretches(NamedTuple):
+    """The tokens of many forms as stretches of these forms side by side.
+
+    `codes` are the characters; token i is `begins[i]` to `stops[i]` of them. `starts`, `ends` and
+    `limits` are as in `Tokens`.
+    """
+
+    codes: NDArray[np.uint32]
+    begins: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    limits: NDArray[np.int64]
+
+    def words(self, tokens: slice = slice(None)) -> list[str]:
+        """Some of the tokens as strings."""
+        begins, stops = self.begins[tokens].tolist(), self.stops[tokens].tolist()
+        if not begins:
+            return []
+        first = begins[0]
+        joined = self.codes[first : stops[-1]].tobytes().decode("utf-32-le")
+        return [joined[a - first : b - first] for a, b in zip(begins, stops, strict=True)]
+
+
+def cut_forms(forms: Sequence[str]) -> Stretches:
+    """Where the tokens of many forms stand; lone surrogates become U+FFFD.
+
+    >>> cut_forms(["new york", "U.S."]).starts
+    array([0, 4, 0, 1, 2, 3])
+    """
+    return _cut(_side_by_side(forms), _lengths(forms))
+
+
+def _lengths(texts: Sequence[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(len, texts), np.int64, len(texts))
+
+
+def _side_by_side(texts: Sequence[str]) -> NDArray[np.uint32]:
+    """The characters of all texts, with one blank before, between and after them."""
+    joined = " ".join(["", *texts, ""]) if texts else " "
+    return np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
+
+
+def _cut(codes: NDArray[np.uint32], lengths: NDArray[np.int64]) -> Stretches:
+    """The tokens of forms of these `lengths` that stand side by side in `codes`."""
+    offsets = np.cumsum(lengths + 1) - lengths
+    classes = _classes(codes)
+    is_kept = classes != _SPACE
+    legal = _boundaries(codes, classes)
+    _join_negations(legal, codes, classes, np.flatnonzero(is_kept), offsets)
+    begins = np.flatnonzero(is_kept[1:] & (legal | ~is_kept[:-1])) + 1
+    stops = np.flatnonzero(is_kept[:-1] & (legal | ~is_kept[1:])) + 1
+    if (classes == _SURROGATE).any():
+        codes = np.where(classes == _SURROGATE, np.uint32(REPLACEMENT), codes)
+    limits = np.searchsorted(begins, np.append(offsets, len(codes)))
+    shift = np.repeat(offsets, np.diff(limits))
+    return Stretches(codes, begins, stops, begins - shift, stops - shift, limits)
+
+
 def split_tokens(forms: Sequence[str]) -> Tokens:
     """The tokens of many forms at once; lone surrogates become U+FFFD.
 
     >>> split_tokens(["new york", "U.S."]).values
     ['new', 'york', 'U', '.', 'S', '.']
     """
-    lengths = np.fromiter(map(len, forms), np.int64, len(forms))
-    offsets = np.cumsum(lengths + 1) - lengths
-    joined = " ".join(["", *forms, ""]) if forms else " "
-    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
-    classes = _classes(codes)
-    is_kept = classes != _SPACE
-    legal = _boundaries(codes, classes)
-    _join_negations(legal, codes, classes, np.flatnonzero(is_kept), offsets)
-    begins = np.flatnonzero(is_kept[1:] & (legal | ~is_kept[:-1])) + 1
-    ends = np.flatnonzero(is_kept[:-1] & (legal | ~is_kept[1:])) + 1
-    if (classes == _SURROGATE).any():
-        codes = np.where(classes == _SURROGATE, REPLACEMENT, codes).astype("<u4")
-        joined = codes.tobytes().decode("utf-32-le")
-    values = [joined[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
-    limits = np.searchsorted(begins, np.append(offsets, len(codes)))
-    shift = np.repeat(offsets, np.diff(limits))
-    return Tokens(values, begins - shift, ends - shift, limits)
+    cut = cut_forms(forms)
+    return Tokens(cut.words(), cut.starts, cut.ends, cut.limits)
+
+
+def cut_texts(texts: Sequence[str]) -> Stretches:
+    """Where the folded tokens of many texts stand; `starts` and `ends` in the texts.
+
+    >>> cut_texts(["ﬁrst Café"]).starts
+    array([0, 5])
+    """
+    codes, lengths = _side_by_side(texts), _lengths(texts)
+    folded = _folded(codes)
+    limits = np.append(0, np.cumsum(lengths + 1))
+    odd = np.unique(np.searchsorted(limits, np.flatnonzero(folded == _ODD)) - 1).tolist()
+    forms = {i: normalise(texts[i], fold=True) for i in odd}
+    parts, end = [], 0
+    for i, (form, _) in forms.items():
+        parts += [folded[end : limits[i] + 1], _side_by_side([form])[1:-1]]
+        lengths[i], end = len(form), limits[i + 1]
+    cut = _cut(np.concatenate([*parts, folded[end:]]) if parts else folded, lengths)
+    for i, (_, origins) in forms.items():
+        if origins is not None:
+            own = slice(*cut.limits[i : i + 2].tolist())
+            cut.starts[own] = np.array(origins[0], np.int64)[cut.starts[own]]
+            cut.ends[own] = np.array(origins[1], np.int64)[cut.ends[own] - 1]
+    return cut
 
 
 def tokens_of(texts: Sequence[str]) -> Tokens:
@@ -139,14 +215,8 @@ def tokens_of(texts: Sequence[str]) -> Tokens:
     >>> [column[:2] for column in tokens_of(["ﬁrst Café"])[:2]]
     [['first', 'café'], array([0, 5])]
     """
-    forms = [normalise(text, fold=True) for text in texts]
-    tokens = split_tokens([form for form, _ in forms])
-    for i, (_, origins) in enumerate(forms):
-        if origins is not None:
-            own = slice(*tokens.limits[i : i + 2].tolist())
-            tokens.starts[own] = np.array(origins[0], np.int64)[tokens.starts[own]]
-            tokens.ends[own] = np.array(origins[1], np.int64)[tokens.ends[own] - 1]
-    return tokens
+    cut = cut_texts(texts)
+    return Tokens(cut.words(), cut.starts, cut.ends, cut.limits)
 
 
 def batches(texts: Sequence[str], n_characters: int = CHARACTERS_PER_BATCH) -> Iterator[slice]:
@@ -203,7 +273,8 @@ def _join_negations(
     rank = np.searchsorted(stands, np.flatnonzero(codes == ord("'")))
     rank = rank[(rank > 0) & (rank + 1 < len(stands))]
     before, at, after = stands[rank - 1], stands[rank], stands[rank + 1]
-    joined = np.isin(codes[before], _N) & np.isin(codes[after], _T) & (classes[after + 1] != _WORD)
+    n, t = codes[before] | _LOWER, codes[after] | _LOWER
+    joined = (n == ord("n")) & (t == ord("t")) & (classes[after + 1] != _WORD)
     joined &= np.searchsorted(offsets, before, "right") == np.searchsorted(offsets, after, "right")
     legal[before[joined & (before + 1 == at)]] = False
     legal[at[joined & (at + 1 == after)]] = False
@@ -212,6 +283,29 @@ def _join_negations(
 @functools.cache
 def _class_table() -> NDArray[np.uint8]:
     return np.zeros(0x110000, np.uint8)  # 0 = not looked up yet
+
+
+@functools.cache
+def _fold_table() -> NDArray[np.uint32]:
+    return np.zeros(0x110000, np.uint32)  # 0 = not looked up yet
+
+
+def _folded(codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Each character folded as `normalise` does it to any text of such characters, or `_ODD`."""
+    table = _fold_table()
+    folded = table.take(codes)
+    if not folded.all():
+        for code in np.unique(codes[folded == 0]).tolist():
+            table[code] = _fold(code)
+        folded = table.take(codes)
+    return folded
+
+
+def _fold(code: int) -> int:
+    char = chr(code)
+    form, origins = normalise(char, fold=True)
+    is_simple = code and len(form) == 1 and origins is None and not _continues(char)
+    return ord(form) if is_simple else _ODD
 
 
 def _classes(codes: NDArray[np.uint32]) -> NDArray[np.uint8]:

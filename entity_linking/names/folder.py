@@ -15,6 +15,7 @@ import marisa_trie
 import msgspec
 
 from entity_linking.errors import LinkIndexError
+from entity_linking.names.keys import require_key_table
 from entity_linking.names.rules.variants import Kind
 from entity_linking.names.segment import LAYOUT, TRIES, Segment, Source
 from kg_loaders.disk.columns import (
@@ -32,7 +33,7 @@ from kg_loaders.disk.columns import (
 from kg_loaders.disk.seals import FolderFormat, Sealed, is_of, open_sealed, read_manifest
 from kg_loaders.vocabulary import Vocabulary
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 KIND = "kept name index"
 NAMES = FolderFormat(
     kind=KIND,
@@ -160,6 +161,7 @@ def _check_rows(columns: dict[str, Any], n_before: int) -> None:
     require_ids(columns, "name_entities", n_before + len(columns["entities"]))
     require_ids(columns, "name_sources", len(Source))
     require_ids(columns, "key_kinds", Kind.ACRONYM + 1)  # the last one that is stored
+    require_key_table(columns["key_table"])
     for name in ("key", "word"):
         require_offsets(columns, f"{name}_offsets", len(columns[f"{name}_names"]))
         require_ids(columns, f"{name}_names", n_names)

@@ -1,91 +1,182 @@
-"""`KnownKeys`: the keys of an index as a tree of words, grown where texts lead."""
+"""What the keys of an index begin with, as a hash table: many texts are searched at once.
+
+A key is a run of folded words. The table has a cell for each run of words that some key begins
+with: 62 bits of the run's hash and, in the low two bits, whether the run is a key (1) and whether a
+longer key begins with it (2). The first cell says how many places hashes are spread over by their
+high bits. Other cells lie at their place or, where it is taken, as soon after it as there is room,
+in ascending order; empty ones are 2**64 - 1, and so is the last.
+
+A word's hash is `sum code[i] B**i` over its characters, a run's is that of the run without its last
+word, times `B`, plus that word's, `_mixed`; all modulo 2**64. Runs that share a hash are taken for
+each other, so what is found must be looked up as a string; what is not found is no key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain, islice
+from collections.abc import Iterator, Sequence
+from functools import cache, reduce
 
-import marisa_trie
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from entity_linking.surfaces import marked_key
+IS_KEY, GOES_ON = 1, 2
+_FLAGS = np.uint64(IS_KEY | GOES_ON)
+_HASH = ~_FLAGS
+EMPTY = np.uint64(2**64 - 1)
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_INVERSE = np.uint64(pow(int(_BASE), -1, 2**64))
+_MIXER = np.uint64(0xD6E8FEB86659FD93)
+_HALF = np.uint64(32)
+_FEW = 2**19  # powers that are made once: as many as most batches of texts have characters
+KEYS_PER_CHUNK = 32_768
 
-MOST_WORDS = 1_000_000
-"""Remembered at most, of some 100 bytes each."""
 
-MOST_LISTED = 4_096
+# ---- hashes --------------------------------------------------------------------------------------
+def token_hashes(
+    codes: NDArray[np.uint32], begins: NDArray[np.int64], stops: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """The hashes of the stretches `begins[i]` to `stops[i]` of `codes`, in order and apart.
 
-
-class Step:
-    """What is known after some words: whether they are a key, and the words that keys go on with.
-
-    `further` has `UNMET` for a word that no text has led to yet; `others` stands for the words that
-    it does not have: None, or `UNMET` where there are too many to list.
+    >>> words = np.frombuffer("to be to".encode("utf-32-le"), "<u4")
+    >>> first, other, last = token_hashes(words, np.array([0, 3, 6]), np.array([2, 5, 8]))
+    >>> bool(first == last), bool(first == other)
+    (True, False)
     """
-
-    __slots__ = ("further", "is_key", "others")
-
-    def __init__(self, is_key: bool = False) -> None:
-        self.is_key = is_key
-        self.further: dict[str, Step | None] = {}
-        self.others: Step | None = None
+    n = len(codes)
+    sums = np.zeros(n + 1, np.uint64)
+    np.cumsum(_powers(_BASE, n)[:n] * codes, out=sums[1:])
+    return (sums.take(stops) - sums.take(begins)) * _powers(_INVERSE, n).take(begins)
 
 
-UNMET = Step()
+def _powers(base: np.uint64, n: int) -> NDArray[np.uint64]:
+    """Of 0 to `n` at least."""
+    return _few_powers(base) if n < _FEW else _made_powers(base, n + 1)
 
 
-class KnownKeys(dict[str, Step | None]):
-    """Words and the step after each, looked up in tries of `entity_linking.surfaces.marked_keys`.
+@cache
+def _few_powers(base: np.uint64) -> NDArray[np.uint64]:
+    return _made_powers(base, _FEW)
 
-    A word that no key begins with has None. Only `[]` looks words up.
 
-    >>> known = KnownKeys([marisa_trie.Trie([" new ", " new  york "])])
-    >>> words = ["new", "york", "york"]
-    >>> [known[word] is None for word in words], known.stops(known["new"], words, 0, 3)
-    ([False, True, True], [2, 1])
+def _made_powers(base: np.uint64, n: int) -> NDArray[np.uint64]:
+    powers = np.full(n, base)
+    powers[0] = 1
+    return np.cumprod(powers, out=powers)
+
+
+def _mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Every bit of these hashes made to depend on all; the low two are 0."""
+    hashes = hashes ^ (hashes >> _HALF)
+    hashes *= _MIXER
+    hashes ^= hashes >> _HALF
+    hashes *= _MIXER
+    return (hashes ^ (hashes >> _HALF)) & _HASH
+
+
+def _longer(runs: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return _mixed(runs * _BASE + words)
+
+
+# ---- tables --------------------------------------------------------------------------------------
+def key_table(keys: pa.LargeStringArray) -> NDArray[np.uint64]:
+    """The table of distinct marked keys (`entity_linking.surfaces.marked_keys`), uint64 `[cell]`.
+
+    >>> table = key_table(pa.array([" new ", " new  york "], pa.large_string()))
+    >>> table[0], sorted(np.bitwise_and(table[1:][table[1:] != EMPTY], 3).tolist())
+    (np.uint64(4), [1, 3])
     """
+    chunks = [keys[i : i + KEYS_PER_CHUNK] for i in range(0, len(keys), KEYS_PER_CHUNK)]
+    cells = np.concatenate([np.zeros(0, np.uint64), *map(_runs_of, chunks)])
+    cells.sort()
+    hashes = cells & _HASH
+    new = np.append(0, np.flatnonzero(hashes[1:] != hashes[:-1]) + 1)
+    return _spread(np.bitwise_or.reduceat(cells, new) if len(cells) else cells)
 
-    def __init__(self, tries: Iterable[marisa_trie.Trie]) -> None:
-        super().__init__()
-        self._tries = list(tries)
-        self._n_words = 0
 
-    def __missing__(self, word: str) -> Step | None:
-        if self._n_words >= MOST_WORDS:
-            self.clear()
-            self._n_words = 0
-        self[word] = step = self._after([word])
-        return step
+def _runs_of(keys: pa.LargeStringArray) -> NDArray[np.uint64]:
+    """Hash and flags of every run of words that these keys begin with, as often as they do."""
+    codes = np.frombuffer("".join(keys.to_pylist()).encode("utf-32-le"), "<u4")
+    is_blank = codes == ord(" ")
+    begins, stops = (np.flatnonzero(is_blank[:-1] != is_blank[1:]) + 1).reshape(-1, 2).T
+    words = token_hashes(codes, begins, stops)
+    ends = np.cumsum(pc.utf8_length(keys).to_numpy().astype(np.int64))
+    last = np.searchsorted(begins, ends)
+    return np.concatenate(list(_levels(words, np.concatenate([[0], last[:-1]]), last)))
 
-    def stops(self, step: Step, words: Sequence[str], at: int, last: int) -> list[int]:
-        """Where the keys that begin with the word at `at` end before `last`, longest first.
 
-        `step` is the one after that word.
-        """
-        stops: list[int] = []
-        known: Step | None = step
-        stop = at
-        while known is not None:
-            stop += 1
-            if known.is_key:
-                stops.append(stop)
-            if stop == last:
-                break
-            further, word = known.further, words[stop]
-            known = further.get(word, known.others)
-            if known is UNMET:
-                known = further[word] = self._after(words[at : stop + 1])
-        stops.reverse()
-        return stops
+def _levels(
+    words: NDArray[np.uint64], at: NDArray[np.int64], last: NDArray[np.int64]
+) -> Iterator[NDArray[np.uint64]]:
+    """For 1, 2, … words the runs of the keys that have so many; words of a key are `at:last`."""
+    runs = _mixed(words[at])
+    while len(at):
+        goes_on = at + 1 < last
+        yield runs | np.where(goes_on, np.uint64(GOES_ON), np.uint64(IS_KEY))
+        at, last = at[goes_on] + 1, last[goes_on]
+        runs = _longer(runs[goes_on], words[at])
 
-    def _after(self, words: Sequence[str]) -> Step | None:
-        """The step after these words; None if no key begins so."""
-        key, n = marked_key(words), len(words)
-        step = Step(is_key=any(key in trie for trie in self._tries))
-        keys = chain.from_iterable(trie.iterkeys(f"{key} ") for trie in self._tries)
-        longer = list(islice(keys, MOST_LISTED + 1))
-        if len(longer) > MOST_LISTED:
-            step.others = UNMET
-        elif longer:
-            step.further = dict.fromkeys([key.split(maxsplit=n + 1)[n] for key in longer], UNMET)
-        self._n_words += 1 + len(step.further)
-        return step if step.is_key or longer else None
+
+def _spread(cells: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A table with ascending `cells` at their places, at most half full."""
+    n_places = max(2 * len(cells), 1)
+    order = np.arange(len(cells))
+    places = np.maximum.accumulate(_places(cells, n_places) - order) + order
+    table = np.full(max(n_places, *places[-1:].tolist(), 0) + 2, EMPTY)
+    table[0] = n_places
+    table[places] = cells
+    return table
+
+
+def _places(hashes: NDArray[np.uint64], n_places: int) -> NDArray[np.int64]:
+    return (((hashes >> _HALF) * np.uint64(n_places)) >> _HALF).astype(np.int64) + 1
+
+
+def require_key_table(table: NDArray[np.uint64]) -> None:
+    """ValueError for a table that cannot be searched."""
+    if len(table) < 2 or table[-1] != EMPTY or not 1 <= table[0] < len(table):
+        raise ValueError("key_table does not begin with its number of places and end empty")
+
+
+# ---- search --------------------------------------------------------------------------------------
+def find_keys(
+    tables: Sequence[NDArray[np.uint64]], words: NDArray[np.uint64], limits: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where keys may stand: the first word of each and the one after its last, int64 `[found]`.
+
+    `words` are the hashes of the words of many texts, those of text i from `limits[i]` to
+    `limits[i + 1]`. What begins earlier comes first, of what begins together the longest.
+    """
+    last = np.repeat(limits[1:], np.diff(limits))
+    at = np.arange(len(words))
+    runs, stops = _mixed(words), at + 1
+    found = [(at[:0], at[:0])]
+    while len(at) and tables:
+        flags = reduce(np.bitwise_or, [_look_up(table, runs) for table in tables])
+        keys = np.flatnonzero((flags & IS_KEY).view(bool))
+        found.append((at[keys], stops[keys]))
+        longer = np.flatnonzero((flags // GOES_ON).view(bool))
+        longer = longer[stops[longer] < last[at[longer]]]
+        at, stops = at[longer], stops[longer]
+        runs = _longer(runs[longer], words[stops])
+        stops += 1
+    first, after = map(np.concatenate, zip(*reversed(found), strict=True))
+    order = np.argsort(first, kind="stable")
+    return first[order], after[order]
+
+
+def _look_up(table: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """The flags of these runs of words, 0 for those that no key begins with."""
+    places = _places(hashes, int(table[0]))
+    cells = table.take(places)
+    left = np.flatnonzero(cells < hashes)
+    while len(left):
+        hashes_left, places_left = hashes[left], places[left]
+        places_left += 1
+        cells_left = table.take(places_left)
+        places[left], cells[left] = places_left, cells_left
+        left = left[cells_left < hashes_left]
+    flags = cells ^ hashes
+    flags[flags > _FLAGS] = 0
+    return flags.astype(np.uint8)

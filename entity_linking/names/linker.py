@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
+
+import numpy as np
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.candidates import NameCandidates
 from entity_linking.names.index import NameIndex
-from entity_linking.names.keys import KnownKeys
+from entity_linking.names.keys import find_keys, token_hashes
 from entity_linking.names.priors import (
     OTHER,
     WRITTEN,
@@ -25,7 +27,7 @@ from entity_linking.names.rules.variants import KIND_WEIGHTS, Kind
 from entity_linking.names.rules.words import STOP_WORDS
 from entity_linking.names.segment import fold_keys
 from entity_linking.parts import Candidates
-from entity_linking.surfaces import batches, marked_key, normalise, tokens_of
+from entity_linking.surfaces import batches, cut_texts, marked_key, normalise
 
 MOST_CACHED = 200_000
 DETECTED = frozenset({Kind.EXACT, Kind.SPELLING, Kind.DISAMBIGUATOR, Kind.ARTICLE, Kind.LEGAL})
@@ -110,7 +112,6 @@ class NameLinker:
             index, max_candidates=max_candidates, in_document=False, formula=formula
         )
         self._choices: dict[str, Candidates] = {}
-        self._known = KnownKeys(segment.keys for segment in index.segments)
 
     def __repr__(self) -> str:
         return f"NameLinker({self._index!r}, {self._gates!r})"
@@ -167,32 +168,31 @@ class NameLinker:
     def _find_keys(
         self, texts: Sequence[str], allowed: Sequence[Spans | None]
     ) -> Iterator[tuple[Spans, list[Candidates]]]:
-        words, *columns = tokens_of(texts)
-        starts, ends, limits = (column.tolist() for column in columns)
-        known, choices = self._known, self._choices
-        steps = list(map(known.__getitem__, words))
-        admits = self._admitting(texts, allowed)
-        for i, (text, free, last) in enumerate(zip(texts, limits, limits[1:], strict=False)):
-            spans: Spans = []
-            meant: list[Candidates] = []
-            for at, step in enumerate(steps[free:last], free):
-                if step is None or at < free:
-                    continue  # so are most words
-                if at + 1 < last and step.further.get(words[at + 1], step.others) is not None:
-                    stops = known.stops(step, words, at, last)
-                else:
-                    stops = [at + 1] if step.is_key else []
-                for stop in stops:
-                    start, end = starts[at], ends[stop - 1]
-                    candidates = choices.get(text[start:end])
-                    if candidates is None:
-                        candidates = self._choose(text[start:end], marked_key(words[at:stop]))
-                    if candidates and (admits is None or admits(i, start, end)):
-                        spans.append((start, end))
-                        meant.append(candidates)
-                        free = stop
-                        break
-            yield spans, meant
+        cut = cut_texts(texts)
+        tables = [segment.key_table for segment in self._index.segments]
+        words = token_hashes(cut.codes, cut.begins, cut.stops)
+        first, stops = find_keys(tables, words, cut.limits)
+        owners = np.searchsorted(cut.limits, first, "right") - 1
+        columns = (first, stops, owners, cut.starts[first], cut.ends[stops - 1])
+        admits, choices = self._admitting(texts, allowed), self._choices
+        found: Spans = []
+        meant: list[Candidates] = []
+        found_in: list[int] = []
+        free = 0
+        for at, stop, i, start, end in zip(*(each.tolist() for each in columns), strict=True):
+            if at < free:
+                continue
+            surface = texts[i][start:end]
+            candidates = choices.get(surface)
+            if candidates is None:
+                candidates = self._choose(surface, marked_key(cut.words(slice(at, stop))))
+            if candidates and (admits is None or admits(i, start, end)):
+                found.append((start, end))
+                meant.append(candidates)
+                found_in.append(i)
+                free = stop
+        limits = np.searchsorted(found_in, np.arange(len(texts) + 1)).tolist()
+        return ((found[a:b], meant[a:b]) for a, b in pairwise(limits))
 
     def _admitting(
         self, texts: Sequence[str], allowed: Sequence[Spans | None]

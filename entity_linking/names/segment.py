@@ -9,6 +9,7 @@
     name_words        uint8, distinct telling words, 0 = not looked up by its words
     keys              trie of folded marked keys (`entity_linking.surfaces`)
     key_offsets       int64 [key+1]                key_names int32, key_kinds uint8 [entry]
+    key_table         uint64 [cell], what keys begin with (`entity_linking.names.keys`)
     words             trie of folded words
     word_offsets      int64 [word+1]               word_names int32 [posting], ascending in a word
 
@@ -28,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from entity_linking.names.keys import key_table
 from entity_linking.names.plain import plain_acronyms, plain_keys, plain_names, plain_words
 from entity_linking.names.rules.variants import Kind, name_variants, name_words
 from entity_linking.surfaces import marked_keys, normalise
@@ -50,6 +52,7 @@ LAYOUT = {
     "key_offsets": "<i8",
     "key_names": "<i4",
     "key_kinds": "|u1",
+    "key_table": "<u8",
     "word_offsets": "<i8",
     "word_names": "<i4",
     **dict.fromkeys(("entities", "names"), STRINGS),
@@ -92,6 +95,7 @@ class Segment:
     key_offsets: NDArray[np.int64]
     key_names: NDArray[np.int32]
     key_kinds: NDArray[np.uint8]
+    key_table: NDArray[np.uint64]
     words: marisa_trie.Trie
     word_offsets: NDArray[np.int64]
     word_names: NDArray[np.int32]
@@ -144,13 +148,13 @@ def build_segment(
     """
     is_plain = plain_names(rows.values)
     keys, entries = _keys(rows, is_plain, variants)
-    trie, key_offsets, order = _group(keys, entries)
+    trie, key_offsets, order, distinct = _group(keys, entries)
     n_words = np.zeros(len(rows.values), np.uint8)
     words, postings = pa.array([], pa.large_string()), _Entries.of([], [])
     if variants:
         words, postings = _words(rows, is_plain)
         n_words += np.bincount(postings.names, minlength=len(n_words)).astype(np.uint8)
-    word_trie, word_offsets, word_order = _group(words, postings)
+    word_trie, word_offsets, word_order, _ = _group(words, postings)
     longest = pc.max(pc.utf8_length(keys)).as_py() or 0
     segment = Segment(
         entities=entities,
@@ -166,6 +170,7 @@ def build_segment(
         key_offsets=key_offsets,
         key_names=entries.names[order],
         key_kinds=entries.kinds[order],
+        key_table=key_table(distinct),
         words=word_trie,
         word_offsets=word_offsets,
         word_names=postings.names[word_order],
@@ -280,8 +285,8 @@ def _words_one_by_one(
 
 def _group(
     keys: pa.LargeStringArray, entries: _Entries
-) -> tuple[marisa_trie.Trie, NDArray[np.int64], NDArray[np.int64]]:
-    """A trie of the distinct keys, CSR offsets by its numbers, and the order of the entries.
+) -> tuple[marisa_trie.Trie, NDArray[np.int64], NDArray[np.int64], pa.LargeStringArray]:
+    """A trie of the distinct keys, CSR offsets by its numbers, the order of the entries; the keys.
 
     A NUL, which ends a key in a trie, is written as its picture: such a name is found nowhere.
     """
@@ -293,7 +298,7 @@ def _group(
     sizes = np.zeros(len(trie), np.int64)
     sizes[numbers] = counts
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return trie, offsets, np.argsort(numbers[codes], kind="stable")
+    return trie, offsets, np.argsort(numbers[codes], kind="stable"), distinct
 
 
 def _each(values: pa.LargeStringArray) -> Iterator[str]:

@@ -279,7 +279,7 @@ def _damage(folder: Path, how: str) -> None:
     elif how == "torn manifest":
         manifest.write_text(manifest.read_text()[:-9])
     elif how == "other kind":
-        manifest.write_text('{"format_version": 2}')
+        manifest.write_text('{"format_version": 3}')
     elif how == "newer":
         forge(folder, {"format_version": 99})
     elif how == "missing file":
@@ -318,6 +318,7 @@ def _damage(folder: Path, how: str) -> None:
         ("key_kinds = 7", "key_kinds holds"),
         ("key_names = -1", "key_names holds -1"),
         ("key_offsets = 1000000", "key_offsets does not begin at 0 and does not end"),
+        ("key_table = 4", "key_table does not begin with its number of places and end empty"),
         ("word_names = 1000000", "word_names holds"),
         ("name_entities = 1000", "name_entities holds"),
         ("name_sources = 3", "name_sources holds"),
