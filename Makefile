@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
+# Sources are compiled once, not by each of the hundreds of processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: venv lock demo demo-methods test test-long kill fuzz mutate check pages docs bench journeys wheel-test clean
 

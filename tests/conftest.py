@@ -55,9 +55,18 @@ settings.load_profile("same")
 
 
 def seed_torch() -> None:
-    """Where torch is loaded; a torch that is not yet begins with a seed of its own, always it."""
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+    """Where torch is loaded; a torch that is not yet begins with a seed of its own, always it.
+
+    Without a device only the processor's generator: `torch.manual_seed` notes the whole stack for
+    each kind of device that may yet come, which takes a millisecond a test.
+    """
+    if "torch" not in sys.modules:
+        return
+    torch = sys.modules["torch"]
+    if torch.cuda.is_available():
+        torch.manual_seed(0)
+    else:
+        torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
@@ -75,12 +84,16 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Nothing that a module brings is ever garbage: never searched, it costs a third less."""
+    """Nothing that a module brings is ever garbage: never searched, it costs a third less.
+
+    Later the young are searched a fiftieth as often as by default, which costs a tenth less.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
         gc.enable()
 
 

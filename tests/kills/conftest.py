@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -13,20 +11,10 @@ from kill_harness import Death, run_child
 
 from kg_loaders import KnowledgeGraph
 
-WARM = (
-    "pytest", "kill_commands",
-    "kept.cli.link.run", "kept.cli.training.pretrain_run", "kept.cli.training.finetune_run",
-    "kept.cli.comparing.compare_run", "kept.cli.kgc.training",
-    "matplotlib.backends.backend_agg", "kept.linking.graphs", "kept.encoders.kbert",
-    "transformers.models.bert.modeling_bert",
-)  # fmt: skip
-
 
 @pytest.fixture(scope="session")
 def killing(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph) -> Path:
-    """A world, and a process that has imported everything, from which all children are forked."""
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    get_context("forkserver").set_forkserver_preload([*WARM])
+    """A world, and what two of the commands begin with."""
     world = tmp_path_factory.mktemp("world")
     make_world(world, small_graph)
     out = tmp_path_factory.mktemp("linked")

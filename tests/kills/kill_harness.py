@@ -4,8 +4,8 @@ An event is whatever Python says to its audit hooks, and `fsync`, about a path b
 folder: opening for writing, making, renaming, linking, removing. `Death.torn` cuts what was being
 written last to half before it dies, as a write in native code may be cut that no hook sees.
 
-Children are forked from a process that has imported everything, so that a trial costs no more than
-the command does (`preload`).
+Children are forked from a process that has imported everything (`forked.warm`), so that a trial
+costs no more than the command does.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+from forked import warm
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = (
@@ -110,7 +111,7 @@ def run_child(work: Callable[[], int], root: Path, death: Death | None = None) -
     The child is forked from a process of its own that has started no threads: from one where torch
     has computed with several, a child waits for ever for those that a fork does not take along.
     """
-    children = get_context("forkserver")
+    children = warm()
     events_from, events_to = children.Pipe(duplex=False)
     shown_from, shown_to = children.Pipe(duplex=False)
     child = children.Process(target=_child, args=(work, root, death, events_to, shown_to))

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from forked import Forked
 from safetensors.torch import load_file
 from tiny_pretraining import write_everything
 from torch import Tensor
@@ -57,29 +56,20 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def start(command: Sequence[str], n: int) -> list[subprocess.Popen[str]]:
-    """As torchrun does, without its second of start."""
+def start(command: Sequence[str], n: int) -> list[Forked]:
+    """As torchrun does, without its second of start and those of imports."""
     shared = os.environ | {
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "OMP_NUM_THREADS": "1",
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
         "WORLD_SIZE": str(n),
     }
     return [
-        subprocess.Popen(
-            [sys.executable, *command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-        )
-        for rank in range(n)
+        Forked(command, shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(n)
     ]
 
 
-def finish(started: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:
-    outputs = [process.communicate(timeout=400)[0] for process in started]
+def finish(started: Sequence[Forked]) -> list[tuple[int | None, str]]:
+    outputs = [process.communicate()[0] for process in started]
     return [(each.returncode, output) for each, output in zip(started, outputs, strict=True)]
 
 

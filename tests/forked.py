@@ -1,0 +1,91 @@
+"""Processes of their own that have imported everything already.
+
+A Python that trains needs seconds of processor time to import torch and transformers. Here it is
+forked from a process that has imported them, and nothing else, once for all tests of a worker.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import runpy
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+WARM = (
+    "pytest",
+    "kept.cli.link.run", "kept.cli.training.pretrain_run", "kept.cli.training.finetune_run",
+    "kept.cli.comparing.compare_run", "kept.cli.kgc.training",
+    "kept.training.processes.sharded_layers", "kept.training.processes.sharded_table",
+    "matplotlib.backends.backend_agg", "kept.linking.graphs", "kept.encoders.kbert",
+    "transformers.models.bert.modeling_bert",
+)  # fmt: skip
+"""What the process has imported from which all others are forked."""
+
+
+def warm() -> ForkServerContext:
+    """Where processes are forked that have imported `WARM`."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    children = get_context("forkserver")
+    children.set_forkserver_preload([*WARM])
+    return children
+
+
+class Forked:
+    """One process, with as much of `subprocess.Popen` as tests use; `stdout` has both streams."""
+
+    def __init__(self, command: Sequence[object], environment: Mapping[str, str]) -> None:
+        children = warm()
+        shown_from, shown_to = children.Pipe(duplex=False)
+        told = [*map(str, command)]
+        self._process = children.Process(target=_run, args=(told, {**environment}, shown_to))
+        self._process.start()
+        shown_to.close()
+        with shown_from:
+            self.stdout = os.fdopen(os.dup(shown_from.fileno()), encoding="utf-8")
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    poll = returncode.fget
+
+    def send_signal(self, number: int) -> None:
+        assert self.pid is not None
+        os.kill(self.pid, number)
+
+    def wait(self, timeout: float = 400) -> int | None:
+        self._process.join(timeout)
+        return self.returncode
+
+    def communicate(self, timeout: float = 400) -> tuple[str, None]:
+        with self.stdout:
+            said = self.stdout.read()
+        self.wait(timeout)
+        return said, None
+
+
+def _run(command: list[str], environment: dict[str, str], shown: Connection) -> None:
+    """`python COMMAND`: a script and its arguments, or `-m` and a module and its arguments."""
+    gc.freeze()  # memory that is shared with the other children until somebody searches it
+    streams: list[Any] = []
+    for descriptor in (1, 2):
+        os.dup2(shown.fileno(), descriptor)
+        streams.append(os.fdopen(descriptor, "w", encoding="utf-8"))
+    shown.close()
+    sys.stdout, sys.stderr = streams
+    os.environ.clear()
+    os.environ.update(environment)
+    if command[0] == "-m":
+        sys.argv = command[1:]
+        runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = command
+        sys.path.insert(0, str(Path(command[0]).parent))
+        runpy.run_path(command[0], run_name="__main__")
