@@ -23,9 +23,11 @@ WARM = (
     "kept.cli.comparing.compare_run", "kept.cli.kgc.training",
     "kept.training.processes.sharded_layers", "kept.training.processes.sharded_table",
     "matplotlib.backends.backend_agg", "kept.linking.graphs", "kept.encoders.kbert",
-    "transformers.models.bert.modeling_bert",
+    "transformers.models.bert.modeling_bert", "kept.cli.training.vectors_run",
+    "kept.joint.assembly", "kept.extending.extend", "kg_loaders.checks",
+    "kg_loaders.large.forecast", "kg_loaders.reading.parts", "pandas",
 )  # fmt: skip
-"""What the process has imported from which all others are forked."""
+"""What the process has imported from which all others are forked; pyarrow asks for pandas."""
 
 
 def warm() -> ForkServerContext:

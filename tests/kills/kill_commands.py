@@ -16,6 +16,8 @@ from typing import Any
 import yaml
 from kill_harness import Death, Ended, run_child
 
+from kg_loaders.disk.writing import whole_file
+
 TIMES = re.compile(r"second|millisecond|peak_memory|cpu")
 """Names of what no two runs have in common."""
 UNSTABLE = ("README.md", "environment.json", "curves.png", "tiny.md")
@@ -46,7 +48,9 @@ class Invocation:
 
     def __call__(self) -> int:
         from kept.cli import app
+        from kept.training import loop
 
+        loop.draw_curves = _undrawn
         places = "|".join(self.places)
         told = [re.sub(places, lambda m: str(self.places[m[0]]), each) for each in self.arguments]
         resource.setrlimit(resource.RLIMIT_FSIZE, (self.n_bytes, resource.RLIM_INFINITY))
@@ -57,6 +61,12 @@ class Invocation:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         return 0
+
+
+def _undrawn(_log: Path, png: Path) -> None:
+    """As large as curves, and written as they are; to draw them takes half of a small training."""
+    with whole_file(png, force=True) as part:
+        part.write_bytes(b"\x89PNG".ljust(40_000, b"."))
 
 
 # ---- what a folder holds -------------------------------------------------------------------------
