@@ -12,6 +12,8 @@ from torch.optim import Optimizer
 from kept.errors import ConfigError
 
 Counter = Literal["row", "global"]
+ROWS_AT_ONCE = 256
+"""On a CPU: as many as its cache holds with their moments."""
 
 
 class RowAdam(Optimizer):
@@ -64,22 +66,27 @@ class RowAdam(Optimizer):
         beta1, beta2 = group["betas"]
         if group["counter"] == "row":
             state["step"][rows] += 1
-            step = state["step"][rows, None]
+            step = state["step"][rows]
         else:
             state["step"] += 1
-            step = state["step"]
-        mean, square = (state[name].index_select(0, rows) for name in ("exp_avg", "exp_avg_sq"))
-        mean.mul_(beta1).add_(grad, alpha=1 - beta1)
-        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        state["exp_avg"].index_copy_(0, rows, mean)
-        state["exp_avg_sq"].index_copy_(0, rows, square)
+            step = state["step"].expand(len(rows))
         # float64 powers: 1 - 0.999^t loses half its digits in float32 at small t
-        correction1 = (1 - beta1 ** step.double()).to(mean.dtype)
-        correction2 = (1 - beta2 ** step.double()).sqrt().to(mean.dtype)
-        # in place: the two are copies of the touched rows
-        mean.mul_(group["lr"] / correction1)
-        mean.div_(square.sqrt_().div_(correction2).add_(group["eps"]))
-        table.index_add_(0, rows, mean, alpha=-1)
+        step = step.double().view(-1, *[1] * (table.dim() - 1))
+        correction1 = (1 - beta1**step).to(table.dtype)
+        correction2 = (1 - beta2**step).sqrt().to(table.dtype)
+        columns = (rows, grad, correction1, correction2)
+        n = ROWS_AT_ONCE if table.device.type == "cpu" else max(len(rows), 1)
+        blocks = zip(*(column.split(n) for column in columns), strict=True)
+        for at, change, first, second in blocks:
+            mean, square = (state[name].index_select(0, at) for name in ("exp_avg", "exp_avg_sq"))
+            mean.mul_(beta1).add_(change, alpha=1 - beta1)
+            square.mul_(beta2).addcmul_(change, change, value=1 - beta2)
+            state["exp_avg"].index_copy_(0, at, mean)
+            state["exp_avg_sq"].index_copy_(0, at, square)
+            # in place: the two are copies of the touched rows
+            mean.mul_(group["lr"] / first)
+            mean.div_(square.sqrt_().div_(second).add_(group["eps"]))
+            table.index_add_(0, at, mean, alpha=-1)
 
 
 def touched(grad: Tensor) -> tuple[Tensor, Tensor]:

@@ -92,3 +92,23 @@ def test_faulty_settings() -> None:
         RowAdam(table().parameters(), betas=(0.9, 1.0))
     with pytest.raises(ConfigError, match="eps > 0"):
         RowAdam(table().parameters(), eps=0.0)
+
+
+@pytest.mark.parametrize("counter", ["row", "global"])
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_rows_in_blocks_are_updated_as_all_at_once(
+    counter: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updated = []
+    for n in (1, 2, 100):
+        monkeypatch.setattr("kept.training.row_adam.ROWS_AT_ONCE", n)
+        values = nn.Parameter(torch.zeros(7, *shape))
+        optimizer = RowAdam([values], lr=0.1, counter=counter)
+        for rows in ([0, 1, 2, 3, 5], [2], [], [2, 6]):
+            values.grad = torch.zeros_like(values)
+            values.grad[rows] = torch.arange(1.0, len(rows) + 1).view(-1, *[1] * len(shape))
+            optimizer.step()
+        updated.append(values.detach().clone())
+    assert torch.equal(updated[0], updated[2])
+    assert torch.equal(updated[1], updated[2])
+    assert updated[2].flatten(1).any(1).tolist() == [True, True, True, True, False, True, True]
