@@ -76,6 +76,7 @@ class Forked:
 def _run(command: list[str], environment: dict[str, str], shown: Connection) -> None:
     """`python COMMAND`: a script and its arguments, or `-m` and a module and its arguments."""
     gc.freeze()  # memory that is shared with the other children until somebody searches it
+    gc.set_threshold(50_000, 20, 100)  # as in the tests themselves
     streams: list[Any] = []
     for descriptor in (1, 2):
         os.dup2(shown.fileno(), descriptor)

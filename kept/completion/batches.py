@@ -20,7 +20,7 @@ from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.encoders.colake import CoLAKE
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Filter, RankCounts, RankingResult, Ties, rank_scores
-from kept.graphs.builder import BuilderConfig, Exclusion, build
+from kept.graphs.builder import BuilderConfig, Exclusion, build, build_many
 from kept.graphs.edit import add_relation
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import colake_view
@@ -29,6 +29,9 @@ from kept.objectives.masking import EntitySampler, MaskingConfig, mask_nodes
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+
+IN_ONE_PASS = 256
+"""Texts that are joined with a graph together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +123,12 @@ def usable_examples(
 ) -> tuple[tuple[RelationExample, ...], int]:
     """Examples whose head and tail both become anchors, and how many were left out."""
     bare = dataclasses.replace(builder, max_neighbours=0)
-    draws = np.random.default_rng(0)
-    kept = []
-    for example in examples:
-        built = build(example.linked, tokenizer, graph, generator=draws, config=bare)
-        if _anchor_nodes(built, example) is not None:
-            kept.append(example)
+    kept: list[RelationExample] = []
+    for first in range(0, len(examples), IN_ONE_PASS):
+        block = examples[first : first + IN_ONE_PASS]
+        linked = [example.linked for example in block]
+        joined = build_many(linked, tokenizer, graph, seed=0, config=bare)
+        kept += [e for e, g in zip(block, joined, strict=True) if _anchor_nodes(g, e) is not None]
     return tuple(kept), len(examples) - len(kept)
 
 

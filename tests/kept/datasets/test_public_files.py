@@ -108,15 +108,32 @@ def test_graphs(root: Path) -> None:
     assert public_graph("codex-s", root).n_triples == 2
 
 
-def test_wordnet_is_a_graph_of_synsets(wordnet_files: Path, tmp_path: Path) -> None:
-    (tmp_path / "wordnet").symlink_to(wordnet_files)
-    dog = "wn:02084071-n"
-    graph = public_graph("wordnet", tmp_path, around=[dog])
+WORDNET = {
+    "noun": [
+        "00000001 05 n 02 dog 0 domestic_dog 0 002 @ 00000002 n 0000 %p 00000003 n 0000 | barks",
+        "00000002 05 n 01 canine 0 001 ~ 00000001 n 0000 | has teeth",
+        "00000003 05 n 01 flag 0 002 #p 00000001 n 0000 + 00000004 v 0101 | a tail",
+    ],
+    "verb": ["00000004 38 v 01 flag 0 001 + 00000003 n 0101 01 + 08 00 | signal"],
+    "adj": ["00000005 00 a 01 canine 0 001 \\ 00000002 n 0101 | of dogs"],
+    "adv": ["00000006 02 r 01 doggedly 0 000 | with tenacity"],
+}
+
+
+def test_wordnet_is_a_graph_of_synsets(root: Path) -> None:
+    for part, lines in WORDNET.items():
+        write(root / f"wordnet/data.{part}", "".join(f"{line}\n" for line in lines))
+    write(root / "wordnet/cntlist.rev", "dog%1:05:00:: 1 42\n")
+    dog = "wn:00000001-n"
+    graph = public_graph("wordnet", root, around=[dog])
     names = [graph.entities.name(i) for i in range(graph.n_entities)]
-    assert dog in names
-    assert all(name.startswith("wn:") and "%" not in name for name in names)
+    assert sorted(names) == [dog, "wn:00000002-n", "wn:00000003-n"]
     relations = {graph.relations.name(i) for i in range(graph.n_relations)}
-    assert {"hypernym", "hyponym", "part_meronym"} <= relations
+    assert relations == {"hypernym", "hyponym", "part_meronym", "part_holonym"}
+    whole = public_graph("wordnet", root)
+    assert {whole.entities.name(i) for i in range(whole.n_entities)} >= {
+        "wn:00000004-v", "wn:00000005-a",
+    }  # fmt: skip
     entity = graph.entities.find(dog)
     assert entity is not None
     assert "domestic dog" in [name for name, _ in graph.aliases(entity)]

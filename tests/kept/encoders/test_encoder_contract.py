@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from forked import Forked
 from tiny_hosts import FAMILIES, method_encoder
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
@@ -194,42 +194,6 @@ def test_a_device_changes_nothing(case: Case, small_graph: KnowledgeGraph, token
     )
 
 
-COMPILE = """
-import json
-import sys
-import torch
-
-def same(encoder, batch):
-    compiled = torch.compile(encoder, backend="aot_eager", fullgraph=True)
-    real, found = batch.node_mask, []
-    for called in (encoder, compiled):
-        encoder.zero_grad(set_to_none=True)
-        states = called(batch).node_states
-        states[real].square().sum().backward()
-        gradients = {k: p.grad for k, p in encoder.named_parameters() if p.grad is not None}
-        found.append((states[real].detach(), gradients))
-    (eager, before), (ours, after) = found
-    torch.testing.assert_close(ours, eager, atol=1e-5, rtol=1e-4)
-    for name, gradient in (before | after).items():
-        if name not in before or name not in after:  # unused: no gradient, or one of zeros
-            assert not gradient.any(), name
-            continue
-        assert before[name].layout == after[name].layout, name
-        dense = [found[name].to_dense() for found in (after, before)]
-        torch.testing.assert_close(*dense, atol=1e-3, rtol=1e-3)
-
-told = {}
-for name, encoder, batch in torch.load(sys.argv[1], weights_only=False):
-    torch._dynamo.reset()
-    try:
-        same(encoder, batch)
-        told[name] = ""
-    except Exception as error:
-        told[name] = f"{type(error).__name__}: {error}"
-print(json.dumps(told))
-"""
-
-
 @pytest.fixture(scope="module")
 def compiled(
     small_graph: KnowledgeGraph,
@@ -241,14 +205,10 @@ def compiled(
     cases = [make_case(name, "bert", small_graph, tokenizer, linked) for name in METHODS]
     file = tmp_path_factory.mktemp("compiled") / "cases.pt"
     torch.save([(case.name, case.encoder, case.batch) for case in cases], file)
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILE, str(file)],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[3],
-    )
-    told: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    process = Forked([Path(__file__).with_name("compile_cases.py"), file], os.environ)
+    said, _ = process.communicate()
+    assert process.returncode == 0, said
+    told: dict[str, str] = json.loads(said.splitlines()[-1])
     return told
 
 
