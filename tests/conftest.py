@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,14 @@ from kg_loaders.formats.wordnet import find_wordnet  # noqa: E402
 
 LONGER = 20
 LONGEST = (
-    "kills/test_kills.py", "kept/demo/test_demo.py", "kept/encoders/test_encoder_contract.py",
-    "parity/test_other_sizes.py", "kept/comparison/test_experiment_runs.py",
-    "kg_loaders/rdf/test_rdf.py", "kept/heads/test_head_contract.py", "fuzz/test_fuzz.py",
-    "kept/training/test_stream.py", "kept/training/test_finetune_command.py",
-    "kept/training/test_loop.py", "kg_loaders/reading/test_budget.py", "kept/test_model_files.py",
-    "kept/objectives/lexical/test_lexical_relations.py", "mutation/test_mutation.py",
+    "kills/test_kills.py", "kept/encoders/test_encoder_contract.py", "kept/demo/test_demo.py",
+    "kept/training/test_processes.py", "kept/training/test_sharded_layers.py",
+    "parity/test_other_sizes.py", "test_benchmark_scripts.py", "kept/test_cluster.py",
+    "kept/comparison/test_experiment_runs.py", "kg_loaders/rdf/test_rdf.py",
+    "kept/heads/test_head_contract.py", "fuzz/test_fuzz.py", "kept/training/test_stream.py",
+    "kept/training/test_finetune_command.py", "kept/training/test_loop.py",
+    "kg_loaders/reading/test_budget.py", "kept/test_model_files.py", "mutation/test_mutation.py",
+    "kept/objectives/lexical/test_lexical_relations.py",
 )  # fmt: skip
 """Files that come first: begun last, a long one would leave all workers but one without work."""
 settings.register_profile("same", derandomize=True)
@@ -142,6 +145,19 @@ def _pictures_undrawn(_own_memory: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if loop is not None:
             patch.setattr(loop, "draw_curves", lambda log, png: png.touch())
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _commands_made_once() -> Iterator[None]:
+    """A command line called in this process has its options made once, not at every call.
+
+    typer makes those of every command anew each time, which takes an eighth of a second.
+    """
+    testing = sys.modules.get("typer.testing")  # tests that call commands have loaded it by now
+    with pytest.MonkeyPatch.context() as patch:
+        if testing is not None:
+            patch.setattr(testing, "_get_command", cache(vars(testing)["_get_command"]))
         yield
 
 
