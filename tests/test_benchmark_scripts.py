@@ -33,7 +33,7 @@ def rows_of(script: str, *flags: str) -> list[dict[str, Any]]:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is at hand")
 def test_without_a_gpu_its_benchmark_says_so() -> None:
-    (row,) = rows_of("gpu.py")
+    (row,) = rows_of("models/gpu.py")
     assert row["found"] is None
     assert "no GPU is at hand" in row["said"]
 
@@ -41,7 +41,7 @@ def test_without_a_gpu_its_benchmark_says_so() -> None:
 @pytest.mark.slow
 @pytest.mark.minilm
 def test_what_a_gpu_does_is_measured_small_on_a_cpu() -> None:
-    rows = rows_of("gpu.py", "--small", "--minutes", "1")
+    rows = rows_of("models/gpu.py", "--small", "--minutes", "1")
     assert rows[0]["found"] == "CPU"
     assert [row["work"] for row in rows[1:]] == [*["attention"] * 3, "step", "table", "pretrain"]
     assert [row["way"] for row in rows[1:4]] == ["eager", "sdpa", "flex"]
@@ -54,7 +54,7 @@ def test_what_a_gpu_does_is_measured_small_on_a_cpu() -> None:
 @pytest.mark.slow
 @pytest.mark.minilm
 def test_processes_are_compared_and_more_of_them_simulated() -> None:
-    rows = rows_of("processes.py", "--texts", "300", "--names", "400", "--repeats", "1",
+    rows = rows_of("linking/processes.py", "--texts", "300", "--names", "400", "--repeats", "1",
                    "--methods", "colake")  # fmt: skip
     measured = rows[0]
     assert measured["equal"] is True

@@ -35,7 +35,7 @@ def test_the_test_is_there(file: str, test: str) -> None:
 
 def test_pages_and_benchmarks_are_there() -> None:
     pages = re.findall(r"\]\((\w+\.md)\)", PAGE.read_text("utf-8"))
-    programs = re.findall(r"`python (benchmarks/\w+\.py)`", PAGE.read_text("utf-8"))
+    programs = re.findall(r"`python (benchmarks/\w+/\w+\.py)`", PAGE.read_text("utf-8"))
     assert len(pages) > 10
     assert len(programs) >= 2
     for name in pages:

@@ -36,9 +36,9 @@ A conditional logit (the gold among several candidates, entities weighing alike)
 T-REx gave 0.49, 0.93, 0.98, 9.2, 2.2; on the texts of Wiki80 dev without test entities 0.14, 0.49,
 6.3, 10.8, 1.8; these are in between, rounded. The graph had 152,752 labels of Wikidata, aliases,
 and triples of CoDEx-M, T-REx and LPAQA, without half of the facts that the texts state
-(`benchmarks/linking_rerankers.py --weights`). It had no counts of names, so the prior distinguished
-labels from aliases and parts of names only: with counts from annotated text its weight should be
-near 1.
+(`benchmarks/linking/linking_rerankers.py --weights`). It had no counts of names, so the prior
+distinguished labels from aliases and parts of names only: with counts from annotated text its
+weight should be near 1.
 Agreement of types (`TypeScorer`) got -0.1 and 1.0 and changed nothing; it is left out.
 """
 

@@ -25,7 +25,7 @@ class RerankSettings:
     the held-out loss has not fallen for `patience` epochs; the best epoch is kept. `hidden` is 0
     because hidden units fit the entities of the training texts: trained on T-REx, 16 of them nearly
     halve the held-out loss, are no more accurate on entities that training had not seen, and less
-    on Wiki80 (`benchmarks/linking_rerankers.py`).
+    on Wiki80 (`benchmarks/linking/linking_rerankers.py`).
     """
 
     seed: int = 0

@@ -35,7 +35,7 @@ from kept.suggestions import no_such
 from kept.training.config import RunConfig, TrainConfig, merged
 
 DEFAULT_SEEDS = 10
-"""With three, few differences of a published size could be seen (`benchmarks/intervals.md`)."""
+"""With three, few differences of a published size are seen (`benchmarks/models/intervals.md`)."""
 OF_A_RUN = {
     "knowledge": "kinds beside the true one are chosen by --controls",
     "training.seed": "their number is given by --seeds",

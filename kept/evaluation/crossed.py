@@ -163,7 +163,7 @@ def _inside(multiple: float, share: float, n_seeds: int, n_items: int) -> float:
     The error is a sum of two independent t variables of which the variances are shared as `share`:
     Fisher's solution (1935) of the problem of Behrens, by quadrature over both chi squares. With
     three seeds the interval of 95 % covers .95 to .98, with ten .95 to .96
-    (`benchmarks/intervals.md`); Satterthwaite's degrees of freedom cover .92 there.
+    (`benchmarks/models/intervals.md`); Satterthwaite's degrees of freedom cover .92 there.
     """
     spread, weights = np.zeros(1), np.ones(1)
     for part, n in ((share, n_seeds), (1 - share, n_items)):

@@ -5,7 +5,7 @@ began; entities do where a file of texts names each once, and are else estimated
 sample repeats itself (Chao 1984, "Nonparametric Estimation of the Number of Classes in a
 Population", Scandinavian Journal of Statistics 11). Disk follows from the folder's layout, time
 from the sample's own seconds, memory from `MEMORY`, which was fitted on builds of made graphs
-(`benchmarks/large_graph.py` prints what it was off by).
+(`benchmarks/graphs/large_graph.py` prints what it was off by).
 """
 
 from __future__ import annotations

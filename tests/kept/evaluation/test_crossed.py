@@ -161,7 +161,8 @@ def test_intervals_cover_and_verdicts_are_seldom_false(
 ) -> None:
     """Right and wrong answers of three seeds to 120 items, between two equal systems.
 
-    `benchmarks/intervals.md` has the long run; here 300 comparisons, four standard errors wide.
+    `benchmarks/models/intervals.md` has the long run; here 300 comparisons, four
+    standard errors wide.
     """
     draws, n = np.random.default_rng(4), 300
     covered, by_items = 0, 0

@@ -1,12 +1,12 @@
 """`encode` in int8, bfloat16 and compiled, beside float32: how much faster, and how much the same.
 
-    python benchmarks/inference.py [--texts 64] [--methods none,kbert,colake] [--variants ...]
+    python benchmarks/commands/inference.py [--texts 64] [--methods none,kbert] [--variants ...]
 
 Sentences of the atlas through the encoder of `AutoEncoder`, MiniLM as host, one CPU. `pass` is the
 encoder over batches of 16 that are made already, `encode` the whole call (linking, graphs, view).
 Ours and float32 in turn, the best of five; agreement is the cosine of each sentence's vector with
 float32's, its mean and its least; `first_call_s` has the compiler's time. JSON lines; the last is
-the start of `kept link` from nothing (`benchmarks/startup.py` has all commands).
+the start of `kept link` from nothing (`benchmarks/commands/startup.py` has all commands).
 """
 
 from __future__ import annotations

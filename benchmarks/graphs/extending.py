@@ -5,7 +5,7 @@ descriptions, in tables of several methods; printed is the mean cosine of guess 
 the mean row, over seeds of the table. 0 is what the mean row scores. An upper bound: the rows that
 an old entity is guessed from have learned from it, those of a new one's neighbours have not.
 
-    KEPT_DATA=... python benchmarks/extending.py [--seeds 3]
+    KEPT_DATA=... python benchmarks/graphs/extending.py [--seeds 3]
 """
 
 from __future__ import annotations

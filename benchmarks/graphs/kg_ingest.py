@@ -1,6 +1,6 @@
 """How fast a knowledge graph is read, beside pyoxigraph, PyKEEN and pandas on the same triples.
 
-    python benchmarks/kg_ingest.py [--triples 300000] [--peer-triples N]
+    python benchmarks/graphs/kg_ingest.py [--triples 300000] [--peer-triples N]
 
 Every row is a process of its own: CPU seconds without imports, peak memory with them. What a row
 does differs, and is said: only kept checks every line, drops duplicates, sorts, hashes and saves.

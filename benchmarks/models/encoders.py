@@ -1,6 +1,6 @@
 """Sentences a second of every method beside its host alone and a plain eager formulation.
 
-    python benchmarks/encoders.py [--threads 1] [--methods colake,kbert] [--repeats 5]
+    python benchmarks/models/encoders.py [--threads 1] [--methods colake,kbert] [--repeats 5]
 
 Host: MiniLM. Sentences: T-REx with the CoDEx-S graph where KEPT_DATA is set, else the atlas.
 
@@ -37,7 +37,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.logging import disable_progress_bar
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from entity_linking.mentions import LinkedText, Mention
 from experiments.pretraining.data import read_corpus
 from kept import hosts

@@ -1,6 +1,6 @@
 """Graphs a second: the builder beside loops over lists, on the same texts, with equal results.
 
-    python benchmarks/wordgraphs.py [--graphs 256] [--repeats 7]
+    python benchmarks/graphs/wordgraphs.py [--graphs 256] [--repeats 7]
 
 Made-up graph of 5,000 entities and texts whose graphs have about 142 nodes. The rows run in turn,
 `--repeats` times; a line has the median of graphs a processor second and of the ratio to the loops
@@ -32,7 +32,7 @@ from kept.graphs.views import adjacency, colake_batch, colake_view
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "kept" / "graphs"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "kept" / "graphs"))
 from graph_oracle import oracle, plain
 
 N_ENTITIES, N_RELATIONS, N_TRIPLES, N_WORDS = 5_000, 200, 60_000, 62

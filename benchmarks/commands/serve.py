@@ -5,7 +5,7 @@ then it is restarted under load, the new process beside the old one on the same 
 requests a second, latencies in milliseconds, and how many requests were answered, refused (503)
 and lost (no answer at all). The peer of the ratio is the service with batches of one text.
 
-    python benchmarks/serve.py [--seconds 8] [--clients 16]
+    python benchmarks/commands/serve.py [--seconds 8] [--clients 16]
 """
 
 from __future__ import annotations

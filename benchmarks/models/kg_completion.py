@@ -1,6 +1,7 @@
 """Knowledge-graph completion, ours against PyKEEN in one run: filtered ranking and training.
 
-    KEPT_DATA=... OMP_NUM_THREADS=1 python benchmarks/kg_completion.py [--quick] [--kinds ComplEx]
+    KEPT_DATA=... OMP_NUM_THREADS=1 \
+        python benchmarks/models/kg_completion.py [--quick] [--kinds ComplEx]
 
 Graph: CoDEx-M from KEPT_DATA (CoDEx-S with `--quick`), else random triples of CoDEx-S' size.
 Vectors have 128 numbers for TransE and DistMult, 128 complex numbers for ComplEx and RotatE; they

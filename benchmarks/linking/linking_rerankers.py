@@ -1,6 +1,7 @@
 """Disambiguation by the prior, by `default_mix` and by trained re-rankers, on held-out entities.
 
-    KEPT_DATA=... python benchmarks/linking_rerankers.py [--texts 20000] [--seeds 3] [--weights]
+    KEPT_DATA=... python benchmarks/linking/linking_rerankers.py \
+        [--texts 20000] [--seeds 3] [--weights]
 
 The graph has Wikidata's labels and aliases (169,679 entities), the triples of CoDEx-M and
 the facts of T-REx (LAMA) and LPAQA, descriptions and types where there are any. Two things make it

@@ -1,6 +1,6 @@
 """Two processes beside one, and a simulated forecast for more machines.
 
-    python benchmarks/processes.py [--texts 20000] [--repeats 3] [--only link|forecast]
+    python benchmarks/linking/processes.py [--texts 20000] [--repeats 3] [--only link|forecast]
 
 `link`: `kept link` of made texts over a graph of made names with one worker and with two, in turn,
 by the clock, start of the processes included; the files are equal byte by byte. Two workers need

@@ -1,6 +1,6 @@
 """Large entity tables: bytes a row, the update of touched rows, the softmax over entities.
 
-    python benchmarks/entity_tables.py [--rows 50000,100000,200000] [--only memory|update|softmax]
+    python benchmarks/models/entity_tables.py [--rows 50000,100000] [--only memory|update|softmax]
 
 `memory`: the peak of a process that trains CoLAKE for two steps and writes its checkpoint, at three
 sizes, and the line through them carried to 4.8 million rows. `update`: 4,096 and 20,000 touched
@@ -226,5 +226,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent.parent))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
     main()

@@ -1,6 +1,6 @@
 """15 random outgoing triples of each of 20,000 entities: kept beside a dict of lists and dgl.
 
-    python benchmarks/neighbours.py [--graph DIR] [--repeat 7]
+    python benchmarks/graphs/neighbours.py [--graph DIR] [--repeat 7]
 
 Without a graph: skewed synthetic triples of CoDEx-M's size. Entities are drawn by degree, as text
 mentions them. Every row runs ours and the peer in turn; the best of `--repeat` counts, in processor

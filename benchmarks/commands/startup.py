@@ -1,6 +1,6 @@
 """Processor time of `kept` before it has anything to do: help, what was mistyped, two sentences.
 
-    python benchmarks/startup.py
+    python benchmarks/commands/startup.py
 
 The best of several runs of each line, beside an interpreter that imports nothing. Modules are
 compiled once, as those of an installed package are. pyarrow imports pandas where it is installed:

@@ -1,6 +1,6 @@
 """Reading triples beside the named peer: processor seconds, memory, and how both grow.
 
-    python benchmarks/readers.py [--triples 1000000] [--repeat 3] [--only ROW ...]
+    python benchmarks/graphs/readers.py [--triples 1000000] [--repeat 3] [--only ROW ...]
 
 A row reads the same file by kept and by its peer in turn, each time in a process of its own, at a
 quarter, half and all of `--triples`; the best of `--repeat` counts, imports do not. What both read
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.kg_loaders.formats.wikidata_dump import read_with_json, write
 

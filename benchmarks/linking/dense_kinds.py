@@ -1,6 +1,6 @@
 """Kinds of vector index beside exact search: recall, size, milliseconds a query, growth.
 
-    python benchmarks/dense_kinds.py [--entities 10000,20000,40000] [--width 128]
+    python benchmarks/linking/dense_kinds.py [--entities 10000,20000,40000] [--width 128]
 
 Clustered unit vectors (seeded), one a made entity; queries lie between two of them
 (`DenseIndex.report`). "pq" keeps a byte for eight numbers and compares what it fetches by the

@@ -4,7 +4,7 @@ Effects are drawn as `seed + item + both`, so that the truth is known; each cell
 draws its sums of squares at once (normal parts: they are chi squares), the second table draws right
 and wrong answers one by one, in groups, and goes through `kept.evaluation.crossed.difference`.
 
-    python benchmarks/intervals.py [--repeats 20000] [--answers 600] > benchmarks/intervals.md
+    python benchmarks/models/intervals.py [--repeats 20000] [--answers 600] > intervals.md
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--answers", type=int, default=600)
     given = parser.parse_args()
     options = f"--repeats {given.repeats} --answers {given.answers}"
-    print(f"# Coverage of intervals\n\n`python benchmarks/intervals.py {options}`\n")
+    print(f"# Coverage of intervals\n\n`python benchmarks/models/intervals.py {options}`\n")
     normal(given.repeats)
     answers(given.answers)
 

@@ -1,7 +1,7 @@
 """What a GPU does: attention in three forms, tables of entities, steps and ten minutes of training.
 
-    python benchmarks/gpu.py [--minutes 10] [--only attention|step|table|pretrain] [--device cuda]
-    python benchmarks/gpu.py --small        # the same on a CPU, at a size for a test
+    python benchmarks/models/gpu.py [--minutes 10] [--only attention|step|table|pretrain]
+    python benchmarks/models/gpu.py --small        # the same on a CPU, at a size for a test
 
 Without a GPU it says so and ends, unless `--small` asks for the CPU. JSON lines, medians of five.
 `attention`: rows that several samples share, each node seeing some of its own sample: eager with an

@@ -1,6 +1,6 @@
 """A graph of Wikidata5M's shape from files to a training step: time, memory, the forecast's error.
 
-    python benchmarks/large_graph.py [--shares 0.0125,0.025,0.05] [--folder DIR] [--only STAGE ...]
+    python benchmarks/graphs/large_graph.py [--shares 0.0125,0.05] [--folder DIR] [--only STAGE ...]
 
 Wikidata5M has 20.6 million triples of 822 relations between 4.8 million entities; a made graph
 (seeded) has that share of them, two names an entity in the mean and a description each, in

@@ -1,6 +1,6 @@
 """Mention detection beside PhraseMatcher and flashtext, the whole pipeline, and fuzzy retrieval.
 
-    KEPT_DATA=FOLDER python benchmarks/linking.py [--names 100000] [--sentences 4000]
+    KEPT_DATA=FOLDER python benchmarks/linking/linking.py [--names 100000] [--sentences 4000]
 
 Mentions: 100,000 aliases of Wikidata over sentences of T-REx (without KEPT_DATA: made ones); every
 peer hands out the character offsets of the leftmost-longest names, exact case, and is compared with

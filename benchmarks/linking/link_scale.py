@@ -1,6 +1,6 @@
 """A million entities with three million aliases: build, save, open, ask.
 
-    python benchmarks/link_scale.py [--entities 1000000] [--folder DIR] [--only graph fuzzy ...]
+    python benchmarks/linking/link_scale.py [--entities 1000000] [--folder DIR] [--only graph ...]
 
 A made graph (seeded): each entity has a label of one to four pseudo-words, in Zipf's
 proportions, three aliases (another name, the label's last words, the label with its first word cut

@@ -4,7 +4,7 @@ The old shape pads every batch by hand, takes a log-softmax over all words at al
 the listed words, sorts the best 10,000 of each sample and makes a record of each of them, in a
 pool of threads. Ours reads the masks alone and counts. Random weights; the ranks must be equal.
 
-    python benchmarks/probing.py [--threads 1] [--repeat 3] [--samples 256] [--base]
+    python benchmarks/models/probing.py [--threads 1] [--repeat 3] [--samples 256] [--base]
 """
 
 from __future__ import annotations
