@@ -7,6 +7,7 @@ import json
 import re
 import resource
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -47,7 +48,7 @@ class Invocation:
     n_bytes: int = resource.RLIM_INFINITY
 
     def __call__(self) -> int:
-        from kept.cli import app
+        from kept.cli import main
         from kept.training import loop
 
         loop.draw_curves = _undrawn
@@ -55,7 +56,8 @@ class Invocation:
         told = [re.sub(places, lambda m: str(self.places[m[0]]), each) for each in self.arguments]
         resource.setrlimit(resource.RLIMIT_FSIZE, (self.n_bytes, resource.RLIM_INFINITY))
         try:
-            app(told, standalone_mode=True)
+            sys.argv[1:] = told  # as a user gives it: `main` makes the options of one command
+            main()
         except SystemExit as ended:
             return int(ended.code or 0)
         finally:
