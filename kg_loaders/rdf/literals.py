@@ -38,9 +38,11 @@ def read_literals(
     so are the errors. Statements between resources, texts of the graph, empty values and those in
     another language are left out; subjects without a name are counted in `report.skipped`.
 
-    >>> source = Path(getfixture("tmp_path")) / "paris.nt"
-    >>> _ = source.write_text('<urn:Q90> <urn:P1082> "2165423" .')
-    >>> list(read_literals(source, DamageReport(), prefixes={"urn:": ""}))
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     source = Path(folder) / "paris.nt"
+    ...     _ = source.write_text('<urn:Q90> <urn:P1082> "2165423" .')
+    ...     list(read_literals(source, DamageReport(), prefixes={"urn:": ""}))
     [Triple(head='Q90', relation='P1082', tail='2165423')]
     """
     shortener = Shortener(prefixes or {})

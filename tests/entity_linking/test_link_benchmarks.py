@@ -25,7 +25,7 @@ def _run(file: str, *options: str) -> str:
 
 
 def test_scale(tmp_path: Path) -> None:
-    told = _run("link_scale.py", "--entities", "300", "--folder", str(tmp_path))
+    told = _run("linking/link_scale.py", "--entities", "300", "--folder", str(tmp_path))
     rows = [line.split() for line in told.splitlines()]
     built, opened = (
         {row[0]: row for row in rows[start : start + 3]}
@@ -38,7 +38,7 @@ def test_scale(tmp_path: Path) -> None:
 
 def test_linking() -> None:
     sizes = ("--names", "300", "--sentences", "40", "--repeats", "1")
-    told = _run("linking.py", *sizes, "--peers", "flashtext")
+    told = _run("linking/linking.py", *sizes, "--peers", "flashtext")
     assert "300 made names, 40 made sentences" in told
     (flashtext,) = (line.split() for line in told.splitlines() if line.startswith("flashtext"))
     assert flashtext[3] == "100.00%"  # made names are ASCII letters: the same mentions

@@ -58,7 +58,7 @@ GROUPS = (
     _group("entity_linking/names", "addition candidates folder identifiers index keys linker "
            "priors rules/capitals rules/case segment texts", "entity_linking/names", "name_index",
            "name_additions", "name_candidates", "name_folder", "name_linker", "name_variants",
-           "known_keys", "capitals"),
+           "keys", "capitals"),
     _group("entity_linking/names", "counts rules/document", "entity_linking/names", "name_counts"),
     _group("entity_linking/names/rules", "variants", "entity_linking/names", "name_variants",
            "name_candidates"),
