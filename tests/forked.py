@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 WARM = (
@@ -67,9 +68,15 @@ class Forked:
         return self.returncode
 
     def communicate(self, timeout: float = 400) -> tuple[str, None]:
-        with self.stdout:
-            said = self.stdout.read()
-        self.wait(timeout)
+        """All that it says; it is killed after `timeout` seconds, and says nothing more."""
+        late = Timer(timeout, self._process.kill)
+        late.start()
+        try:
+            with self.stdout:
+                said = self.stdout.read()
+            self.wait()
+        finally:
+            late.cancel()
         return said, None
 
 
