@@ -6,7 +6,7 @@ On that alone the maps of queries and keys are trained. Where the name ends in t
 that knows whom and what is asked, every head gives the right fact most of the attention to facts,
 or spreads it where the right one is missing, and facts together get `mass` of all attention; little
 at other nodes, whose reading the host needs. No pass of the host is needed for that, which is what
-a budget of CPU minutes cannot pay. Values then say their own words (`kept.decoders.kblam_values`).
+a budget of CPU minutes cannot pay. Values then say their own words (`kept.decoders.kblam.values`).
 
 Axis legend: text, layer, node, head, fact.
 """
@@ -27,10 +27,10 @@ from torch.nn import functional
 from experiments.kblam.texts import BATCH, Texts
 from kept import decoders
 from kept.batches import Visibility
-from kept.decoders.kblam import KBLaM
-from kept.decoders.kblam_values import write_words
-from kept.decoders.knowledge_base import KnowledgeBase
-from kept.decoders.rectangular import projections, rotated
+from kept.decoders.kblam.knowledge_base import KnowledgeBase
+from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.rectangular import projections, rotated
+from kept.decoders.kblam.values import write_words
 from kept.randomness import generator
 from kept.training.config import RunConfig
 

@@ -35,13 +35,14 @@ from experiments.kblam.texts import drawn_texts, entering
 from experiments.kblam.training import Learner, TrainingPlan
 from experiments.kblam.world import UNKNOWN, Dialogue, PrivateWorld, private_world
 from kept.decoders import logits
-from kept.decoders.kblam import KBLaM, KBLaMConfig
-from kept.decoders.kblam_files import load_kblam, save_kblam
-from kept.decoders.kblam_measures import attention_sums
-from kept.decoders.kblam_text import IN_CONTEXT_OR_REFUSE, Fact, prompt_in_context
-from kept.decoders.kblam_values import HostWords
-from kept.decoders.knowledge_base import Answer, KnowledgeBase, answers, padded, unit_vectors
-from kept.decoders.rectangular import FactTokens
+from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.files import load_kblam, save_kblam
+from kept.decoders.kblam.knowledge_base import Answer, KnowledgeBase, answers, padded, unit_vectors
+from kept.decoders.kblam.measures import attention_sums
+from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.rectangular import FactTokens
+from kept.decoders.kblam.values import HostWords
+from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, Fact, prompt_in_context
 from kept.randomness import generator, torch_draws
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_bytes, write_json

@@ -17,10 +17,10 @@ from transformers import PreTrainedTokenizerBase
 from entity_linking.parts import SentenceEncoder
 from experiments.kblam.world import Dialogue
 from kept.batches import IGNORE
-from kept.decoders.kblam import KBLaM
-from kept.decoders.kblam_text import CHATML, TEMPLATES
-from kept.decoders.kblam_training import turn_labels
-from kept.decoders.knowledge_base import KnowledgeBase, padded
+from kept.decoders.kblam.knowledge_base import KnowledgeBase, padded
+from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.training import turn_labels
+from kept.decoders.kblam.wording import CHATML, TEMPLATES
 from kept.randomness import generator
 from kg_loaders.disk.writing import write_bytes
 

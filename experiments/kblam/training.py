@@ -21,15 +21,15 @@ from torch import Tensor
 from torch.optim import AdamW
 
 from experiments.kblam.texts import Texts
-from kept.decoders.kblam import KBLaM
-from kept.decoders.kblam_training import (
+from kept.decoders.kblam.knowledge_base import KnowledgeBase
+from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.training import (
     MicroBatch,
     graph_size,
     new_optimiser,
     train_step,
     with_context,
 )
-from kept.decoders.knowledge_base import KnowledgeBase
 from kept.randomness import generator
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_bytes, write_json

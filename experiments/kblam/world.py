@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kept.decoders.kblam_text import CHATML, Fact
+from kept.decoders.kblam.wording import CHATML, Fact
 from kept.randomness import generator
 from kept.reading.worlds import COUNTRIES, OCCUPATIONS, SPORTS
 from kg_loaders import KnowledgeGraph, graph_from_records

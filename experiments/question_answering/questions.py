@@ -19,8 +19,8 @@ from entity_linking import DictionaryLinker
 from entity_linking.mentions import LinkedText
 from experiments.kblam.world import VALUES
 from kept.controls.shuffles import shuffle_objects
-from kept.decoders.kblam_text import CHATML, Fact
-from kept.decoders.knowledge_base import facts_of_graph
+from kept.decoders.kblam.knowledge_base import facts_of_graph
+from kept.decoders.kblam.wording import CHATML, Fact
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 

@@ -14,10 +14,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from entity_linking.mentions import LinkedText
 from kept.batches import KnowledgeBatch
 from kept.decoders.adapters import DecoderAdapter
-from kept.decoders.kblam import KBLaM
-from kept.decoders.kblam_text import Fact
-from kept.decoders.kblam_values import HostWords
-from kept.decoders.knowledge_base import KnowledgeBase, facts_of_graph, padded
+from kept.decoders.kblam.knowledge_base import KnowledgeBase, facts_of_graph, padded
+from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.values import HostWords
+from kept.decoders.kblam.wording import Fact
 from kept.decoders.soft_prompts import GraphPrompter, LabelSentences
 from kept.decoders.trees import Continuation, LabelVectors, Readers, Tree, knowledge_tree, write
 from kept.graphs.builder import BuilderConfig, build_many

@@ -42,9 +42,9 @@ from experiments.question_answering.training import (
     remembering_adapter,
     remembering_lora,
 )
-from kept.decoders.kblam_files import load_kblam
-from kept.decoders.kblam_text import Fact
-from kept.decoders.knowledge_base import facts_of_graph
+from kept.decoders.kblam.files import load_kblam
+from kept.decoders.kblam.knowledge_base import facts_of_graph
+from kept.decoders.kblam.wording import Fact
 from kept.decoders.soft_prompts import LabelSentences
 from kept.linking.sentences import HostSentenceEncoder
 from kept.training.config import RunConfig

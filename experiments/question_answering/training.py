@@ -30,8 +30,8 @@ from kept.decoders.adapters import (
     load_lora_state,
     lora_state,
 )
-from kept.decoders.kblam_text import Fact
-from kept.decoders.knowledge_base import padded
+from kept.decoders.kblam.knowledge_base import padded
+from kept.decoders.kblam.wording import Fact
 from kept.decoders.soft_prompts import GraphPrompter, LabelSentences, SoftPromptOptions
 from kept.decoders.trees import answer_loss, chances
 from kept.randomness import generator, torch_draws

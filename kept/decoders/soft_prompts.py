@@ -27,7 +27,7 @@ from transformers import PreTrainedModel
 
 from kept.batches import Visibility
 from kept.decoders import hosts
-from kept.decoders.knowledge_base import unit_vectors
+from kept.decoders.kblam.knowledge_base import unit_vectors
 from kept.decoders.trees import Tree
 from kept.errors import BatchError, ConfigError
 from kg_loaders import KnowledgeGraph

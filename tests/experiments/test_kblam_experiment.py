@@ -17,10 +17,11 @@ from experiments.kblam.tables import draw, precision, share, to_json, to_markdow
 from experiments.kblam.texts import Texts, drawn_texts, entering, is_predicting
 from experiments.kblam.training import LOG, Learner
 from experiments.kblam.world import UNKNOWN, VALUES, Dialogue, private_world
-from kept.decoders.kblam import KBLaM, KBLaMConfig
-from kept.decoders.kblam_text import IN_CONTEXT_OR_REFUSE, TEMPLATES, Fact, is_refusal
-from kept.decoders.kblam_training import attention_loss
-from kept.decoders.knowledge_base import Answer, KnowledgeBase, facts_of_graph
+from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.knowledge_base import Answer, KnowledgeBase, facts_of_graph
+from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.training import attention_loss
+from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, TEMPLATES, Fact, is_refusal
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "kblam" / "smollm2.yaml"
 

@@ -25,10 +25,11 @@ from experiments.question_answering.questions import (
 from experiments.question_answering.readers import as_linked, with_statements
 from experiments.question_answering.study import Bench, QuestionStudy, run
 from experiments.question_answering.tables import gain, share, to_json, to_markdown
-from kept.decoders.kblam import KBLaM, KBLaMConfig
-from kept.decoders.kblam_files import save_kblam
-from kept.decoders.kblam_text import CHATML
-from kept.decoders.knowledge_base import facts_of_graph
+from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.files import save_kblam
+from kept.decoders.kblam.knowledge_base import facts_of_graph
+from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.wording import CHATML
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "question_answering" / "private.yaml"
 PROMPTS = CONFIG.with_name("prompts.yaml")

@@ -20,12 +20,14 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
 from kept.batches import IGNORE
-from kept.decoders import kblam_text as text
 from kept.decoders import running_positions
-from kept.decoders.kblam import FactEncoder, KBLaM, KBLaMConfig, KBLaMOutput
-from kept.decoders.kblam_files import load_released, released_name
-from kept.decoders.kblam_measures import all_nodes, attention_accuracy, attention_sums
-from kept.decoders.kblam_training import (
+from kept.decoders.kblam import wording as text
+from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.files import load_released, released_name
+from kept.decoders.kblam.measures import all_nodes, attention_accuracy, attention_sums
+from kept.decoders.kblam.model import FactEncoder, KBLaM, KBLaMOutput
+from kept.decoders.kblam.rectangular import FactTokens, best_facts, gathered, products
+from kept.decoders.kblam.training import (
     MicroBatch,
     graph_size,
     kind_of,
@@ -35,7 +37,6 @@ from kept.decoders.kblam_training import (
     turn_labels,
     with_context,
 )
-from kept.decoders.rectangular import FactTokens, best_facts, gathered, products
 
 METHOD = "kblam"
 STATES, WEIGHTS, LOSS, TRAINED = 3e-5, 3e-6, 1e-5, 1e-6

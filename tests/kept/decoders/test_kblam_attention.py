@@ -9,8 +9,9 @@ import torch
 from tiny_decoders import texts, tiny_decoder
 from torch import Tensor
 
-from kept.decoders.kblam import KBLaM, KBLaMConfig
-from kept.decoders.kblam_training import (
+from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.training import (
     MicroBatch,
     attention_loss,
     loss_of,

@@ -16,8 +16,8 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from kept import decoders
-from kept.decoders.kblam import HOSTS, FactTokens, KBLaM, KBLaMConfig
-from kept.decoders.kblam_files import (
+from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.files import (
     HEADER_FILE,
     WEIGHTS_FILE,
     load_kblam,
@@ -25,8 +25,9 @@ from kept.decoders.kblam_files import (
     released_name,
     save_kblam,
 )
-from kept.decoders.kblam_training import MicroBatch, new_optimiser, train_step
-from kept.decoders.rectangular import projections, rotated
+from kept.decoders.kblam.model import HOSTS, FactTokens, KBLaM
+from kept.decoders.kblam.rectangular import projections, rotated
+from kept.decoders.kblam.training import MicroBatch, new_optimiser, train_step
 from kept.errors import BatchError, CheckpointError, ConfigError, HostError
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -39,6 +40,7 @@ CONFIGS = {
     "rotated": {"separate_queries": False},
     "scaled": {"scale": 3.0},
     "pruned": {"top_k": 2},
+    "pruned by node": {"top_k": 2, "top_k_by_node": True},
     "deep": {"mlp_depth": 1, "mlp_width": 7},
     "every layer": {"every": 1},
     "upper layers": {"every": 1, "first": 1},
@@ -105,8 +107,8 @@ def test_a_batch_is_as_its_texts_alone(family: str, name: str, side: str) -> Non
 @every_config
 @pytest.mark.parametrize("cut", [1, 5])
 def test_cache_equals_no_cache(family: str, name: str, cut: int) -> None:
-    """Pruning chooses by the words of one call, so that it may read other facts: not compared."""
-    options = {k: v for k, v in CONFIGS[name].items() if k != "top_k"}
+    """Pruning by a pass chooses by its words, so that it may read other facts: not compared."""
+    options = {} if name == "pruned" else CONFIGS[name]
     model, (ids, mask) = new_model(family, **options), texts("left")
     facts, cache = facts_of(model), DynamicCache(config=model.host.config)
     whole = logits(model, ids, mask, facts)
@@ -163,6 +165,34 @@ def test_generation_is_the_best_word_by_word(family: str, use_cache: bool) -> No
     ended = model.generate(ids, mask, facts, n_new=n_new, end_id=end, use_cache=use_cache)
     stop = (written[0] == end).nonzero()[0, 0]
     assert bool((ended[0, stop:] == end).all())
+
+
+@every_host
+def test_a_prompt_may_be_read_without_facts(family: str) -> None:
+    """As where the host has read all but its last node; of one node, pass and node choose alike."""
+    (ids, mask), n_new = texts("left"), 4
+    options = {"scale": 2.0, "top_k": 2, "prompt_reads": False}
+    model = new_model(family, top_k_by_node=True, **options)
+    facts = facts_of(model)
+    written = model.generate(ids, mask, facts, n_new=n_new)
+    assert torch.equal(written, new_model(family, **options).generate(ids, mask, facts, n_new=4))
+    assert not torch.equal(
+        written, new_model(family, scale=2.0).generate(ids, mask, facts, n_new=4)
+    )
+    for row, real in enumerate(mask):
+        cache, seen = DynamicCache(config=model.host.config), real[real][None]
+        text = ids[row, real][None]
+        if text.shape[1] > 1:
+            model.read(text[:, :-1], seen[:, :-1], None, cache=cache)
+        step = text[:, -1:]
+        for best in written[row]:
+            step = logits(model, step, seen, facts, None, cache)[:, -1].argmax(-1, keepdim=True)
+            assert step.item() == best
+            seen = torch.nn.functional.pad(seen, (0, 1), value=True)
+    with pytest.raises(BatchError, match="use_cache"):
+        model.generate(ids, mask, facts, n_new=1, use_cache=False)
+    with pytest.raises(BatchError, match="padding on the left"):
+        model.generate(ids.flip(1), mask.flip(1), facts, n_new=1)
 
 
 def loops(model: KBLaM, ids: Tensor, facts: FactTokens) -> Tensor:
@@ -246,7 +276,13 @@ def test_layers_below_the_first_that_reads_need_not_be_run_again(family: str, si
     for value in model.encoder.parameters():  # nothing below the first reading layer moves
         value.data.mul_(3)
     assert torch.equal(model.entering_states(ids, mask), entering)
-    with pytest.raises(BatchError, match="go with facts, not a cache"):
+    behind, cache = entering[:, 3:], DynamicCache(config=model.host.config)
+    with torch.no_grad():  # what stands before is in the cache
+        model.read(ids[:, :3], mask[:, :3], facts, cache=cache)
+        rest = model.read(ids[:, 3:], mask, facts, cache=cache, entering=behind)
+    found, expected = rest.hidden_states[-1], whole.hidden_states[-1][:, 3:]
+    torch.testing.assert_close(found[mask[:, 3:]], expected[mask[:, 3:]], **CLOSE)
+    with pytest.raises(BatchError, match="go with facts"):
         model.read(ids, mask, None, entering=entering)
     with pytest.raises(BatchError, match="nodes"):
         model.read(ids[:, 1:], mask[:, 1:], facts, entering=entering)
@@ -348,6 +384,8 @@ def test_faults_are_named() -> None:
         KBLaMConfig(vector_width=1, every=0, scale=-1.0)
     with pytest.raises(ConfigError, match="first 3: below the host's 3 layers"):
         new_model(first=3)
+    with pytest.raises(ConfigError, match="top_k_by_node: needs top_k"):
+        new_model(top_k_by_node=True)
     for fault in ({"scale": 2.0}, {"misaligned_scores": True}):
         with pytest.raises(ConfigError, match="without separate_queries"):
             KBLaMConfig(vector_width=1, separate_queries=False, **fault)

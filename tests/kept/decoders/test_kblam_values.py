@@ -9,11 +9,12 @@ from tiny_chat import chat_tokenizer
 from tiny_decoders import tiny_decoder
 
 from kept.decoders import layers, logits
-from kept.decoders.kblam import KBLaM, KBLaMConfig
-from kept.decoders.kblam_text import Fact
-from kept.decoders.kblam_training import new_optimiser
-from kept.decoders.kblam_values import HostWords, write_words
-from kept.decoders.knowledge_base import KnowledgeBase, unit_vectors
+from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.knowledge_base import KnowledgeBase, unit_vectors
+from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.training import new_optimiser
+from kept.decoders.kblam.values import HostWords, write_words
+from kept.decoders.kblam.wording import Fact
 from kept.errors import ConfigError
 
 VALUES = ("golf", "chess", "a quiet place")

@@ -9,15 +9,8 @@ import torch
 from tiny_chat import WordVectors, chat_tokenizer
 from tiny_decoders import tiny_decoder
 
-from kept.decoders.kblam import KBLaM, KBLaMConfig
-from kept.decoders.kblam_text import CHATML, Fact
-from kept.decoders.kblam_training import (
-    MicroBatch,
-    new_optimiser,
-    train_step,
-    turn_labels,
-)
-from kept.decoders.knowledge_base import (
+from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.knowledge_base import (
     Answer,
     KnowledgeBase,
     Prompts,
@@ -26,6 +19,14 @@ from kept.decoders.knowledge_base import (
     padded,
     unit_vectors,
 )
+from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.training import (
+    MicroBatch,
+    new_optimiser,
+    train_step,
+    turn_labels,
+)
+from kept.decoders.kblam.wording import CHATML, Fact
 from kept.errors import BatchError
 from kg_loaders import KnowledgeGraph
 

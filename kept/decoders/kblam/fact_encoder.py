@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from kept.decoders.rectangular import FactTokens
+from kept.decoders.kblam.rectangular import FactTokens
 
 
 class FactEncoder(nn.Module):

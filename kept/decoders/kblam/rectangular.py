@@ -78,6 +78,19 @@ def best_facts(
     return sums.sort(dim=1, descending=True, stable=True).indices[:, :k]
 
 
+def best_of_each_node(
+    scores: Float[Tensor, "batch head node fact"], k: int
+) -> Float[Tensor, "batch head node fact"]:
+    """Scores with those outside a node's `k` highest sums over heads at minus infinity.
+
+    >>> best_of_each_node(torch.tensor([[[[1.0, 3.0, 2.0]]]]), 2)
+    tensor([[[[-inf, 3., 2.]]]])
+    """
+    best = scores.sum(dim=1, keepdim=True).topk(k, dim=-1).indices
+    kept = torch.zeros_like(scores[:, :1], dtype=torch.bool).scatter(-1, best, value=True)
+    return scores.masked_fill(~kept, -torch.inf)
+
+
 def projections(
     attention: Any, hidden: Float[Tensor, "batch node width"]
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -26,10 +26,12 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 
 from kept.batches import Visibility
 from kept.decoders import hosts
-from kept.decoders.fact_encoder import FactEncoder
-from kept.decoders.rectangular import (
+from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.fact_encoder import FactEncoder
+from kept.decoders.kblam.rectangular import (
     FactTokens,
     best_facts,
+    best_of_each_node,
     gathered,
     mixed,
     products,
@@ -42,76 +44,6 @@ from kept.errors import BatchError, ConfigError, HostError
 HOSTS = tuple(family for family in hosts.FAMILIES if family != "gpt2")
 """Families whose layers can read facts: Llama-shaped ones."""
 PADDING_QUERY = torch.finfo(torch.bfloat16).min
-
-
-@dataclass(frozen=True, kw_only=True)
-class KBLaMConfig:
-    """What a KBLaM is made of; the paper's choices where there is a default.
-
-    Layers `first`, `first + every`, `first + 2 every` … up to `last` read facts (in the paper from
-    0 on to the end).
-    `separate_queries`: facts are read by a query map of their own, without positions. `scale`: this
-    constant over the number of facts multiplies the weight of each, so that a larger graph does not
-    drown the text. `top_k`: each layer reads only so many facts, those with the highest sum of
-    scores. `mlp_depth` above 0 puts that many hidden
-    layers of `mlp_width` into the maps from sentence vectors (`vector_width` wide; those of values
-    `value_width`, where they come from elsewhere: `kept.decoders.kblam_values`).
-
-    `misaligned_scores` and `padding_reads` keep what the released code does to pruned facts and to
-    padding, the latter for hosts in float32. Raises `ConfigError` naming every fault.
-    """
-
-    vector_width: int
-    every: int = 3
-    first: int = 0
-    last: int | None = None
-    separate_queries: bool = True
-    scale: float | None = None
-    top_k: int | None = None
-    mlp_depth: int = 0
-    mlp_width: int = 512
-    value_width: int | None = None
-    misaligned_scores: bool = False
-    padding_reads: bool = False
-
-    def __post_init__(self) -> None:
-        lowest = {
-            "vector_width": 1,
-            "every": 1,
-            "first": 0,
-            "last": self.first,
-            "mlp_depth": 0,
-            "mlp_width": 1,
-            "top_k": 1,
-            "value_width": 1,
-        }
-        faults = [
-            f"{name} {getattr(self, name)}: {least} or more"
-            for name, least in lowest.items()
-            if getattr(self, name) is not None and getattr(self, name) < least
-        ]
-        if self.scale is not None and not 0 < self.scale < math.inf:
-            faults.append(f"scale {self.scale}: above 0 and finite")
-        if self.scale is not None and not self.separate_queries:
-            faults.append("scale: has no effect without separate_queries")
-        if self.misaligned_scores and not self.separate_queries:
-            faults.append("misaligned_scores: has no effect without separate_queries")
-        if faults:
-            raise ConfigError("kblam: " + "; ".join(faults))
-
-    def n_slices(self, n_layers: int) -> int:
-        """How many keys a fact has: one a reading layer, and one unread where `every` divides.
-
-        >>> KBLaMConfig(vector_width=8, every=2).n_slices(4)
-        3
-        >>> KBLaMConfig(vector_width=8, every=4, first=2).n_slices(9)
-        2
-        >>> KBLaMConfig(vector_width=8, every=3, first=12, last=18).n_slices(30)
-        3
-        """
-        if self.last is not None:
-            return (min(self.last, n_layers - 1) - self.first) // self.every + 1
-        return (n_layers - self.first) // self.every + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,15 +174,16 @@ class KBLaM(nn.Module):
         `node_mask` (True = real) is over the nodes in `cache`, then the new ones. Positions that
         are not given count real nodes; with `padding_reads` they count all. `entering` is what
         `entering_states` returned for the same text, which is then not read by the layers below;
-        it goes with facts and without a cache. Raises `BatchError` for sizes that do not fit.
+        it goes with facts; of a cache the layers from the first reading one on are then needed.
+        Raises `BatchError` for sizes that do not fit.
         """
         n_new = input_ids.shape[1]
         if positions is None:
             counted = torch.ones_like(node_mask) if self.config.padding_reads else node_mask
             positions = hosts.running_positions(counted)[:, -n_new:]
         visibility = Visibility.causal(node_mask)
-        if entering is not None and (facts is None or cache is not None):
-            raise BatchError("states entering the first reading layer go with facts, not a cache")
+        if entering is not None and facts is None:
+            raise BatchError("states entering the first reading layer go with facts")
         if entering is not None and entering.shape[:2] != input_ids.shape:
             raise BatchError(f"states {tuple(entering.shape)} of {tuple(input_ids.shape)} nodes")
         hidden = entering
@@ -341,15 +274,19 @@ class KBLaM(nn.Module):
         if len(self.queries):
             own = self._own_query(number, attention, normed)
         reader = (own if config.separate_queries else query) * attention.scaling
-        scored = keys
-        if config.top_k is not None and config.top_k < shared.facts.n_facts:
-            chosen = best_facts(own, keys, config.top_k, shared.counted)
-            shared.chosen[number] = chosen
-            keys, values = (gathered(each, chosen) for each in (keys, values))
-            scored = scored[:, :, : config.top_k] if config.misaligned_scores else keys
+        scored, n_read = keys, shared.facts.n_facts
+        if config.top_k is not None and config.top_k < n_read:
+            n_read = config.top_k
+            if not config.top_k_by_node:
+                chosen = best_facts(own, keys, n_read, shared.counted)
+                shared.chosen[number] = chosen
+                keys, values = (gathered(each, chosen) for each in (keys, values))
+                scored = scored[:, :, :n_read] if config.misaligned_scores else keys
         scores = products(reader, scored)
+        if n_read < scores.shape[-1]:
+            scores = best_of_each_node(scores, n_read)
         if config.scale is not None:
-            scores = scores + (math.log(config.scale) - math.log(scores.shape[-1]))
+            scores = scores + (math.log(config.scale) - math.log(n_read))
         return scores if shared.fact_mask is None else scores + shared.fact_mask, values
 
     def _own_query(self, number: int, attention: Any, normed: Tensor) -> Tensor:
@@ -373,11 +310,14 @@ class KBLaM(nn.Module):
         """The `n_new` most probable next words one by one; after `end_id` only `end_id`.
 
         Padding may stand on either side. The cache holds text alone, facts are read anew at each
-        step. Fewer words come back where every text has ended before.
+        step. Fewer words come back where every text has ended before. Where the prompt does not
+        read (`config.prompt_reads`), a cache is needed, and padding on the left: else `BatchError`.
         """
         cache = DynamicCache(config=self.host.config) if use_cache else None
         new: list[Tensor] = []
         ids = step_ids = input_ids
+        if facts is not None and not self.config.prompt_reads:
+            step_ids = self._prompted(input_ids, node_mask, cache)
         ended = torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
         for _ in range(n_new):
             read = step_ids if use_cache else ids
@@ -396,3 +336,11 @@ class KBLaM(nn.Module):
             step_ids = word[:, None]
             ids = torch.cat([ids, step_ids], dim=1)
         return torch.stack(new, dim=1)
+
+    def _prompted(self, input_ids: Tensor, node_mask: Tensor, cache: Cache | None) -> Tensor:
+        """Put the prompt into `cache` as the host alone reads it, but its last node: returned."""
+        if cache is None or not bool(node_mask[:, -1].all()):
+            raise BatchError("a prompt that reads no facts: use_cache, and padding on the left")
+        if input_ids.shape[1] > 1:
+            self.read(input_ids[:, :-1], node_mask[:, :-1], None, cache=cache)
+        return input_ids[:, -1:]

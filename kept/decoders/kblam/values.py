@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept.decoders import hosts
-from kept.decoders.kblam import KBLaM
+from kept.decoders.kblam.model import KBLaM
 from kept.errors import ConfigError
 
 RIDGE = 1e-3

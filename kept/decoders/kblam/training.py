@@ -23,7 +23,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from kept.batches import IGNORE
 from kept.decoders import hosts
-from kept.decoders.kblam import KBLaM
+from kept.decoders.kblam.model import KBLaM
 from kept.errors import BatchError, ConfigError
 
 Kind = Literal["standard", "extended", "several", "outlier"]

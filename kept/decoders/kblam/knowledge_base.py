@@ -19,9 +19,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.parts import SentenceEncoder
-from kept.decoders.kblam import KBLaM
-from kept.decoders.kblam_text import CHATML, ChatFormat, Fact, extracted, is_refusal
-from kept.decoders.rectangular import FactTokens
+from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.rectangular import FactTokens
+from kept.decoders.kblam.wording import CHATML, ChatFormat, Fact, extracted, is_refusal
 from kept.errors import BatchError
 from kg_loaders import KnowledgeGraph
 

@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from kept.decoders.kblam import KBLaM, KBLaMConfig
+from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.model import KBLaM
 from kept.errors import CheckpointError, ConfigError
 from kept.model_files import readable, require_finite
 from kg_loaders.disk.columns import replaced
