@@ -24,7 +24,7 @@ from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor
 from torch.nn import functional
 
-from experiments.kblam.texts import BATCH, Texts
+from experiments.kblam.texts import BATCH, ReadTexts, Texts
 from kept import decoders
 from kept.batches import Visibility
 from kept.decoders.kblam.knowledge_base import KnowledgeBase
@@ -38,7 +38,7 @@ ELSEWHERE = 0.02
 """The share of attention that facts should get together at other nodes."""
 N_OTHER = 2
 """Nodes before the end of the name that are looked at."""
-MASS_WEIGHT = 20.0
+MASS_WEIGHT, SPREAD_WEIGHT = 20.0, 0.5
 FEWEST = 16
 """Facts in the smallest graph of a step."""
 
@@ -70,13 +70,11 @@ class ReadStates:
     lengths: Tensor
 
 
-def read_states(model: KBLaM, texts: Texts, entering: Tensor, seed: int) -> ReadStates:
+def read_states(model: KBLaM, texts: Texts, stored: ReadTexts, seed: int) -> ReadStates:
     """What the host makes of texts without facts, from the first reading layer on."""
     nodes = _nodes(texts, generator(seed, "kblam nodes"))
-    parts = []
-    for start in range(0, len(texts), BATCH):
-        some = slice(start, start + BATCH)
-        parts.append(_read(model, texts.mask[some], entering[some], nodes[some]))
+    every = torch.arange(len(texts)).split(BATCH)
+    parts = [_read(model, texts, stored, some, nodes[some]) for some in every]
     return ReadStates(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
 
@@ -88,13 +86,15 @@ def _nodes(texts: Texts, draws: np.random.Generator) -> Tensor:
 
 @torch.no_grad()
 def _read(
-    model: KBLaM, mask: Tensor, hidden: Tensor, nodes: Tensor
+    model: KBLaM, texts: Texts, stored: ReadTexts, some: Tensor, nodes: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    host, rows = model.host, torch.arange(len(mask))[:, None]
-    positions, visibility = decoders.running_positions(mask), Visibility.causal(mask)
-    added = visibility.attention("eager", host.dtype)
+    host, rows, hidden = model.host, torch.arange(len(some))[:, None], stored.entering[some]
+    seen = torch.cat([texts.prompt_mask[some], texts.mask[some]], dim=1)
+    n_new, cache = hidden.shape[1], stored.cache(model, some)
+    positions = decoders.running_positions(seen)[:, -n_new:]
+    added = Visibility.causal(seen).attention("eager", host.dtype)[:, :, -n_new:]
     rotary = host.base_model.rotary_emb(hidden, position_ids=positions)
-    step = decoders.stepper(host, visibility, positions)
+    step = decoders.masked_stepper(host, added, positions, cache)
     states, scores, lengths = [], [], []
     for number in range(model.config.first, model.reading_layers[-1] + 1):
         layer: Any = decoders.layers(host)[number]
@@ -102,6 +102,7 @@ def _read(
             normed = layer.input_layernorm(hidden)
             query, key, _ = projections(layer.self_attn, normed)
             query, key = rotated(query, rotary), rotated(key, rotary)
+            key = torch.cat([cache.layers[number].keys, key], dim=2)
             key = key.repeat_interleave(model.n_heads // key.shape[1], dim=1)
             text = query * layer.self_attn.scaling @ key.mT + added
             states.append(normed[rows, nodes])
@@ -114,18 +115,28 @@ def _read(
 def head_shares(
     model: KBLaM, states: Tensor, text_scores: Tensor, keys: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Scores of facts `[text layer node head fact]`, and log of the share of all attention."""
-    n_facts = len(keys)
-    split = keys.view(n_facts, model.n_slices, model.n_heads, -1)
-    scale = model.config.scale or float(n_facts)
+    """Scores of facts `[text layer node head fact]`, and log of the share of all attention that
+    those get which a node reads (`top_k`).
+    """
+    n_read = min(len(keys), model.config.top_k or len(keys))
+    split = keys.view(len(keys), model.n_slices, model.n_heads, -1)
+    shift = 0.0 if model.config.scale is None else float(np.log(model.config.scale / n_read))
     every = []
     for place, number in enumerate(model.reading_layers):
         query = model.queries[str(number)](states[:, place]).unflatten(-1, (model.n_heads, -1))
         scores = torch.einsum("bnhw,fhw->bnhf", query, split[:, place]) * query.shape[-1] ** -0.5
-        every.append(scores + float(np.log(scale / n_facts)))
+        every.append(scores + shift)
     scores = torch.stack(every, 1)
-    total = torch.logaddexp(scores.logsumexp(-1), text_scores)
-    return scores, scores.logsumexp(-1) - total
+    read = _best(scores, n_read).logsumexp(-1)
+    return scores, read - torch.logaddexp(read, text_scores)
+
+
+def _best(scores: Tensor, k: int) -> Tensor:
+    """The scores by head of the `k` facts with the highest sums over heads."""
+    if k == scores.shape[-1]:
+        return scores
+    chosen = scores.sum(dim=-2, keepdim=True).topk(k, dim=-1).indices
+    return scores.gather(-1, chosen.expand(*scores.shape[:-1], -1))
 
 
 def align(
@@ -149,7 +160,8 @@ def align(
         rows = torch.cat([own, more])
         facts = model.encoder(*(each[rows] for each in base.vectors))
         scores, mass = head_shares(model, read.states[chosen], read.text_scores[chosen], facts.keys)
-        loss, first = _loss(scores, mass, right, absent, plan.mass)
+        read_of_each = min(len(rows), model.config.top_k or len(rows))
+        loss, first = _loss(scores, mass, right, absent, plan.mass, read_of_each)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -162,11 +174,12 @@ def align(
 
 
 def _loss(
-    scores: Tensor, mass: Tensor, right: Tensor, absent: Tensor, wanted: float
+    scores: Tensor, mass: Tensor, right: Tensor, absent: Tensor, wanted: float, n_read: int
 ) -> tuple[Tensor, Tensor]:
     """The loss, and by layer how often the right fact has most attention where names end.
 
-    `scores` `[text layer node head fact]`, `mass` (log) `[text layer node head]`.
+    `scores` `[text layer node head fact]`, `mass` (log) `[text layer node head]`. Where the right
+    one is missing, the `n_read` best should share evenly.
     """
     reading = scores[:, :, 0]
     logs = reading - reading.logsumexp(-1, keepdim=True)
@@ -177,8 +190,9 @@ def _loss(
     of_mass = functional.mse_loss(mass.exp(), target)
     sums = there.detach().exp().sum(2)
     first = (sums.argmax(-1) == right[:, None]).float().mean(0)
-    spread = logs[absent].mean() if bool(absent.any()) else logs.new_zeros(())
-    return -chosen.mean() - 0.1 * spread + MASS_WEIGHT * of_mass, first
+    even = _best(reading[absent], n_read).log_softmax(-1) + float(np.log(n_read))
+    spread = even.mean() if bool(absent.any()) else logs.new_zeros(())
+    return -chosen.mean() - SPREAD_WEIGHT * spread + MASS_WEIGHT * of_mass, first
 
 
 def say_values(model: KBLaM, read: ReadStates, plan: AlignmentPlan, otherwise: Tensor) -> None:

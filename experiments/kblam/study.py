@@ -6,7 +6,6 @@ done again.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import resource
 import time
@@ -31,7 +30,7 @@ from experiments.kblam.alignment import (
     read_states,
     say_values,
 )
-from experiments.kblam.texts import drawn_texts, entering
+from experiments.kblam.texts import ReadTexts, drawn_texts, read_texts
 from experiments.kblam.training import Learner, TrainingPlan
 from experiments.kblam.world import UNKNOWN, Dialogue, PrivateWorld, private_world
 from kept.decoders import logits
@@ -57,8 +56,8 @@ class KBLaMStudy(RunConfig):
     """`sizes` are numbers of facts; `n_words` numbers of facts in the baseline's prompt.
 
     Of each size at most `n_questions` facts are asked for, and as many that are not there. `first`,
-    `every` and `last` say which layers read; in graphs larger than `top_k` each may read so many
-    facts alone, too.
+    `every` and `last` say which layers read; each node reads the `top_k` facts that it scores
+    highest.
     """
 
     host: str
@@ -148,17 +147,17 @@ class Bench:
         texts = drawn_texts(base, self.decoder.tokenizer, self.study.n_texts, seed)
         self.place.mkdir(parents=True, exist_ok=True)
         model = self._new()
-        states = self._stored("entering", lambda: {"states": entering(model, texts)})["states"]
+        stored = ReadTexts(**self._stored("texts", lambda: vars(read_texts(model, texts))))
         if (self.place / ALIGNED).exists():
             model = load_kblam(self.place / ALIGNED, self.decoder.host)
         else:
-            made = self._stored("read", lambda: vars(read_states(model, texts, states, seed)))
+            made = self._stored("read", lambda: vars(read_states(model, texts, stored, seed)))
             read, plan = ReadStates(**made), self.study.alignment
             align(model, texts, read, base, plan, self.seed, self.announce)
             unknown = unit_vectors([UNKNOWN.split(",")[0]], self.words)[0]
             say_values(model, read, plan, unknown)
             save_kblam(self.place / ALIGNED, model)
-        learner = Learner(model, texts, states, base, self.study.training, self.seed)
+        learner = Learner(model, texts, stored, base, self.study.training, self.seed)
         learner.run(self.place, self.announce)
         save_kblam(self.place / TRAINED, model)
         return model
@@ -176,17 +175,11 @@ class Bench:
         study = self.study
         config = KBLaMConfig(
             vector_width=self.encoder.width, value_width=self.words.width, first=study.first,
-            last=study.last, every=study.every, scale=study.scale,
+            last=study.last, every=study.every, scale=study.scale, top_k=study.top_k,
+            top_k_by_node=True, prompt_reads=False,
         )  # fmt: skip
         with torch_draws(self.seed, "initial weights"):
             return KBLaM(self.decoder.host, config)
-
-    def pruned(self, model: KBLaM) -> KBLaM:
-        """The same that reads `top_k` facts in each layer."""
-        config = dataclasses.replace(model.config, top_k=self.study.top_k)
-        other = KBLaM(model.host, config).eval()
-        other.load_own_state(model.own_state())
-        return other
 
     # ---- cells -----------------------------------------------------------------------------------
     def cell(self, name: str, make: Callable[[KBLaM], Cell]) -> Cell:
@@ -212,8 +205,7 @@ class Bench:
         tokens = base.tokens(model)
         encoding = time.process_time() - start
         cell = self.answered(model, self.asked(base), tokens)
-        if model.config.top_k is None:
-            cell |= self.attention(model, self.asked(base), tokens)
+        cell |= self.attention(model, self.asked(base), tokens)
         prompt = np.mean([len(ids) for ids in self._ids(f.question() for f in self.asked(base))])
         return cell | {
             "n_facts": size,
@@ -227,34 +219,33 @@ class Bench:
     def attention(self, model: KBLaM, asked: list[Fact], tokens: FactTokens) -> Cell:
         """Which questions have their fact first, and in the first five, by reading layer.
 
-        Over the question's nodes as the paper counts (`asking …`), and over the two nodes of the
-        answer that know whom and what is asked (`writing …`). `begun`: the answer's beginning is
-        given, and the value's first piece is the most probable of all.
+        Over the two nodes of the answer that know whom and what is asked. `share`: of the attention
+        that facts get where the name ends. `begun`: the answer's beginning is given, and the
+        value's first piece is the most probable of all.
         """
         cell: Cell = {}
         for start in range(0, len(asked), 8):
             some = asked[start : start + 8]
-            begun = [Dialogue.about(fact, 1).begun for fact in some]
-            prompts = [len(ids) for ids in self._ids([_question(text) for text in begun])]
-            ids, mask = padded(self._ids(begun), 0)
-            read = model.read(ids, mask, tokens)
-            places, last = torch.arange(ids.shape[1]), mask.sum(dim=1)[:, None] - 1
-            counted = {
-                "asking": mask & (places < torch.tensor(prompts)[:, None]),
-                "writing": mask & (places >= last - 1),
-            }
-            right = torch.arange(start, start + len(some))[:, None]
-            written = logits(model.host, read.hidden_states[-1][torch.arange(len(ids)), last[:, 0]])
+            made = [Dialogue.about(fact, 1) for fact in some]
+            ids, mask = padded(self._ids([each.begun for each in made]), 0)
+            n_before = torch.tensor([len(x) - 1 for x in self._ids([each.prompt for each in made])])
+            reading = mask & (torch.arange(ids.shape[1]) >= n_before[:, None])
+            read = model.read(ids, mask, tokens, reading=reading)
+            rows, last = torch.arange(len(ids)), mask.sum(dim=1) - 1
+            counted = mask & (torch.arange(ids.shape[1]) >= last[:, None] - 1)
+            right = torch.arange(start, start + len(some))
+            written = logits(model.host, read.hidden_states[-1][rows, last])
             pieces = [each[0] for each in self._ids([f" {fact.value}" for fact in some])]
             found = (written.argmax(-1) == torch.tensor(pieces)).tolist()
             cell.setdefault("begun", []).extend(found)
             for layer, weights in read.fact_weights.items():
-                for kind, nodes in counted.items():
-                    order = attention_sums(weights, nodes).sort(dim=1, descending=True).indices
-                    hits = order == right
-                    for name, n in (("first", 1), ("in five", 5)):
-                        found = hits[:, :n].any(dim=1).tolist()
-                        cell.setdefault(f"{kind} {name} {layer}", []).extend(found)
+                order = attention_sums(weights, counted).sort(dim=1, descending=True).indices
+                for name, n in (("first", 1), ("in five", 5)):
+                    found = (order == right[:, None])[:, :n].any(dim=1).tolist()
+                    cell.setdefault(f"{name} {layer}", []).extend(found)
+                ends = weights[rows, :, last - 1].sum(dim=1)
+                shares = ends[rows, right] / ends.sum(dim=1)
+                cell.setdefault(f"share {layer}", []).extend(shares.tolist())
         return cell
 
     def _ids(self, texts: Iterable[str]) -> list[list[int]]:
@@ -334,8 +325,6 @@ class Bench:
         study = self.study
         for size in study.sizes:
             yield f"kblam-{size}", lambda model, n=size: self.of_size(n, model)
-            if size > study.top_k:
-                yield f"pruned-{size}", lambda model, n=size: self.of_size(n, self.pruned(model))
         middle = study.sizes[min(1, len(study.sizes) - 1)]
         yield "edited", lambda model: self.edited(middle, model)
         yield "shuffled", lambda model: self.shuffled(middle, model)
@@ -346,11 +335,6 @@ class Bench:
 
     def _aligned(self) -> KBLaM:
         return load_kblam(self.place / ALIGNED, self.decoder.host)
-
-
-def _question(begun: str) -> str:
-    """The part of a begun dialogue that is the prompt."""
-    return begun[: begun.rindex("The ")]
 
 
 def scores(asked: list[Fact], there: list[Answer], gone: list[Answer]) -> Cell:

@@ -12,7 +12,7 @@ from kept.evaluation.paired import Counts, f1_value
 
 Cells = Mapping[str, Sequence[Mapping[str, Any]]]
 """By name, one cell a seed."""
-KBLAM, PRUNED = "kblam-", "pruned-"
+KBLAM = "kblam-"
 
 
 def share(cells: Sequence[Mapping[str, Any]], measure: str) -> Effect:
@@ -28,17 +28,17 @@ def precision(cells: Sequence[Mapping[str, Any]]) -> float | None:
     return None if wrong + right == 0 else float(right / (wrong + right))
 
 
-def sized(cells: Cells, kind: str = KBLAM) -> dict[int, Sequence[Mapping[str, Any]]]:
+def sized(cells: Cells) -> dict[int, Sequence[Mapping[str, Any]]]:
     """The cells of graph sizes, smallest first."""
-    found = {int(name.removeprefix(kind)): each for name, each in cells.items()
-             if name.startswith(kind)}  # fmt: skip
+    found = {int(name.removeprefix(KBLAM)): each for name, each in cells.items()
+             if name.startswith(KBLAM)}  # fmt: skip
     return dict(sorted(found.items()))
 
 
-def layers(cells: Cells, kind: str) -> list[str]:
+def layers(cells: Cells) -> list[str]:
     """The reading layers, best first in the smallest graph, of equals the lower."""
     smallest = next(iter(sized(cells).values()))
-    start = f"{kind} first "
+    start = "first "
     names = [name.removeprefix(start) for name in smallest[0] if name.startswith(start)]
     return sorted(names, key=lambda name: (-share(smallest, f"{start}{name}").estimate, int(name)))
 
@@ -65,7 +65,7 @@ def to_markdown(cells: Cells, command: str, logs: Sequence[Mapping[str, Any]]) -
     """The page: by graph size, the controls and words beside it, and layers."""
     smallest = next(iter(sized(cells).values()))
     steps = ", ".join(f"{len(log['losses'])} in {log['cpu_seconds']}" for log in logs)
-    asking, writing = (layers(cells, kind)[0] for kind in ("asking", "writing"))
+    layer = layers(cells)[0]
     lines = [
         "# KBLaM against graph size",
         f"<!-- written by {command} -->",
@@ -74,36 +74,33 @@ def to_markdown(cells: Cells, command: str, logs: Sequence[Mapping[str, Any]]) -
             f"{len(smallest)} seeds of training; steps after the alignment, and their CPU "
             f"seconds: {steps}. At most {len(cells['edited'][0]['exact'])} questions a cell, and "
             "as many about what is not there; intervals of 95 % over seeds and questions. "
-            f"Attention at layer {writing} where the answer is written and at layer {asking} over "
-            "the question, the best in the smallest graph. *right*: the value after the last "
-            "*is*, one in eight by chance; *begun*: with the answer's beginning given the value's "
-            "first piece is the most probable. *tokens*: those of the question and the facts that "
-            "a layer reads."
+            f"Attention at layer {layer}, the best in the smallest graph, at the last two nodes "
+            "before the value; *share*: the right fact's of what facts get where the name ends. "
+            "*right*: the value after the last *is*, one in eight by chance; *begun*: with the "
+            "answer's beginning given the value's first piece is the most probable. *refused, "
+            "though there*: of the questions that have a fact. *tokens*: those of the question "
+            "and the facts that a node reads."
         ),
         "",
         (
-            "| facts | read | right | begun | first, writing | in five | first, asking | "
-            "missing ones refused | refusals that are right | tokens | ms a question | "
+            "| facts | right | begun | first | in five | share | missing ones refused | "
+            "refused, though there | refusals that are right | tokens | ms a question | "
             "MiB of facts | peak MiB |"
         ),
         "|" + " --- |" * 13,
     ]
-    for kind, reads in ((KBLAM, "all"), (PRUNED, "the best")):
-        for size, found in sized(cells, kind).items():
-            lines.append(_sized_row(size, reads, found, writing, asking))
+    for size, found in sized(cells).items():
+        lines.append(_sized_row(size, found, layer))
     return "\n".join([*lines, "", *_beside(cells), "", *_layers(cells), ""])
 
 
-def _sized_row(
-    size: int, reads: str, found: Sequence[Mapping[str, Any]], writing: str, asking: str
-) -> str:
-    names = (f"writing first {writing}", f"writing in five {writing}", f"asking first {asking}")
-    looked = [written(share(found, name)) if name in found[0] else "" for name in names]
+def _sized_row(size: int, found: Sequence[Mapping[str, Any]], layer: str) -> str:
+    names = ("exact", "begun", f"first {layer}", f"in five {layer}", f"share {layer}",
+             "refused missing", "refused")  # fmt: skip
     right = precision(found)
-    begun = written(share(found, "begun")) if "begun" in found[0] else ""
     shown = [
-        size, reads, written(share(found, "exact")), begun, *looked,
-        written(share(found, "refused missing")), "none" if right is None else f"{right:.2f}",
+        size, *(written(share(found, name)) for name in names),
+        "none" if right is None else f"{right:.2f}",
         *(f"{np.mean([c[k] for c in found]):.{d}f}" for k, d in
           (("tokens", 0), ("ms_a_question", 0), ("mib_of_facts", 1), ("peak_mib", 0))),
     ]  # fmt: skip
@@ -148,10 +145,8 @@ def _layers(cells: Cells) -> list[str]:
         "| layer | " + " | ".join(f"{size} facts" for size in rows) + " |",
         "|" + " --- |" * (len(rows) + 1),
     ]
-    for layer in sorted(layers(cells, "writing"), key=int):
-        shares = [
-            f"{share(found, f'writing first {layer}').estimate:.2f}" for found in rows.values()
-        ]
+    for layer in sorted(layers(cells), key=int):
+        shares = [f"{share(found, f'first {layer}').estimate:.2f}" for found in rows.values()]
         lines.append(f"| {layer} | " + " | ".join(shares) + " |")
     return lines
 
@@ -163,20 +158,17 @@ def draw(cells: Cells, path: Any) -> None:
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    layer, rows, pruned = layers(cells, "writing")[0], sized(cells), sized(cells, PRUNED)
+    layer, rows = layers(cells)[0], sized(cells)
     figure, axes = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
     for mark, measure, name in (
-        ("o-", f"writing first {layer}", "right fact first"),
-        ("s-", f"writing in five {layer}", "right fact in five"),
+        ("o-", f"first {layer}", "right fact first"),
+        ("s-", f"in five {layer}", "right fact in five"),
         ("^-", "exact", "right answers"),
         ("d-", "begun", "right value, answer begun"),
         ("x--", "refused missing", "missing facts refused"),
     ):
         shares = [share(found, measure).estimate for found in rows.values()]
         axes.semilogx(list(rows), shares, mark, label=name)
-    if pruned:
-        shares = [share(found, "exact").estimate for found in pruned.values()]
-        axes.semilogx(list(pruned), shares, "v:", label="right answers, best facts alone")
     axes.axhline(1 / 8, color="grey", linewidth=0.8)
     axes.set(xlabel="facts in the graph", ylabel="share of questions", ylim=(-0.02, 1.02))
     axes.legend(fontsize=8)

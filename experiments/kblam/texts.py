@@ -12,15 +12,15 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import DynamicCache, PreTrainedTokenizerBase
 
 from entity_linking.parts import SentenceEncoder
 from experiments.kblam.world import Dialogue
+from kept import decoders
 from kept.batches import IGNORE
 from kept.decoders.kblam.knowledge_base import KnowledgeBase, padded
 from kept.decoders.kblam.model import KBLaM
-from kept.decoders.kblam.training import turn_labels
-from kept.decoders.kblam.wording import CHATML, TEMPLATES
+from kept.decoders.kblam.wording import TEMPLATES
 from kept.randomness import generator
 from kg_loaders.disk.writing import write_bytes
 
@@ -59,12 +59,16 @@ class StoredVectors:
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Dialogues: ids, what is real, labels of the values, and the fact that each is about.
+    """Dialogues about facts: `rows` are the facts, `refused` are answered with what is not known.
 
-    `refused` are answered with what is not known. `places` `[text 2]` are the nodes that should
-    read the fact: the last piece of the name in the answer, and the node that writes the value.
+    A prompt without its last node (`prompts`, `prompt_mask`, padded on the left) is read without
+    facts; `ids` go on from that last node to the end of the answer, `labels` are all behind it.
+    `places` `[text 2]` are the nodes that should read the fact: the last piece of the name in the
+    answer, and the node that writes the value.
     """
 
+    prompts: Tensor
+    prompt_mask: Tensor
     ids: Tensor
     mask: Tensor
     labels: Tensor
@@ -96,24 +100,54 @@ def texts_of(
 ) -> Texts:
     """The texts of dialogues."""
     pad = tokenizer.pad_token_id or 0
-    ids, mask = padded(tokenizer([each.text for each in made])["input_ids"], pad)
-    marker = tokenizer.convert_tokens_to_ids(CHATML.marker)
-    labels = turn_labels(ids, marker, n_after=CHATML.n_after, turn=2, node_mask=mask)
-    ends = [len(each) for each in tokenizer([each.begun for each in made])["input_ids"]]
-    last = torch.tensor(ends) - 1
-    labels = labels.masked_fill(torch.arange(ids.shape[1]) <= last[:, None], IGNORE)
-    return Texts(ids, mask, labels, rows, refused, torch.stack([last - 1, last], dim=1))
+    whole, begun, asked = (
+        tokenizer([getattr(each, part) for each in made])["input_ids"]
+        for part in ("text", "begun", "prompt")
+    )
+    before = [len(ids) - 1 for ids in asked]
+    prompts = padded([ids[:n] for ids, n in zip(whole, before, strict=True)], pad, side="left")
+    ids, mask = padded([ids[n:] for ids, n in zip(whole, before, strict=True)], pad)
+    last = torch.tensor([len(ids) - n - 1 for ids, n in zip(begun, before, strict=True)])
+    labels = ids.masked_fill(~mask, IGNORE)
+    labels[:, 0] = IGNORE
+    return Texts(*prompts, ids, mask, labels, rows, refused, torch.stack([last - 1, last], dim=1))
 
 
-def entering(model: KBLaM, texts: Texts) -> Tensor:
-    """What enters the first reading layer, `[text node width]`."""
-    parts = [
-        model.entering_states(texts.ids[i : i + BATCH], texts.mask[i : i + BATCH])
-        for i in range(0, len(texts), BATCH)
-    ]
-    return torch.cat(parts)
+@dataclass(frozen=True, eq=False)
+class ReadTexts:
+    """What a frozen host makes of texts without facts, for the layers from the first that reads on.
+
+    `keys` and `values` `[layer text head node head_width]` of prompts, in halves; `entering`
+    `[text node width]` of the nodes behind.
+    """
+
+    keys: Tensor
+    values: Tensor
+    entering: Tensor
+
+    def cache(self, model: KBLaM, some: Tensor) -> DynamicCache:
+        """A cache of the prompts of `some` texts, its own."""
+        cache = DynamicCache(config=model.host.config)
+        for number, key, value in zip(
+            range(model.config.first, len(decoders.layers(model.host))),
+            self.keys, self.values, strict=True,
+        ):  # fmt: skip
+            cache.update(key[some].to(model.host.dtype), value[some].to(model.host.dtype), number)
+        return cache
 
 
-def is_predicting(texts: Texts) -> Tensor:
-    """The nodes from which words of the answer are predicted, `[text node]`."""
-    return torch.nn.functional.pad(texts.labels[:, 1:] != IGNORE, (0, 1))
+@torch.no_grad()
+def read_texts(model: KBLaM, texts: Texts) -> ReadTexts:
+    """The host's pass over the texts, once for all graphs and all steps of training."""
+    first, host = model.config.first, model.host
+    keys, values, entering = [], [], []
+    for start in range(0, len(texts), BATCH):
+        some = slice(start, start + BATCH)
+        cache = DynamicCache(config=host.config)
+        model.read(texts.prompts[some], texts.prompt_mask[some], None, cache=cache)
+        keys.append(torch.stack([each.keys for each in cache.layers[first:]]).half())
+        values.append(torch.stack([each.values for each in cache.layers[first:]]).half())
+        seen = torch.cat([texts.prompt_mask[some], texts.mask[some]], dim=1)
+        states = model.read(texts.ids[some], seen, None, cache=cache).hidden_states
+        entering.append(states[first])
+    return ReadTexts(torch.cat(keys, dim=1), torch.cat(values, dim=1), torch.cat(entering))

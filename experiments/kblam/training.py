@@ -1,9 +1,9 @@
 """Training a KBLaM on a private world, step by step, from where it was stopped.
 
 Each step is one micro-batch: plain questions reworded by templates, and a share of questions whose
-fact is left out of the graph, to be refused. Only the value is learnt. Texts are drawn from those
-that the host has read up to the first reading layer (`experiments.kblam.texts`). The context grows
-as published, faster: `grow_every` steps add 4 facts, up to `n_context`.
+fact is left out of the graph, to be refused. The answer is learnt from its first word on, in a
+graph of up to `n_context` facts, as many small as large ones (published: 4 more every 100 steps).
+Texts are drawn from those whose prompts the host has read (`experiments.kblam.texts`).
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 from torch.optim import AdamW
 
-from experiments.kblam.texts import Texts
+from experiments.kblam.texts import ReadTexts, Texts
 from kept.decoders.kblam.knowledge_base import KnowledgeBase
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.training import (
     MicroBatch,
-    graph_size,
     new_optimiser,
     train_step,
-    with_context,
 )
 from kept.randomness import generator
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_bytes, write_json
 
+FEWEST = 8
+"""Facts in the smallest graph of a step."""
 STATE, LOG = "training.pt", "training.json"
 
 
@@ -41,29 +41,26 @@ class TrainingPlan(RunConfig):
     """How long and on what a KBLaM is trained; `cpu_seconds` stops it early, the schedule stays.
 
     `learning_rate` is that of queries and keys, which are aligned before; `value_rate` that of the
-    values, which begin as words. `attention` is the weight of the loss on attention to the right
-    fact, which the paper has not.
+    values, which begin as words.
     """
 
     n_steps: PositiveInt
     batch_size: PositiveInt
     n_refusals: NonNegativeInt
     n_context: PositiveInt
-    grow_every: PositiveInt
     learning_rate: PositiveFloat
     value_rate: PositiveFloat
     cpu_seconds: PositiveFloat
     save_every: PositiveInt = 25
-    attention: NonNegativeFloat = 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """A model, the texts and facts it is trained on; `entering` as of `texts.entering`."""
+    """A model, the texts and facts it is trained on; `stored` as of `texts.read_texts`."""
 
     model: KBLaM
     texts: Texts
-    entering: Tensor
+    stored: ReadTexts
     base: KnowledgeBase
     plan: TrainingPlan
     seed: int
@@ -72,24 +69,24 @@ class Learner:
         """The micro-batch of a step: the last `n_refusals` questions are to be refused."""
         draws = generator(self.seed, "kblam batch", step)
         n, plan, texts = len(self.base.facts), self.plan, self.texts
-        answered, refused = (draws.permutation(np.flatnonzero(kind)) for kind in
-                             (~texts.refused.numpy(), texts.refused.numpy()))  # fmt: skip
-        n_right = plan.batch_size - plan.n_refusals
-        chosen = np.concatenate([answered[:n_right], refused[: plan.n_refusals]])
-        asked = texts.rows.numpy()[chosen]
-        grown = graph_size(100 * (step // plan.grow_every), None)
-        others = np.setdiff1d(np.arange(n), asked)
-        size = min(grown, plan.n_context, len(others) - 1)
-        context = draws.permutation(others)[: size + 1]
-        own = asked.copy()
-        own[n_right:] = context[-1]
-        rows = with_context(torch.from_numpy(own)[:, None], torch.from_numpy(context[:-1]))
-        right = torch.where(torch.arange(len(asked)) < n_right, 0, -1)
+        is_refused, about = texts.refused.numpy(), texts.rows.numpy()
+        refused = draws.permutation(np.flatnonzero(is_refused))[: plan.n_refusals]
+        there = np.flatnonzero(~is_refused & ~np.isin(about, about[refused]))
+        n_right = plan.batch_size - len(refused)
+        chosen = np.concatenate([draws.permutation(there)[:n_right], refused])
+        asked = about[chosen]
+        others = draws.permutation(np.setdiff1d(np.arange(n), asked))
+        size = int(FEWEST * (max(plan.n_context, FEWEST) / FEWEST) ** draws.random())
+        own = np.setdiff1d(asked[:n_right], asked[n_right:])
+        rows = np.concatenate([own, others[: max(size - len(own), 1)]])
+        place = {row: i for i, row in enumerate(own.tolist())}
         some = torch.from_numpy(chosen)
         width = int(texts.mask[some].sum(dim=1).max())
         return MicroBatch(
-            texts.ids[some, :width], texts.mask[some, :width], texts.labels[some, :width], rows,
-            right, self.entering[some, :width],
+            texts.ids[some, :width], texts.mask[some, :width], texts.labels[some, :width],
+            torch.from_numpy(rows), torch.tensor([place.get(row, -1) for row in asked.tolist()]),
+            self.stored.entering[some, :width], texts.prompt_mask[some],
+            self.stored.cache(self.model, some),
         )  # fmt: skip
 
     def run(self, folder: Path, announce: Callable[[str], None]) -> list[float]:
@@ -106,10 +103,7 @@ class Learner:
             spent = time.process_time() - start
             if spent > self.plan.cpu_seconds:
                 break
-            losses += train_step(
-                self.model, [self.batch(step)], vectors, optimiser, schedule,
-                attention=self.plan.attention,
-            )  # fmt: skip
+            losses += train_step(self.model, [self.batch(step)], vectors, optimiser, schedule)
             if (step + 1) % self.plan.save_every == 0:
                 self._save(folder, optimiser, losses, time.process_time() - start)
                 recent = float(np.mean(losses[-self.plan.save_every :]))

@@ -46,10 +46,11 @@ UNKNOWN = "unknown, sorry"
 
 @dataclass(frozen=True)
 class Dialogue:
-    """A question with its answer; `begun` is the text up to the value."""
+    """A question with its answer; `begun` is the text up to the value, `prompt` to the answer."""
 
     text: str
     begun: str
+    prompt: str
 
     @classmethod
     def about(cls, fact: Fact, template: int, *, refused: bool = False) -> Dialogue:
@@ -60,8 +61,9 @@ class Dialogue:
         """
         said = Fact(fact.name, fact.relation, UNKNOWN if refused else fact.value)
         question = fact.question(template)
-        begun = f"{CHATML.prompt(question)}{said.answer.removesuffix(f' {said.value}.')}"
-        return cls(CHATML.dialogue(question, said.answer), begun)
+        prompt = CHATML.prompt(question)
+        begun = f"{prompt}{said.answer.removesuffix(f' {said.value}.')}"
+        return cls(CHATML.dialogue(question, said.answer), begun, prompt)
 
 
 @dataclass(frozen=True, eq=False)

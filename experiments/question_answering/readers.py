@@ -17,7 +17,7 @@ from kept.decoders.adapters import DecoderAdapter
 from kept.decoders.kblam.knowledge_base import KnowledgeBase, facts_of_graph, padded
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.values import HostWords
-from kept.decoders.kblam.wording import Fact
+from kept.decoders.kblam.wording import CHATML, Fact
 from kept.decoders.soft_prompts import GraphPrompter, LabelSentences
 from kept.decoders.trees import Continuation, LabelVectors, Readers, Tree, knowledge_tree, write
 from kept.graphs.builder import BuilderConfig, build_many
@@ -174,11 +174,19 @@ class KBLaMReader:
             if self.model.config.value_width is not None:
                 words = HostWords(self.model.host, self.tokenizer)
             facts = KnowledgeBase.of_facts(shown, self.encoder, words).tokens(self.model)
-        new = self.model.generate(ids, mask, facts, n_new=N_NEW)
+        reading = mask if self.model.config.prompt_reads else self._answer(ids, mask)
+        new = self.model.generate(ids, mask, facts, n_new=N_NEW, reading=reading)
         with torch.no_grad():
-            first = self.model(ids, mask, facts).logits[:, -1]
+            first = self.model(ids, mask, facts, None, None, reading).logits[:, -1]
         n_facts = 0 if shown is None else len(shown)
         return Continuation(new, first), int(mask.sum()) + n_facts * len(texts)
+
+    def _answer(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The nodes from the last one before the answer on."""
+        marker = self.tokenizer.convert_tokens_to_ids(CHATML.marker)
+        turns = (ids == marker).long().cumsum(dim=1)
+        start = turns.argmax(dim=1, keepdim=True) + CHATML.n_after
+        return mask & (torch.arange(ids.shape[1]) >= start)
 
 
 def as_linked(

@@ -127,9 +127,10 @@ def test_no_study_hides_an_experiment_from_the_command_line() -> None:
 
 # ---- studies -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_test_of_a_study_reads_its_file(name: str) -> None:
+def test_the_test_of_a_study_reads_its_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place, _, test = STUDIES[name].partition("::")
     assert (TESTS / place).is_file()
+    monkeypatch.syspath_prepend(str((TESTS / place).parent))
     module = importlib.import_module(Path(place).stem)
     assert FILES[name] in _reached(module, test)
 

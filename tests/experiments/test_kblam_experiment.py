@@ -14,13 +14,12 @@ from tiny_decoders import tiny_decoder
 from experiments.kblam.alignment import AlignmentPlan, align, head_shares, read_states
 from experiments.kblam.study import Bench, Decoder, KBLaMStudy, run
 from experiments.kblam.tables import draw, precision, share, to_json, to_markdown
-from experiments.kblam.texts import Texts, drawn_texts, entering, is_predicting
+from experiments.kblam.texts import ReadTexts, Texts, drawn_texts, read_texts
 from experiments.kblam.training import LOG, Learner
 from experiments.kblam.world import UNKNOWN, VALUES, Dialogue, private_world
 from kept.decoders.kblam.config import KBLaMConfig
 from kept.decoders.kblam.knowledge_base import Answer, KnowledgeBase, facts_of_graph
 from kept.decoders.kblam.model import KBLaM
-from kept.decoders.kblam.training import attention_loss
 from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, TEMPLATES, Fact, is_refusal
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "kblam" / "smollm2.yaml"
@@ -32,7 +31,7 @@ def small_study() -> KBLaMStudy:
         update={"n_steps": 50, "batch_size": 8, "n_facts": 16}
     )
     training = committed.training.model_copy(
-        update={"n_steps": 4, "batch_size": 4, "n_refusals": 1, "n_context": 6, "save_every": 2}
+        update={"n_steps": 4, "batch_size": 4, "n_refusals": 1, "n_context": 12, "save_every": 2}
     )
     return committed.model_copy(
         update={
@@ -81,7 +80,10 @@ class Parts:
 
     def learner(self, model: KBLaM, **changes: float) -> Learner:
         plan = self.bench.study.training.model_copy(update=changes)
-        return Learner(model, self.texts, entering(model, self.texts), self.base, plan, 0)
+        return Learner(model, self.texts, self.read(model), self.base, plan, 0)
+
+    def read(self, model: KBLaM) -> ReadTexts:
+        return read_texts(model, self.texts)
 
 
 def test_the_study_in_small(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     ]
     cells = run(benches)
     assert set(cells) == {
-        "kblam-4", "kblam-12", "pruned-12", "edited", "shuffled", "words-0", "words-1", "words-5",
+        "kblam-4", "kblam-12", "edited", "shuffled", "words-0", "words-1", "words-5",
         "off", "aligned",
     }  # fmt: skip
     assert {name for name, each in cells.items() if len(each) == 1} == {
@@ -101,16 +103,14 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     assert cells["words-5"][0]["tokens"] > cells["words-1"][0]["tokens"]
     assert sum(cells["words-5"][0]["retrieved"]) >= sum(cells["words-1"][0]["retrieved"]) > 0
     for layer in (1, 2):
-        for kind in ("asking", "writing"):
-            first, five = (
-                cells["kblam-12"][0][f"{kind} {n} {layer}"] for n in ("first", "in five")
-            )
-            assert len(first) == 3
-            assert all(five[i] for i, hit in enumerate(first) if hit)
+        first, five = (cells["kblam-12"][0][f"{n} {layer}"] for n in ("first", "in five"))
+        assert len(first) == 3
+        assert all(five[i] for i, hit in enumerate(first) if hit)
+        assert all(0 <= share <= 1 for share in cells["kblam-12"][0][f"share {layer}"])
     log = json.loads((tmp_path / "run" / "seed-1" / LOG).read_text())
     assert len(log["losses"]) == study.training.n_steps
     page = to_markdown(cells, "a command", [log, log])
-    n_heads, n_sized, n_beside, n_layers = 6, 3, 7, 2
+    n_heads, n_sized, n_beside, n_layers = 6, 2, 7, 2
     assert page.count("\n| ") == n_heads + n_sized + n_beside + n_layers
     assert to_json(cells)["kblam-4"]["seeds"] == 2
     draw(cells, tmp_path / "results.png")
@@ -146,24 +146,27 @@ def test_refused_questions_have_no_fact_and_others_have_theirs() -> None:
     facts = parts.base.facts
     for step in range(6):
         batch = learner.batch(step)
-        for ids, rows, right in zip(
-            batch.input_ids, batch.fact_rows.tolist(), batch.right_facts, strict=True
-        ):
+        rows = batch.fact_rows.tolist()
+        assert len(set(rows)) == len(rows)
+        assert batch.prompt_mask is not None
+        assert batch.right_facts is not None
+        n_before = batch.prompt_mask.shape[1]
+        for ids, right in zip(batch.input_ids, batch.right_facts.tolist(), strict=True):
             text = tokenizer.decode(ids)
-            asked = [f for f in facts if any(f.question(t) in text for t in range(16))]
+            asked = [f for f in facts if f"The {f.relation} of {f.name} is" in text]
             assert len(asked) == 1
             assert (UNKNOWN in text) == (asked[0] not in [facts[row] for row in rows])
-            assert (int(right) == 0) == (facts[rows[0]] == asked[0])
+            assert (right == -1) == (UNKNOWN in text)
+            assert right == -1 or facts[rows[right]] == asked[0]
             assert is_refusal(text) == (UNKNOWN in text)
-            assert len(set(rows)) == len(rows)
-        learnt = batch.labels[batch.labels >= 0]
-        assert len(learnt) > 0
+        assert batch.seen.shape[1] == n_before + batch.input_ids.shape[1]
+        assert torch.equal(batch.labels[:, 1:] >= 0, batch.node_mask[:, 1:])
+        assert bool((batch.labels[:, 0] < 0).all())
 
 
 def test_places_are_where_the_name_ends_and_where_the_value_is_written() -> None:
     parts = Parts.of()
     tokenizer = parts.bench.decoder.tokenizer
-    predicting = is_predicting(parts.texts)
     for number, row in enumerate(parts.texts.rows.tolist()):
         fact, ids = parts.base.facts[row], parts.texts.ids[number]
         name, verb = (tokenizer.decode(ids[place]) for place in parts.texts.places[number])
@@ -171,8 +174,6 @@ def test_places_are_where_the_name_ends_and_where_the_value_is_written() -> None
         value = UNKNOWN if parts.texts.refused[number] else fact.value
         place = int(parts.texts.places[number, 1])
         assert tokenizer.decode(ids[place + 1 :]).strip().startswith(value)
-        assert bool(predicting[number, place])
-        assert not bool(predicting[number, 0])
 
 
 def test_alignment_finds_the_right_fact() -> None:
@@ -181,7 +182,7 @@ def test_alignment_finds_the_right_fact() -> None:
     plan = AlignmentPlan(
         n_steps=200, batch_size=8, n_facts=16, mass=0.4, learning_rate=0.01, strength=0.2
     )
-    read = read_states(model, parts.texts, entering(model, parts.texts), 0)
+    read = read_states(model, parts.texts, parts.read(model), 0)
 
     def looked() -> tuple[float, float]:
         with torch.no_grad():
@@ -202,16 +203,22 @@ def test_alignment_finds_the_right_fact() -> None:
 def test_stored_states_are_those_of_the_model_itself() -> None:
     parts = Parts.of()
     model = parts.model(scale=4.0)
-    read = read_states(model, parts.texts, entering(model, parts.texts), 0)
+    read = read_states(model, parts.texts, parts.read(model), 0)
+    texts = parts.texts
+    ids, seen = (
+        torch.cat([texts.prompts, texts.ids], 1),
+        torch.cat([texts.prompt_mask, texts.mask], 1),
+    )
+    n_before = texts.prompts.shape[1]
     with torch.no_grad():
-        own = model.read(parts.texts.ids, parts.texts.mask, None).hidden_states
+        own = [each[:, n_before:] for each in model.read(ids, seen, None).hidden_states]
         expected = model.host.model.layers[2].input_layernorm(own[2])
     rows = torch.arange(len(parts.texts))[:, None]
     at_places = expected[rows, parts.texts.places]
-    torch.testing.assert_close(read.states[:, 1, :2], at_places)
-    torch.testing.assert_close(
-        read.lengths[:, 1, :2], own[2][rows, parts.texts.places].norm(dim=-1)
-    )
+    close = {"rtol": 1e-2, "atol": 2e-3}  # keys of prompts are stored in halves
+    torch.testing.assert_close(read.states[:, 1, :2], at_places, **close)
+    lengths = own[2][rows, parts.texts.places].norm(dim=-1)
+    torch.testing.assert_close(read.lengths[:, 1, :2], lengths, **close)
 
 
 def test_the_world_is_private() -> None:
@@ -226,24 +233,6 @@ def test_the_world_is_private() -> None:
         private_world(0, n_train=4000, n_test=4000)
     with pytest.raises(ValueError, match="raise n_test"):
         bench_of(Path(), small_study()).graph(1000)
-
-
-def test_attention_is_learnt_where_the_plan_says_so(tmp_path: Path) -> None:
-    shares = []
-    for weight in (0.0, 5.0):
-        parts = Parts.of()
-        model = parts.model()
-        learner = parts.learner(model, learning_rate=0.02, n_steps=30, attention=weight)
-        (tmp_path / str(weight)).mkdir()
-        learner.run(tmp_path / str(weight), lambda text: None)
-        batch = learner.batch(0)
-        facts = model.encoder(*parts.base.vectors)[batch.fact_rows]
-        with torch.no_grad():
-            read = model.read(batch.input_ids, batch.node_mask, facts)
-        predicting = torch.nn.functional.pad(batch.labels[:, 1:] != -100, (0, 1))
-        assert batch.right_facts is not None
-        shares.append(float(attention_loss(read.fact_weights, predicting, batch.right_facts)))
-    assert shares[1] < shares[0] - 0.2, shares
 
 
 def test_shares_and_refusals_are_counted() -> None:

@@ -22,8 +22,8 @@ class KBLaMConfig:
     maps from sentence vectors (`vector_width` wide; those of values `value_width`, where they come
     from elsewhere: `kept.decoders.kblam.values`).
 
-    `prompt_reads`: off, `generate` reads the prompt without facts up to its last node, the same for
-    any graph; facts are read where the answer is written. In the paper all nodes read.
+    `prompt_reads`: off, `generate` lets the last node of the prompt and what is written read facts,
+    and nothing before them. In the paper all nodes read.
 
     `misaligned_scores` and `padding_reads` keep what the released code does to pruned facts and to
     padding, the latter for hosts in float32. Raises `ConfigError` naming every fault.

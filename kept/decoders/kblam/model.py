@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -79,6 +79,14 @@ class _Pass:
     cache: Cache | None
     weights: dict[int, Tensor] = field(default_factory=dict)
     chosen: dict[int, Tensor] = field(default_factory=dict)
+
+
+def _read_at(shared: _Pass, reading: Tensor) -> _Pass:
+    """A pass in which other nodes give facts no attention."""
+    others = torch.zeros_like(reading, dtype=shared.text_mask.dtype)
+    others = others.masked_fill(~reading, -torch.inf)[:, None, :, None]
+    fact_mask = others if shared.fact_mask is None else shared.fact_mask + others
+    return replace(shared, fact_mask=fact_mask, counted=shared.counted & reading)
 
 
 class KBLaM(nn.Module):
@@ -155,9 +163,10 @@ class KBLaM(nn.Module):
         facts: FactTokens | None,
         positions: Int[Tensor, "batch node"] | None = None,
         cache: Cache | None = None,
+        reading: Bool[Tensor, "batch node"] | None = None,
     ) -> KBLaMOutput:
         """`read` the text and the facts, and score the next word at every node."""
-        states = self.read(input_ids, node_mask, facts, positions, cache)
+        states = self.read(input_ids, node_mask, facts, positions, cache, reading=reading)
         return KBLaMOutput(hosts.logits(self.host, states.hidden_states[-1]), states)
 
     def read(
@@ -168,13 +177,14 @@ class KBLaM(nn.Module):
         positions: Int[Tensor, "batch node"] | None = None,
         cache: Cache | None = None,
         entering: Float[Tensor, "batch node width"] | None = None,
+        reading: Bool[Tensor, "batch node"] | None = None,
     ) -> KBLaMStates:
         """Read text and facts; without `facts` the states are the host's own, bit for bit.
 
         `node_mask` (True = real) is over the nodes in `cache`, then the new ones. Positions that
         are not given count real nodes; with `padding_reads` they count all. `entering` is what
-        `entering_states` returned for the same text, which is then not read by the layers below;
-        it goes with facts; of a cache the layers from the first reading one on are then needed.
+        enters the first reading layer (of the host's own `hidden_states`), which is then not read
+        by the layers below; it goes with facts, and a cache needs no more than the layers above.
         Raises `BatchError` for sizes that do not fit.
         """
         n_new = input_ids.shape[1]
@@ -195,6 +205,8 @@ class KBLaM(nn.Module):
         if facts.keys.ndim == 3 and len(facts.keys) != len(input_ids):
             raise BatchError(f"{facts} for a batch of {len(input_ids)}")
         shared = self._shared(visibility, node_mask, n_new, facts, (hidden, positions), cache)
+        if reading is not None:
+            shared = _read_at(shared, reading)
         step = hosts.masked_stepper(self.host, shared.text_mask, positions, cache)
         every, below = [hidden], self.config.first if entering is not None else 0
         for number, layer in list(enumerate(hosts.layers(self.host)))[below:]:
@@ -204,20 +216,6 @@ class KBLaM(nn.Module):
                 every.append(step(layer, every[-1]))
         states = (*every[:-1], hosts.finish(self.host, every[-1]))
         return KBLaMStates(states, shared.weights, shared.chosen)
-
-    @torch.no_grad()
-    def entering_states(
-        self, input_ids: Int[Tensor, "batch node"], node_mask: Bool[Tensor, "batch node"]
-    ) -> Float[Tensor, "batch node width"]:
-        """What enters the first reading layer, the same whatever the facts: stored once, `read`
-        needs the layers above alone.
-        """
-        positions = hosts.running_positions(node_mask)
-        hidden = hosts.embed(self.host, self.host.get_input_embeddings()(input_ids), positions)
-        step = hosts.stepper(self.host, Visibility.causal(node_mask), positions)
-        for layer in hosts.layers(self.host)[: self.config.first]:
-            hidden = step(layer, hidden)
-        return hidden
 
     def _shared(
         self,
@@ -305,24 +303,26 @@ class KBLaM(nn.Module):
         *,
         n_new: int,
         end_id: int | None = None,
+        reading: Bool[Tensor, "batch node"] | None = None,
         use_cache: bool = True,
     ) -> Int[Tensor, "batch new"]:
         """The `n_new` most probable next words one by one; after `end_id` only `end_id`.
 
         Padding may stand on either side. The cache holds text alone, facts are read anew at each
-        step. Fewer words come back where every text has ended before. Where the prompt does not
-        read (`config.prompt_reads`), a cache is needed, and padding on the left: else `BatchError`.
+        step. Fewer words come back where every text has ended before. `reading` are the nodes of
+        the prompt that read facts: all, or the last one alone, as the configuration has it.
         """
         cache = DynamicCache(config=self.host.config) if use_cache else None
         new: list[Tensor] = []
         ids = step_ids = input_ids
-        if facts is not None and not self.config.prompt_reads:
-            step_ids = self._prompted(input_ids, node_mask, cache)
+        if reading is None and not self.config.prompt_reads:
+            reading = node_mask & (node_mask.flip(1).cumsum(dim=1).flip(1) == 1)
         ended = torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
         for _ in range(n_new):
             read = step_ids if use_cache else ids
             positions = hosts.running_positions(node_mask)[:, -read.shape[1] :]
-            out = self(read, node_mask, facts, positions, cache)
+            who = None if reading is None else reading[:, -read.shape[1] :]
+            out = self(read, node_mask, facts, positions, cache, who)
             real = node_mask[:, -out.logits.shape[1] :] if not new else None
             last = out.logits[:, -1] if real is None else hosts.sentence_vectors(out.logits, real)
             word = last.argmax(dim=-1)
@@ -330,17 +330,11 @@ class KBLaM(nn.Module):
                 word = word.masked_fill(ended, end_id)
             new.append(word)
             node_mask = torch.cat([node_mask, ~ended[:, None]], dim=1)
+            if reading is not None:
+                reading = torch.cat([reading, ~ended[:, None]], dim=1)
             ended = ended | (word == end_id) if end_id is not None else ended
             if bool(ended.all()):
                 break
             step_ids = word[:, None]
             ids = torch.cat([ids, step_ids], dim=1)
         return torch.stack(new, dim=1)
-
-    def _prompted(self, input_ids: Tensor, node_mask: Tensor, cache: Cache | None) -> Tensor:
-        """Put the prompt into `cache` as the host alone reads it, but its last node: returned."""
-        if cache is None or not bool(node_mask[:, -1].all()):
-            raise BatchError("a prompt that reads no facts: use_cache, and padding on the left")
-        if input_ids.shape[1] > 1:
-            self.read(input_ids[:, :-1], node_mask[:, :-1], None, cache=cache)
-        return input_ids[:, -1:]

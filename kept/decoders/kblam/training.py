@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
+from transformers import Cache
 
 from kept.batches import IGNORE
 from kept.decoders import hosts
@@ -35,27 +36,41 @@ LAST_SHARE = 0.01
 
 @dataclass(frozen=True, eq=False)
 class MicroBatch:
-    """Questions with their answers; `fact_rows` are rows of the vectors of all facts.
+    """Questions with their answers; `fact_rows` are rows of the vectors of all facts, of each
+    question or shared by all.
 
     `right_facts`, which the attention loss needs: the place among them of the fact that answers,
-    -1 where none does. `entering`: `KBLaM.entering_states` of the texts, where they are stored.
+    -1 where none does. `entering`: what enters the first reading layer, where it is stored. With
+    `prompt_mask` and a `cache`, for this batch alone, the prompts were read before, without facts.
     Raises `BatchError` for shapes that do not fit.
     """
 
     input_ids: Int[Tensor, "batch node"]
     node_mask: Bool[Tensor, "batch node"]
     labels: Int[Tensor, "batch node"]
-    fact_rows: Int[Tensor, "batch fact"]
+    fact_rows: Int[Tensor, "*batch fact"]
     right_facts: Int[Tensor, " batch"] | None = None
     entering: Float[Tensor, "batch node width"] | None = None
+    prompt_mask: Bool[Tensor, "batch prompt"] | None = None
+    cache: Cache | None = None
 
     def __post_init__(self) -> None:
         shapes = {tuple(each.shape) for each in (self.input_ids, self.node_mask, self.labels)}
-        if len(shapes) != 1 or len(self.fact_rows) != len(self.input_ids):
+        shared = self.fact_rows.ndim == 1
+        if len(shapes) != 1 or not (shared or len(self.fact_rows) == len(self.input_ids)):
             raise BatchError(
                 f"input_ids, node_mask and labels of one shape, and a row of facts for each: not "
                 f"{sorted(shapes)} with {tuple(self.fact_rows.shape)}"
             )
+        if (self.prompt_mask is None) != (self.cache is None):
+            raise BatchError("prompt_mask and cache: both or neither")
+
+    @property
+    def seen(self) -> Bool[Tensor, "batch prompt_and_node"]:
+        """Which nodes of prompts that were read before, and of the texts, are real."""
+        if self.prompt_mask is None:
+            return self.node_mask
+        return torch.cat([self.prompt_mask, self.node_mask], dim=1)
 
 
 def turn_labels(
@@ -176,7 +191,9 @@ def loss_of(
         raise BatchError("the attention loss needs right_facts, and a model that prunes no facts")
     rows, places = batch.fact_rows.unique(return_inverse=True)
     facts = model.encoder(key_vectors[rows], value_vectors[rows])[places]
-    read = model.read(batch.input_ids, batch.node_mask, facts, entering=batch.entering)
+    read = model.read(
+        batch.input_ids, batch.seen, facts, cache=batch.cache, entering=batch.entering
+    )
     expected = batch.labels[:, 1:]
     learnt = expected != IGNORE
     scores = hosts.logits(model.host, read.hidden_states[-1][:, :-1][learnt]).float()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -94,3 +95,6 @@ def test_what_it_needs_is_said() -> None:
         loss_of(model_of(), batch_of(None), *vectors(), attention=1.0)
     with pytest.raises(BatchError, match="prunes no facts"):
         loss_of(model_of(top_k=2), batch_of([0, 1]), *vectors(), attention=1.0)
+    batch = batch_of([0, 1])
+    with pytest.raises(BatchError, match="both or neither"):
+        dataclasses.replace(batch, prompt_mask=batch.node_mask)
