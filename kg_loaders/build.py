@@ -24,6 +24,7 @@ from kg_loaders.growth.stored import blocks_of
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.unpacking import COMPRESSED, Progress
+from kg_loaders.reading.workers import Workers
 from kg_loaders.records import Record
 from kg_loaders.store import KnowledgeGraph
 
@@ -39,7 +40,8 @@ CONCEPTNET_VERSIONS = ("-5.7.0", "-5.6.0", "-5.5.5", "-5.5.0")
 class Format(NamedTuple):
     """A reader `function(path, report, **options)` in `module`, and the names that suggest it.
 
-    `in_blocks` names a function that reads the same in blocks, faster, if there is one.
+    `in_blocks` names a function that reads the same in blocks, faster, if there is one;
+    `by_workers` says that this takes `workers`, too.
     """
 
     module: str
@@ -47,12 +49,18 @@ class Format(NamedTuple):
     function: str = "read"
     takes_languages: bool = False
     in_blocks: str = ""
+    by_workers: bool = False
 
 
 FORMATS: dict[str, Format] = {
-    "tsv": Format("kg_loaders.formats.tsv", (".tsv", ".txt"), in_blocks="read_in_blocks"),
+    "tsv": Format(
+        "kg_loaders.formats.tsv", (".tsv", ".txt"), in_blocks="read_in_blocks", by_workers=True
+    ),
     "texts": Format(
-        "kg_loaders.formats.tsv", function="read_texts", in_blocks="read_texts_in_blocks"
+        "kg_loaders.formats.tsv",
+        function="read_texts",
+        in_blocks="read_texts_in_blocks",
+        by_workers=True,
     ),
     "jsonl": Format("kg_loaders.formats.jsonl", (".jsonl", ".ndjson")),
     "openke": Format("kg_loaders.formats.openke", ("2id.txt",)),
@@ -61,6 +69,7 @@ FORMATS: dict[str, Format] = {
         (".nt", ".nq", ".ttl", ".trig", ".rdf", ".owl", ".xml", ".jsonld", ".n3", ".trix"),
         takes_languages=True,
         in_blocks="read_in_blocks",
+        by_workers=True,
     ),
     "wikidata": Format(
         "kg_loaders.formats.wikidata",
@@ -124,13 +133,23 @@ class Source:
         return records
 
     def read_in_blocks(
-        self, report: DamageReport, languages: Sequence[str] | None = None
+        self,
+        report: DamageReport,
+        languages: Sequence[str] | None = None,
+        workers: Workers | None = None,
     ) -> Iterator[Record | Block]:
-        """The same, many at once where the format's reader can; their order is another."""
-        can = FORMATS[self.format_name].in_blocks
-        records: Iterator[Record | Block] = self._reader("in_blocks" if can else "function")(
-            self.path, report, **self._options(languages)
-        )
+        """The same, many at once where the format's reader can; their order is another.
+
+        By `workers` where it can that, too; else the report notes it.
+        """
+        format, options = FORMATS[self.format_name], self._options(languages)
+        if workers is not None and format.by_workers:
+            options["workers"] = workers
+        elif workers is not None:
+            workers.leave_out(self.path, report)
+        records: Iterator[Record | Block] = self._reader(
+            "in_blocks" if format.in_blocks else "function"
+        )(self.path, report, **options)
         return records
 
     def _reader(self, which: str) -> Any:
@@ -180,6 +199,7 @@ def load(
     progress: Callable[[int, int], None] | None = None,
     onto: KnowledgeGraph | None = None,
     beyond_memory: int | None = None,
+    n_workers: int = 1,
 ) -> tuple[KnowledgeGraph, DamageReport]:
     """Read `sources` into one graph, and save it to `out` when named; all or nothing.
 
@@ -188,7 +208,8 @@ def load(
     `quarantine`. `budget` is what each file may cost (default: that of the environment). `progress`
     is told how many bytes of the files have been read, and of how many. What `onto` holds is in the
     graph, too, as if its sources were read again. With `beyond_memory` the same graph is sorted by
-    DuckDB in so many bytes and on the disk beside `out` (`kg_loaders.large`).
+    DuckDB in so many bytes and on the disk beside `out` (`kg_loaders.large`). `n_workers` processes
+    read N-Triples, N-Quads and TSV, to the same bytes; the report notes what one read alone.
 
     Raises `DamageError`, `SourceError` (as `BudgetError`), `StoreError`, `WriteError`,
     `MissingPackageError`.
@@ -206,11 +227,12 @@ def load(
             report.quarantine = stack.enter_context(whole)
             report.quarantine.touch()
         columns = stack.enter_context(_columns(out, beyond_memory))
+        workers = stack.enter_context(Workers(n_workers))
         columns.add(() if onto is None else blocks_of(onto))
         n_before, units = columns.n_records, []
         for place, source in enumerate(named):
             report.progress = _telling(progress, inputs, place)
-            units.append(_read_source(source, columns, report, languages))
+            units.append(_read_source(source, columns, report, languages, workers))
         report.units = " and ".join(dict.fromkeys(units)) or "lines"
         graph = columns.graph(
             languages=_preferred(languages, onto),
@@ -257,9 +279,10 @@ def _read_source(
     columns: Columns | SpilledColumns,
     report: DamageReport,
     languages: Sequence[str] | None,
+    workers: Workers,
 ) -> str:
     report.units = "lines"
-    columns.add(source.read_in_blocks(report, languages))
+    columns.add(source.read_in_blocks(report, languages, workers))
     return report.units
 
 

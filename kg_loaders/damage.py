@@ -51,6 +51,7 @@ class DamageReport:
     Readers count `n_lines`, `n_blank`, `n_comment`, `n_further` and call `reject` and `skip`; the
     build counts `n_triples`, `n_texts` and `n_duplicates`. What one file may cost says `budget`;
     the policy does not apply to it. `progress` is told how far the file at hand has been read.
+    `notes` say how files were read where that is not as asked.
     """
 
     policy: DamagePolicy = DamagePolicy.STOP
@@ -69,6 +70,7 @@ class DamageReport:
     skipped: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     rejections: list[Rejection] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     budget: ReaderBudget = field(default_factory=ReaderBudget.from_environment)
     progress: Progress | None = None
 

@@ -1,11 +1,15 @@
 """Two processes beside one, and a simulated forecast for more machines.
 
-    python benchmarks/linking/processes.py [--texts 20000] [--repeats 3] [--only link|forecast]
+    python benchmarks/linking/processes.py [--texts 20000] [--triples 4000000] [--repeats 3]
+        [--only link|read|forecast]
 
 `link`: `kept link` of made texts over a graph of made names with one worker and with two, in turn,
 by the clock, start of the processes included; the files are equal byte by byte. Two workers need
 two free cores, so the load of the machine is printed beside the ratio, and `at_most`: twice the
 processor seconds of one worker by those of two, which is what two free cores could give.
+
+`read`: the same of `kept kg build` from made N-Triples and from made TSV; the folders are equal.
+What is not shared out (sorting, hashing, writing) bounds the ratio below `at_most`.
 
 `forecast`: what 1, 8 and 64 machines would do, by arithmetic from parts that this run measures on
 one; it is no measurement. A step of `kept pretrain` is: making the batch, which every process does
@@ -17,6 +21,7 @@ here. Linking is a stream of parts: the reader's time bounds it from below.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import resource
@@ -94,31 +99,89 @@ def write_work(folder: Path, n_texts: int, n_names: int) -> None:
             file.write(" ".join(words) + ".\n")
 
 
-def link(folder: Path, n_texts: int, repeats: int) -> None:
+def in_turn(
+    command_of: Callable[[str], list[str]], outputs: dict[str, Path], repeats: int, **what: Any
+) -> None:
+    """Print the clock of `kept` commands with one worker and with two, run in turn.
+
+    Ends with an error where the two `outputs`, files or folders, are not the same byte by byte.
+    """
     times: dict[str, list[float]] = {"1": [], "2": []}
     spent: dict[str, list[float]] = {"1": [], "2": []}
     for _ in range(repeats):
         for n in times:
-            command = [
-                sys.executable, "-m", "kept", "link", str(folder / "texts.txt"), "--kg",
-                str(folder / "kg"), "-o", str(folder / f"{n}.jsonl"), "--workers", n, "--force",
-            ]  # fmt: skip
+            command = [sys.executable, "-m", "kept", *command_of(n), "--workers", n, "--force"]
             run = lambda command=command: subprocess.run(command, check=True, capture_output=True)  # noqa: E731
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             times[n].append(seconds(run))
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             spent[n].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    if (folder / "1.jsonl").read_bytes() != (folder / "2.jsonl").read_bytes():
-        raise SystemExit("two workers wrote another file than one")
+    if bytes_of(outputs["1"]) != bytes_of(outputs["2"]):
+        raise SystemExit(f"two workers made another {outputs['1'].name} than one: {what}")
     ratios = [one / two for one, two in zip(times["1"], times["2"], strict=True)]
+    cpu = {n: statistics.median(each) for n, each in spent.items()}
     tell(
-        work="kept link", texts=n_texts, one_s=round(statistics.median(times["1"]), 2),
+        **what, one_s=round(statistics.median(times["1"]), 2),
         two_s=round(statistics.median(times["2"]), 2), ratio=round(statistics.median(ratios), 2),
         ratios=[round(ratio, 2) for ratio in ratios],
-        at_most=round(2 * statistics.median(spent["1"]) / statistics.median(spent["2"]), 2),
-        cores=os.cpu_count(),
-        load=round(os.getloadavg()[0], 1), equal=True,
+        processor_s=[round(each, 2) for each in cpu.values()],
+        at_most=round(2 * cpu["1"] / cpu["2"], 2),
+        cores=os.cpu_count(), load=round(os.getloadavg()[0], 1), equal=True,
     )  # fmt: skip
+
+
+def bytes_of(path: Path) -> dict[str, bytes]:
+    """A file, or all files of a folder."""
+    files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+    return {
+        str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).digest() for file in files
+    }
+
+
+def link(folder: Path, n_texts: int, repeats: int) -> None:
+    texts, kg = str(folder / "texts.txt"), str(folder / "kg")
+    out = {n: folder / f"{n}.jsonl" for n in "12"}
+    in_turn(
+        lambda n: ["link", texts, "--kg", kg, "-o", str(out[n])],
+        out, repeats, work="kept link", texts=n_texts,
+    )  # fmt: skip
+
+
+# ---- reading -------------------------------------------------------------------------------------
+ENTITY, RELATION = "http://www.wikidata.org/entity/Q", "http://www.wikidata.org/prop/direct/P"
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+
+
+def write_triples(path: Path, n_triples: int) -> None:
+    """Skewed triples among a fifth as many entities; of N-Triples one line in eleven is a label."""
+    draws = np.random.default_rng(0)
+    n_entities = max(n_triples // 5, 10)
+    columns = (
+        draws.integers(0, n_entities, n_triples),
+        draws.zipf(1.5, n_triples) % 800,
+        draws.zipf(1.2, n_triples) % n_entities,
+    )
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    with path.open("w", encoding="utf-8") as file:
+        if path.suffix == ".tsv":
+            file.writelines(f"/m/0{h:x}\t/rel/{r}\t/m/0{t:x}\n" for h, r, t in rows)
+            return
+        for i, (h, r, t) in enumerate(rows):
+            file.write(f"<{ENTITY}{h}> <{RELATION}{r}> <{ENTITY}{t}> .\n")
+            if i % 10 == 0:
+                file.write(f'<{ENTITY}{h}> <{LABEL}> "name {h} of it"@en .\n')
+
+
+def read(folder: Path, n_triples: int, repeats: int) -> None:
+    for path in (folder / "facts.nt", folder / "facts.tsv"):
+        write_triples(path, n_triples)
+        out = {n: folder / f"read{n}" for n in "12"}
+        in_turn(
+            lambda n, path=path, out=out: ["kg", "build", str(path), "-o", str(out[n])],
+            out, repeats, work=f"kept kg build {path.name}", triples=n_triples,
+            mb=round(path.stat().st_size / 1e6),
+        )  # fmt: skip
+        path.unlink()
 
 
 # ---- forecast ------------------------------------------------------------------------------------
@@ -201,11 +264,15 @@ def main() -> None:
     parser.add_argument("--methods", default="colake,kbert")
     parser.add_argument("--gigabits", type=float, default=10.0)
     parser.add_argument("--latency", type=float, default=50e-6, help="seconds a hop")
-    parser.add_argument("--only", choices=("link", "forecast"))
+    parser.add_argument("--triples", type=int, default=4_000_000)
+    parser.add_argument("--only", choices=("link", "read", "forecast"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_work(folder, options.texts, options.names)
+        if options.only in (None, "read"):
+            read(folder, options.triples, options.repeats)
+        if options.only != "read":
+            write_work(folder, options.texts, options.names)
         if options.only in (None, "link"):
             link(folder, options.texts, options.repeats)
         if options.only in (None, "forecast"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,15 @@ from kg_loaders.errors import KgError, SourceError
 from kg_loaders.formats.text_blocks import split_texts
 from kg_loaders.formats.tsv_blocks import split_triples
 from kg_loaders.reading.blocks import TextBlock, TripleBlock
-from kg_loaders.reading.lines import BOM, MAX_LINE_BYTES, checked_lines, read_blocks, read_lines
+from kg_loaders.reading.lines import (
+    BOM,
+    MAX_LINE_BYTES,
+    Span,
+    checked_lines,
+    read_blocks,
+    read_lines,
+)
+from kg_loaders.reading.workers import Workers
 from kg_loaders.records import Record, Text, TextKind, Triple
 from kg_loaders.store import KnowledgeGraph
 
@@ -49,10 +58,18 @@ def read_in_blocks(
     *,
     order: str = "hrt",
     max_line_bytes: int = MAX_LINE_BYTES,
+    workers: Workers | None = None,
 ) -> Iterator[Triple | TripleBlock]:
     """What `read` reads, many lines at once; the odd lines of a block follow its regular ones."""
-    file, order = str(path), _require_order(order)
-    for block in read_blocks(path, report, max_line_bytes=max_line_bytes):
+    reader = partial(_read_span, order=_require_order(order), max_line_bytes=max_line_bytes)
+    yield from (workers or Workers()).read(reader, Path(path), report)
+
+
+def _read_span(
+    path: Path, report: DamageReport, span: Span, *, order: str, max_line_bytes: int
+) -> Iterator[Triple | TripleBlock]:
+    file = str(path)
+    for block in read_blocks(path, report, max_line_bytes=max_line_bytes, span=span):
         triples, odd = split_triples(block, order, max_line_bytes)
         if triples is not None:
             report.n_lines += len(triples.ends)
@@ -117,20 +134,39 @@ def read_texts_in_blocks(
     is_relation: bool = False,
     further: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
+    workers: Workers | None = None,
     **options: Any,
 ) -> Iterator[Record | TextBlock]:
     """What `read_texts` reads, many lines at once; the odd lines of a block follow its others.
 
-    Line by line where a line is no row of texts alone: with a header or counts. `further` is the
+    Line by line where a line is no row of texts alone: with a header or counts; then without
+    `workers`. `further` is the
     column of all fields that follow.
     """
     _require_columns((*columns, *([further] if further else ())))
     how: Any = {"columns": columns, "language": language, "is_relation": is_relation}
     if options.get("header") or not COLUMNS.keys() >= {*columns}:
+        if workers is not None:
+            workers.leave_out(Path(path), report)
         yield from read_texts(path, report, max_line_bytes=max_line_bytes, **how, **options)
         return
+    reader = partial(_read_texts_span, further=further, max_line_bytes=max_line_bytes, **how)
+    yield from (workers or Workers()).read(reader, Path(path), report)
+
+
+def _read_texts_span(
+    path: Path,
+    report: DamageReport,
+    span: Span,
+    *,
+    columns: Sequence[str],
+    language: str,
+    is_relation: bool,
+    further: str | None,
+    max_line_bytes: int,
+) -> Iterator[Record | TextBlock]:
     kinds, last = [COLUMNS[name] for name in columns], COLUMNS[further] if further else None
-    for block in read_blocks(path, report, max_line_bytes=max_line_bytes):
+    for block in read_blocks(path, report, max_line_bytes=max_line_bytes, span=span):
         texts, odd = split_texts(block, kinds, last, language, is_relation, max_line_bytes)
         if texts is not None:
             n_lines = len(texts.nodes)
@@ -142,7 +178,10 @@ def read_texts_in_blocks(
                 str(path), block, report, chosen=odd, max_line_bytes=max_line_bytes,
                 nul_is_text=True,
             )  # fmt: skip
-            yield from texts_of_lines(str(path), lines, report, further=further, **how)
+            yield from texts_of_lines(
+                str(path), lines, report, columns=columns, language=language,
+                is_relation=is_relation, further=further,
+            )  # fmt: skip
 
 
 def _require_columns(columns: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ is read once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +24,37 @@ from kg_loaders.rdf.records import (
     Types,
     language_fits,
 )
-from kg_loaders.reading.blocks import Block, TextBlock, TripleBlock, distinct_ids, taken
+from kg_loaders.reading.blocks import (
+    Block,
+    TextBlock,
+    TripleBlock,
+    distinct_ids,
+    numbers_behind,
+    start_of,
+    taken,
+)
 from kg_loaders.records import TextKind
 
 _NO_KIND = 255
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundRecords:
+    """What some statements say.
+
+    `texts` are those that wait, and of their nodes which are relations by their prefix `[node]`.
+    """
+
+    blocks: tuple[Block, ...]
+    predicates: tuple[str, ...]
+    texts: tuple[TextBlock, NDArray[np.bool_]] | None
+
+
 class BlockRecords:
-    """Turns statements, each counted already, into blocks; options as in `to_records`."""
+    """Turns statements, each counted already, into blocks; options as in `to_records`.
+
+    `found` may be called elsewhere, in any process; `take` and `rest` see the whole file.
+    """
 
     def __init__(
         self,
@@ -47,45 +70,43 @@ class BlockRecords:
         self._languages, self._starts = languages, relation_prefixes
         self._shorten = _shortener(prefixes or {})
         self._predicates: dict[str, None] = {}
-        self._nodes: list[pa.StringArray] = []
+        self._triples: list[TripleBlock] = []
         self._waiting: list[tuple[TextBlock, NDArray[np.bool_]]] = []  # and nodes by prefix
 
-    def know(self, predicates: Iterable[str]) -> None:
-        """Take predicates of the file beside those of the statements that `blocks` is given."""
-        if self._starts is None:
-            self._predicates.update(dict.fromkeys(predicates))
-
-    def blocks(self, statements: Statements) -> Iterator[Block]:
-        """The triples of some statements, and what rdf:type says as texts; other texts wait."""
+    def found(self, statements: Statements) -> FoundRecords:
+        """The triples of some statements, what rdf:type says as texts, and texts that wait."""
         codes = distinct_ids(statements.predicates, len(statements.terms))
         predicates = statements.terms.take(pa.array(codes)).to_pylist()
         names: dict[int, str] = dict(zip(codes.tolist(), predicates, strict=True))
-        self.know(names.values())
         is_text = statements.language_ids >= 0
-        self._keep_texts(statements, np.flatnonzero(is_text), names)
-        is_triple = ~is_text
+        texts = self._texts_of(statements, np.flatnonzero(is_text), names)
+        is_triple, blocks = ~is_text, []
         if self._types != "triple":
             types = [code for code, name in names.items() if name == RDF_TYPE]
             is_type = is_triple & np.isin(statements.predicates, types)
-            yield _types(statements, np.flatnonzero(is_type), self._shorten)
+            blocks.append(_types(statements, np.flatnonzero(is_type), self._shorten))
             if self._types == "both":
                 self._report.n_further += int(is_type.sum())
             else:
                 is_triple &= ~is_type
-        rows = np.flatnonzero(is_triple)
-        ends = np.stack([statements.subjects[rows], statements.objects[rows]], axis=1)
-        entities, ends = taken(statements.terms, ends)
-        relations, relation_ids = taken(statements.terms, statements.predicates[rows])
-        entities = self._shorten(entities)
-        self._nodes.append(entities)
-        yield TripleBlock(ends, relation_ids, entities, self._shorten(relations))
+        triples = _triples(statements, np.flatnonzero(is_triple), self._shorten)
+        return FoundRecords((*blocks, triples), tuple(predicates), texts)
 
-    def _keep_texts(
+    def take(self, found: FoundRecords) -> Iterator[Block]:
+        """What was found of the next statements, save the texts, which wait."""
+        if self._starts is None:
+            self._predicates.update(dict.fromkeys(found.predicates))
+        if found.texts is not None:
+            self._waiting.append(found.texts)
+        self._triples += [block for block in found.blocks if isinstance(block, TripleBlock)]
+        yield from found.blocks
+
+    def _texts_of(
         self, statements: Statements, rows: NDArray[np.int64], names: Mapping[int, str]
-    ) -> None:
-        """Count what is no text of the graph; the others wait."""
+    ) -> tuple[TextBlock, NDArray[np.bool_]] | None:
+        """The texts of the graph, and which nodes are relations by prefix; others are counted."""
         if not len(rows):
-            return
+            return None
         kinds = np.full(len(statements.terms), _NO_KIND, np.uint8)
         for code, name in names.items():
             kinds[code] = self._texts.get(name, _NO_KIND)
@@ -111,7 +132,7 @@ class BlockRecords:
             self._shorten(nodes), node_ids, kinds[statements.predicates[rows]],
             values.filter(pa.array(good)), statements.language_ids[rows], statements.languages,
         )  # fmt: skip
-        self._waiting.append((texts, by_prefix))
+        return texts, by_prefix
 
     def rest(self) -> Iterator[TextBlock]:
         """All texts that wait, as the last statements are known; texts of entities first."""
@@ -132,9 +153,13 @@ class BlockRecords:
     def _are_nodes(self, names: pa.StringArray) -> NDArray[np.bool_]:
         """Which names are heads or tails of triples."""
         found = np.zeros(len(names), np.bool_)
-        for nodes in self._nodes:
-            places = pc.index_in(nodes, names).drop_null().to_numpy(zero_copy_only=False)
-            found[places] = True
+        for triples in self._triples:
+            if isinstance(triples.entities, str):
+                numbers = numbers_behind(triples.entities, names)
+                found |= (numbers >= 0) & np.isin(numbers, triples.ends)
+            else:
+                places = pc.index_in(triples.entities, names).drop_null()
+                found[places.to_numpy(zero_copy_only=False)] = True
         return found
 
 
@@ -158,6 +183,24 @@ def statements_of(rows: Iterable[Statement], report: DamageReport) -> Statements
     columns = np.array(codes, np.int32).reshape(-1, 4).T
     names = pa.array(list(terms), pa.string())
     return Statements(names, columns[0], columns[1], columns[2], columns[3], tuple(languages))
+
+
+def _triples(
+    statements: Statements,
+    rows: NDArray[np.int64],
+    shorten: Callable[[pa.StringArray], pa.StringArray],
+) -> TripleBlock:
+    """Triples, by the numbers behind their start where all names of entities have such."""
+    ends = np.stack([statements.subjects[rows], statements.objects[rows]], axis=1)
+    names, ends = taken(statements.terms, ends)
+    names = shorten(names)
+    relations, relation_ids = taken(statements.terms, statements.predicates[rows])
+    relations = shorten(relations)
+    start = start_of(names)
+    numbers = numbers_behind(start, names)
+    if start is not None and (numbers >= 0).all():
+        return TripleBlock(numbers[ends], relation_ids, start, relations)
+    return TripleBlock(ends, relation_ids, names, relations)
 
 
 def _types(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,22 @@ import pyoxigraph as ox
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.rdf.bases import require_no_dot_segments
-from kg_loaders.rdf.block_records import BlockRecords, statements_of
+from kg_loaders.rdf.block_records import BlockRecords, FoundRecords, statements_of
 from kg_loaders.rdf.document_parser import TOO_LONG, Fault, Row, row_of
 from kg_loaders.rdf.documents import Document
 from kg_loaders.rdf.line_blocks import LineSplitter
 from kg_loaders.rdf.records import TEXT_PREDICATES, LiteralTerm, Statement, Types, to_records
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
-from kg_loaders.reading.lines import MAX_LINE_BYTES, checked_lines, read_blocks, read_lines
+from kg_loaders.reading.lines import (
+    MAX_LINE_BYTES,
+    Span,
+    checked_lines,
+    read_blocks,
+    read_lines,
+)
 from kg_loaders.reading.unpacking import COMPRESSED
+from kg_loaders.reading.workers import Workers
 from kg_loaders.records import Record, TextKind
 
 LINE_FORMATS = {
@@ -135,38 +143,56 @@ def read_in_blocks(
     format: str | None = None,
     base_iri: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
+    workers: Workers | None = None,
     **options: Any,
 ) -> Iterator[Record | Block]:
     """What `read` reads, with the same options, N-Triples and N-Quads in blocks and in one pass.
 
-    Texts of these come last. Other formats come as `read` gives them.
+    Texts of these come last. Other formats come as `read` gives them, without `workers`.
     """
     path = Path(path)
     name = format or format_of(path)
     if name not in LINE_FORMATS:
+        if workers is not None:
+            workers.leave_out(path, report)
         yield from read(
             path, report, format=format, base_iri=base_iri, max_line_bytes=max_line_bytes, **options
         )
         return
     require_no_dot_segments(path, base_iri or "", "the option base_iri")
     report.units = "lines"
+    records = BlockRecords(report, **options)
+    reader = partial(_read_span, name=name, max_line_bytes=max_line_bytes, **options)
+    for found in (workers or Workers()).read(reader, path, report):
+        yield from records.take(found)
+    yield from records.rest()
+
+
+def _read_span(
+    path: Path,
+    report: DamageReport,
+    span: Span,
+    *,
+    name: str,
+    max_line_bytes: int,
+    **options: Any,
+) -> Iterator[FoundRecords]:
     splitter = LineSplitter(LINE_FORMATS[name], max_line_bytes)
     records = BlockRecords(report, **options)
     predicates: dict[bytes, None] = {}
-    for block in read_blocks(path, report, max_line_bytes=max_line_bytes):
+    for block in read_blocks(path, report, max_line_bytes=max_line_bytes, span=span):
         statements, odd = splitter.split(block)
         if statements is not None:
             report.n_lines += len(statements)
-            yield from records.blocks(statements)
+            yield records.found(statements)
         if odd.any():
             lines = checked_lines(
                 str(path), block, report, chosen=odd, max_line_bytes=max_line_bytes
             )
             watched = _watch_predicates(lines, predicates)
             rows = _read_lines(path, report, LINE_FORMATS[name], watched)
-            yield from records.blocks(statements_of(rows, report))
-    records.know(_parsed(predicates))
-    yield from records.rest()
+            yield records.found(statements_of(rows, report))
+    yield FoundRecords((), tuple(_parsed(predicates)), None)
 
 
 def format_of(path: Path) -> str:

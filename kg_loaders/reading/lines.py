@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import compress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -45,6 +46,20 @@ class _Kind(Enum):
 
 
 _Part = tuple[_Kind, bytes, str]
+
+
+class Span(NamedTuple):
+    """Whole lines of a plain file: bytes from `start` on and before `end`, and the first's number.
+
+    `end` is None at the end of the file.
+    """
+
+    start: int = 0
+    end: int | None = None
+    first_line: int = 1
+
+
+WHOLE = Span()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +151,15 @@ def read_blocks(
     *,
     max_line_bytes: int = MAX_LINE_BYTES,
     block_bytes: int | None = None,
+    span: Span = WHOLE,
 ) -> Iterator[LineBlock]:
-    """Yield all lines of a file in blocks of about `block_bytes` (default: 4 MiB).
+    """Yield all lines of a file, or of a `span`, in blocks of about `block_bytes` (default: 4 MiB).
 
     Counts and rejects only what is in no block: lines much too long, and damage of the stream.
     """
-    file, line_no, offset = str(path), 1, 0
-    parts = _parts(unpacked(Path(path), report.budget, report.progress), max_line_bytes)
+    file, line_no, offset = str(path), span.first_line, span.start
+    blocks = unpacked(Path(path), report.budget, report.progress, start=span.start, end=span.end)
+    parts = _parts(blocks, max_line_bytes)
     for kind, data, reason in _gathered(
         parts, LINE_BLOCK_BYTES if block_bytes is None else block_bytes
     ):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bz2
 import lzma
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -68,8 +69,17 @@ _CODECS: dict[str, _Codec] = {
 COMPRESSED = frozenset(_CODECS)
 
 
-def unpacked(path: Path, budget: ReaderBudget, progress: Progress | None = None) -> Blocks:
+def unpacked(
+    path: Path,
+    budget: ReaderBudget,
+    progress: Progress | None = None,
+    *,
+    start: int = 0,
+    end: int | None = None,
+) -> Blocks:
     """Yield the unpacked bytes of a file, `BLOCK_BYTES` or fewer at once.
+
+    Of a plain file alone those from `start` on and before `end`.
 
     Raises `SourceError` for what cannot be read, `StreamDamageError` for what cannot be unpacked.
     """
@@ -81,7 +91,10 @@ def unpacked(path: Path, budget: ReaderBudget, progress: Progress | None = None)
         with path.open("rb") as stream:
             codec = _CODECS.get(path.suffix.lower())
             if codec is None:
-                while block := stream.read(BLOCK_BYTES):
+                stream.seek(start)
+                left = sys.maxsize if end is None else end - start
+                while block := stream.read(min(BLOCK_BYTES, left)):
+                    left -= len(block)
                     yield block
                     if progress:
                         progress(stream.tell())

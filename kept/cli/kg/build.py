@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from kept.bounds import MAX_THREADS
 from kept.cli.kg.inputs import (
     TextFiles,
     counting,
@@ -101,6 +102,12 @@ def build(
             help="Sort by DuckDB (extra duckdb) in so much memory, as 2G, and on the disk by OUT.",
         ),
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=MAX_THREADS, help="Processes that read .nt, .nq and .tsv; the same graph."
+        ),
+    ] = 1,
     force: Annotated[bool, typer.Option(help="Replace the graph at OUT.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -151,6 +158,7 @@ def build(
             force=force,
             progress=progress,
             beyond_memory=None if beyond_memory is None else bytes_of(beyond_memory),
+            n_workers=workers,
         )
     if work is not None:
         remove_parts(work)
@@ -158,6 +166,8 @@ def build(
         from kg_loaders.rdf.endpoint import remove_pages
 
         remove_pages(pages)
+    for note in report.notes:
+        echo(f"note: {note}", err=True)
     if as_json:
         echo(json_text({"graph": summary_of(graph), "load": report.counts()}))
         return

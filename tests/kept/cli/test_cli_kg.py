@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -111,6 +112,17 @@ def test_rdf_types(kept, tmp_path: Path, kind: str, n_triples: int) -> None:  # 
     assert (graph.n_triples, types) == (n_triples, [] if kind == "triple" else ["http://e/Person"])
     assert kept("kg export kg -o again.ttl")[0] == 0
     assert "kept:" in (tmp_path / "again.ttl").read_text()
+
+
+def test_a_file_that_workers_cannot_part_is_told(kept, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    facts = b"<u:x> <u:p> <u:y> .\n"
+    (tmp_path / "x.nt").write_bytes(facts)
+    (tmp_path / "x.nt.gz").write_bytes(gzip.compress(facts))
+    code, _, err = kept("kg build x.nt -o one --workers 2")
+    assert (code, "note" in err) == (0, False)
+    code, _, err = kept("kg build x.nt.gz -o two --workers 2 --json")
+    assert code == 0
+    assert "note: x.nt.gz is compressed and was read by one process" in " ".join(err.split())
 
 
 def test_commas_are_recognised(kept, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -127,6 +127,7 @@ TABLE: list[tuple[str, int, str]] = [
     ("link Paris --kg kg --min-length 10000000000", USAGE, "--min-length"),
     ("link Paris --kg runs", FAILED, "runs"),
     ("kg build gone.tsv -o out", FAILED, "gone.tsv does not exist"),
+    ("kg build gone.tsv -o out --workers 0", USAGE, "--workers"),
     ("kg build empty -o out --format nothing", FAILED, "nothing"),
     ("kg info gone", FAILED, "gone does not exist"),
     ("kg info text.jsonl", FAILED, "text.jsonl"),

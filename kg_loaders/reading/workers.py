@@ -1,0 +1,203 @@
+"""`Workers`: a plain file of lines read in spans by several processes, taken in the file's order.
+
+A reader is a function of a path, a report and a `Span` of the file. Workers run it on spans of
+whole lines, with a report of their own; here what they found and counted is joined in the order of
+the spans, so that all is as one process would have it. A worker counts lines from 1 as it does not
+know those before; numbers are set right here. A span in which a worker meets an error is read again
+here, where its first line is known: so the error is that of one process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Any, Self
+
+from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.errors import KgError, SourceError
+from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.lines import WHOLE, Span
+from kg_loaders.reading.unpacking import COMPRESSED
+
+SPAN_BYTES = 4 * 1024 * 1024
+LEAST_SPANS = 8
+"""A file of fewer is read here: that takes less time than workers take to start."""
+SPANS_AHEAD = 2
+"""Spans in flight for each worker: enough that none waits, few enough to bound the memory."""
+LOOK_BYTES = 64 * 1024
+
+SpanReader = Callable[[Path, DamageReport, Span], Iterable[Any]]
+"""Can be pickled, as can what it yields."""
+
+
+class Workers:
+    """Processes that start when the first file is large enough, and end with the context.
+
+    With one there are none: files are read by the process itself. `pool` runs the spans in place
+    of processes of this class, and ends with the context, too.
+    """
+
+    def __init__(self, n_workers: int = 1, *, pool: Executor | None = None) -> None:
+        if n_workers < 1:
+            raise SourceError(f"{n_workers} workers cannot read; give 1 or more")
+        self._n_workers = n_workers
+        self._pool = pool
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def read(self, reader: SpanReader, path: Path, report: DamageReport) -> Iterator[Any]:
+        """Yield what `reader` yields of all spans of a file, in order, as if there were one span.
+
+        A compressed file is one span and noted in the report. Raises what the reader raises, and
+        `SourceError` when a worker ends before its work.
+        """
+        spans = self._spans(path, report)
+        if len(spans) == 1:
+            yield from reader(path, report, spans[0])
+            return
+        try:
+            yield from self._read_spans(reader, path, report, spans)
+        except BrokenProcessPool as error:
+            self._pool = None  # it is of no further use
+            raise SourceError(
+                f"{path}: a worker that read it ended before its work (killed, or for want of "
+                "memory), so nothing was made of the file; repeat with fewer --workers"
+            ) from error
+
+    def leave_out(self, path: Path, report: DamageReport) -> None:
+        """Note that a file was read by one process, as its reader cannot part it."""
+        if self._n_workers > 1 and _is_large(path):
+            report.notes.append(f"{path} was read by one process: its reader cannot part it")
+
+    def _spans(self, path: Path, report: DamageReport) -> list[Span]:
+        if self._n_workers == 1 or not path.is_file():
+            return [WHOLE]
+        if path.suffix.lower() in COMPRESSED:
+            report.notes.append(f"{path} is compressed and was read by one process")
+            return [WHOLE]
+        return spans_of(path) if _is_large(path) else [WHOLE]
+
+    def _read_spans(
+        self, reader: SpanReader, path: Path, report: DamageReport, spans: list[Span]
+    ) -> Iterator[Any]:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                self._n_workers, get_context("spawn"), initializer=_begin
+            )
+        how = (reader, path, report.policy, report.max_kept, report.budget)
+        waiting: deque[tuple[Span, Future[_Found]]] = deque()
+        n_before = report.n_lines
+
+        def taken() -> Iterator[Any]:
+            span, future = waiting.popleft()
+            span = span._replace(first_line=1 + report.n_lines - n_before)
+            found = future.result()
+            if found.report is None:
+                yield from reader(path, report, span)
+                return
+            found.add_to(report, span)
+            yield from found.items
+
+        for span in spans:
+            waiting.append((span, self._pool.submit(_read_span, *how, span)))
+            if len(waiting) >= SPANS_AHEAD * self._n_workers:
+                yield from taken()
+        while waiting:
+            yield from taken()
+
+
+def _is_large(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size >= LEAST_SPANS * SPAN_BYTES
+
+
+def spans_of(path: Path) -> list[Span]:
+    """Spans of a plain file, of about `SPAN_BYTES`, each of whole lines."""
+    spans: list[Span] = []
+    start = 0
+    with path.open("rb") as stream:
+        n_bytes = os.fstat(stream.fileno()).st_size
+        while start < n_bytes:
+            end = _line_end(stream, start + SPAN_BYTES)
+            spans.append(Span(start, end))
+            start = n_bytes if end is None else end
+    return spans or [WHOLE]
+
+
+def _line_end(stream: Any, place: int) -> int | None:
+    """Where the line ends that holds the byte before `place`; None if with the file."""
+    stream.seek(place - 1)
+    while block := stream.read(LOOK_BYTES):
+        at = block.find(b"\n")
+        if at >= 0:
+            end: int = stream.tell() - len(block) + at + 1
+            return end
+    return None
+
+
+# ---- in a worker ---------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a span holds; without a report it is to be read again, for its error."""
+
+    items: list[Any]
+    report: DamageReport | None
+    aside: bytes = b""
+
+    def add_to(self, report: DamageReport, span: Span) -> None:
+        """Add the counts, with the numbers that the lines of `span` have in the file."""
+        assert self.report is not None
+        self.report.rejections = [
+            replace(rejection, line=rejection.line + span.first_line - 1)
+            for rejection in self.report.rejections
+        ]
+        report.take(self.report)
+        report.set_aside(self.aside)
+        if report.progress is not None and span.end is not None:
+            report.progress(span.end)
+
+
+def _read_span(
+    reader: SpanReader,
+    path: Path,
+    policy: DamagePolicy,
+    max_kept: int,
+    budget: ReaderBudget,
+    span: Span,
+) -> _Found:
+    with tempfile.TemporaryDirectory() as name:
+        aside = Path(name) / "aside" if policy is DamagePolicy.QUARANTINE else None
+        report = DamageReport(policy, aside, max_kept, budget=budget)
+        try:
+            items = list(reader(path, report, span))
+        except KgError:
+            return _Found([], None)
+        raw = aside.read_bytes() if aside is not None and aside.exists() else b""
+    return _Found(items, report, raw)
+
+
+def _begin() -> None:
+    """Ctrl-C is the parent's to answer; when that dies, its workers end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
