@@ -204,47 +204,53 @@ class _Names:
         """All names, sorted, and the ranks of `ids`; what was placed becomes ranks."""
         one_by_one = self.place(strings(self.ids), np.arange(len(self.ids), dtype=np.int32))
         self._merge()
-        numbers = self._place_numbers(len(self._known))
-        names = self._known
+        known = [part.numbers[part.numbers >= 0] for part in self._parts]
+        numbers = _distinct_numbers([*self._numbers, *known])
+        names, n = self._known, len(self._known)
         if len(numbers):
             names = pa.concat_arrays([names, _numbered(self._start or "", numbers)])
         names, ranks = _sort_strings(names)
+        rank_of = _lookup(numbers, ranks[n:], sum(part.size for part in (*self._numbers, *known)))
         for ids in self._numbers:
-            ids[...] = ranks[ids]
-        for part in self._parts:
-            part.ids[...] = ranks[part.places[part.ids]]
+            ids[...] = rank_of(ids)
+        for part, of_part in zip(self._parts, known, strict=True):
+            is_number = part.numbers >= 0
+            part.places[~is_number] = ranks[part.places[~is_number]]
+            part.places[is_number] = rank_of(of_part)
+            part.ids[...] = part.places[part.ids]
         self._numbers, self._parts = [], []
         return Vocabulary(names), one_by_one
-
-    def _place_numbers(self, base: int) -> Ids:
-        """The different numbers, sorted, whose places follow `base`."""
-        known = [part.numbers[part.numbers >= 0] for part in self._parts]
-        distinct, lookup = _distinct_numbers([*self._numbers, *known])
-        for ids in self._numbers:
-            ids[...] = lookup(ids) + np.int32(base)
-        for part, numbers in zip(self._parts, known, strict=True):
-            part.places[part.numbers >= 0] = lookup(numbers) + np.int32(base)
-        return distinct
 
 
 _SPARSE = 16
 """Numbers are looked up in a table where one in this many is there."""
 
 
-def _distinct_numbers(numbers: Sequence[Ids]) -> tuple[Ids, Callable[[Ids], Ids]]:
-    """The different numbers, sorted, and a function that says which each number is."""
+def _distinct_numbers(numbers: Sequence[Ids]) -> Ids:
+    """The different numbers, sorted."""
     top = max((int(part.max()) for part in numbers if part.size), default=-1)
-    if top >= _SPARSE * sum(part.size for part in numbers) + _FEW:
+    if _is_sparse(top, sum(part.size for part in numbers)):
         every = np.sort(np.concatenate([part.ravel() for part in numbers]))
-        distinct = every[np.diff(every, prepend=-1) > 0]  # np.unique hashes, which is slower
-        return distinct, lambda part: np.searchsorted(distinct, part).astype(np.int32)
+        return every[np.diff(every, prepend=-1) > 0]  # np.unique hashes, which is slower
     is_there = np.zeros(top + 1, np.bool_)
     for part in numbers:
         is_there[part] = True
-    distinct = np.flatnonzero(is_there).astype(np.int32)
+    return np.flatnonzero(is_there).astype(np.int32)
+
+
+def _lookup(numbers: Ids, values: Ids, n: int) -> Callable[[Ids], Ids]:
+    """A function that gives for each of sorted `numbers` its value; `n` will be asked for."""
+    top = int(numbers[-1]) if len(numbers) else -1
+    if _is_sparse(top, n):
+        return lambda part: values[np.searchsorted(numbers, part)]
     table = np.empty(top + 1, np.int32)
-    table[distinct] = np.arange(len(distinct), dtype=np.int32)
-    return distinct, lambda part: table[part]
+    table[numbers] = values
+    return lambda part: table[part]
+
+
+def _is_sparse(top: int, n: int) -> bool:
+    """Whether a table of the numbers up to `top` is too large for `n` of them."""
+    return top >= _SPARSE * n + _FEW
 
 
 def _numbered(start: str, numbers: Ids) -> pa.LargeStringArray:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kg_loaders.disk import folder as disk
 from kg_loaders.disk.folder import FORMAT_VERSION, Manifest
+from kg_loaders.disk.keys import bits_of, packed, unpacked
 from kg_loaders.errors import GraphMismatchError, StoreError
 from kg_loaders.notebook import N_SHOWN, table
 from kg_loaders.records import TextKind
@@ -311,7 +312,6 @@ def assemble(
 ) -> KnowledgeGraph:
     """Sort, deduplicate and index `triples [triple 3]` and compute both hashes."""
     triples = _sorted_distinct(triples, len(entities), len(relations))
-    by_tail = triples[:, 2].astype(np.int64) * len(relations) + triples[:, 1]
     texts = (entity_texts, relation_texts)
     hashes = hashes_of(triples, entities, relations, texts, languages)
     return KnowledgeGraph(
@@ -322,7 +322,7 @@ def assemble(
         relation_texts=relation_texts,
         out_offsets=offsets_of(triples[:, 0], len(entities)),
         in_offsets=offsets_of(triples[:, 2], len(entities)),
-        in_order=np.argsort(by_tail, kind="stable").astype(np.int32),
+        in_order=_order_by_tail(triples, len(entities), len(relations)),
         manifest=Manifest(
             n_entities=len(entities),
             n_relations=len(relations),
@@ -366,17 +366,28 @@ def _sorted_distinct(
     if triples.min() < 0 or (triples.max(axis=0) >= limits).any():
         raise StoreError(f"triples hold ids outside the vocabularies, whose sizes are {limits}")
     heads, relations, tails = triples.T
-    if n_entities * n_relations * n_entities < 2**63:
-        keys = (heads * np.int64(n_relations) + relations) * n_entities + tails
+    keys = packed((heads, relations, tails), limits)
+    if keys is not None:
         keys.sort()  # np.unique hashes, which is slower
-        keys = np.concatenate([keys[:1], keys[1:][keys[1:] != keys[:-1]]])
-        rest, sorted_tails = np.divmod(keys, n_entities)
-        columns = (*np.divmod(rest, n_relations), sorted_tails)
-        return np.stack(columns, axis=1).astype(np.int32)
+        return unpacked(keys[np.diff(keys, prepend=-1) > 0], limits)
     rows: NDArray[np.int32] = triples[np.lexsort((tails, relations, heads))].astype(np.int32)
     first = np.ones(len(rows), np.bool_)
     first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
     return rows[first]
+
+
+def _order_by_tail(
+    triples: NDArray[np.int32], n_entities: int, n_relations: int
+) -> NDArray[np.int32]:
+    """The places of sorted `triples [triple 3]` by tail, relation and head, int32 `[triple]`."""
+    _, relations, tails = triples.T
+    places = np.arange(len(triples), dtype=np.int32)
+    keys = packed((tails, relations, places), (n_entities, n_relations, len(triples)))
+    if keys is None:
+        return np.lexsort((places, relations, tails)).astype(np.int32)
+    keys.sort()  # keys that hold their place sort faster than argsort
+    keys &= (1 << bits_of(len(triples))) - 1
+    return keys.astype(np.int32)
 
 
 def offsets_of(nodes: NDArray[np.int32], n_nodes: int) -> NDArray[np.int64]:

@@ -31,6 +31,7 @@ from kg_loaders.disk.columns import (
     require_shapes,
     write,
 )
+from kg_loaders.disk.keys import packed
 from kg_loaders.disk.seals import FolderFormat, Sealed, open_sealed
 from kg_loaders.errors import StoreError
 from kg_loaders.records import TextKind
@@ -132,7 +133,7 @@ def _check_shapes(manifest: Manifest, columns: ColumnSet) -> None:
 
 def _check_triples(manifest: Manifest, columns: ColumnSet) -> None:
     """Ids are in their vocabularies, rows in their order, and both indexes lead to their rows."""
-    heads, relations, tails = columns["triples"].astype(np.int64).T
+    heads, relations, tails = np.ascontiguousarray(columns["triples"].T)
     for name, ids, n in (
         ("heads", heads, manifest.n_entities),
         ("relations of triples", relations, manifest.n_relations),
@@ -148,9 +149,13 @@ def _check_triples(manifest: Manifest, columns: ColumnSet) -> None:
             raise ValueError(f"{name} does not count the triples of every entity")
     require_permutation(columns, "in_order", manifest.n_triples)
     order = columns["in_order"]
-    if not _is_ascending(heads, relations, tails):
+    limits = (manifest.n_entities, manifest.n_relations, manifest.n_entities)
+    keys = packed((heads, relations, tails), limits)
+    if not _is_ascending(*((heads, relations, tails) if keys is None else (keys,))):
         raise ValueError("triples are not sorted and distinct")
-    if not _is_ascending(tails[order], relations[order], heads[order]):
+    keys = packed((tails, relations, heads), limits)
+    by_tail = (tails, relations, heads) if keys is None else (keys,)
+    if not _is_ascending(*(column[order] for column in by_tail)):
         raise ValueError("in_order does not sort the triples by tail, relation and head")
 
 
