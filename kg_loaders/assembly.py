@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kg_loaders.disk.keys import distinct_keys, packed, unpacked
 from kg_loaders.errors import SourceError
 from kg_loaders.reading.blocks import (
     Block,
@@ -121,7 +123,7 @@ class Columns:
     def _triples_of(self, entity_ranks: Ids, relation_ranks: Ids) -> NDArray[np.int32]:
         """Every triple by ranks of its names, int32 `[triple 3]`, as they came."""
         one_by_one = np.frombuffer(self._triples, np.int32).reshape(-1, 3)
-        triples = np.empty((self._n_triples, 3), np.int32)
+        triples = np.empty((self._n_triples, 3), np.int32, order="F")  # read by columns
         n = len(one_by_one)
         for column, ranks in enumerate((entity_ranks, relation_ranks, entity_ranks)):
             triples[:n, column] = ranks[one_by_one[:, column]]
@@ -319,22 +321,38 @@ class _TextColumns:
         distinct, ranks = _sort_strings(values.dictionary)
         value_ranks = ranks[values.indices.to_numpy()]
 
-        columns = np.stack([nodes, kinds, languages, value_ranks])
-        by_value = np.lexsort((-counts, *columns[::-1]))
-        text = columns[:, by_value]
-        first = np.ones(len(nodes), np.bool_)
-        first[1:] = (text[:, 1:] != text[:, :-1]).any(axis=0)
-        kept = by_value[first]
-        keys = (value_ranks[kept], -counts[kept], languages[kept], kinds[kept], nodes[kept])
-        rows = kept[np.lexsort(keys)]
+        limits = (n_nodes, 1 << 8, len(names), len(distinct))
+        rows, counts = _distinct_texts((nodes, kinds, languages, value_ranks), counts, limits)
         return Texts(
-            offsets=offsets_of(nodes[rows], n_nodes),
-            kinds=kinds[rows],
-            languages=languages[rows],
-            counts=counts[rows],
-            values=distinct.take(pa.array(value_ranks[rows])),
+            offsets=offsets_of(rows[0], n_nodes),
+            kinds=rows[1].astype(np.uint8),
+            languages=rows[2].astype(np.int16),
+            counts=counts,
+            values=distinct.take(pa.array(np.ascontiguousarray(rows[3]))),
             language_names=names,
         )
+
+
+def _distinct_texts(
+    columns: tuple[NDArray[Any], ...], counts: Ids, limits: Sequence[int]
+) -> tuple[Ids, Ids]:
+    """The different texts `[4 row]` sorted by (node, kind, language, -count, value), and counts.
+
+    `columns` are node, kind, language and rank of the value, each below its limit.
+    """
+    keys = None if counts.any() else packed(columns, limits)
+    if keys is not None:  # without counts, texts sort as they compare
+        rows = unpacked(distinct_keys(keys), limits).T
+        return rows, np.zeros(rows.shape[1], np.int32)
+    texts = np.stack(columns)
+    by_value = np.lexsort((-counts, *texts[::-1]))
+    text = texts[:, by_value]
+    first = np.ones(len(counts), np.bool_)
+    first[1:] = (text[:, 1:] != text[:, :-1]).any(axis=0)
+    kept = by_value[first]
+    nodes, kinds, languages, values = texts[:, kept]
+    chosen = kept[np.lexsort((values, -counts[kept], languages, kinds, nodes))]
+    return texts[:, chosen], counts[chosen]
 
 
 def _sort_strings(values: pa.LargeStringArray) -> tuple[pa.LargeStringArray, Ids]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kg_loaders.disk import folder as disk
 from kg_loaders.disk.folder import FORMAT_VERSION, Manifest
-from kg_loaders.disk.keys import bits_of, packed, unpacked
+from kg_loaders.disk.keys import bits_of, distinct_keys, packed, unpacked
 from kg_loaders.errors import GraphMismatchError, StoreError
 from kg_loaders.notebook import N_SHOWN, table
 from kg_loaders.records import TextKind
@@ -368,8 +368,7 @@ def _sorted_distinct(
     heads, relations, tails = triples.T
     keys = packed((heads, relations, tails), limits)
     if keys is not None:
-        keys.sort()  # np.unique hashes, which is slower
-        return unpacked(keys[np.diff(keys, prepend=-1) > 0], limits)
+        return unpacked(distinct_keys(keys), limits)
     rows: NDArray[np.int32] = triples[np.lexsort((tails, relations, heads))].astype(np.int32)
     first = np.ones(len(rows), np.bool_)
     first[1:] = (rows[1:] != rows[:-1]).any(axis=1)

@@ -27,7 +27,6 @@ from kg_loaders.disk.columns import (
     require_ascending,
     require_ids,
     require_offsets,
-    require_permutation,
     require_shapes,
     write,
 )
@@ -147,7 +146,7 @@ def _check_triples(manifest: Manifest, columns: ColumnSet) -> None:
         n_triples = np.bincount(nodes, minlength=manifest.n_entities)
         if not np.array_equal(np.diff(columns[name]), n_triples):
             raise ValueError(f"{name} does not count the triples of every entity")
-    require_permutation(columns, "in_order", manifest.n_triples)
+    require_ids(columns, "in_order", manifest.n_triples)
     order = columns["in_order"]
     limits = (manifest.n_entities, manifest.n_relations, manifest.n_entities)
     keys = packed((heads, relations, tails), limits)
@@ -160,7 +159,12 @@ def _check_triples(manifest: Manifest, columns: ColumnSet) -> None:
 
 
 def _is_ascending(*keys: Any) -> bool:
-    """Whether rows rise by the first key, by the second where these are equal, and so on."""
+    """Whether rows rise by the first key, by the second where these are equal, and so on.
+
+    Rows of distinct triples rise in an order only if that names each of them once.
+    """
+    if len(keys) == 1:
+        return bool((keys[0][1:] > keys[0][:-1]).all())
     undecided = np.ones(max(len(keys[0]) - 1, 0), np.bool_)
     for key in keys:
         before, after = key[:-1], key[1:]

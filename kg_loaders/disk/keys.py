@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+_ROWS_AT_ONCE = 1 << 14
+"""As many as a processor's cache holds."""
 _MOST_BITS = 62  # below the sign, and so that -1 is below every key
 
 
@@ -19,10 +22,10 @@ def bits_of(n: int) -> int:
     return max(n - 1, 0).bit_length()
 
 
-def packed(columns: Sequence[NDArray[np.int32]], limits: Sequence[int]) -> NDArray[np.int64] | None:
+def packed(columns: Sequence[NDArray[Any]], limits: Sequence[int]) -> NDArray[np.int64] | None:
     """Return one key for each row, int64 `[row]`, in whose order rows sort; None if none would fit.
 
-    The first of `columns`, int32 `[row]` each, weighs most; a column holds ids below its limit.
+    The first of `columns`, integers `[row]` each, weighs most; each holds ids below its limit.
 
     >>> rows = np.array([[0, 1], [2, 0], [2, 3]], np.int32)
     >>> packed(rows.T, (3, 4))
@@ -38,6 +41,18 @@ def packed(columns: Sequence[NDArray[np.int32]], limits: Sequence[int]) -> NDArr
     return keys
 
 
+def distinct_keys(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the different keys, sorted; `keys` is sorted in its place.
+
+    >>> distinct_keys(np.array([8, 1, 8]))
+    array([1, 8])
+    """
+    keys.sort()  # np.unique hashes, which is slower
+    is_first = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
+    return keys[is_first]
+
+
 def unpacked(keys: NDArray[np.int64], limits: Sequence[int]) -> NDArray[np.int32]:
     """Return the rows of `packed` keys, int32 `[row column]`; `keys` is used up.
 
@@ -45,8 +60,10 @@ def unpacked(keys: NDArray[np.int64], limits: Sequence[int]) -> NDArray[np.int32
     [[0, 1], [2, 0], [2, 3]]
     """
     rows = np.empty((len(keys), len(limits)), np.int32)
-    for column in reversed(range(len(limits))):
-        bits = bits_of(limits[column])
-        rows[:, column] = keys & ((1 << bits) - 1)
-        keys >>= bits
+    for start in range(0, len(keys), _ROWS_AT_ONCE):
+        some = keys[start : start + _ROWS_AT_ONCE]
+        for column in reversed(range(len(limits))):
+            bits = bits_of(limits[column])
+            rows[start : start + len(some), column] = some & ((1 << bits) - 1)
+            some >>= bits
     return rows
