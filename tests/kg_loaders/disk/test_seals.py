@@ -78,7 +78,7 @@ def test_no_damage_to_a_graph_is_silent_or_a_crash(
         ("out_offsets", 1, 10**12, "out_offsets falls"),
         ("in_offsets", -1, 10**12, "in_offsets does not begin at 0 and does not end at 15"),
         ("in_order", 0, -1, "in_order holds -1"),
-        ("in_order", 0, 1, "in_order does not number 15 rows"),
+        ("in_order", 0, 1, "in_order does not sort the triples"),
         ("entity_texts/offsets", 1, -5, "entity_texts/offsets falls"),
         ("entity_texts/languages", 0, 1000, "entity_texts/languages holds"),
         ("relation_texts/kinds", 0, 4, "relation_texts/kinds holds"),
