@@ -146,6 +146,13 @@ def require_ascending(columns: ColumnSet, name: str) -> None:
         raise ValueError(f"{name} is not sorted")
 
 
+def require_permutation(columns: ColumnSet, name: str, n: int) -> None:
+    """Every number from 0 to `n` - 1 stands once."""
+    require_ids(columns, name, n)
+    if not bool((np.bincount(columns[name], minlength=n) == 1).all()):
+        raise ValueError(f"{name} does not number {n} rows")
+
+
 # ---- writing -------------------------------------------------------------------------------------
 def replaced(format: FolderFormat) -> dict[str, Any]:
     """What `kg_loaders.disk.writing` asks of a folder that may be replaced: is it of `format`?"""

@@ -23,6 +23,7 @@ from kg_loaders.disk.columns import (
     require_finite,
     require_ids,
     require_offsets,
+    require_permutation,
     require_shapes,
     write,
     write_parts,
@@ -80,6 +81,8 @@ def test_strings_are_distinct_and_sorted(name: str, is_sorted: bool) -> None:
     [
         (lambda c: require_ascending(c, "x"), [1, 2, 9], [1, 1, 9], "not sorted"),
         (lambda c: require_ascending(c, "x"), [1], [1, 9, 2], "not sorted"),
+        (lambda c: require_permutation(c, "x", 3), [2, 0, 1], [0, 0, 2], "does not number 3"),
+        (lambda c: require_permutation(c, "x", 3), [0, 1, 2], [0, 1], "does not number 3"),
         (lambda c: require_offsets(c, "x", 3), [0, 0, 3], [1, 2, 3], "begin at 0"),
         (lambda c: require_offsets(c, "x", 3), [0, 3], [0, 1, 2], "end at 3"),
         (lambda c: require_offsets(c, "x", 3), [0, 1, 3], [0, 4, 3], "falls somewhere"),
