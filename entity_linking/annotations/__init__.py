@@ -1,10 +1,12 @@
 """Files of annotated text: gold links, mentions with types or relations, other linkers' output."""
 
 from entity_linking.annotations.linked_texts import (
+    Excerpt,
     TypedText,
     TypingExample,
     gold_link,
     read_elevant,
+    read_elevant_articles,
     read_elevant_typed,
     read_jsonl,
     read_tagme,
@@ -21,6 +23,7 @@ from entity_linking.annotations.rows import (
 )
 
 __all__ = [
+    "Excerpt",
     "TypedText",
     "TypingExample",
     "convert_row",
@@ -29,6 +32,7 @@ __all__ = [
     "gold_link",
     "read_array",
     "read_elevant",
+    "read_elevant_articles",
     "read_elevant_typed",
     "read_jsonl",
     "read_rows",

@@ -55,6 +55,51 @@ class TypedText:
         return TypedText(replace(self.linked, links=links), tuple(own for _, own in stay))
 
 
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """An article of which `text[start:end]` alone is labelled; all of it may be read.
+
+    >>> article = Excerpt("Ulm. He left it.", 5, 16)
+    >>> article.excerpt
+    'He left it.'
+    """
+
+    text: str
+    start: int
+    end: int
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end <= len(self.text):
+            raise LinkingError(
+                f"excerpt {self.start} to {self.end} is not inside the article {self.id} of "
+                f"{len(self.text)} characters"
+            )
+
+    @property
+    def excerpt(self) -> str:
+        return self.text[self.start : self.end]
+
+    def cut(self, linked: LinkedText) -> LinkedText:
+        """The links of the article inside the excerpt, placed there."""
+        inside = [
+            _moved(link, -self.start)
+            for link in linked.links
+            if self.start <= link.mention.start and link.mention.end <= self.end
+        ]
+        return LinkedText(self.excerpt, tuple(inside), self.id)
+
+    def placed(self, linked: LinkedText, around: LinkedText) -> LinkedText:
+        """The excerpt's links placed in the article, with links of the article outside of it."""
+        own = [_moved(link, self.start) for link in linked.links]
+        others = [
+            link
+            for link in around.links
+            if link.mention.end <= self.start or self.end <= link.mention.start
+        ]
+        return LinkedText(self.text, _sorted([*own, *others]), self.id)
+
+
 class _Candidate(msgspec.Struct, omit_defaults=True):
     entity: str
     prior: float
@@ -159,6 +204,11 @@ def read_elevant_typed(path: str | Path, report: DamageReport) -> Iterator[Typed
     return read_rows(path, report, _ElevantArticle, _from_elevant)
 
 
+def read_elevant_articles(path: str | Path, report: DamageReport) -> Iterator[Excerpt]:
+    """The whole articles, which ELEVANT's linkers read, with the excerpt that is labelled."""
+    return read_rows(path, report, _ElevantArticle, _article)
+
+
 def read_tagme(
     path: str | Path, report: DamageReport, *, min_confidence: float = 0.0
 ) -> Iterator[TypingExample]:
@@ -186,6 +236,11 @@ def _sorted(links: Iterable[Link]) -> tuple[Link, ...]:
     return tuple(sorted(links, key=lambda link: link.mention))
 
 
+def _moved(link: Link, by: int) -> Link:
+    mention = link.mention
+    return replace(link, mention=Mention(mention.start + by, mention.end + by))
+
+
 def _own(row: _Text) -> LinkedText:
     links = []
     for m in row.mentions:
@@ -197,6 +252,11 @@ def _own(row: _Text) -> LinkedText:
             link = Link(link.mention, candidates, m.entity, m.confidence)
         links.append(link)
     return LinkedText(row.text, _sorted(links), str(row.id), row.pair_start)
+
+
+def _article(article: _ElevantArticle) -> Excerpt:
+    first, last = article.evaluation_span or (0, len(article.text))
+    return Excerpt(article.text, first, last, str(article.id))
 
 
 def _from_elevant(article: _ElevantArticle) -> TypedText:

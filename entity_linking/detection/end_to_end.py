@@ -85,7 +85,7 @@ class EndToEnd:
     def _kept(self, found: Found, linked: LinkedText) -> LinkedText:
         stay = apart(list(filter(self.decision.says, linked.links)))
         if self._pronouns:
-            stay = sorted([*stay, *_of_persons(found, linked, stay)], key=lambda k: k.mention)
+            stay = sorted([*stay, *_of_names(found, linked, stay)], key=lambda k: k.mention)
         return replace(linked, links=tuple(stay))
 
 
@@ -105,22 +105,22 @@ def _rank(link: Link) -> tuple[float, int, int]:
 
 
 def _with_pronouns(found: Found, linked: LinkedText) -> LinkedText:
-    """Given mentions that are pronouns take over the link of their person."""
-    meant = {link.mention: link for link in _of_persons(found, linked, linked.links)}
+    """Given mentions that are pronouns take over the link of their name."""
+    meant = {link.mention: link for link in _of_names(found, linked, linked.links)}
     return replace(linked, links=tuple(meant.get(link.mention, link) for link in linked.links))
 
 
-def _of_persons(found: Found, linked: LinkedText, kept: Sequence[Link]) -> list[Link]:
-    """The pronouns of the text and what those persons are linked to that are among `kept`."""
+def _of_names(found: Found, linked: LinkedText, kept: Sequence[Link]) -> list[Link]:
+    """The pronouns of the text with the surest link of `kept` of the name that they stand for."""
     kinds = {k.mention: kind for k, kind in zip(found.linked.links, found.kinds, strict=True)}
-    persons = [link for link in kept if kinds.get(link.mention) in PERSONS]
-    spans = [(link.mention.start, link.mention.end) for link in persons]
-    return [
-        Link(
-            Mention(start, end),
-            persons[place].candidates,
-            persons[place].entity,
-            SHARE * persons[place].confidence,
+    named = [link for link in kept if link.mention in kinds]
+    spans = [(link.mention.start, link.mention.end) for link in named]
+    links = []
+    are_persons = [kinds[k.mention] in PERSONS if kinds[k.mention] else None for k in named]
+    for start, end, places in pronouns(linked.text, spans, are_persons):
+        surest = max(
+            (named[place] for place in places), key=lambda k: (k.entity is not None, k.confidence)
         )
-        for start, end, place in pronouns(linked.text, spans)
-    ]
+        confidence = SHARE * surest.confidence
+        links.append(Link(Mention(start, end), surest.candidates, surest.entity, confidence))
+    return links

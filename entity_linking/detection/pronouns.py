@@ -1,16 +1,18 @@
-"""English pronouns of persons, and which person of the text each of them means.
+"""English pronouns, and which name of the text each of them stands for.
 
-A rule, fitted to no data: "he" and "she" mean the person named most often before them, of equals
-the one named first; who was called "he" is not "she". A shorter name whose words are among those
-of a longer one is the same person ("David Beckham", "Beckham"). Wikipedia and news speak of their
-subject so; stories with several persons do not. "It", "they" and "this" are left alone.
+Rules, fitted to no data. "He" and "she" mean the person named most often before them, of equals the
+one named first; who was called "he" is not "she". "It" means what is named most often of all, and
+nothing where that is a person. A name of unknown kind may be either, until a pronoun says. A shorter
+name whose words are among those of a longer one names the
+same ("David Beckham", "Beckham"). Wikipedia and news speak of their subject so; stories with
+several persons do not. "It is known that", "they" and "this" are left alone.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from entity_linking.names.rules.variants import name_words
@@ -18,63 +20,103 @@ from entity_linking.names.rules.variants import name_words
 PERSONS = frozenset({"PER", "PERSON"})
 """Kinds of a tagger whose spans are persons."""
 SHARE = 0.8
-"""What is left of a person's confidence when only a pronoun stands there; judgement."""
+"""What is left of a name's confidence when only a pronoun stands there; judgement."""
 
 _GENDERS = {
     word: gender
-    for gender, words in (("m", "he him his himself"), ("f", "she her hers herself"))
+    for gender, words in (
+        ("m", "he him his himself"),
+        ("f", "she her hers herself"),
+        ("n", "it its itself"),
+    )
     for word in words.split()
 }
 _PRONOUN = re.compile(rf"\b(?:{'|'.join(_GENDERS)})\b", re.IGNORECASE)
+_MEANS_NOTHING = re.compile(r"(?:\s+\S+){1,4}?\s+(?:that|to|who|whether)\b", re.IGNORECASE)
+_IS = re.compile(r"\s*(?:'s|is|was|has been|will be|would be|seems|appears)\b", re.IGNORECASE)
 
 
 class Pronoun(NamedTuple):
-    """`text[start:end]` means what the person at the place `person` of the list means."""
+    """`text[start:end]` means what the names at these places of the list mean."""
 
     start: int
     end: int
-    person: int
+    names: tuple[int, ...]
 
 
 @dataclass(slots=True)
-class _Person:
-    first: int
+class _Named:
+    """Something that the text names, at `places` of the list."""
+
     words: frozenset[str]
-    n_named: int = 1
+    is_person: bool | None
+    places: list[int]
     gender: str = ""
-    places: list[int] = field(default_factory=list)
 
 
-def pronouns(text: str, persons: Sequence[tuple[int, int]]) -> list[Pronoun]:
-    """The pronouns of the text that a person precedes; `persons` are spans sorted by start.
+def pronouns(
+    text: str, names: Sequence[tuple[int, int]], are_persons: Sequence[bool | None]
+) -> list[Pronoun]:
+    """The pronouns of the text that stand for a name before them; `names` are sorted by start.
 
-    >>> pronouns("Ann met Bob. Ann said she knew his name.", [(0, 3), (8, 11), (13, 16)])
-    [Pronoun(start=22, end=25, person=0), Pronoun(start=31, end=34, person=1)]
+    `are_persons`: whether each names a person, None where that is not known.
+
+    >>> names = [(0, 3), (8, 11), (13, 16)]
+    >>> pronouns("Ann met Bob. Ann said she knew his name.", names, [True] * 3)
+    [Pronoun(start=22, end=25, names=(0, 2)), Pronoun(start=31, end=34, names=(1,))]
     """
-    known: list[_Person] = []
+    known: list[_Named] = []
     found: list[Pronoun] = []
     at = 0
     for match in _PRONOUN.finditer(text):
-        while at < len(persons) and persons[at][1] <= match.start():
-            _name(known, at, text[slice(*persons[at])])
+        while at < len(names) and names[at][1] <= match.start():
+            _name(known, at, text[slice(*names[at])], are_persons[at])
             at += 1
-        if any(start < match.end() and match.start() < end for start, end in persons[at:]):
+        if any(start < match.end() and match.start() < end for start, end in names[at:]):
             continue  # part of a name
-        gender = _GENDERS[match[0].lower()]
-        fitting = [person for person in known if person.gender in ("", gender)]
-        if (match[0].isupper() and len(match[0]) > 1) or not fitting:
+        if match[0].isupper() and len(match[0]) > 1:
             continue  # "HIS" is an acronym
-        person = max(fitting, key=lambda each: (each.n_named, -each.first))
-        person.gender = gender
-        found.append(Pronoun(match.start(), match.end(), person.first))
+        meant = _meant(known, _GENDERS[match[0].lower()])
+        if meant is None or _is_empty(text, match):
+            continue
+        found.append(Pronoun(match.start(), match.end(), tuple(meant.places)))
     return found
 
 
-def _name(known: list[_Person], place: int, surface: str) -> None:
+def _meant(known: Sequence[_Named], gender: str) -> _Named | None:
+    """What a pronoun means, which has its gender from then on."""
+    if gender == "n":
+        named = max(known, key=_salience, default=None)
+        if named is None or named.is_person or named.gender not in ("", "n"):
+            return None
+    else:
+        fitting = [k for k in known if k.is_person is not False and k.gender in ("", gender)]
+        named = max(fitting, key=_salience, default=None)
+        if named is None:
+            return None
+        named.is_person = True
+    named.gender = gender
+    return named
+
+
+def _salience(named: _Named) -> tuple[int, int]:
+    return len(named.places), -named.places[0]
+
+
+def _is_empty(text: str, match: re.Match[str]) -> bool:
+    """Whether it is the "it" of "it is known that"."""
+    if match[0].lower() != "it" or not (verb := _IS.match(text, match.end())):
+        return False
+    return _MEANS_NOTHING.match(text, verb.end()) is not None
+
+
+def _name(known: list[_Named], place: int, surface: str, is_person: bool | None) -> None:
     words = frozenset(name_words(surface))
-    for person in known:
-        if words <= person.words or person.words <= words:
-            person.words |= words
-            person.n_named += 1
+    for named in known:
+        differ = None not in (is_person, named.is_person) and is_person != named.is_person
+        if not differ and (words <= named.words or named.words <= words):
+            named.words |= words
+            named.places.append(place)
+            named.is_person = is_person if named.is_person is None else named.is_person
             return
-    known.append(_Person(place, words))
+    known.append(_Named(words, is_person, [place]))

@@ -24,7 +24,7 @@ from entity_linking.names.priors import (
 )
 from entity_linking.names.rules.capitals import Capitals
 from entity_linking.names.rules.variants import KIND_WEIGHTS, Kind
-from entity_linking.names.rules.words import STOP_WORDS
+from entity_linking.names.rules.words import ARTICLES, STOP_WORDS
 from entity_linking.names.segment import fold_keys
 from entity_linking.parts import Candidates
 from entity_linking.surfaces import batches, cut_texts, marked_key, normalise
@@ -209,9 +209,19 @@ class NameLinker:
                 return False
             if gates.named_only and not capitals[i].is_name(start, stop):
                 return False
+            if gates.whole_names and self._has_article(texts[i][start:stop]):
+                return False
             return not gates.whole_names or capitals[i].is_whole(start, stop)
 
         return admits
+
+    def _has_article(self, surface: str) -> bool:
+        """Whether it begins with "The" and means the same without: "The Fed"."""
+        article, _, rest = surface.partition(" ")
+        if article.casefold() not in ARTICLES or not rest:
+            return False
+        whole, bare = (self._choose(form, fold_keys([form])[0]) for form in (surface, rest))
+        return bool(whole and bare) and whole[0].entity == bare[0].entity
 
     def _allowed(self, tags: Sequence[Tag]) -> Spans:
         return [(a, b) for a, b, tag in tags if tag in self._gates.parts_of_speech]

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
+from entity_linking.names.rules.variants import acronyms, name_words, without_possessive
 from entity_linking.parts import Candidates, Scores
 from entity_linking.scorers.candidate_rows import CandidateRows, Ints
 from entity_linking.surfaces import normalise
@@ -127,13 +129,17 @@ class NameScorer:
 
 
 def name_likeness(surface: str, name: str) -> float:
-    """1 if equal, 0.95 but for case, else 0.9 times the best of three shares.
+    """1 if equal, 0.95 but for case, 0.92 with the same telling words or letters; else shares.
 
-    Common words (Dice), common beginning (of the longer one), common character pairs with both
+    Telling words are those without legal forms, connectors, middle initials and possessives, an
+    acronym of three letters has the same letters. Else it is 0.9 times the best of three shares:
+    common words (Dice), common beginning (of the longer one), common character pairs with both
     ends marked (Dice, which falls with every edit as an edit distance does and is cheaper).
 
     >>> name_likeness("PARIS", "Paris"), round(name_likeness("Turing", "Alan Turing"), 2)
     (0.95, 0.66)
+    >>> name_likeness("Samuel Heyman", "Samuel J. Heyman"), name_likeness("AVX Corp", "AVX")
+    (0.92, 0.92)
     """
     surface, name = normalise(surface, fold=False)[0], normalise(name, fold=False)[0]
     if surface == name:
@@ -141,12 +147,28 @@ def name_likeness(surface: str, name: str) -> float:
     a, b = surface.casefold(), name.casefold()
     if a == b:
         return 0.95
+    telling = _telling(surface)
+    if telling and telling == _telling(name):
+        return 0.92
+    if _is_acronym(surface, name) or _is_acronym(name, surface):
+        return 0.92
     prefix = next(
         (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
     )
     pairs = [Counter(x + y for x, y in zip(f" {t}", f"{t} ", strict=True)) for t in (a, b)]
     words = [Counter(a.split()), Counter(b.split())]
     return 0.9 * max(prefix / max(len(a), len(b)), _dice(*pairs), _dice(*words))
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _telling(name: str) -> tuple[str, ...]:
+    words = name_words(without_possessive(name))
+    return tuple([word for word in words if len(word) > 1] or words)
+
+
+def _is_acronym(short: str, name: str) -> bool:
+    letters = short.replace(".", "")
+    return len(letters) > 2 and letters.isupper() and letters in acronyms(name)
 
 
 class NeighbourScorer:

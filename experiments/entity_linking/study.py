@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from entity_linking.annotations import read_jsonl, write_jsonl
+from entity_linking.annotations import Excerpt, read_jsonl, write_jsonl
 from entity_linking.decision import Decision
 from entity_linking.dense.cards import CardOptions
 from entity_linking.dense.context import ContextScorer, DenseCandidates
@@ -39,7 +39,12 @@ from entity_linking.scorers.reranker import Reranker, with_gold
 from entity_linking.scoring.elevant import LabelledText, read_labelled
 from experiments.entity_linking import baseline
 from experiments.entity_linking.config import Study
-from experiments.entity_linking.inputs.benchmarks import FILES, PARTLY_MARKED, SuppliedCandidates
+from experiments.entity_linking.inputs.benchmarks import (
+    FILES,
+    PARTLY_MARKED,
+    SuppliedCandidates,
+    read_articles,
+)
 from experiments.entity_linking.inputs.world import PARTS, World, open_world
 from experiments.entity_linking.linkers import (
     AgeScorer,
@@ -206,6 +211,11 @@ class Laboratory:
             most = sum(len(text.links) for text in self.gold(CASED))
             return with_names(read_marked(self.root, WIKIGOLD), most)
         return [text.linked for text in self.world.benchmarks[name]]
+
+    @cached_property
+    def articles(self) -> dict[str, tuple[Excerpt, ...]]:
+        """What linkers may read of each benchmark's documents: all of them."""
+        return read_articles(self.root)
 
     def labelled(self, name: str) -> list[LabelledText]:
         """The texts of a benchmark with ELEVANT's labels, optional and nested ones among them."""

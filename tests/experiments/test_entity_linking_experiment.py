@@ -97,7 +97,7 @@ def test_annotations_of_one_sentence_are_one_text(root: Path) -> None:
 
 # ---- audit, parts, documents -----------------------------------------------
 def test_the_audit_finds_a_planted_overlap_and_nothing_else() -> None:
-    benchmark = {"b": [LinkedText("He said: the QUICK brown fox jumped over it.", ())]}
+    benchmark = {"b": ["He said: the QUICK brown fox jumped over it."]}
     given = [
         _annotated("Yesterday the quick, brown fox jumped over it"),
         _annotated("The quick brown dog jumped over it"),
@@ -105,7 +105,7 @@ def test_the_audit_finds_a_planted_overlap_and_nothing_else() -> None:
     ]
     assert texts.overlapping(given, benchmark, 7) == {0: "b"}
     assert texts.overlapping(given, benchmark, 8) == {}
-    short = {"s": [LinkedText("Brown fox!", ())]}
+    short = {"s": ["Brown fox!"]}
     assert texts.overlapping(given, short, 8) == {2: "s"}
 
 

@@ -11,11 +11,9 @@ import yaml
 from tiny_linking_data import PLANTED, write_root
 from tiny_pretraining import write_host
 
-from entity_linking import gold_link
-from entity_linking.mentions import LinkedText
 from experiments.entity_linking.config import Study
 from experiments.entity_linking.end_to_end import medical
-from experiments.entity_linking.end_to_end.parts import Plan, world_file
+from experiments.entity_linking.end_to_end.parts import Parts, Plan, world_file
 from experiments.entity_linking.end_to_end.results import score_all
 from experiments.entity_linking.end_to_end.study import BEST, ROWS, Bench
 from experiments.entity_linking.end_to_end.tables import to_markdown
@@ -44,7 +42,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_tagger_never_sees_a_benchmark(root: Path) -> None:
-    planted = {"kore50": [LinkedText(PLANTED, (gold_link(0, 3, None),))]}
+    planted = {"kore50": [PLANTED]}
     texts = read_texts(root, planted, overlap=8, apart={"Re-DocRED": (0, 2)}, steps={"WNUT17": 2})
     assert texts.left_out == {"Re-DocRED": 1, "Wikigold": 0, "WNUT17": 0}
     assert [text.text for text in texts.train["Re-DocRED"]] == ["Holm rose . "]
@@ -85,6 +83,21 @@ def test_a_run_in_small(root: Path, tmp_path: Path) -> None:
         score_all(Bench(Laboratory(root, study, tmp_path / "run", again.append), plan)) == results
     )
     assert not again, "a part was made twice"
+
+
+def test_training_knows_half_of_the_entities_by_name_alone(root: Path, tmp_path: Path) -> None:
+    plan = Plan.model_validate(yaml.safe_load(PLAN.read_text()))
+    study = Study.model_validate(yaml.safe_load(world_file(plan, PLAN).read_text()))
+    parts = Parts(Laboratory(root, study, tmp_path, lambda _: None), plan)
+    whole, graph = parts.laboratory.world.graph, parts.graph_of_training
+    bare = [entity for entity in whole.entities if parts.is_bare(entity)]
+    assert 0 < len(bare) < whole.n_entities
+    for entity in bare:
+        before, now = whole.entities.id(entity), graph.entities.id(entity)
+        assert graph.label(now) == whole.label(before)
+        assert not graph.description(now)
+        assert now not in graph.triples[:, [0, 2]]
+    assert not {entity for _, entity, _ in parts.surfaces_of_training} & set(bare)
 
 
 def test_terms_of_the_ontology() -> None:

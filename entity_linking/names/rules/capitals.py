@@ -12,10 +12,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from entity_linking.names.rules.words import CALENDAR, STOP_WORDS, TITLES
+from entity_linking.names.rules.words import (
+    CALENDAR,
+    LEGAL_SUFFIXES,
+    PARTICLES,
+    PARTNERS,
+    STOP_WORDS,
+    TITLES,
+)
 
 _WORD = re.compile(r"[^\W_](?:[\w&’'-]|\.(?=\w))*")
 _POSSESSIVE = re.compile(r"(?:['’]s?|['’]S)$")
+_BRACKETS = frozenset({"LRB-", "RRB-", "LSB-", "RSB-", "LCB-", "RCB-"})
+"""Brackets as the Penn Treebank writes them ("-LRB-"), of which the hyphen before opens no word."""
 _OPENS = frozenset('.!?:;"“”‘(«[`\n')
 
 
@@ -62,20 +71,55 @@ class Capitals:
         if first and self._words[first].joins and self._continues(self._words[first - 1]):
             return False
         follows = self._words[after] if after < len(self._words) else None
-        return follows is None or not (follows.joins and self._continues(follows))
+        if follows is None or self._ends_company(self._words[after - 1], follows):
+            return True
+        return not (follows.joins and self._continues(follows))
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """Capitalised words one after another, without ordinary words and titles before them."""
+        """Capitalised words one after another, without ordinary words and titles before them.
+
+        Particles join ("Cor van der Klugt"), "and" before a form of company does ("Burns and Co"),
+        and such a form ends the run ("Cetus Corp CTUS"). Before one an ordinary word may stand
+        ("Best Buy Co"), but no word of the language.
+        """
         run: list[_Word] = []
-        for word in [*self._words, None]:
-            if word is not None and word.is_capital and (word.joins or not run):
+        for place, word in enumerate([*self._words, None]):
+            if word is not None and run and word.joins and self._goes_on(run[-1], place):
                 run.append(word)
                 continue
-            while run and not self._continues(run[0]):
-                run = run[1:]
-            if run and self.is_name(run[0].start, run[-1].end):
-                yield run[0].start, run[-1].end
+            if run:
+                yield from self._trimmed(run)
             run = [word] if word is not None and word.is_capital else []
+
+    def _goes_on(self, last: _Word, place: int) -> bool:
+        """Whether the word at a place goes on with a run that ends before it."""
+        word = self._words[place]
+        if word.is_capital:
+            return not self._ends_company(last, word)
+        follows = self._words[place + 1] if place + 1 < len(self._words) else None
+        if follows is None or not follows.joins:
+            return False
+        form, after = self._form(word), self._form(follows)
+        if form in PARTICLES:
+            return follows.is_capital or after in PARTICLES
+        return form == "and" and follows.is_capital and after in PARTNERS
+
+    def _trimmed(self, run: list[_Word]) -> Iterator[tuple[int, int]]:
+        is_company = self._form(run[-1]) in LEGAL_SUFFIXES
+        while run and not (
+            self._continues(run[0])
+            or (is_company and len(run) > 1 and self._form(run[0]) not in STOP_WORDS | TITLES)
+        ):
+            run = run[1:]
+        while run and not run[-1].is_capital:
+            run = run[:-1]
+        if run and self.is_name(run[0].start, run[-1].end):
+            yield run[0].start, run[-1].end
+
+    def _ends_company(self, last: _Word, follows: _Word) -> bool:
+        """Whether a company's name ends with `last`; "Co" and "Inc" may follow one another."""
+        form = self._form(follows)
+        return self._form(last) in LEGAL_SUFFIXES and form not in LEGAL_SUFFIXES
 
     def _first(self, start: int) -> int:
         """The place of the first word that ends after `start`."""
@@ -102,7 +146,7 @@ def _words(text: str) -> Iterator[_Word]:
     before, initial = 0, False
     for match in _WORD.finditer(text):
         surface = _POSSESSIVE.sub("", match[0])
-        if not surface:
+        if not surface or surface in _BRACKETS:
             continue
         start, end = match.start(), match.start() + len(surface)
         between = text[before:start]

@@ -41,6 +41,12 @@ LEGAL_SUFFIXES = _words(
 )
 """Legal forms at the end of company names, after points are dropped."""
 
+PARTNERS = LEGAL_SUFFIXES | _words("associates bros brothers daughters partners son sons")
+"""What stands behind "and" at the end of a company's name."""
+
+PARTICLES = _words("al bin da de del della den der di dos du el ibn la le ten ter van von zu")
+"""Words within a person's or a place's name that are written small."""
+
 TITLES = _words(
     """admiral archbishop baron baroness bishop captain cardinal chairman chancellor coach colonel
     commander count countess dame doctor dr duchess duke earl emperor empress father general

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 from entity_linking.dense.index import DenseIndex
 from entity_linking.detection import Detector, Found, NamesAndTagger, SpanTagger
 from entity_linking.mentions import LinkedText, Linker
-from entity_linking.names import NameCandidates, NameLinker
-from entity_linking.parts import CandidateSource, Scorer
+from entity_linking.names import NameCandidates, NameIndex, NameLinker
+from entity_linking.parts import CandidateSource, Scorer, SentenceEncoder
 from entity_linking.scorers.coherence import CoherenceScorer
 from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
 from entity_linking.scorers.mix import default_scorers
@@ -28,6 +28,7 @@ from experiments.entity_linking.end_to_end.tagging import (
     TaggerTexts,
     read_texts,
 )
+from experiments.entity_linking.inputs.graph import read_labels, records
 from experiments.entity_linking.inputs.texts import drawn
 from experiments.entity_linking.inputs.world import divided, make_documents
 from experiments.entity_linking.linkers import AgeScorer, as_candidates, links_by_entity
@@ -37,12 +38,12 @@ from kept.linking.matching.encoder import MatchingEncoder
 from kept.linking.matching.training import MatchingSettings, train_matching
 from kept.linking.tagging.tagger import Tagger
 from kept.linking.tagging.training import TaggerSettings, train_tagger
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
 
 PRIOR, TRAINED = "names + prior", "trained"
 COHERENCE, CONTEXT, ENCODER = "coherence", "context", "encoder"
-CONTEXT_TOO, ENCODER_TOO = "context and coherence", "encoder and coherence"
-RERANKERS = (TRAINED, COHERENCE, CONTEXT, CONTEXT_TOO, ENCODER, ENCODER_TOO)
+ENCODER_TOO = "encoder and coherence"
+RERANKERS = (TRAINED, COHERENCE, CONTEXT, ENCODER, ENCODER_TOO)
 """Re-rankers by what they read beside what all read."""
 
 
@@ -61,6 +62,8 @@ class Plan(BaseModel):
     """Documents that train the encoder, by source, of the texts that surfaces are counted in."""
     stated: float = 0.0
     """Share of what training and tuning texts state that the graph beside them does not know."""
+    bare: float = 0.0
+    """Share of the entities of which that graph knows nothing but names, and no text a count."""
 
 
 class Sure:
@@ -106,10 +109,10 @@ class Parts:
     @cached_property
     def texts(self) -> TaggerTexts:
         laboratory = self.laboratory
-        gold = {name: laboratory.gold(name) for name in laboratory.world.benchmarks}
+        whole = {n: [each.text for each in own] for n, own in laboratory.articles.items()}
         overlap = laboratory.study.texts.overlap_words
         return read_texts(
-            laboratory.root, gold, overlap=overlap, apart=self.plan.held_out, steps=self.plan.steps
+            laboratory.root, whole, overlap=overlap, apart=self.plan.held_out, steps=self.plan.steps
         )
 
     @cached_property
@@ -135,49 +138,86 @@ class Parts:
 
     @cached_property
     def graph_of_training(self) -> KnowledgeGraph:
-        """The graph without a share of the triples that join two entities of one text.
+        """The graph as it is beside text that it was not made from.
 
-        Those texts were chosen, sentence by sentence, because a triple joins two of their entities
-        (T-REx, FewRel), which is so of few pairs elsewhere: beside the whole graph a re-ranker
-        learns that what no neighbour supports is NIL.
+        Without a share of the triples that join two entities of one text: training texts were
+        chosen, sentence by sentence, because a triple joins two of their entities (T-REx, FewRel),
+        which is so of few pairs elsewhere; beside the whole graph a re-ranker learns that what no
+        neighbour supports is NIL. And without all but the names of a share of the entities: what
+        those texts mention has facts, descriptions and counts, and what nothing is known of there
+        is nearly always a namesake.
         """
-        graph = self.laboratory.world.graph
-        texts = [text for part in ("train", HELD_OUT) for text in self.laboratory.gold(part)]
-        return unstated(graph, texts, self.plan.stated, seed=self.laboratory.study.seed)
+        laboratory = self.laboratory
+        graph = laboratory.world.graph
+        if self.plan.bare:
+            labels = read_labels(laboratory.root)
+            graph = graph_from_records(
+                record for record in records(laboratory.root, labels) if not self._is_hidden(record)
+            )
+        texts = [text for part in ("train", HELD_OUT) for text in laboratory.gold(part)]
+        return unstated(graph, texts, self.plan.stated, seed=laboratory.study.seed)
 
-    def scorers(self, name: str, graph: KnowledgeGraph) -> dict[str, Scorer]:
+    def is_bare(self, entity: str) -> bool:
+        """Whether training sees nothing but the names of an entity."""
+        return drawn(self.laboratory.study.seed, f"bare {entity}") < self.plan.bare
+
+    def _is_hidden(self, record: Record) -> bool:
+        if isinstance(record, Triple):
+            return self.is_bare(record.head) or self.is_bare(record.tail)
+        if not isinstance(record, Text):
+            return False
+        is_name = record.kind in (TextKind.LABEL, TextKind.ALIAS)
+        return not is_name and not record.is_relation and self.is_bare(record.node)
+
+    @cached_property
+    def surfaces_of_training(self) -> list[tuple[str, str, int]]:
+        """The counts of the entities that training knows."""
+        return [row for row in self.laboratory.world.surfaces if not self.is_bare(row[1])]
+
+    @cached_property
+    def source_of_training(self) -> CandidateSource:
+        laboratory = self.laboratory
+        names = NameIndex.build(laboratory.world.graph, counts=self.surfaces_of_training)
+        return OnceSource(NameCandidates(names, **laboratory.study.names))
+
+    def scorers(self, name: str, *, training: bool) -> dict[str, Scorer]:
         """What a re-ranker reads; walks take minutes, vectors of cards ten."""
         laboratory, world = self.laboratory, self.laboratory.world
+        graph = self.graph_of_training if training else world.graph
+        surfaces = self.surfaces_of_training if training else world.surfaces
         pieces = laboratory.study.dense.context_pieces
         read: dict[str, Scorer] = {
             **default_scorers(graph),
-            "links": PopularityScorer(graph, links_by_entity(world.surfaces)),
+            "links": PopularityScorer(graph, links_by_entity(surfaces)),
             "age": AgeScorer(),
             "type": TypeScorer(graph, [kind for kind in KINDS if kind in graph.relations]),
         }
-        if name in (COHERENCE, CONTEXT_TOO, ENCODER_TOO):
+        if name in (COHERENCE, ENCODER_TOO):
             read["coherence"] = CoherenceScorer(graph, **laboratory.study.coherence)
-        if name in (CONTEXT, CONTEXT_TOO):
-            read |= laboratory.context_scorers(laboratory.dense, laboratory.encoder(pieces))
+        if name == CONTEXT:
+            encoder: SentenceEncoder = laboratory.encoder(pieces)
+            read |= laboratory.context_scorers(self.index(None, training=training), encoder)
         if name in (ENCODER, ENCODER_TOO):
             encoder = self.matching.over(laboratory.encoder(pieces))
-            read |= laboratory.context_scorers(self.matching_index, encoder)
+            index = self.index(self.matching, training=training)
+            read |= laboratory.context_scorers(index, encoder)
         return read
 
     @cached_property
     def matching(self) -> MatchingEncoder:
         """The encoder trained on texts that neither the re-ranker nor a decision reads."""
-        place, laboratory = self.folder / "matching", self.laboratory
+        place, laboratory = self.folder / f"matching-{self.plan.bare:g}", self.laboratory
         if not place.exists():
             laboratory.announce("encoder")
-            world, study = laboratory.world, laboratory.study
+            graph, study = self.graph_of_training, laboratory.study
             counted = divided(laboratory.root, study)[2]["counts"]
-            texts = make_documents(counted, world.graph, study, self.plan.n_matching)
-            teach = with_gold(as_candidates(texts, self.source.candidates(texts)), texts)
+            texts = make_documents(counted, graph, study, self.plan.n_matching)
+            proposed = as_candidates(texts, self.source_of_training.candidates(texts))
+            teach = with_gold(proposed, texts)
             train_matching(
                 laboratory.encoder(study.dense.card_pieces),
                 study.dense.host,
-                world.graph,
+                graph,
                 [text for i, text in enumerate(teach) if i % 10],
                 teach[::10],
                 MatchingSettings(seed=study.seed, window=study.dense.window),
@@ -187,43 +227,48 @@ class Parts:
             ).save(place)
         return MatchingEncoder.open(place)
 
-    @cached_property
-    def matching_index(self) -> DenseIndex:
-        """The cards of every entity by that encoder."""
-        place, laboratory = self.folder / "matching-cards", self.laboratory
+    def index(self, matching: MatchingEncoder | None, *, training: bool) -> DenseIndex:
+        """The cards of every entity, by an encoder or as MiniLM has them."""
+        laboratory = self.laboratory
+        if matching is None and not training:
+            return laboratory.dense
+        how = "context" if matching is None else "matching"
+        place = self.folder / f"cards-{how}{'-training' * training}-{self.plan.bare:g}"
         if not place.exists():
-            laboratory.announce("cards by the encoder")
-            encoder = self.matching.over(laboratory.encoder(laboratory.study.dense.card_pieces))
-            graph = laboratory.world.graph
+            laboratory.announce(f"cards, {how}{', training' * training}")
+            inner = laboratory.encoder(laboratory.study.dense.card_pieces)
+            encoder = inner if matching is None else matching.over(inner)
+            graph = self.graph_of_training if training else laboratory.world.graph
             DenseIndex.build(graph, encoder, cards=laboratory.cards, kind="flat").save(place)
         return DenseIndex.open(place)
 
-    def reranker(self, name: str, graph: KnowledgeGraph) -> Reranker:
-        """The re-ranker called `name`, of `RERANKERS`, over a graph; trained over its own."""
-        place = self.folder / f"reranker-{name.replace(' ', '-')}-{self.plan.stated:g}"
+    def reranker(self, name: str, *, training: bool) -> Reranker:
+        """The re-ranker called `name`, of `RERANKERS`, over either graph; trained over its own."""
+        settings = f"{self.plan.stated:g}-{self.plan.bare:g}"
+        place = self.folder / f"reranker-{name.replace(' ', '-')}-{settings}"
         if not place.exists():
             self.laboratory.announce(f"re-ranker, {name}")
             parts = []
             for part in ("train", HELD_OUT):
                 gold = self.laboratory.gold(part)
-                proposed = as_candidates(gold, self.source.candidates(gold))
+                proposed = as_candidates(gold, self.source_of_training.candidates(gold))
                 parts.append(self.laboratory.answered(part, proposed))
             hidden = max(self.laboratory.study.hidden_tried)
-            settings = RerankSettings(**self.laboratory.study.reranker, hidden=hidden)
-            graph_hash = self.laboratory.world.graph.content_hash
-            scorers = self.scorers(name, self.graph_of_training)
             model = Reranker.fit(
-                scorers, parts[0], parts[1][::2], settings=settings, graph_hash=graph_hash
+                self.scorers(name, training=True),
+                parts[0],
+                parts[1][::2],
+                settings=RerankSettings(**self.laboratory.study.reranker, hidden=hidden),
+                graph_hash=self.laboratory.world.graph.content_hash,
             )
             model.save(place)
-        return Reranker.open(place, self.scorers(name, graph))
+        return Reranker.open(place, self.scorers(name, training=training))
 
     def scorer(self, name: str, *, tuning: bool = False) -> Scorer:
         """What a row chooses by; on tuning text over the graph of training."""
         key = f"{name}, tuning" if tuning and name != PRIOR else name
         if key not in self._scorers:
-            graph = self.graph_of_training if tuning else self.laboratory.world.graph
-            inner = PriorScorer() if name == PRIOR else self.reranker(name, graph)
+            inner = PriorScorer() if name == PRIOR else self.reranker(name, training=tuning)
             self._scorers[key] = OnceScorer(inner)
         return self._scorers[key]
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from entity_linking.calibration.acceptance import FAVOURS, Favour
 from entity_linking.calibration.reliability import calibration_score
 from entity_linking.decision import Decision
+from entity_linking.detection import EndToEnd
 from entity_linking.mentions import LinkedText
 from entity_linking.names import Gates, NameLinker
 from entity_linking.pipeline import Pipeline
@@ -23,8 +24,16 @@ from entity_linking.scoring import score_links
 from entity_linking.scoring.elevant import LabelledText, Mode, count_elevant
 from entity_linking.scoring.intervals import ratio_interval
 from experiments.entity_linking.causes import link_causes
-from experiments.entity_linking.end_to_end.parts import CONTEXT, PRIOR, RERANKERS
-from experiments.entity_linking.end_to_end.study import BEST, ROWS, Bench, Row, without_refused
+from experiments.entity_linking.end_to_end.parts import ENCODER_TOO, PRIOR, RERANKERS
+from experiments.entity_linking.end_to_end.study import (
+    BEST,
+    ROWS,
+    Bench,
+    Row,
+    disambiguate_excerpts,
+    link_excerpts,
+    without_refused,
+)
 from experiments.entity_linking.end_to_end.tagging import TESTED, as_linked
 from experiments.entity_linking.inputs.benchmarks import FILES
 from experiments.entity_linking.inputs.texts import drawn
@@ -113,7 +122,8 @@ Spans = set[tuple[int, int]]
 
 def _detected(bench: Bench, texts: Sequence[str]) -> dict[str, list[Spans]]:
     names, gates = bench.laboratory.names, bench.laboratory.gates
-    linked = bench.linked("trained, tagger, likeliest", [LinkedText(t, ()) for t in texts])
+    row, decision, _ = bench.chosen("trained, tagger, likeliest")
+    linked = bench.linker(row, decision).link(texts)
     return {
         "names": [_spans(text) for text in NameLinker(names).link(texts)],
         "names, gates": [_spans(text) for text in NameLinker(names, gates).link(texts)],
@@ -143,7 +153,7 @@ def elevant_scores(bench: Bench, row: str, name: str) -> Told:
     """ELEVANT's required and ignored modes, and GERBIL's in-KB F1, with intervals."""
     gold = bench.laboratory.labelled(name)
     texts = bench.laboratory.gold(name)
-    ours = bench.linked(row, texts)
+    ours = bench.linked(row, name)
     in_kb = score_links(texts, without_refused(ours), known=None)
     return {
         "required": counted(bench, gold, ours, "required"),
@@ -171,10 +181,17 @@ def counted(
     }
 
 
+def best_linker(bench: Bench, name: str, **changed: Any) -> EndToEnd:
+    """The best row's linker on a benchmark, its decision changed."""
+    row, decision, _ = bench.chosen(BEST)
+    own, pronouns = row.on(name)
+    return bench.linker(own, replace(decision, **changed), pronouns=pronouns)
+
+
 def oracle(bench: Bench, name: str) -> Told:
     """The best row's choice where every required span is given, nothing refused but NIL."""
     gold = bench.laboratory.labelled(name)
-    row, decision, _ = bench.chosen(BEST)
+    linker = best_linker(bench, name, nil_below=0.0)
     given = [
         LinkedText(
             text.text,
@@ -183,7 +200,7 @@ def oracle(bench: Bench, name: str) -> Told:
         )
         for text in gold
     ]
-    ours = bench.linker(row, replace(decision, nil_below=0.0)).disambiguate(given)
+    ours = disambiguate_excerpts(linker, bench.laboratory.articles[name], given)
     return counted(bench, gold, ours, "required")
 
 
@@ -198,9 +215,9 @@ def favoured(bench: Bench, favour: Favour, name: str) -> Told:
     """Precision, recall and F1 of the links alone where a fitted threshold favours one of them."""
     row = replace(bench.chosen(BEST)[0], is_fitted=True)
     decision = bench.fitted(row).decisions[favour]
-    texts = bench.laboratory.gold(name)
-    linked = bench.linker(row, decision).link([text.text for text in texts])
-    ours = [replace(each, id=text.id) for each, text in zip(linked, texts, strict=True)]
+    own, pronouns = row.on(name)
+    linker = bench.linker(own, decision, pronouns=pronouns)
+    ours = link_excerpts(linker, bench.laboratory.articles[name])
     gold = bench.laboratory.labelled(name)
     return counted(bench, gold, without_refused(ours), "ignored")
 
@@ -208,7 +225,7 @@ def favoured(bench: Bench, favour: Favour, name: str) -> Told:
 def causes(bench: Bench, row: str, name: str) -> Told:
     """What goes wrong, each error once."""
     gold = bench.laboratory.gold(name)
-    return dict(link_causes(gold, bench.linked(row, gold)))
+    return dict(link_causes(gold, bench.linked(row, name)))
 
 
 def tuning(bench: Bench) -> Told:
@@ -234,10 +251,15 @@ def on_gold_spans(bench: Bench, name: str) -> Told:
     rows = {
         "names + prior": Row("both", PRIOR, says_nil=False),
         **{scorer: Row("both", scorer, says_nil=False) for scorer in RERANKERS},
-        f"{CONTEXT}, pronouns": Row("both", CONTEXT, says_nil=False, pronouns=True),
+        f"{ENCODER_TOO}, pronouns": Row(
+            "both", ENCODER_TOO, says_nil=False, pronouns="where marked"
+        ),
     }
     for label, row in rows.items():
-        ours = bench.linker(row, Decision()).disambiguate(gold)
+        own, pronouns = row.on(name)
+        linker = bench.linker(own, Decision(), pronouns=pronouns)
+        articles = bench.laboratory.articles[name]
+        ours = disambiguate_excerpts(linker, articles, gold)
         pairs = [
             (right.entity, [c.entity for c in answer.candidates[:30]])
             for expected, answered in zip(gold, ours, strict=True)
@@ -253,7 +275,8 @@ def confidences(bench: Bench, row: str, name: str) -> list[tuple[float, bool]]:
     """How sure each link of the row is, and whether it is right."""
     gold = bench.laboratory.gold(name)
     told = []
-    for expected, ours in zip(gold, bench.linked(row, gold), strict=True):
+    linked = bench.linked(row, name)
+    for expected, ours in zip(gold, linked, strict=True):
         meant = {(k.mention, k.entity) for k in expected.links}
         links = [k for k in ours.links if k.entity is not None]
         told += [(round(k.confidence, 4), (k.mention, k.entity) in meant) for k in links]
@@ -298,9 +321,8 @@ def open_world(bench: Bench, share: float, name: str) -> Told:
     ]
     gates = NameLinker(bench.laboratory.names, Gates())
     pipeline = Pipeline(gates, _Without(bench.source, removed), bench.scorer(row.scorer), decision)
-    linker = bench.linker(row, decision).over(pipeline)
-    linked = linker.link([text.text for text in labelled])
-    ours = [replace(each, id=text.id) for each, text in zip(linked, labelled, strict=True)]
+    linker = best_linker(bench, name).over(pipeline)
+    ours = link_excerpts(linker, bench.laboratory.articles[name])
     said = wrong = right = n_nil = 0
     for text, answered in zip(labelled, ours, strict=True):
         meant = {k.span: k.entity for k in text.labels if not k.is_optional}

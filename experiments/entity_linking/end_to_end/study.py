@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import msgspec
 
+from entity_linking.annotations import Excerpt
 from entity_linking.calibration.acceptance import FAVOURS, Favour, Wish
 from entity_linking.calibration.answers import Answer, answers
 from entity_linking.calibration.fitting import EVERY_STEP, STEPS, cross_validated, f1_of, fit
@@ -16,8 +18,7 @@ from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names import Gates, NameLinker
 from entity_linking.pipeline import Pipeline
 from experiments.entity_linking.end_to_end.parts import (
-    COHERENCE,
-    CONTEXT_TOO,
+    ENCODER_TOO,
     PRIOR,
     RERANKERS,
     TRAINED,
@@ -28,45 +29,66 @@ from experiments.entity_linking.end_to_end.tagging import (
     WIKIGOLD,
     as_linked,
 )
+from experiments.entity_linking.inputs.benchmarks import PRONOUNS_MARKED
 from experiments.entity_linking.inputs.texts import drawn
 from experiments.entity_linking.spans import with_names
 from experiments.entity_linking.study import CASED, Laboratory
 from kg_loaders.disk.writing import write_text
 
+Pronouns = Literal["", "where marked", "everywhere"]
+
 
 @dataclass(frozen=True)
 class Row:
-    """How a row of the tables links."""
+    """How a row of the tables links.
+
+    `pronouns`: whether "he", "she" and "it" are links, and where: `PRONOUNS_MARKED` by guideline.
+    `reads_article`: all of an article of which an excerpt is labelled, as published linkers do.
+    """
 
     detector: str
     scorer: str
     says_nil: bool
-    pronouns: bool = False
+    pronouns: Pronouns = ""
     is_fitted: bool = True
+    reads_article: bool = True
+
+    def on(self, benchmark: str) -> tuple[Row, bool]:
+        """The row as it is run there, and whether with pronouns."""
+        has = self.pronouns == "everywhere"
+        has |= self.pronouns == "where marked" and benchmark in PRONOUNS_MARKED
+        detector = "kinds" if has and self.detector == "gates" else self.detector
+        return replace(self, detector=detector), has
+
+
+def _likeliest(scorer: str, detector: str = "gates", pronouns: Pronouns = "") -> Row:
+    return Row(detector, scorer, says_nil=True, pronouns=pronouns, is_fitted=False)
 
 
 ROWS = {
-    "names + prior (before)": Row("gates", PRIOR, says_nil=False),
-    "trained (before)": Row("gates", TRAINED, says_nil=False),
-    "trained, NIL an answer": Row("gates", TRAINED, says_nil=True),
+    "names + prior (before)": Row("gates", PRIOR, says_nil=False, reads_article=False),
+    "trained (before)": Row("gates", TRAINED, says_nil=False, reads_article=False),
     "names + prior, tagger": Row("both", PRIOR, says_nil=True),
     "trained, tagger": Row("both", TRAINED, says_nil=True),
+    **{f"{scorer}, likeliest": _likeliest(scorer) for scorer in RERANKERS},
     **{
-        f"{scorer}{', tagger' if finds == 'both' else ''}, likeliest{', pronouns' * pronouns}": Row(
-            "kinds" if pronouns and finds == "gates" else finds,
-            scorer,
-            says_nil=True,
-            pronouns=pronouns,
-            is_fitted=False,
-        )
-        for finds in ("gates", "both")
+        f"{scorer}, likeliest, pronouns": _likeliest(scorer, pronouns="where marked")
         for scorer in RERANKERS
-        for pronouns in (False, True)
-        if not pronouns or scorer not in (COHERENCE, CONTEXT_TOO)
     },
+    f"{ENCODER_TOO}, likeliest, pronouns everywhere": _likeliest(
+        ENCODER_TOO, pronouns="everywhere"
+    ),
+    f"{ENCODER_TOO}, likeliest, excerpt alone": replace(
+        _likeliest(ENCODER_TOO), reads_article=False
+    ),
+    **{
+        f"{scorer}, tagger, likeliest": _likeliest(scorer, "both")
+        for scorer in (TRAINED, ENCODER_TOO)
+    },
+    f"{ENCODER_TOO}, tagger, likeliest, pronouns": _likeliest(ENCODER_TOO, "both", "where marked"),
 }
-BEST = "context and coherence, tagger, likeliest"
-"""The best by F1 on the tuning text, which has no say on pronouns."""
+BEST = f"{ENCODER_TOO}, likeliest, pronouns"
+"""The row that reads most, behind the gates; named before it was scored."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +110,17 @@ class Bench(Parts):
     def __init__(self, laboratory: Laboratory, plan: Plan) -> None:
         super().__init__(laboratory, plan)
         self._fitted: dict[str, Fitted] = {}
+        self._linked: dict[tuple[str, str], list[LinkedText]] = {}
 
-    def linker(self, row: Row, decision: Decision, *, tuning: bool = False) -> EndToEnd:
+    def linker(
+        self, row: Row, decision: Decision, *, tuning: bool = False, pronouns: bool = False
+    ) -> EndToEnd:
         """The linker of a row with that decision."""
         gates = NameLinker(self.laboratory.names, Gates())
         scorer = self.scorer(row.scorer, tuning=tuning)
-        pipeline = Pipeline(gates, self.source, scorer, decision)
-        return EndToEnd(self.detector(row.detector), pipeline, pronouns=row.pronouns)
+        source = self.source_of_training if tuning else self.source
+        pipeline = Pipeline(gates, source, scorer, decision)
+        return EndToEnd(self.detector(row.detector), pipeline, pronouns=pronouns)
 
     # ---- decisions ---------------------------------------------------------
     def fitted(self, row: Row) -> Fitted:
@@ -104,14 +130,13 @@ class Bench(Parts):
         held-out articles where a link can only be wrong, as no name has that span; there are about
         as many names in one as marked mentions in the other.
         """
-        detector = "gates" if row.detector == "kinds" else row.detector
         how = "NIL" if row.says_nil else "links alone"
-        key = f"{detector}, {row.scorer}, {how if row.is_fitted else 'likeliest'}"
+        key = f"{row.detector}, {row.scorer}, {how if row.is_fitted else 'likeliest'}"
         if key not in self._fitted:
             path = self.folder / "decisions" / f"{key.replace(', ', '-').replace(' ', '-')}.json"
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                fitted = self._fit(replace(row, detector=detector, pronouns=False))
+                fitted = self._fit(row)
                 write_text(path, msgspec.json.encode(fitted).decode(), force=True)
             self._fitted[key] = msgspec.json.decode(path.read_bytes(), type=Fitted)
         return self._fitted[key]
@@ -185,11 +210,43 @@ class Bench(Parts):
             return row, self.fitted(row).decision, False
         return plain, self.fitted(plain).decision, True
 
-    def linked(self, name: str, texts: Sequence[LinkedText]) -> list[LinkedText]:
-        """What the row makes of texts; the links they bear are not read."""
-        row, decision, _ = self.chosen(name)
-        linked = self.linker(row, decision).link([text.text for text in texts])
-        return [replace(ours, id=text.id) for ours, text in zip(linked, texts, strict=True)]
+    def linked(self, name: str, benchmark: str) -> list[LinkedText]:
+        """What the row makes of a benchmark's excerpts; made once."""
+        if (name, benchmark) not in self._linked:
+            row, decision, _ = self.chosen(name)
+            own, pronouns = row.on(benchmark)
+            linker = self.linker(own, decision, pronouns=pronouns)
+            self._linked[name, benchmark] = link_excerpts(
+                linker, self.laboratory.articles[benchmark], whole=row.reads_article
+            )
+        return self._linked[name, benchmark]
+
+
+def link_excerpts(
+    linker: EndToEnd, articles: Sequence[Excerpt], *, whole: bool = True
+) -> list[LinkedText]:
+    """What a linker that reads the articles whole, or the excerpts alone, makes of the excerpts."""
+    read = articles if whole else list(map(alone, articles))
+    linked = linker.link([article.text for article in read])
+    return [article.cut(text) for article, text in zip(read, linked, strict=True)]
+
+
+def disambiguate_excerpts(
+    linker: EndToEnd, articles: Sequence[Excerpt], given: Sequence[LinkedText]
+) -> list[LinkedText]:
+    """Links of the given mentions of the excerpts; around them the linker finds its own."""
+    found = linker.detect([article.text for article in articles])
+    placed = [
+        article.placed(text, own.linked)
+        for article, text, own in zip(articles, given, found, strict=True)
+    ]
+    linked = linker.disambiguate(placed)
+    return [article.cut(text) for article, text in zip(articles, linked, strict=True)]
+
+
+def alone(article: Excerpt) -> Excerpt:
+    """The excerpt as an article of its own."""
+    return Excerpt(article.excerpt, 0, len(article.excerpt), article.id)
 
 
 def _without(text: LinkedText, share: float, seed: int) -> LinkedText:

@@ -36,7 +36,7 @@ class TaggerTexts:
 
 def read_texts(
     root: Path,
-    benchmarks: Mapping[str, Sequence[LinkedText]],
+    benchmarks: Mapping[str, Sequence[str]],
     *,
     overlap: int,
     apart: Mapping[str, tuple[int, int]],
@@ -47,9 +47,7 @@ def read_texts(
     `apart` names sets with the first document that is held out and the step to the next, `steps`
     those of which only every so manieth text trains.
     """
-    owned = {
-        each for texts in benchmarks.values() for t in texts for each in shingles(t.text, overlap)
-    }
+    owned = {each for texts in benchmarks.values() for t in texts for each in shingles(t, overlap)}
     train: dict[str, list[MarkedText]] = {}
     held_out: dict[str, list[MarkedText]] = {}
     left_out: dict[str, int] = {}

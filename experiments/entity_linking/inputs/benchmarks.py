@@ -7,7 +7,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from entity_linking.annotations import TypedText, read_elevant_typed
+from entity_linking.annotations import (
+    Excerpt,
+    TypedText,
+    read_elevant_articles,
+    read_elevant_typed,
+)
 from entity_linking.mentions import Candidate, LinkedText
 from entity_linking.parts import Candidates
 from kg_loaders.damage import DamageReport
@@ -21,6 +26,8 @@ FILES = {
 }
 PARTLY_MARKED = ("rss-500",)
 """Exactly two mentions a sentence are marked there, so other links cannot be judged."""
+PRONOUNS_MARKED = ("oke-2016", "wiki-fair")
+"""Whose guidelines have pronouns marked: OKE says so, Wiki-Fair marks all that means an entity."""
 WITH_NIL = ("rss-500", "reuters-128")
 TYPES = (("Q215627", "person"), ("Q27096213", "place"), ("Q43229", "organisation"))
 
@@ -31,6 +38,14 @@ def read_benchmarks(root: Path) -> Benchmarks:
     """Documents cropped to their evaluation span, the only part that is annotated in full."""
     return {
         name: tuple(read_elevant_typed(root / "el" / file, DamageReport()))
+        for name, file in FILES.items()
+    }
+
+
+def read_articles(root: Path) -> dict[str, tuple[Excerpt, ...]]:
+    """The same documents whole, of which linkers may read all; only Wiki-Fair's are longer."""
+    return {
+        name: tuple(read_elevant_articles(root / "el" / file, DamageReport()))
         for name, file in FILES.items()
     }
 

@@ -149,13 +149,13 @@ def shingles(text: str, n: int) -> set[str]:
 
 
 def overlapping(
-    texts: Sequence[Annotated], benchmarks: Mapping[str, Sequence[LinkedText]], n: int
+    texts: Sequence[Annotated], benchmarks: Mapping[str, Sequence[str]], n: int
 ) -> dict[int, str]:
     """Place of each of `texts` that shares `n` words in a row with a benchmark, and which one."""
     owner: dict[str, str] = {}
     for name, documents in benchmarks.items():
         for document in documents:
-            for shingle in shingles(document.text, n):
+            for shingle in shingles(document, n):
                 owner.setdefault(shingle, name)
     parts = {}
     for place, text in enumerate(texts):

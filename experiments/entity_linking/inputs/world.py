@@ -16,7 +16,7 @@ from entity_linking.annotations import read_jsonl, write_jsonl
 from entity_linking.mentions import LinkedText
 from experiments.entity_linking.config import Study
 from experiments.entity_linking.inputs import texts as annotated
-from experiments.entity_linking.inputs.benchmarks import Benchmarks, read_benchmarks
+from experiments.entity_linking.inputs.benchmarks import Benchmarks, read_articles, read_benchmarks
 from experiments.entity_linking.inputs.graph import build_graph, counts, label_sources
 from experiments.entity_linking.inputs.texts import Annotated
 from kept.hosts import load_tokenizer
@@ -98,8 +98,8 @@ def divided(
 ) -> tuple[list[Annotated], dict[int, tuple[str, str]], dict[str, list[Annotated]]]:
     """Annotated texts, those that share words with a benchmark by place, and the others' parts."""
     texts_read = annotated.read_annotated(root, word_pieces(study.dense.host))
-    gold = {name: [t.linked for t in own] for name, own in read_benchmarks(root).items()}
-    shared = annotated.overlapping(texts_read, gold, study.texts.overlap_words)
+    whole = {name: [each.text for each in own] for name, own in read_articles(root).items()}
+    shared = annotated.overlapping(texts_read, whole, study.texts.overlap_words)
     clean = [text for i, text in enumerate(texts_read) if i not in shared]
     return texts_read, shared, annotated.split(clean, study.texts.shares, seed=study.seed)
 

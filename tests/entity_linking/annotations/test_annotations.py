@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from entity_linking import Candidate, Link, LinkedText, LinkingError, Mention, gold_link
 from entity_linking.annotations import (
+    Excerpt,
     TypedText,
     read_elevant,
+    read_elevant_articles,
     read_elevant_typed,
     read_jsonl,
     read_tagme,
@@ -223,3 +225,28 @@ def test_what_is_no_item_of_wikidata_is_nil(tmp_path: Path, name: str) -> None:
     path.write_text(json.dumps({"id": 1, "text": "Paris 1999", "labels": labels}))
     (linked,) = read_elevant(path, DamageReport())
     assert [link.entity for link in linked.links] == [None, "Q12"]
+
+
+def test_links_move_between_an_article_and_its_excerpt() -> None:
+    article = Excerpt("Ann left Ulm. She saw Paris. Bob slept.", 14, 28, "7")
+    assert article.excerpt == "She saw Paris."
+    given = LinkedText(article.excerpt, (gold_link(8, 13, "Q90"),), "7")
+    around = LinkedText(
+        article.text,
+        tuple(gold_link(a, b, e) for a, b, e in ((0, 3, "Q1"), (14, 17, "Q1"), (29, 32, "Q2"))),
+    )
+    whole = article.placed(given, around)
+    named = [article.text[k.mention.start : k.mention.end] for k in whole.links]
+    assert named == ["Ann", "Paris", "Bob"]  # what the article has inside gives way
+    assert article.cut(whole) == given
+    with pytest.raises(LinkingError, match="excerpt 3 to 99 is not inside the article 7"):
+        Excerpt("short", 3, 99, "7")
+
+
+@pytest.mark.data
+def test_articles_are_read_whole(data_root: Path) -> None:
+    path = data_root / "el" / "wiki-fair-v2.benchmark.jsonl.gz"
+    articles = list(read_elevant_articles(path, DamageReport()))
+    cropped = list(read_elevant(path, DamageReport()))
+    assert [article.excerpt for article in articles] == [text.text for text in cropped]
+    assert sum(len(article.text) for article in articles) > 2 * sum(len(t.text) for t in cropped)

@@ -116,8 +116,10 @@ def test_pronouns_take_the_link_of_their_person(index: NameIndex) -> None:
     assert spans_of(linked)["She"] == "Q1"
     (person, she) = (k for k in linked.links if k.entity == "Q1")
     assert she.confidence == pytest.approx(SHARE * person.confidence)
-    without = linker(index, Fake((Span(0, 7, "LOC", 0.9),)), Decision(), he=True).link([TEXT])[0]
-    assert "She" not in spans_of(without)
+    places = Fake(tuple(Span(a, b, "LOC", 0.9) for a, b in ((0, 7), (12, 25))))
+    assert "She" not in spans_of(linker(index, places, Decision(), he=True).link([TEXT])[0])
+    unknown = Fake((Span(12, 25, "LOC", 0.9),))
+    assert spans_of(linker(index, unknown, Decision(), he=True).link([TEXT])[0])["She"] == "Q1"
 
 
 def test_given_pronouns_take_it_too(index: NameIndex) -> None:
@@ -129,24 +131,40 @@ def test_given_pronouns_take_it_too(index: NameIndex) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "persons", "meant"),
+    ("text", "names", "meant"),
     [
         ("He slept.", [], []),
-        ("Bob met Al. Bob fell. He cried.", ["Bob", "Al", "Bob"], ["Bob"]),
-        ("Bob Ray met Al. Al and Ray sang; he won.", ["Bob Ray", "Al", "Al", "Ray"], ["Bob Ray"]),
-        ("Ann met Bob; she saw him.", ["Ann", "Bob"], ["Ann", "Bob"]),
+        ("Bob met Al. Bob fell. He cried.", ["Bob", "Al", "Bob"], [["Bob", "Bob"]]),
+        (
+            "Bob Ray met Al. Al and Ray sang; he won.",
+            ["Bob Ray", "Al", "Al", "Ray"],
+            [["Bob Ray", "Ray"]],
+        ),
+        ("Ann met Bob; she saw him.", ["Ann", "Bob"], [["Ann"], ["Bob"]]),
         ("Ann works at HIS.", ["Ann"], []),
         ("Ann met Her Majesty.", ["Ann", "Her Majesty"], []),
+        ("ULM is old. Ulm likes its river.", ["ULM", "Ulm"], [["ULM", "Ulm"]]),
+        ("Ann left ULM. It slept.", ["Ann", "ULM"], []),
+        ("ULM burned. It is said that all of it fell.", ["ULM"], [["ULM"]]),
+        ("ULM burned. It is near.", ["ULM"], [["ULM"]]),
     ],
 )
-def test_which_person_a_pronoun_means(text: str, persons: list[str], meant: list[str]) -> None:
+def test_what_a_pronoun_means(text: str, names: list[str], meant: list[list[str]]) -> None:
     spans, at = [], 0
-    for person in persons:
-        at = text.index(person, at)
-        spans.append((at, at + len(person)))
-        at += len(person)
-    found = pronouns(text, spans)
-    assert [text[slice(*spans[each.person])] for each in found] == meant
+    for name in names:
+        at = text.index(name, at)
+        spans.append((at, at + len(name)))
+        at += len(name)
+    found = pronouns(text, spans, [name not in ("ULM", "Ulm") for name in names])
+    assert [[text[slice(*spans[i])] for i in each.names] for each in found] == meant
+
+
+def test_it_takes_the_link_of_what_is_no_person(index: NameIndex) -> None:
+    text = "New York is old; it lies far."
+    linked = linker(index, Fake(()), Decision(), he=True).link([text])[0]
+    assert spans_of(linked) == {"New York": "Q2", "it": "Q2"}
+    person = Fake((Span(0, 8, "PER", 0.9),))
+    assert "it" not in spans_of(linker(index, person, Decision(), he=True).link([text])[0])
 
 
 def test_apart_keeps_the_most_confident() -> None:

@@ -51,6 +51,8 @@ def test_names_have_capitals(text: str, name: str, expected: bool) -> None:
         ("in Arden, Moor", "Moor", True),
         ("Moor, Arden", "Moor", True),
         ("Ada's Moor", "Moor", True),
+        ("Ada Corp MOOR", "Ada Corp", True),
+        ("Ada Co Inc", "Ada Co", False),
     ],
 )
 def test_a_part_of_a_run_is_not_whole(text: str, name: str, expected: bool) -> None:
@@ -65,3 +67,21 @@ def test_runs_begin_after_titles_and_ordinary_words() -> None:
     assert runs("Banks fell") == []
     assert runs("") == []
     assert runs("no names here.") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Cor van der Klugt left", ["Cor van der Klugt"]),
+        ("Ada von left", ["Ada"]),
+        ("Ada and Bo left", ["Ada", "Bo"]),
+        ("Ada Moor and Co Inc fell", ["Ada Moor and Co Inc"]),
+        ("Ada Moor and Sons fell", ["Ada Moor and Sons"]),
+        ("Cetus Corp CTUS fell", ["Cetus Corp", "CTUS"]),
+        ("Old Buy Co fell", ["Old Buy Co"]),
+        ("The Buy Co fell", ["Buy Co"]),
+        ("a photo -LRB- by AP -RRB- Felix Moor", ["AP", "Felix Moor"]),
+    ],
+)
+def test_what_joins_and_ends_a_run(text: str, expected: list[str]) -> None:
+    assert runs(text) == expected

@@ -164,6 +164,15 @@ def test_gates_ask_how_a_mention_is_written() -> None:
     assert surfaces(NameLinker(index, gates), "Ely Cathedral Close") == []
 
 
+def test_the_article_before_a_name_is_no_part_of_it() -> None:
+    index = NameIndex.build(graph_of("The Fed", "The Who", "Who Am I"))
+    linker = NameLinker(index, Gates(named_only=True, whole_names=True))
+    assert surfaces(linker, "The Fed met.") == ["Fed"]
+    plain = NameLinker(index, Gates(named_only=True))
+    assert surfaces(plain, "The Fed met.") == ["The Fed"]
+    assert surfaces(linker, "The Who sang.") == ["The Who"]  # "who" alone is no name
+
+
 def test_parts_of_speech_are_a_gate() -> None:
     linker = NameLinker(NameIndex.build(graph_of("Way", "March", "Beckham Road")))
     text = "March on March"
