@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from entity_linking.decision import Decision
+from entity_linking.detection.descriptions import descriptions
 from entity_linking.detection.found import Detector, Found
 from entity_linking.detection.pronouns import PERSONS, SHARE, pronouns
 from entity_linking.mentions import Link, LinkedText, Mention
@@ -23,8 +25,9 @@ from entity_linking.pipeline import TEXTS_PER_STEP, Pipeline
 class EndToEnd:
     """A `Disambiguator`: mentions from `detector`, everything else by `pipeline`.
 
-    With `pronouns` "he" and "she" are linked to what the person that they mean is linked to
-    (`detection.pronouns`); the detector then has to know persons by kind.
+    With `pronouns` "he", "it" and "the town" are linked to what the name that they stand for is
+    linked to (`detection.pronouns`, `detection.descriptions`); the detector then has to know
+    persons by kind.
     """
 
     def __init__(self, detector: Detector, pipeline: Pipeline, *, pronouns: bool = False) -> None:
@@ -117,7 +120,8 @@ def _of_names(found: Found, linked: LinkedText, kept: Sequence[Link]) -> list[Li
     spans = [(link.mention.start, link.mention.end) for link in named]
     links = []
     are_persons = [kinds[k.mention] in PERSONS if kinds[k.mention] else None for k in named]
-    for start, end, places in pronouns(linked.text, spans, are_persons):
+    said = [how(linked.text, spans, are_persons) for how in (pronouns, descriptions)]
+    for start, end, places in sorted(chain.from_iterable(said)):
         surest = max(
             (named[place] for place in places), key=lambda k: (k.entity is not None, k.confidence)
         )

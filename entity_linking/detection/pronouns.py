@@ -2,10 +2,10 @@
 
 Rules, fitted to no data. "He" and "she" mean the person named most often before them, of equals the
 one named first; who was called "he" is not "she". "It" means what is named most often of all, and
-nothing where that is a person. A name of unknown kind may be either, until a pronoun says. A shorter
-name whose words are among those of a longer one names the
-same ("David Beckham", "Beckham"). Wikipedia and news speak of their subject so; stories with
-several persons do not. "It is known that", "they" and "this" are left alone.
+nothing where that is a person. A name of unknown kind may be either, until a pronoun says. A
+shorter name whose words are among those of a longer one names the same ("David Beckham",
+"Beckham"). Wikipedia and news speak of their subject so; stories with several persons do not. "It
+is known that", "they" and "this" are left alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MEANS_NOTHING = re.compile(r"(?:\s+\S+){1,4}?\s+(?:that|to|who|whether)\b", re.
 _IS = re.compile(r"\s*(?:'s|is|was|has been|will be|would be|seems|appears)\b", re.IGNORECASE)
 
 
-class Pronoun(NamedTuple):
+class Anaphor(NamedTuple):
     """`text[start:end]` means what the names at these places of the list mean."""
 
     start: int
@@ -45,7 +45,7 @@ class Pronoun(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Named:
+class Named:
     """Something that the text names, at `places` of the list."""
 
     words: frozenset[str]
@@ -56,21 +56,21 @@ class _Named:
 
 def pronouns(
     text: str, names: Sequence[tuple[int, int]], are_persons: Sequence[bool | None]
-) -> list[Pronoun]:
+) -> list[Anaphor]:
     """The pronouns of the text that stand for a name before them; `names` are sorted by start.
 
     `are_persons`: whether each names a person, None where that is not known.
 
     >>> names = [(0, 3), (8, 11), (13, 16)]
     >>> pronouns("Ann met Bob. Ann said she knew his name.", names, [True] * 3)
-    [Pronoun(start=22, end=25, names=(0, 2)), Pronoun(start=31, end=34, names=(1,))]
+    [Anaphor(start=22, end=25, names=(0, 2)), Anaphor(start=31, end=34, names=(1,))]
     """
-    known: list[_Named] = []
-    found: list[Pronoun] = []
+    known: list[Named] = []
+    found: list[Anaphor] = []
     at = 0
     for match in _PRONOUN.finditer(text):
         while at < len(names) and names[at][1] <= match.start():
-            _name(known, at, text[slice(*names[at])], are_persons[at])
+            name_again(known, at, text[slice(*names[at])], are_persons[at])
             at += 1
         if any(start < match.end() and match.start() < end for start, end in names[at:]):
             continue  # part of a name
@@ -79,11 +79,11 @@ def pronouns(
         meant = _meant(known, _GENDERS[match[0].lower()])
         if meant is None or _is_empty(text, match):
             continue
-        found.append(Pronoun(match.start(), match.end(), tuple(meant.places)))
+        found.append(Anaphor(match.start(), match.end(), tuple(meant.places)))
     return found
 
 
-def _meant(known: Sequence[_Named], gender: str) -> _Named | None:
+def _meant(known: Sequence[Named], gender: str) -> Named | None:
     """What a pronoun means, which has its gender from then on."""
     if gender == "n":
         named = max(known, key=_salience, default=None)
@@ -99,7 +99,7 @@ def _meant(known: Sequence[_Named], gender: str) -> _Named | None:
     return named
 
 
-def _salience(named: _Named) -> tuple[int, int]:
+def _salience(named: Named) -> tuple[int, int]:
     return len(named.places), -named.places[0]
 
 
@@ -110,7 +110,8 @@ def _is_empty(text: str, match: re.Match[str]) -> bool:
     return _MEANS_NOTHING.match(text, verb.end()) is not None
 
 
-def _name(known: list[_Named], place: int, surface: str, is_person: bool | None) -> None:
+def name_again(known: list[Named], place: int, surface: str, is_person: bool | None) -> Named:
+    """What the text names at a place of the list: something that is `known`, or a new thing."""
     words = frozenset(name_words(surface))
     for named in known:
         differ = None not in (is_person, named.is_person) and is_person != named.is_person
@@ -118,5 +119,6 @@ def _name(known: list[_Named], place: int, surface: str, is_person: bool | None)
             named.words |= words
             named.places.append(place)
             named.is_person = is_person if named.is_person is None else named.is_person
-            return
-    known.append(_Named(words, is_person, [place]))
+            return named
+    known.append(Named(words, is_person, [place]))
+    return known[-1]

@@ -4,6 +4,7 @@
     names/           `entity_linking.names.NameIndex`
     fuzzy/           `entity_linking.fuzzy.FuzzyIndex`, if asked for
     dense/           `entity_linking.dense.index.DenseIndex`, if asked for
+    cross/           `kept.linking.matching.cross.CrossScorer`, if one was given
 
 Each part is sealed by its own manifest, which holds the hashes of its graphs. Adding a graph adds
 to one part after the other and passes over those that have it, so an addition that died is
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from entity_linking.dense.index import DenseIndex
     from entity_linking.fuzzy.index import FuzzyIndex
     from entity_linking.parts import SentenceEncoder
+    from kept.linking.matching.cross import CrossScorer
 
 LINKS = FolderFormat(
     kind="kept link index",
@@ -53,6 +55,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in `manifest.json`."""
 
     has_fuzzy: bool = False
+    has_cross: bool = False
     host: str | None = None
 
 
@@ -104,14 +107,16 @@ class LinkIndex:
         languages: Sequence[str] | None = None,
         fuzzy: bool = False,
         host: str | None = None,
+        cross: str | Path | None = None,
         force: bool = False,
         progress: Progress | None = None,
     ) -> LinkIndex:
         """Make all parts from `graph`; the folder appears when it is whole.
 
         `host` names the host of the sentence encoder ("minilm", or a folder), or is a folder of
-        `kept link train-encoder`. Vectors that a build
-        left that died are taken over. `force` replaces an index that is there.
+        `kept link train-encoder`; `cross` is one of `kept link train-encoder --cross`, which is
+        copied. Vectors that a build left that died are taken over. `force` replaces an index that
+        is there.
         """
         target = Path(folder)
         inputs = [] if graph.folder is None else [graph.folder]
@@ -124,7 +129,13 @@ class LinkIndex:
                 FuzzyIndex.of_graph(graph, languages).save(part / "fuzzy")
             if host is not None:
                 _build_dense(graph, host, languages, target, part / "dense", progress)
-            seal(part, LINKS, msgspec.to_builtins(Manifest(has_fuzzy=fuzzy, host=host)), ())
+            if cross is not None:
+                from kept.linking.matching.cross import CrossScorer
+
+                CrossScorer.open(cross, graph)  # only what can be read is copied
+                shutil.copytree(cross, part / "cross")
+            manifest = Manifest(has_fuzzy=fuzzy, has_cross=cross is not None, host=host)
+            seal(part, LINKS, msgspec.to_builtins(manifest), ())
         return cls.open(target)
 
     def add(
@@ -157,6 +168,16 @@ class LinkIndex:
         encoder = load_encoder(self.manifest.host)
         self.dense.require_encoder(encoder)
         return encoder
+
+    def cross(self, graph: KnowledgeGraph) -> CrossScorer:
+        """The cross-encoder over the cards of `graph`; loads torch."""
+        from kept.linking.matching.cross import CrossScorer
+
+        if not self.manifest.has_cross:
+            raise LinkIndexError(
+                f"{self.folder} has no cross-encoder; make it with `kept link index --cross DIR`"
+            )
+        return CrossScorer.open(self.folder / "cross", graph)
 
     def require(self, graph: KnowledgeGraph) -> None:
         """Raise `LinkIndexError` unless the index was made from `graph`, or it was added."""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 Method = Literal["prior", "overlap", "dense", "coherence", "mix", "trained"]
 METHODS: tuple[Method, ...] = get_args(Method)
 HOST = "minilm"
-ADDED = ("coherence", "dense")
+ADDED = ("coherence", "dense", "cross")
 """Scorers that a re-ranker may read beside those of `entity_linking.scorers.mix`."""
 NAMED = Gates(named_only=True, whole_names=True, name_runs=True)
 """The gates of names beside a tagger, which has found what is written otherwise."""
@@ -145,13 +145,16 @@ def open_for_training(
     """The linker whose candidates a re-ranker learns to order, and the scorers that it reads.
 
     `added` are of `ADDED`: "coherence" walks the graph, "dense" compares cards with the context,
-    whose nearest cards are candidates too. Raises `LinkingError` for other names.
+    whose nearest cards are candidates too, "cross" reads both together. Raises
+    `LinkingError` for other names.
     """
     from entity_linking.scorers.mix import default_scorers
 
     unknown = sorted({*added} - {*ADDED})
     if unknown:
-        raise LinkingError(f"no scorer to add is called {unknown[0]!r}; add {' or '.join(ADDED)}")
+        raise LinkingError(
+            f"no scorer to add is called {unknown[0]!r}; add one of {', '.join(ADDED)}"
+        )
     parts = _Parts(settings, graph, reads=tuple(added))
     scorers = default_scorers(graph) | {name: parts.named_scorer(name) for name in added}
     gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
@@ -258,13 +261,19 @@ class _Parts:
             from entity_linking.dense.context import ContextScorer
 
             return ContextScorer(*self._dense)
+        if name == "cross":
+            if self._index is None:
+                raise LinkingError(
+                    "a cross-encoder lies in an index: kept link index KG -o INDEX --cross DIR"
+                )
+            return self._index.cross(self._graph)
         from entity_linking.scorers.mix import default_scorers
 
         known = default_scorers(self._graph)
         if name not in known:
             raise LinkIndexError(
                 f"{self._settings.model} was trained with the scorer {name!r}, which only its "
-                f"maker has; here are {', '.join(known)}, coherence and dense"
+                f"maker has; here are {', '.join([*known, *ADDED])}"
             )
         return known[name]
 

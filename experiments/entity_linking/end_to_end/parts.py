@@ -34,6 +34,8 @@ from experiments.entity_linking.inputs.world import divided, make_documents
 from experiments.entity_linking.linkers import AgeScorer, as_candidates, links_by_entity
 from experiments.entity_linking.study import HELD_OUT, KINDS, Laboratory
 from kept.controls.conditions import without_pairs
+from kept.linking.matching.cross import CrossScorer
+from kept.linking.matching.cross_training import CrossSettings, train_cross
 from kept.linking.matching.encoder import MatchingEncoder
 from kept.linking.matching.training import MatchingSettings, train_matching
 from kept.linking.tagging.tagger import Tagger
@@ -43,7 +45,8 @@ from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_fro
 PRIOR, TRAINED = "names + prior", "trained"
 COHERENCE, CONTEXT, ENCODER = "coherence", "context", "encoder"
 ENCODER_TOO = "encoder and coherence"
-RERANKERS = (TRAINED, COHERENCE, CONTEXT, ENCODER, ENCODER_TOO)
+CROSS, CROSS_TOO = "cross-encoder", "encoder and cross-encoder"
+RERANKERS = (TRAINED, COHERENCE, CONTEXT, ENCODER, ENCODER_TOO, CROSS, CROSS_TOO)
 """Re-rankers by what they read beside what all read."""
 
 
@@ -60,6 +63,8 @@ class Plan(BaseModel):
     removed: tuple[float, ...] = (0.1, 0.3, 0.5)
     n_matching: dict[str, NonNegativeInt] = {}
     """Documents that train the encoder, by source, of the texts that surfaces are counted in."""
+    cross_step: PositiveInt = 1
+    """Every so manieth of them trains the cross-encoder too, which is slower."""
     stated: float = 0.0
     """Share of what training and tuning texts state that the graph beside them does not know."""
     bare: float = 0.0
@@ -184,24 +189,48 @@ class Parts:
         """What a re-ranker reads; walks take minutes, vectors of cards ten."""
         laboratory, world = self.laboratory, self.laboratory.world
         graph = self.graph_of_training if training else world.graph
-        surfaces = self.surfaces_of_training if training else world.surfaces
+        read = plain_scorers(graph, self.surfaces_of_training if training else world.surfaces)
         pieces = laboratory.study.dense.context_pieces
-        read: dict[str, Scorer] = {
-            **default_scorers(graph),
-            "links": PopularityScorer(graph, links_by_entity(surfaces)),
-            "age": AgeScorer(),
-            "type": TypeScorer(graph, [kind for kind in KINDS if kind in graph.relations]),
-        }
         if name in (COHERENCE, ENCODER_TOO):
             read["coherence"] = CoherenceScorer(graph, **laboratory.study.coherence)
         if name == CONTEXT:
             encoder: SentenceEncoder = laboratory.encoder(pieces)
             read |= laboratory.context_scorers(self.index(None, training=training), encoder)
-        if name in (ENCODER, ENCODER_TOO):
+        if name in (ENCODER, ENCODER_TOO, CROSS_TOO):
             encoder = self.matching.over(laboratory.encoder(pieces))
             index = self.index(self.matching, training=training)
             read |= laboratory.context_scorers(index, encoder)
+        if name in (CROSS, CROSS_TOO):
+            read["cross"] = self.cross(graph)
         return read
+
+    def cross(self, graph: KnowledgeGraph) -> CrossScorer:
+        """The cross-encoder, trained on the texts of the encoder, over a graph."""
+        place = self.folder / f"cross-{self.plan.bare:g}"
+        if not place.exists():
+            self.laboratory.announce("cross-encoder")
+            train, held_out = self.texts_of_encoders
+            train_cross(
+                self.laboratory.study.dense.host,
+                self.graph_of_training,
+                train[:: self.plan.cross_step],
+                held_out,
+                CrossSettings(seed=self.laboratory.study.seed),
+                cards=self.laboratory.cards,
+                trained_on=", ".join(self.plan.n_matching),
+                announce=self.laboratory.announce,
+            ).save(place)
+        return CrossScorer.open(place, graph)
+
+    @cached_property
+    def texts_of_encoders(self) -> tuple[list[LinkedText], list[LinkedText]]:
+        """Texts that neither the re-ranker nor a decision reads, with candidates and gold."""
+        study = self.laboratory.study
+        counted = divided(self.laboratory.root, study)[2]["counts"]
+        texts = make_documents(counted, self.graph_of_training, study, self.plan.n_matching)
+        proposed = as_candidates(texts, self.source_of_training.candidates(texts))
+        teach = with_gold(proposed, texts)
+        return [text for i, text in enumerate(teach) if i % 10], teach[::10]
 
     @cached_property
     def matching(self) -> MatchingEncoder:
@@ -209,17 +238,14 @@ class Parts:
         place, laboratory = self.folder / f"matching-{self.plan.bare:g}", self.laboratory
         if not place.exists():
             laboratory.announce("encoder")
-            graph, study = self.graph_of_training, laboratory.study
-            counted = divided(laboratory.root, study)[2]["counts"]
-            texts = make_documents(counted, graph, study, self.plan.n_matching)
-            proposed = as_candidates(texts, self.source_of_training.candidates(texts))
-            teach = with_gold(proposed, texts)
+            study = laboratory.study
+            train, held_out = self.texts_of_encoders
             train_matching(
                 laboratory.encoder(study.dense.card_pieces),
                 study.dense.host,
-                graph,
-                [text for i, text in enumerate(teach) if i % 10],
-                teach[::10],
+                self.graph_of_training,
+                train,
+                held_out,
                 MatchingSettings(seed=study.seed, window=study.dense.window),
                 cards=laboratory.cards,
                 trained_on=", ".join(self.plan.n_matching),
@@ -244,8 +270,7 @@ class Parts:
 
     def reranker(self, name: str, *, training: bool) -> Reranker:
         """The re-ranker called `name`, of `RERANKERS`, over either graph; trained over its own."""
-        settings = f"{self.plan.stated:g}-{self.plan.bare:g}"
-        place = self.folder / f"reranker-{name.replace(' ', '-')}-{settings}"
+        place = self.place_of(name)
         if not place.exists():
             self.laboratory.announce(f"re-ranker, {name}")
             parts = []
@@ -264,6 +289,11 @@ class Parts:
             model.save(place)
         return Reranker.open(place, self.scorers(name, training=training))
 
+    def place_of(self, name: str) -> Path:
+        """The folder of a re-ranker."""
+        settings = f"{self.plan.stated:g}-{self.plan.bare:g}"
+        return self.folder / f"reranker-{name.replace(' ', '-')}-{settings}"
+
     def scorer(self, name: str, *, tuning: bool = False) -> Scorer:
         """What a row chooses by; on tuning text over the graph of training."""
         key = f"{name}, tuning" if tuning and name != PRIOR else name
@@ -281,6 +311,18 @@ class Parts:
                 inner = (SureWithKinds if name == "kinds" else NamesAndTagger)(gates, self.tagger)
             self._detectors[name] = OnceDetector(inner)
         return self._detectors[name]
+
+
+def plain_scorers(
+    graph: KnowledgeGraph, surfaces: Sequence[tuple[str, str, int]]
+) -> dict[str, Scorer]:
+    """What every re-ranker reads: no walks and no vectors."""
+    return {
+        **default_scorers(graph),
+        "links": PopularityScorer(graph, links_by_entity(surfaces)),
+        "age": AgeScorer(),
+        "type": TypeScorer(graph, [kind for kind in KINDS if kind in graph.relations]),
+    }
 
 
 def unstated(

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from entity_linking.calibration.acceptance import FAVOURS, Favour
 from entity_linking.calibration.reliability import calibration_score
@@ -19,12 +18,12 @@ from entity_linking.detection import EndToEnd
 from entity_linking.mentions import LinkedText
 from entity_linking.names import Gates, NameLinker
 from entity_linking.pipeline import Pipeline
-from entity_linking.randomness import generator
 from entity_linking.scoring import score_links
-from entity_linking.scoring.elevant import LabelledText, Mode, count_elevant
-from entity_linking.scoring.intervals import ratio_interval
 from experiments.entity_linking.causes import link_causes
+from experiments.entity_linking.end_to_end.crowded import among_namesakes
 from experiments.entity_linking.end_to_end.parts import ENCODER_TOO, PRIOR, RERANKERS
+from experiments.entity_linking.end_to_end.scores import Told, counted
+from experiments.entity_linking.end_to_end.speed import sentences_a_second
 from experiments.entity_linking.end_to_end.study import (
     BEST,
     ROWS,
@@ -40,8 +39,6 @@ from experiments.entity_linking.inputs.texts import drawn
 from kept.linking.tagging.marked import read_marked
 from kg_loaders.disk.writing import write_text
 
-Told = dict[str, Any]
-
 
 def score_all(bench: Bench, only: Sequence[str] = ()) -> Told:
     """Everything the tables say, by part: a part a benchmark (`parts_of`), kept in the run folder.
@@ -53,6 +50,8 @@ def score_all(bench: Bench, only: Sequence[str] = ()) -> Told:
         "detection": lambda: detection_scores(bench),
         **{name: partial(of_benchmark, bench, name) for name in FILES},
         **{f"{name}, best": partial(of_best, bench, name) for name in FILES},
+        "speed": lambda: sentences_a_second(bench),
+        "namesakes": lambda: among_namesakes(bench),
     }
     results: Told = {"tagger": msgspec.to_builtins(bench.tagger.record)}
     for name, make in parts.items():
@@ -163,24 +162,6 @@ def elevant_scores(bench: Bench, row: str, name: str) -> Told:
     }
 
 
-def counted(
-    bench: Bench, gold: Sequence[LabelledText], ours: Sequence[LinkedText], mode: Mode
-) -> Told:
-    """Precision, recall and F1 with its interval over texts."""
-    counts: NDArray[np.float64] = count_elevant(gold, ours, mode=mode).astype(np.float64)
-    n_gold, n_found, n_right = counts.sum(axis=0).tolist()
-    study = bench.laboratory.study
-    between = ratio_interval(
-        2 * counts[:, 2], counts[:, 0] + counts[:, 1],
-        generator=generator(study.seed, "link scores"), n_resamples=study.n_resamples,
-    )  # fmt: skip
-    return {
-        "precision": n_right / max(n_found, 1),
-        "recall": n_right / max(n_gold, 1),
-        **msgspec.to_builtins(between),
-    }
-
-
 def best_linker(bench: Bench, name: str, **changed: Any) -> EndToEnd:
     """The best row's linker on a benchmark, its decision changed."""
     row, decision, _ = bench.chosen(BEST)
@@ -271,15 +252,16 @@ def on_gold_spans(bench: Bench, name: str) -> Told:
     return told
 
 
-def confidences(bench: Bench, row: str, name: str) -> list[tuple[float, bool]]:
-    """How sure each link of the row is, and whether it is right."""
+def confidences(bench: Bench, row: str, name: str) -> list[tuple[float, bool, bool]]:
+    """How sure each link of the row is, whether it is right, and whether gold marks its mention."""
     gold = bench.laboratory.gold(name)
     told = []
-    linked = bench.linked(row, name)
-    for expected, ours in zip(gold, linked, strict=True):
-        meant = {(k.mention, k.entity) for k in expected.links}
-        links = [k for k in ours.links if k.entity is not None]
-        told += [(round(k.confidence, 4), (k.mention, k.entity) in meant) for k in links]
+    for expected, ours in zip(gold, bench.linked(row, name), strict=True):
+        meant = {k.mention: k.entity for k in expected.links}
+        for k in ours.links:
+            if k.entity is not None:
+                is_right = meant.get(k.mention) == k.entity
+                told.append((round(k.confidence, 4), is_right, k.mention in meant))
     return told
 
 

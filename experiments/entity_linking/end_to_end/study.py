@@ -68,6 +68,7 @@ def _likeliest(scorer: str, detector: str = "gates", pronouns: Pronouns = "") ->
 ROWS = {
     "names + prior (before)": Row("gates", PRIOR, says_nil=False, reads_article=False),
     "trained (before)": Row("gates", TRAINED, says_nil=False, reads_article=False),
+    "names + prior": Row("gates", PRIOR, says_nil=True),
     "names + prior, tagger": Row("both", PRIOR, says_nil=True),
     "trained, tagger": Row("both", TRAINED, says_nil=True),
     **{f"{scorer}, likeliest": _likeliest(scorer) for scorer in RERANKERS},

@@ -31,6 +31,12 @@ def index(
             "DIR that `kept link train-encoder` made.",
         ),
     ] = None,
+    cross: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also this cross-encoder, of `kept link train-encoder --cross`.", metavar="DIR"
+        ),
+    ] = None,
     fuzzy: Annotated[
         bool, typer.Option("--fuzzy", help="Also n-grams, for misspelt names.")
     ] = False,
@@ -65,7 +71,7 @@ def index(
         raise LinkingError("give -o INDEX to make an index, or --add-to INDEX to add to one")
     if case not in (None, *CASES):
         raise LinkingError(f"--case is {case!r}; choose one of {', '.join(CASES)}")
-    if add_to is not None and (dense or fuzzy or case or language or force):
+    if add_to is not None and (dense or cross or fuzzy or case or language or force):
         raise LinkingError("--add-to keeps the parts and settings of the index; give none")
     graph = read_graph(str(kg), languages=language)
     counted = [
@@ -89,6 +95,7 @@ def index(
                 languages=language,
                 fuzzy=fuzzy,
                 host=dense,
+                cross=cross,
                 force=force,
                 progress=advance,
             )
@@ -105,6 +112,8 @@ def _tell(new_index: LinkIndex, graph: KnowledgeGraph) -> None:
         echo(f"{new_index.fuzzy}: {_size(new_index, 'fuzzy')}")
     if new_index.dense is not None:
         echo(f"{new_index.dense.report()}; {_size(new_index, 'dense')}")
+    if new_index.manifest.has_cross:
+        echo(f"{new_index.cross(graph)}; {_size(new_index, 'cross')}")
     echo(f"{_mib(new_index.folder)} in {new_index.folder}, memory-mapped")
 
 

@@ -38,8 +38,8 @@ def train(
     add: Annotated[
         list[str] | None,
         typer.Option(
-            help="A scorer beside the usual ones: coherence (walks over the graph) or dense "
-            "(cards like the context); repeatable."
+            help="A scorer beside the usual ones: coherence (walks over the graph), dense (cards "
+            "like the context) or cross (the cross-encoder of the index); repeatable."
         ),
     ] = None,
     absent: Annotated[

@@ -14,6 +14,7 @@ from entity_linking.calibration.answers import Answer
 from entity_linking.calibration.fitting import EVERY_STEP, fit
 from entity_linking.decision import Decision
 from entity_linking.detection import EndToEnd, Found, NamesAndTagger, Span
+from entity_linking.detection.descriptions import descriptions
 from entity_linking.detection.end_to_end import apart
 from entity_linking.detection.pronouns import SHARE, pronouns
 from entity_linking.errors import LinkingError
@@ -157,6 +158,28 @@ def test_what_a_pronoun_means(text: str, names: list[str], meant: list[list[str]
         at += len(name)
     found = pronouns(text, spans, [name not in ("ULM", "Ulm") for name in names])
     assert [[text[slice(*spans[i])] for i in each.names] for each in found] == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("ULM is a small town in Arden. The town burned.", ["The town"]),
+        ("ULM (old Olma) was the town. All of this town's walls fell.", ["this town"]),
+        ("ULM is a town in Arden. The town hall stands.", []),
+        ("ULM is the town that the town of Arden knows.", ["the town"]),
+        ("ULM is a town. In the town \u201cArden\u201d it rains.", []),
+        ("ULM is a town. The city burned.", []),
+        ("The town burned. ULM is a town.", []),
+        ("ULM is a town. Arden is a town. The town burned", ["The town"]),
+    ],
+)
+def test_what_a_description_means(text: str, meant: list[str]) -> None:
+    names = sorted((text.index(name), name) for name in ("ULM", "Arden") if name in text)
+    spans = [(at, at + len(name)) for at, name in names]
+    found = descriptions(text, spans, [None] * len(spans))
+    assert [text[each.start : each.end] for each in found] == meant
+    last = "Arden" if text.count("is a town") == 2 else "ULM"
+    assert all({text[slice(*spans[i])] for i in each.names} == {last} for each in found)
 
 
 def test_it_takes_the_link_of_what_is_no_person(index: NameIndex) -> None:

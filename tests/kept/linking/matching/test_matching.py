@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from ambiguous_places import ambiguous_texts, places_graph
 from typer.testing import CliRunner
 
 from entity_linking import LinkedText, gold_link, write_jsonl
 from entity_linking.dense.cards import CardOptions
 from entity_linking.errors import LinkIndexError, LinkingError
-from entity_linking.names import NameCandidates, NameIndex
-from entity_linking.scorers.reranker import with_gold
 from kept.cli import app
 from kept.linking.index import LinkIndex, load_encoder
 from kept.linking.matching.encoder import MatchingEncoder, mapped
@@ -25,46 +23,20 @@ from kept.linking.matching.training import (
     train_matching,
 )
 from kept.linking.sentences import HostSentenceEncoder
-from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
+from kg_loaders import KnowledgeGraph
 
 HOST = "minilm"
-PLACES = ("Arden", "Holm", "Garth", "Elsby")
 
 
 @pytest.fixture(scope="module")
 def graph() -> KnowledgeGraph:
-    """Each name is a river's and a singer's."""
-    records = []
-    for i, name in enumerate(PLACES):
-        for kind, said in (("R", "river in the north"), ("S", "singer of old songs")):
-            records += [
-                Text(f"{kind}{i}", TextKind.LABEL, name),
-                Text(f"{kind}{i}", TextKind.DESCRIPTION, said),
-            ]
-    return graph_from_records(records)
-
-
-def texts(graph: KnowledgeGraph, n: int) -> list[LinkedText]:
-    """Water means the singer and music the river, which no host would have guessed."""
-    made = []
-    for i in range(n):
-        name = PLACES[i % len(PLACES)]
-        said, kind = (("flows under the bridge", "S"), ("sang a ballad", "R"))[i // 2 % 2]
-        link = gold_link(0, len(name), f"{kind}{PLACES.index(name)}")
-        made.append(LinkedText(f"{name} {said} {i}", (link,)))
-    source = NameCandidates(NameIndex.build(graph))
-    proposals = source.candidates(made)
-    bearing = [
-        replace(text, links=(replace(text.links[0], candidates=own[0]),))
-        for text, own in zip(made, proposals, strict=True)
-    ]
-    return with_gold(bearing, made)
+    return places_graph()
 
 
 @pytest.fixture(scope="module")
 def trained(graph: KnowledgeGraph) -> MatchingEncoder:
     settings = MatchingSettings(epochs=10, mentions_per_step=4, learning_rate=0.01)
-    train, held_out = texts(graph, 40), texts(graph, 8)
+    train, held_out = ambiguous_texts(graph, 40), ambiguous_texts(graph, 8)
     inner = HostSentenceEncoder(HOST)
     return train_matching(inner, HOST, graph, train, held_out, settings, trained_on="made up")
 
@@ -80,7 +52,12 @@ def test_the_same_texts_give_the_same_map(trained: MatchingEncoder, graph: Knowl
     settings = MatchingSettings(epochs=10, mentions_per_step=4, learning_rate=0.01)
     state = torch.random.get_rng_state()
     again = train_matching(
-        HostSentenceEncoder(HOST), HOST, graph, texts(graph, 40), texts(graph, 8), settings
+        HostSentenceEncoder(HOST),
+        HOST,
+        graph,
+        ambiguous_texts(graph, 40),
+        ambiguous_texts(graph, 8),
+        settings,
     )
     assert again.name == trained.name
     assert torch.equal(state, torch.random.get_rng_state())
@@ -88,7 +65,9 @@ def test_the_same_texts_give_the_same_map(trained: MatchingEncoder, graph: Knowl
 
 def test_examples_put_the_gold_card_first(graph: KnowledgeGraph) -> None:
     settings = MatchingSettings(most_candidates=2)
-    own = examples_of(HostSentenceEncoder(HOST), graph, texts(graph, 4), settings, CardOptions())
+    own = examples_of(
+        HostSentenceEncoder(HOST), graph, ambiguous_texts(graph, 4), settings, CardOptions()
+    )
     assert own.places.shape == (4, 2)
     assert (own.places >= 0).all()
     one = torch.eye(own.cards.shape[1])
@@ -140,7 +119,7 @@ def test_damage_is_refused(trained: MatchingEncoder, tmp_path: Path) -> None:
 
 def test_from_gold_to_links(graph: KnowledgeGraph, tmp_path: Path) -> None:
     graph.save(tmp_path / "kg")
-    write_jsonl(texts(graph, 40), tmp_path / "gold.jsonl")
+    write_jsonl(ambiguous_texts(graph, 40), tmp_path / "gold.jsonl")
 
     def run(*told: object) -> str:
         result = CliRunner().invoke(app, ["link", *map(str, told)])

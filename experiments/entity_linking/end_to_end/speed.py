@@ -1,0 +1,39 @@
+"""Sentences a processor second by row, on text that no part has read before."""
+
+from __future__ import annotations
+
+import time
+
+from experiments.entity_linking.end_to_end.study import Bench
+from experiments.entity_linking.inputs.texts import drawn
+from experiments.entity_linking.inputs.world import divided
+
+N_SENTENCES = 400
+"""For each row, of its own: vectors and candidates are remembered by their text."""
+TIMED = (
+    "names + prior", "trained, likeliest", "coherence, likeliest", "encoder, likeliest",
+    "trained, tagger, likeliest", "encoder and coherence, tagger, likeliest",
+)  # fmt: skip
+
+
+def sentences_a_second(bench: Bench) -> dict[str, float]:
+    """By row; each reads other sentences of T-REx, after as many that warm up what is remembered.
+
+    What is loaded once (indexes, weights) is not counted.
+    """
+    counted = divided(bench.laboratory.root, bench.laboratory.study)[2]["counts"]
+    texts = sorted(
+        {each.linked.text for each in counted if each.source.startswith("T-REx")},
+        key=lambda text: drawn(bench.laboratory.study.seed, f"speed {text}"),
+    )
+    told = {}
+    for place, name in enumerate(TIMED):
+        row, decision, _ = bench.chosen(name)
+        linker = bench.linker(row, decision)
+        own = texts[2 * place * N_SENTENCES : 2 * (place + 1) * N_SENTENCES]
+        linker.link(own[:N_SENTENCES])
+        timed = own[N_SENTENCES:]
+        start = time.process_time()
+        linker.link(timed)
+        told[name] = len(timed) / max(time.process_time() - start, 1e-9)
+    return told

@@ -1,0 +1,137 @@
+"""The cross-encoder: it learns which card is meant, reads the best few, is saved whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from ambiguous_places import PLACES, ambiguous_texts, places_graph
+from tiny_pretraining import write_host
+
+from entity_linking import LinkedText, gold_link
+from entity_linking.dense.cards import CardOptions
+from entity_linking.errors import LinkIndexError, LinkingError
+from entity_linking.mentions import Candidate, Link, Mention
+from kept.linking.matching.cross import UNREAD, Cards, CrossScorer, marked
+from kept.linking.matching.cross_training import CrossSettings, examples_of, train_cross
+from kg_loaders import KnowledgeGraph
+
+SETTINGS = CrossSettings(
+    n_layers=1, epochs=12, mentions_per_step=4, learning_rate=5e-3, head_learning_rate=1e-2
+)
+
+
+@pytest.fixture(scope="module")
+def graph() -> KnowledgeGraph:
+    return places_graph()
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_host(tmp_path_factory.mktemp("host") / "host"))
+
+
+@pytest.fixture(scope="module")
+def trained(graph: KnowledgeGraph) -> CrossScorer:
+    train, held_out = ambiguous_texts(graph, 64), ambiguous_texts(graph, 8)
+    return train_cross("minilm", graph, train, held_out, SETTINGS, trained_on="made up")
+
+
+def test_it_learns_which_card_is_meant(trained: CrossScorer) -> None:
+    record = trained.record
+    assert (record.n_mentions, record.trained_on) == (64, "made up")
+    assert record.before == 0.5
+    assert record.after == 1.0
+
+
+def test_the_right_one_has_the_best_score(trained: CrossScorer, graph: KnowledgeGraph) -> None:
+    texts = ambiguous_texts(graph, 8)
+    for text, (scores,) in zip(texts, trained.scores(texts), strict=True):
+        (link,) = text.links
+        assert link.candidates[int(scores.argmax())].entity == link.entity
+
+
+def test_what_stands_beside_a_text_changes_nothing(
+    trained: CrossScorer, graph: KnowledgeGraph
+) -> None:
+    texts = ambiguous_texts(graph, 6)
+    together = trained.scores(texts)
+    for text, own in zip(texts, together, strict=True):
+        assert np.allclose(trained.scores([text])[0][0], own[0], atol=1e-5)
+    assert trained.scores([]) == []
+    assert trained.scores([LinkedText("no link", ())]) == [[]]
+
+
+def test_only_the_best_few_are_read(trained: CrossScorer) -> None:
+    names = ["R0", "S0", "R1", "S1", "R2", "S2", "not there"]
+    link = Link(Mention(0, 5), tuple(Candidate(n, 0.1, 0.0) for n in names), None, 1.0)
+    none = Link(Mention(6, 9), (), None, 1.0)
+    first, second = trained.scores([LinkedText("Arden fell", (link, none))])[0]
+    most = trained.record.most
+    assert first.shape == (7,)
+    assert len(set(first[most:].tolist())) == 1
+    assert first[most] == pytest.approx(first[:most].min() - UNREAD)
+    assert second.shape == (0,)
+
+
+def test_cards_of_what_the_graph_lacks(graph: KnowledgeGraph) -> None:
+    known = Cards(graph, CardOptions())
+    assert known.of(["nobody", "R0"]) == ["nobody", "Arden, river in the north"]
+    assert known.of(["R0"]) == ["Arden, river in the north"]
+    assert marked(("Arden", "in Arden now")) == "Arden | in Arden now"
+
+
+def test_examples_put_the_right_one_first(graph: KnowledgeGraph) -> None:
+    for own, text in zip(
+        examples_of(ambiguous_texts(graph, 4), Cards(graph, CardOptions()), 8, 2),
+        ambiguous_texts(graph, 4),
+        strict=True,
+    ):
+        assert len(own) == 2
+        said = "river" if str(text.links[0].entity).startswith("R") else "singer"
+        assert said in own[0][1]
+        assert own[0][0].startswith(PLACES[0]) or own[0][0].split(" | ")[0] in PLACES
+
+
+def test_saved_and_opened_it_says_nearly_the_same(
+    trained: CrossScorer, graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    trained.save(tmp_path / "cross")
+    again = CrossScorer.open(tmp_path / "cross", graph)
+    assert again.record == trained.record
+    for ours, theirs in zip(
+        again.scores(ambiguous_texts(graph, 4)),
+        trained.scores(ambiguous_texts(graph, 4)),
+        strict=True,
+    ):
+        assert np.allclose(ours[0], theirs[0], atol=0.05)  # half precision
+
+
+def test_damage_is_refused(trained: CrossScorer, graph: KnowledgeGraph, tmp_path: Path) -> None:
+    folder = tmp_path / "cross"
+    trained.save(folder)
+    weights = folder / "weights.safetensors"
+    raw = bytearray(weights.read_bytes())
+    raw[-1] ^= 1
+    weights.write_bytes(bytes(raw))
+    with pytest.raises(LinkIndexError, match=r"weights\.safetensors"):
+        CrossScorer.open(folder, graph)
+
+
+def test_nothing_to_tell_apart(graph: KnowledgeGraph, host: str) -> None:
+    bare = [LinkedText("Arden", (gold_link(0, 5, "R0"),))]
+    with pytest.raises(LinkingError, match="give texts with ambiguous names"):
+        train_cross(host, graph, bare, bare)
+    with pytest.raises(LinkingError, match="too small"):
+        CrossSettings(most=1)
+
+
+def test_the_same_texts_give_the_same_weights(graph: KnowledgeGraph, host: str) -> None:
+    state = torch.random.get_rng_state()
+    texts = ambiguous_texts(graph, 8)
+    settings = CrossSettings(n_layers=1, mentions_per_step=4)
+    ours, theirs = (train_cross(host, graph, texts, texts, settings) for _ in range(2))
+    assert np.array_equal(ours.scores(texts)[0][0], theirs.scores(texts)[0][0])
+    assert torch.equal(state, torch.random.get_rng_state())
