@@ -43,6 +43,9 @@ from kept.linking.tagging import SPACY
 from kg_loaders import KnowledgeGraph
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from entity_linking.dense.index import DenseIndex
     from entity_linking.detection import EndToEnd
 
@@ -64,7 +67,8 @@ class LinkerSettings:
     `kept link train` made, `decision` a file of `entity_linking.calibration.save_decision`.
     `case` None is that of the index, "smart" without one; `languages` belong to the index too.
     `tagger` is a folder that `kept link train-tagger` made, or `spacy:NAME`, a pipeline of spaCy
-    with named entities; `pronouns` links "he" and "she" too and needs one that knows persons.
+    with named entities; `pronouns` links "he", "it" and "the town" too and needs one that knows
+    persons.
     """
 
     kg: str
@@ -140,13 +144,18 @@ def open_pipeline(settings: LinkerSettings, graph: KnowledgeGraph | None = None)
 
 
 def open_for_training(
-    settings: LinkerSettings, graph: KnowledgeGraph, added: Sequence[str] = ()
+    settings: LinkerSettings,
+    graph: KnowledgeGraph,
+    added: Sequence[str] = (),
+    *,
+    bare: NDArray[np.bool_] | None = None,
 ) -> tuple[Pipeline, dict[str, Scorer]]:
     """The linker whose candidates a re-ranker learns to order, and the scorers that it reads.
 
     `added` are of `ADDED`: "coherence" walks the graph, "dense" compares cards with the context,
-    whose nearest cards are candidates too, "cross" reads both together. Raises
-    `LinkingError` for other names.
+    whose nearest cards are candidates too, "cross" reads both together. Scorers know the entities
+    `bare` `[entity]` by name alone (`kept.linking.bare`). Raises `LinkingError` for other names,
+    and for `bare` beside "dense", whose cards are made.
     """
     from entity_linking.scorers.mix import default_scorers
 
@@ -156,7 +165,17 @@ def open_for_training(
             f"no scorer to add is called {unknown[0]!r}; add one of {', '.join(ADDED)}"
         )
     parts = _Parts(settings, graph, reads=tuple(added))
-    scorers = default_scorers(graph) | {name: parts.named_scorer(name) for name in added}
+    read = graph
+    if bare is not None:
+        from kept.linking.bare import with_bare
+
+        if "dense" in added:
+            raise LinkingError(
+                "the cards of an index are made, so that dense knows every entity as the graph "
+                "does; leave --bare or dense away"
+            )
+        read = with_bare(graph, bare)
+    scorers = default_scorers(read) | {name: parts.named_scorer(name, read) for name in added}
     gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
     return Pipeline(NameLinker(parts.names, gates), parts.source(), PriorScorer()), scorers
 
@@ -251,12 +270,13 @@ class _Parts:
 
         return Reranker.scorer_names(self._settings.model)
 
-    def named_scorer(self, name: str) -> Scorer:
-        """One scorer alone."""
+    def named_scorer(self, name: str, graph: KnowledgeGraph | None = None) -> Scorer:
+        """One scorer alone, perhaps over another graph of the same ids."""
+        graph = self._graph if graph is None else graph
         if name == "coherence":
             from entity_linking.scorers.coherence import CoherenceScorer
 
-            return CoherenceScorer(self._graph)
+            return CoherenceScorer(graph)
         if name == "dense":
             from entity_linking.dense.context import ContextScorer
 
@@ -266,10 +286,10 @@ class _Parts:
                 raise LinkingError(
                     "a cross-encoder lies in an index: kept link index KG -o INDEX --cross DIR"
                 )
-            return self._index.cross(self._graph)
+            return self._index.cross(graph)
         from entity_linking.scorers.mix import default_scorers
 
-        known = default_scorers(self._graph)
+        known = default_scorers(graph)
         if name not in known:
             raise LinkIndexError(
                 f"{self._settings.model} was trained with the scorer {name!r}, which only its "

@@ -28,19 +28,19 @@ from experiments.entity_linking.end_to_end.tagging import (
     TaggerTexts,
     read_texts,
 )
-from experiments.entity_linking.inputs.graph import read_labels, records
 from experiments.entity_linking.inputs.texts import drawn
 from experiments.entity_linking.inputs.world import divided, make_documents
 from experiments.entity_linking.linkers import AgeScorer, as_candidates, links_by_entity
 from experiments.entity_linking.study import HELD_OUT, KINDS, Laboratory
 from kept.controls.conditions import without_pairs
+from kept.linking.bare import with_bare
 from kept.linking.matching.cross import CrossScorer
 from kept.linking.matching.cross_training import CrossSettings, train_cross
 from kept.linking.matching.encoder import MatchingEncoder
 from kept.linking.matching.training import MatchingSettings, train_matching
 from kept.linking.tagging.tagger import Tagger
 from kept.linking.tagging.training import TaggerSettings, train_tagger
-from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
+from kg_loaders import KnowledgeGraph
 
 PRIOR, TRAINED = "names + prior", "trained"
 COHERENCE, CONTEXT, ENCODER = "coherence", "context", "encoder"
@@ -155,24 +155,13 @@ class Parts:
         laboratory = self.laboratory
         graph = laboratory.world.graph
         if self.plan.bare:
-            labels = read_labels(laboratory.root)
-            graph = graph_from_records(
-                record for record in records(laboratory.root, labels) if not self._is_hidden(record)
-            )
+            graph = with_bare(graph, np.array(list(map(self.is_bare, graph.entities))))
         texts = [text for part in ("train", HELD_OUT) for text in laboratory.gold(part)]
         return unstated(graph, texts, self.plan.stated, seed=laboratory.study.seed)
 
     def is_bare(self, entity: str) -> bool:
         """Whether training sees nothing but the names of an entity."""
         return drawn(self.laboratory.study.seed, f"bare {entity}") < self.plan.bare
-
-    def _is_hidden(self, record: Record) -> bool:
-        if isinstance(record, Triple):
-            return self.is_bare(record.head) or self.is_bare(record.tail)
-        if not isinstance(record, Text):
-            return False
-        is_name = record.kind in (TextKind.LABEL, TextKind.ALIAS)
-        return not is_name and not record.is_relation and self.is_bare(record.node)
 
     @cached_property
     def surfaces_of_training(self) -> list[tuple[str, str, int]]:

@@ -121,7 +121,8 @@ def link(
         ),
     ] = None,
     pronouns: Annotated[
-        bool, typer.Option("--pronouns", help="With --tagger: link he and she to their person.")
+        bool,
+        typer.Option("--pronouns", help="With --tagger: link he, it, the town to what they mean."),
     ] = False,
     case: Annotated[
         str | None,

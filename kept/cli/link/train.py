@@ -42,6 +42,10 @@ def train(
             "like the context) or cross (the cross-encoder of the index); repeatable."
         ),
     ] = None,
+    bare: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of the entities that training knows by name alone."),
+    ] = 0.0,
     absent: Annotated[
         str, typer.Option(help="Gold entities that are no candidate: nil (train NIL) or skip.")
     ] = "nil",
@@ -54,6 +58,7 @@ def train(
     from entity_linking.errors import LinkingError
     from entity_linking.scorers.rerank_parts import RerankSettings
     from entity_linking.scorers.reranker import KIND, Reranker, is_reranker, with_gold
+    from kept.linking.bare import drawn_entities
     from kept.linking.linkers import LinkerSettings, open_for_training, open_graph
     from kg_loaders.disk.writing import refuse_folder
 
@@ -66,7 +71,8 @@ def train(
     where = LinkerSettings(kg=str(kg), index=None if index is None else str(index))
     graph = open_graph(where)
     texts, stop = texts_of(gold, held_out, seed)
-    linker, scorers = open_for_training(where, graph, add or ())
+    unknown = drawn_entities(graph, bare, seed) if bare else None
+    linker, scorers = open_for_training(where, graph, add or (), bare=unknown)
     texts, stop = (with_gold(linker.propose(part), part) for part in (texts, stop))
     began = time.perf_counter()
     model = Reranker.fit(

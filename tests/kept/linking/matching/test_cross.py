@@ -9,11 +9,13 @@ import pytest
 import torch
 from ambiguous_places import PLACES, ambiguous_texts, places_graph
 from tiny_pretraining import write_host
+from typer.testing import CliRunner
 
-from entity_linking import LinkedText, gold_link
+from entity_linking import LinkedText, gold_link, write_jsonl
 from entity_linking.dense.cards import CardOptions
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.mentions import Candidate, Link, Mention
+from kept.cli import app
 from kept.linking.matching.cross import UNREAD, Cards, CrossScorer, marked
 from kept.linking.matching.cross_training import CrossSettings, examples_of, train_cross
 from kg_loaders import KnowledgeGraph
@@ -135,3 +137,32 @@ def test_the_same_texts_give_the_same_weights(graph: KnowledgeGraph, host: str) 
     ours, theirs = (train_cross(host, graph, texts, texts, settings) for _ in range(2))
     assert np.array_equal(ours.scores(texts)[0][0], theirs.scores(texts)[0][0])
     assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_from_gold_to_links(graph: KnowledgeGraph, host: str, tmp_path: Path) -> None:
+    graph.save(tmp_path / "kg")
+    gold = tmp_path / "gold.jsonl"
+    write_jsonl(ambiguous_texts(graph, 24), gold)
+
+    def run(*told: object, code: int = 0) -> str:
+        result = CliRunner().invoke(app, ["link", *map(str, told)])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    kg, cross, index, model = (tmp_path / name for name in ("kg", "cross", "index", "model"))
+    said = run("train-encoder", gold, "--kg", kg, "-o", cross, "--host", host, "--cross")
+    assert "ambiguous mentions; the right card is first for" in said
+    assert "after epoch 1" in said
+    told = run("index", kg, "-o", index, "--cross", cross)
+    assert "CrossScorer" in told
+    run("train", gold, "--kg", kg, "--index", index, "--add", "cross", "-o", model)
+    linked = run(
+        "Holm sang a ballad", "--kg", kg, "--index", index, "--method", "trained",
+        "--model", model, "--explain",
+    )  # fmt: skip
+    assert "1:0-4  Holm" in linked
+    text = ["Holm sang", "--kg", kg, "--method", "trained", "--model", model]
+    assert "a cross-encoder lies in an index" in run(*text, code=1)
+    bare = tmp_path / "bare"
+    run("index", kg, "-o", bare)
+    assert "has no cross-encoder" in run(*text, "--index", bare, code=1)
