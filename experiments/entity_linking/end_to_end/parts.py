@@ -45,8 +45,8 @@ from kg_loaders import KnowledgeGraph
 PRIOR, TRAINED = "names + prior", "trained"
 COHERENCE, CONTEXT, ENCODER = "coherence", "context", "encoder"
 ENCODER_TOO = "encoder and coherence"
-CROSS, CROSS_TOO = "cross-encoder", "encoder and cross-encoder"
-RERANKERS = (TRAINED, COHERENCE, CONTEXT, ENCODER, ENCODER_TOO, CROSS, CROSS_TOO)
+CROSS = "cross-encoder"
+RERANKERS = (TRAINED, COHERENCE, CONTEXT, ENCODER, ENCODER_TOO, CROSS)
 """Re-rankers by what they read beside what all read."""
 
 
@@ -185,11 +185,11 @@ class Parts:
         if name == CONTEXT:
             encoder: SentenceEncoder = laboratory.encoder(pieces)
             read |= laboratory.context_scorers(self.index(None, training=training), encoder)
-        if name in (ENCODER, ENCODER_TOO, CROSS_TOO):
+        if name in (ENCODER, ENCODER_TOO):
             encoder = self.matching.over(laboratory.encoder(pieces))
             index = self.index(self.matching, training=training)
             read |= laboratory.context_scorers(index, encoder)
-        if name in (CROSS, CROSS_TOO):
+        if name == CROSS:
             read["cross"] = self.cross(graph)
         return read
 

@@ -12,7 +12,8 @@ N_SENTENCES = 400
 """For each row, of its own: vectors and candidates are remembered by their text."""
 TIMED = (
     "names + prior", "trained, likeliest", "coherence, likeliest", "encoder, likeliest",
-    "trained, tagger, likeliest", "encoder and coherence, tagger, likeliest",
+    "cross-encoder, likeliest", "trained, tagger, likeliest",
+    "encoder and coherence, tagger, likeliest",
 )  # fmt: skip
 
 
