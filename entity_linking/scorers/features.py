@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,34 +142,52 @@ def name_likeness(surface: str, name: str) -> float:
     >>> name_likeness("Samuel Heyman", "Samuel J. Heyman"), name_likeness("AVX Corp", "AVX")
     (0.92, 0.92)
     """
-    surface, name = normalise(surface, fold=False)[0], normalise(name, fold=False)[0]
-    if surface == name:
+    a, b = _form(surface), _form(name)
+    if a.written == b.written:
         return 1.0
-    a, b = surface.casefold(), name.casefold()
-    if a == b:
+    if a.folded == b.folded:
         return 0.95
-    telling = _telling(surface)
-    if telling and telling == _telling(name):
-        return 0.92
-    if _is_acronym(surface, name) or _is_acronym(name, surface):
+    if (a.telling and a.telling == b.telling) or a.letters in b.acronyms or b.letters in a.acronyms:
         return 0.92
     prefix = next(
-        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+        (i for i, (x, y) in enumerate(zip(a.folded, b.folded, strict=False)) if x != y),
+        min(len(a.folded), len(b.folded)),
     )
-    pairs = [Counter(x + y for x, y in zip(f" {t}", f"{t} ", strict=True)) for t in (a, b)]
-    words = [Counter(a.split()), Counter(b.split())]
-    return 0.9 * max(prefix / max(len(a), len(b)), _dice(*pairs), _dice(*words))
+    shares = (
+        prefix / max(len(a.folded), len(b.folded)),
+        _dice(a.pairs, b.pairs),
+        _dice(a.words, b.words),
+    )
+    return 0.9 * max(shares)
+
+
+class _Form(NamedTuple):
+    """What `name_likeness` compares of a name."""
+
+    written: str
+    folded: str
+    telling: tuple[str, ...]
+    letters: str
+    acronyms: frozenset[str]
+    pairs: dict[str, int]
+    words: dict[str, int]
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _telling(name: str) -> tuple[str, ...]:
-    words = name_words(without_possessive(name))
-    return tuple([word for word in words if len(word) > 1] or words)
-
-
-def _is_acronym(short: str, name: str) -> bool:
-    letters = short.replace(".", "")
-    return len(letters) > 2 and letters.isupper() and letters in acronyms(name)
+def _form(name: str) -> _Form:
+    written = normalise(name, fold=False)[0]
+    folded = written.casefold()
+    words = tuple(name_words(without_possessive(written)))
+    letters = written.replace(".", "")
+    return _Form(
+        written,
+        folded,
+        tuple([word for word in words if len(word) > 1] or words),
+        letters if len(letters) > 2 and letters.isupper() else "",
+        frozenset(acronyms(written)) - {""},
+        Counter(x + y for x, y in zip(f" {folded}", f"{folded} ", strict=True)),
+        Counter(folded.split()),
+    )
 
 
 class NeighbourScorer:
@@ -306,6 +325,12 @@ def _agreement(rows: CandidateRows, ids: Ints, offsets: Ints, neighbours: Ints) 
     return mean
 
 
-def _dice(a: Counter[str], b: Counter[str]) -> float:
-    both = a.total() + b.total()
-    return 2 * (a & b).total() / both if both else 0.0
+def _dice(a: dict[str, int], b: dict[str, int]) -> float:
+    both = sum(a.values()) + sum(b.values())
+    if len(a) > len(b):
+        a, b = b, a
+    common = 0
+    for key, n in a.items():
+        if key in b:
+            common += min(n, b[key])
+    return 2 * common / both if both else 0.0
