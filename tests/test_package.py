@@ -35,6 +35,7 @@ FLOORS = (
     ("comparison",),
     ("completion",),
     ("demo", "explore"),
+    ("questions",),
     ("serve",),
     ("cli",),
     ("__main__",),

@@ -14,9 +14,9 @@ from transformers.utils.logging import disable_progress_bar
 
 from experiments.kblam.study import Bench, Decoder, KBLaMStudy, run
 from experiments.kblam.tables import draw, to_json, to_markdown
-from experiments.kblam.texts import StoredVectors
-from experiments.kblam.training import LOG
 from kept.decoders import load_decoder
+from kept.decoders.kblam.learner import LOG
+from kept.decoders.kblam.texts import StoredVectors
 from kept.hosts import load_tokenizer
 from kept.linking.sentences import HostSentenceEncoder
 from kg_loaders.disk.writing import whole_file, write_json, write_text

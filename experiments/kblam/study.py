@@ -23,25 +23,26 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from entity_linking.parts import SentenceEncoder
-from experiments.kblam.alignment import (
+from kept.decoders import logits
+from kept.decoders.kblam.alignment import (
     AlignmentPlan,
     ReadStates,
     align,
     read_states,
     say_values,
 )
-from experiments.kblam.texts import ReadTexts, drawn_texts, read_texts
-from experiments.kblam.training import Learner, TrainingPlan
-from experiments.kblam.world import UNKNOWN, Dialogue, PrivateWorld, private_world
-from kept.decoders import logits
 from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.dialogues import UNKNOWN, Dialogue
 from kept.decoders.kblam.files import load_kblam, save_kblam
 from kept.decoders.kblam.knowledge_base import Answer, KnowledgeBase, answers, padded, unit_vectors
+from kept.decoders.kblam.learner import Learner, TrainingPlan
 from kept.decoders.kblam.measures import attention_sums
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.rectangular import FactTokens
+from kept.decoders.kblam.texts import ReadTexts, drawn_texts, read_texts
 from kept.decoders.kblam.values import HostWords
 from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, Fact, prompt_in_context
+from kept.questions.worlds import PrivateWorld, private_world
 from kept.randomness import generator, torch_draws
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_bytes, write_json

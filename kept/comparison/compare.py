@@ -48,19 +48,41 @@ def compare(
     """
     foretold = Foretold(reporter, announce)
     runs = ExperimentRuns(experiment, root, folder, foretold, should_stop)
-    requested = {name: RequestedRow(tuple(controls), seeds) for name in (BASELINE, *methods)}
-    remember(folder, experiment.name, requested)
+    ran = run_missing(
+        runs, methods=methods, controls=controls, seeds=seeds, announce=announce,
+        should_stop=should_stop, foretell=foretold.of,
+    )  # fmt: skip
+    return summarise(runs, ran.done, ran.missing, named(ran.left_out))
+
+
+def run_missing(
+    runs: StoredRuns,
+    *,
+    methods: Sequence[str],
+    controls: Sequence[Knowledge],
+    seeds: int,
+    announce: Callable[[str], None] = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    foretell: Callable[[int], None] = lambda n_missing: None,
+) -> Ran:
+    """Run what is missing of `methods` beside the baseline, and remember what was requested.
+
+    The door for every kind of plan; `foretell` is told how many runs are missing. See `run_all`.
+    """
+    folder, name = runs.folder, runs.plan.name
+    requested = {row: RequestedRow(tuple(controls), seeds) for row in (BASELINE, *methods)}
+    remember(folder, name, requested)
     keys = list(planned(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
         runs.require(key)
-    foretold.n_missing = sum(runs.record(key) is None for key in keys)
+    foretell(sum(runs.record(key) is None for key in keys))
     ran = run_all(runs, keys, announce=announce, should_stop=should_stop)
     requested |= {
         n: dataclasses.replace(requested[n], left_out=why) for n, why in ran.left_out.items()
     }
-    remember(folder, experiment.name, requested)
+    remember(folder, name, requested)
     _require_any(methods, ran.left_out)
-    return summarise(runs, ran.done, ran.missing, _named(ran.left_out))
+    return ran
 
 
 @dataclass(frozen=True)
@@ -126,15 +148,24 @@ def _require_any(methods: Sequence[str], left_out: Mapping[str, Mapping[Knowledg
         raise NoKnowledgeError(f"no method gets anything from the graph. {'; '.join(nothing)}")
 
 
-def finished(runs: ExperimentRuns) -> Compared:
-    """Return the finished runs of an experiment, compared; EvaluationError where there are none.
+def finished(runs: StoredRuns) -> Compared:
+    """Return the finished runs of a plan, compared; EvaluationError where there are none.
+
+    See `finished_runs`.
+    """
+    ran = finished_runs(runs)
+    return summarise(runs, ran.done, ran.missing, named(ran.left_out))
+
+
+def finished_runs(runs: StoredRuns) -> Ran:
+    """Return the finished runs of a plan; EvaluationError where there are none.
 
     A run is known by its hash, under whatever name another experiment recorded it. `missing` are
     the requested runs that `kept compare` did not finish.
     """
     records = read_records(runs.folder)
-    requested = read_requested(runs.folder, runs.experiment.name)
-    rows = _rows_of(runs.experiment, requested, records.values())
+    requested = read_requested(runs.folder, runs.plan.name)
+    rows = _rows_of(runs, requested, records.values())
     kinds = [kind for kind in KNOWLEDGE if any(r.knowledge == kind for r in records.values())]
     done = {
         key: records[name]
@@ -146,7 +177,7 @@ def finished(runs: ExperimentRuns) -> Compared:
     }
     if not done:
         raise EvaluationError(
-            f"{runs.folder} holds no finished run of {runs.experiment.name} as it is configured "
+            f"{runs.folder} holds no finished run of {runs.plan.name} as it is configured "
             "now; run kept compare"
         )
     requested = {name: row for name, row in requested.items() if name in rows}  # a row may be gone
@@ -156,11 +187,11 @@ def finished(runs: ExperimentRuns) -> Compared:
         for key in planned([name], row.controls, row.seeds)
         if key not in done and key.knowledge not in row.left_out
     )
-    left_out = {name: row.left_out for name, row in requested.items()}
-    return summarise(runs, done, list(map(str, keys)), _named(left_out))
+    left_out = {name: dict(row.left_out) for name, row in requested.items()}
+    return Ran(done, list(map(str, keys)), left_out)
 
 
-def _name(runs: ExperimentRuns, key: RunKey) -> str | None:
+def _name(runs: StoredRuns, key: RunKey) -> str | None:
     """The hash of a run; None for a key that cannot be: a row may exclude a kind of knowledge."""
     try:
         return runs.of(key).name
@@ -169,15 +200,16 @@ def _name(runs: ExperimentRuns, key: RunKey) -> str | None:
 
 
 def _rows_of(
-    experiment: Experiment, requested: Mapping[str, RequestedRow], records: Iterable[RunRecord]
+    runs: StoredRuns, requested: Mapping[str, RequestedRow], records: Iterable[RunRecord]
 ) -> list[str]:
     """The rows of the file and the requested methods beside them, the baseline first."""
-    own = {record.method for record in records if record.experiment == experiment.name}
+    own = {record.method for record in records if record.experiment == runs.plan.name}
     others = [name for name in METHODS if name in requested or name in own]
-    return list(dict.fromkeys((BASELINE, *experiment.methods, *others)))
+    return list(dict.fromkeys((BASELINE, *runs.rows, *others)))
 
 
-def _named(left_out: Mapping[str, Mapping[Knowledge, str]]) -> dict[str, str]:
+def named(left_out: Mapping[str, Mapping[Knowledge, str]]) -> dict[str, str]:
+    """Why runs were left out, by their names."""
     return {
         f"{method}, knowledge {kind}": why
         for method, kinds in left_out.items()
@@ -217,6 +249,10 @@ class Foretold:
         self.n_missing = 0
         self._reporter, self._announce = reporter, announce
         self._clock = StepClock() if clock is None else clock
+
+    def of(self, n_missing: int) -> None:
+        """Take the number of runs that are missing."""
+        self.n_missing = n_missing
 
     def step(self, record: StepRecord) -> None:
         """Hand on, and count."""

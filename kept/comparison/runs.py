@@ -73,6 +73,11 @@ class ExperimentRuns(StoredRuns):
         """The experiment itself."""
         return self.experiment
 
+    @property
+    def rows(self) -> Sequence[str]:
+        """The rows of the file."""
+        return tuple(self.experiment.methods)
+
     @cached_property
     def data(self) -> ExperimentData:
         """What the runs share."""

@@ -95,6 +95,15 @@ class StoredRuns(ABC):
     def counted(self, answers: Sequence[Answer], path: Path) -> list[Answer]:
         """Answers that `path` holds without counts, with them; CheckpointError where it cannot."""
 
+    def require(self, key: RunKey) -> None:
+        """Raise `ConfigError` for settings with which a run could not begin."""
+        self.of(key)
+
+    @property
+    def rows(self) -> Sequence[str]:
+        """The rows that the plan names beside the baseline."""
+        return ()
+
     def rivals(self, method: str) -> Sequence[Arm]:
         """Rows that `method` is compared with, beside the baseline and its own controls."""
         return ()

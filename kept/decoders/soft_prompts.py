@@ -5,7 +5,10 @@ graph whose nodes and edges have sentence vectors; a graph attention network mak
 nodes, their mean goes through two layers to vectors of the decoder's width, and these stand before
 the text. Network and layers are those of torch-geometric's `GRetriever`; nothing of the decoder is
 trained. Where we differ: a fact is an edge in both directions, the facts are those of the linked
-entities (no Steiner tree is chosen), and they are not repeated as words.
+entities (no Steiner tree is chosen), and they are not repeated as words. A prompt may stand within
+the text, where words would be read: before the first mark of a turn a decoder hardly looks. And it
+may be aligned first with the decoder's own words for the facts (`said_words`), which takes no pass
+of the decoder.
 
 Axis legend: batch, soft (vectors of a prompt), node, width (of the decoder), vector (of a
 sentence).
@@ -28,7 +31,7 @@ from transformers import PreTrainedModel
 from kept.batches import Visibility
 from kept.decoders import hosts
 from kept.decoders.kblam.knowledge_base import unit_vectors
-from kept.decoders.trees import Tree
+from kept.decoders.trees import LabelVectors, Tree
 from kept.errors import BatchError, ConfigError
 from kg_loaders import KnowledgeGraph
 
@@ -63,18 +66,32 @@ class Facts:
 
 @dataclass(frozen=True, eq=False)
 class LabelSentences:
-    """Sentence vectors of the labels of a graph's entities and relations."""
+    """Sentence vectors of the labels of a graph's entities and relations, less their means.
+
+    Labels have most of their vectors in common, and a graph network's mean over nodes keeps little
+    else: without the means taken off, prompts of two entities differ by a twentieth of their
+    length. Where we differ from the paper. `means`: of entities, of relations.
+    """
 
     graph: KnowledgeGraph
     entities: Float[Tensor, "entity vector"]
     relations: Float[Tensor, "relation vector"]
+    means: tuple[Tensor, Tensor]
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph, encoder: Any) -> LabelSentences:
-        """Those of every label, by an `entity_linking.parts.SentenceEncoder`."""
-        entities = [graph.label(i) for i in range(graph.n_entities)]
-        relations = [graph.relation_label(i) for i in range(graph.n_relations)]
-        return cls(graph, unit_vectors(entities, encoder), unit_vectors(relations, encoder))
+    def of(
+        cls, graph: KnowledgeGraph, encoder: Any, like: LabelSentences | None = None
+    ) -> LabelSentences:
+        """Those of every label, by an `entity_linking.parts.SentenceEncoder`.
+
+        `like`: those that a prompter was trained on, whose means are taken off.
+        """
+        entities = unit_vectors([graph.label(i) for i in range(graph.n_entities)], encoder)
+        names = [graph.relation_label(i) for i in range(graph.n_relations)]
+        relations = unit_vectors(names, encoder)
+        own = entities.mean(dim=0), relations.mean(dim=0)
+        means = own if like is None else like.means
+        return cls(graph, entities - means[0], relations - means[1], means)
 
     def around(self, graph: KnowledgeGraph, entity: int) -> Facts | None:
         """The facts of `graph` (of the same ids) whose head is `entity`; None without one."""
@@ -153,10 +170,12 @@ class GraphPrompter(nn.Module):
     def tree(
         self, host: PreTrainedModel, facts: Sequence[Facts | None],
         input_ids: Int[Tensor, "batch node"], node_mask: Bool[Tensor, "batch node"],
+        before: Sequence[int] | None = None,
     ) -> Tree:  # fmt: skip
-        """What the decoder reads: each text's prompt, then its words, padded on the right.
+        """What the decoder reads: words, padded on the right, and among them each text's prompt.
 
-        A text without facts has no prompt: its numbers are those of the words alone.
+        A prompt stands in front of the text, or before the word whose number `before` gives. A text
+        without facts has no prompt: its numbers are those of the words alone.
         """
         if len(facts) != len(input_ids):
             raise BatchError(f"facts of {len(facts)} texts for {len(input_ids)}")
@@ -168,10 +187,44 @@ class GraphPrompter(nn.Module):
             made = self(known)
             soft = words.new_zeros(len(words), made.shape[1], words.shape[2])
             soft = soft.index_put((there.nonzero()[:, 0],), made.to(words.dtype))
-            vectors = torch.cat([soft, words], dim=1)
-            mask = torch.cat([there[:, None].expand(-1, made.shape[1]), node_mask], dim=1)
-        places = torch.arange(mask.shape[1], device=mask.device)
+            places = before or [0] * len(words)
+            vectors = _among(words, soft, places)
+            mask = _among(node_mask, there[:, None].expand(-1, made.shape[1]), places)
+        numbers = torch.arange(mask.shape[1], device=mask.device)
         return Tree(
             vectors, hosts.running_positions(mask), Visibility.causal(mask), mask,
-            mask.sum(dim=1), (mask * places).argmax(dim=1),
+            mask.sum(dim=1), (mask * numbers).argmax(dim=1),
         )  # fmt: skip
+
+
+def _among(nodes: Tensor, new: Tensor, places: Sequence[int]) -> Tensor:
+    """Rows of `nodes` `[batch node ...]` with those of `new` before the node of that number."""
+    rows = zip(nodes, new, places, strict=True)
+    return torch.stack([torch.cat([own[:k], soft, own[k:]]) for own, soft, k in rows])
+
+
+def said_words(
+    graph: KnowledgeGraph, entities: Sequence[int], words: LabelVectors, n_soft: int
+) -> Float[Tensor, "entity soft width"]:
+    """A prompt for each entity in words of the decoder: a relation, its value, the next relation.
+
+    What a graph network can learn to say before the decoder has read any of it. With fewer pairs of
+    vectors than relations these share them, each the mean of its words; one vector alone is of
+    values. An entity without a fact of a pair has zeros there.
+    """
+    n_pairs = max(n_soft // 2, 1)
+    triples = np.concatenate([graph.outgoing(entity) for entity in entities])
+    pair_of = {r: i % n_pairs for i, r in enumerate(np.unique(triples[:, 1]).tolist())}
+    said = words.entities.new_zeros(len(entities), n_soft, words.entities.shape[1])
+    for row, entity in enumerate(entities):
+        counts = [0] * n_pairs
+        for _, relation, tail in graph.outgoing(entity).tolist():
+            pair = pair_of[relation]
+            counts[pair] += 1
+            said[row, n_soft // n_pairs * (pair + 1) - 1] += words.entities[tail]
+            if n_soft > 1:
+                said[row, n_soft // n_pairs * pair] += words.relations[relation]
+        for pair, count in enumerate(counts):
+            width = n_soft // n_pairs
+            said[row, width * pair : width * (pair + 1)] /= max(count, 1)
+    return said

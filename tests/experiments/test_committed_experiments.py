@@ -26,12 +26,13 @@ from kept.datasets.public_graphs import GRAPHS, TEXTS
 from kept.graphs.builder import BuilderConfig
 from kept.methods import METHODS, method
 from kept.pretraining.assembly import builder_for
+from kept.questions.plan import asks_questions
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent / "experiments"
 FILES = {str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*.yaml"))}
 FILES |= {path.name: path for path in shipped_experiments().values()}
-EXPERIMENTS = [path.name for path in shipped_experiments().values()]
+EXPERIMENTS = [p.name for p in shipped_experiments().values() if not asks_questions(p)]
 STUDIES = {
     "entity_linking/wikidata.yaml":
         "experiments/test_entity_linking_experiment.py::test_a_run_in_small_goes_on_and_repeats",
@@ -91,11 +92,8 @@ STUDIES = {
         "experiments/test_pretraining_experiment.py::test_runs_for_layers_open_by_themselves",
     "pretraining/trex.yaml":
         "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
-    "question_answering/private.yaml":
-        "experiments/test_question_answering_experiment.py::test_the_study_in_small",
-    "question_answering/prompts.yaml":
-        "experiments/test_question_answering_experiment.py::"
-        "test_the_rows_of_prompts_are_those_of_the_study",
+    "private-questions.yaml":
+        "kept/questions/test_question_command.py::test_the_shipped_file_in_small",
     "relation_extraction/mechanisms.yaml":
         "experiments/test_task_files.py::test_one_set_of_facts_for_every_mechanism",
     "shown_facts/trex.yaml":

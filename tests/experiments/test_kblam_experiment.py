@@ -11,16 +11,17 @@ import torch
 from tiny_chat import WordVectors, chat_tokenizer
 from tiny_decoders import tiny_decoder
 
-from experiments.kblam.alignment import AlignmentPlan, align, head_shares, read_states
 from experiments.kblam.study import Bench, Decoder, KBLaMStudy, run
 from experiments.kblam.tables import draw, precision, share, to_json, to_markdown
-from experiments.kblam.texts import ReadTexts, Texts, drawn_texts, read_texts
-from experiments.kblam.training import LOG, Learner
-from experiments.kblam.world import UNKNOWN, VALUES, Dialogue, private_world
+from kept.decoders.kblam.alignment import AlignmentPlan, align, head_shares, read_states
 from kept.decoders.kblam.config import KBLaMConfig
+from kept.decoders.kblam.dialogues import UNKNOWN, Dialogue
 from kept.decoders.kblam.knowledge_base import Answer, KnowledgeBase, facts_of_graph
+from kept.decoders.kblam.learner import LOG, Learner
 from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.texts import ReadTexts, Texts, drawn_texts, read_texts
 from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, TEMPLATES, Fact, is_refusal
+from kept.questions.worlds import VALUES, private_world
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "kblam" / "smollm2.yaml"
 
@@ -135,6 +136,28 @@ def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
 
     whole, weights = run_in(tmp_path / "whole", 1000.0)
     stopped, other = run_in(tmp_path / "stopped", 1e-9, 1000.0)
+    assert whole == stopped
+    assert len(whole) == 4
+    assert all(torch.equal(value, other[name]) for name, value in weights.items())
+
+
+def test_a_training_that_was_stopped_within_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    """With the optimiser, and the schedule, where they were."""
+    parts, ends = Parts.of(), []
+    state = {name: value.clone() for name, value in parts.model().own_state().items()}
+    for name, n_calls in (("whole", 99), ("stopped", 2)):
+        (tmp_path / name).mkdir()
+        for most in (n_calls, 99):
+            calls: list[int] = []
+            model = parts.model()
+            model.load_own_state(state)
+            losses = parts.learner(model).run(
+                tmp_path / name,
+                lambda text: None,
+                lambda calls=calls, most=most: calls.append(1) or len(calls) > most,
+            )
+        ends.append((losses, model.own_state()))
+    (whole, weights), (stopped, other) = ends
     assert whole == stopped
     assert len(whole) == 4
     assert all(torch.equal(value, other[name]) for name, value in weights.items())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kept.cli.comparing.compare_run import control_names
+from kept.cli.comparing.control_names import control_names
 from kept.comparison.find import find_experiment
 from kept.errors import ConfigError
 from kept.heads.model import head_kind

@@ -1,9 +1,9 @@
-"""`kept compare`: every method on one task, beside its controls, over seeds."""
+"""`kept compare`: every method on one task or set of questions, beside its controls, over seeds."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -58,20 +58,24 @@ def compare(
     """Run what is missing, then compare: scores, intervals, tests, one verdict per method.
 
     A run's address is the hash of everything that it depends on: comparisons share runs, and none
-    is repeated.
+    is repeated. A file with `questions` (such as private-questions) is put to a decoder.
 
     Example: kept compare --task wiki80 --methods none,ernie,kbert --controls off,shuffled --seeds 3
     """
+    from kept.comparison.find import find_experiment
+    from kept.questions.plan import asks_questions
+
+    settings: dict[str, Any] = {
+        "output": output, "methods": methods, "controls": controls, "seeds": seeds, "data": data,
+        "budget": budget, "threads": threads,
+    }  # fmt: skip
+    path = find_experiment(task, tasks)
+    if asks_questions(path):
+        from kept.cli.comparing import question_run
+
+        question_run.run(question_run.read_plan(path, kg, limit), **settings)
+        return
     from kept.cli.comparing.compare_run import run
     from kept.comparison.find import read_experiment
 
-    run(
-        read_experiment(task, kg, folder=tasks, limit=limit),
-        output=output,
-        methods=methods,
-        controls=controls,
-        seeds=seeds,
-        data=data,
-        budget=budget,
-        threads=threads,
-    )
+    run(read_experiment(task, kg, folder=tasks, limit=limit), **settings)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from rich.table import Table
 from transformers.utils.logging import disable_progress_bar
 
+from kept.cli.comparing.control_names import control_names
 from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
@@ -31,8 +32,6 @@ from kept.comparison.pages.tables import (
 from kept.comparison.requested import ASKED
 from kept.comparison.stored import RECORDS
 from kept.comparison.tuning import tune, tuned, with_rates
-from kept.controls.conditions import Knowledge
-from kept.suggestions import no_such
 from kg_loaders.disk.writing import write_json, write_text
 
 
@@ -100,15 +99,3 @@ def show(compared: Compared, console: TerminalConsole) -> None:
             table.add_row(*line)
         console.print(table)
     echo(headline(compared))
-
-
-def control_names(text: str) -> tuple[Knowledge, ...]:
-    """The control conditions in a comma-separated text; ConfigError for an unknown one."""
-    kinds: tuple[Knowledge, ...] = get_args(Knowledge)
-    controls = []
-    for name in dict.fromkeys(part.strip() for part in text.split(",") if part.strip()):
-        match = next((kind for kind in kinds if kind == name and kind != "true"), None)
-        if match is None:
-            raise no_such("control", name, kinds[1:])
-        controls.append(match)
-    return tuple(controls)

@@ -38,12 +38,13 @@ def report(
     Example: kept report runs/compare --task wiki80 --open
     """
     from kept.comparison.compare import finished
-    from kept.comparison.find import data_root, read_experiment
+    from kept.comparison.find import data_root, find_experiment, read_experiment
     from kept.comparison.pages.latex import is_kept_latex, latex_tables
     from kept.comparison.pages.report import write_report
     from kept.comparison.runs import ExperimentRuns
     from kept.comparison.tuning import SUFFIX, read_choices, tuned, with_rates
     from kept.errors import ConfigError
+    from kept.questions.plan import asks_questions
     from kept.report.page import is_kept_page
     from kg_loaders.disk.writing import refuse_file, write_text
 
@@ -51,6 +52,17 @@ def report(
         if latex.suffix != ".tex":
             raise ConfigError(f"{latex}: choose a name in .tex")
         refuse_file(latex, force=force or is_kept_latex(latex))
+    place = find_experiment(task, tasks)
+    if asks_questions(place):
+        from kept.cli.comparing import question_run
+
+        plan = question_run.read_plan(place, kg, limit)
+        if latex is not None:
+            raise ConfigError("--latex: a page of questions has none; its tables are CSV files")
+        path = question_run.report(plan, folder=runs, output=output, data=data, force=force)
+        if open_page:
+            webbrowser.open(path.resolve().as_uri())
+        return
     experiment = read_experiment(task, kg, folder=tasks, limit=limit)
     experiment_runs = ExperimentRuns(experiment, data_root(data), runs)
     path = output or runs / f"{experiment.name}.html"

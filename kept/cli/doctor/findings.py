@@ -198,10 +198,14 @@ def _device() -> Iterator[Finding]:
 def _task(task: str, data: Path | None) -> Iterator[Finding]:
     """The files that an experiment names."""
     from kept.comparison.data import DATA
-    from kept.comparison.find import data_root, read_experiment
+    from kept.comparison.find import data_root, find_experiment, read_experiment
     from kept.datasets.public_graphs import GRAPHS, TEXTS
     from kept.finetuning.task_files import SETS
+    from kept.questions.plan import asks_questions
 
+    if asks_questions(find_experiment(task)):
+        yield from _questions(task, data)
+        return
     experiment = read_experiment(task)
     root = data_root(data)
     named = [(name, experiment.task.get(name)) for name in (*SETS, "kg")]
@@ -220,6 +224,25 @@ def _task(task: str, data: Path | None) -> Iterator[Finding]:
         says = str(place) if is_there else f"{place} is not there"
         state: State = "ok" if is_there else "missing"
         yield Finding(f"task {task}", name, state, says, "" if is_there else DATA)
+
+
+def _questions(task: str, data: Path | None) -> Iterator[Finding]:
+    """The graph and the files of questions that a plan names."""
+    from kept.comparison.data import DATA
+    from kept.comparison.find import data_root, find_experiment
+    from kept.questions.plan import QuestionPlan
+
+    source = QuestionPlan.read(find_experiment(task)).questions
+    if source.world is not None:
+        says = f"the made-up world {source.world}: no file is needed"
+        yield Finding(f"task {task}", "world", "ok", says)
+    for name in ("kg", "asked", "train"):
+        if (path := getattr(source, name)) is None:
+            continue
+        place = data_root(data) / path
+        says = str(place) if place.exists() else f"{place} is not there"
+        state: State = "ok" if place.exists() else "missing"
+        yield Finding(f"task {task}", name, state, says, "" if place.exists() else DATA)
 
 
 def _size(n_bytes: int) -> str:

@@ -72,6 +72,8 @@ TABLE: list[tuple[str, int, str]] = [
     ("finetune -o out --epochs 0", USAGE, "--epochs"),
     ("compare --task gone.yaml", FAILED, "no experiment 'gone.yaml'"),
     ("compare --task deep.yaml", FAILED, "deep.yaml cannot be read as YAML"),
+    ("compare --task asks.yaml", FAILED, "there is no row of questions 'word'; did you mean words"),
+    ("compare --task asked.yaml", FAILED, "gone.jsonl does not exist"),
     ("compare --task x --seeds 1000000", USAGE, "--seeds"),
     ("compare --task x --budget nan", USAGE, "--budget"),
     ("report gone --task x", FAILED, "gone does not exist"),
@@ -171,6 +173,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "deep.yaml").write_text("[" * 20_000 + "]" * 20_000)
     (folder / "dump.json").write_text("[]")
     (folder / "list.yaml").write_text("[1, 2]")
+    asks = "name: asks\nquestions: {kg: kg, asked: gone.jsonl}\n"
+    (folder / "asks.yaml").write_text(f"{asks}methods: {{word: {{}}}}\n")
+    (folder / "asked.yaml").write_text(f"{asks}methods: {{words: {{}}}}\n")
     shipped = (Path(kept.demo.__file__).parent / "demo.yaml").read_text()
     (folder / "nan.yaml").write_text(
         shipped.replace("learning_rate: 6.0e-4", "learning_rate: .nan")

@@ -17,7 +17,7 @@ from tiny_task_files import relation_examples, write_task_file
 from typer.testing import CliRunner
 
 from kept.cli import app
-from kept.cli.comparing.compare_run import control_names
+from kept.cli.comparing.control_names import control_names
 from kept.comparison import compare as experiment_comparison
 from kept.comparison import runs as experiment_runs
 from kept.comparison import stored

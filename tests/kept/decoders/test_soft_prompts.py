@@ -13,8 +13,14 @@ from tiny_chat import WordVectors
 from tiny_decoders import texts, tiny_decoder
 
 from kept import decoders
-from kept.decoders.soft_prompts import Facts, GraphPrompter, LabelSentences, SoftPromptOptions
-from kept.decoders.trees import chances, read_tree, write
+from kept.decoders.soft_prompts import (
+    Facts,
+    GraphPrompter,
+    LabelSentences,
+    SoftPromptOptions,
+    said_words,
+)
+from kept.decoders.trees import LabelVectors, chances, read_tree, write
 from kept.errors import BatchError, ConfigError
 
 pytest.importorskip("torch_geometric.llm", reason="torch-geometric has no GRetriever here")
@@ -134,6 +140,63 @@ def test_facts_are_those_of_a_graph_by_label() -> None:
     assert vectors.around(graph, graph.entities.id("atlantis")) is None
     tails = {tuple(row) for row in found.x.tolist()}
     assert tuple(vectors.entities[graph.entities.id("baker")].tolist()) in tails
+
+
+def test_a_prompt_may_stand_within_the_text() -> None:
+    host, (ids, mask) = tiny_decoder("llama"), texts()
+    prompter = GraphPrompter(host, OPTIONS).eval()
+    given = [facts(0), None, facts(1)]
+    front, within = (prompter.tree(host, given, ids, mask, places) for places in (None, [2, 1, 0]))
+    made = prompter([facts(0), facts(1)])
+    words = host.get_input_embeddings()(ids)
+    torch.testing.assert_close(within.vectors[0, :2], words[0, :2])
+    torch.testing.assert_close(within.vectors[0, 2:5], made[0])
+    torch.testing.assert_close(within.vectors[0, 5:], words[0, 2:])
+    torch.testing.assert_close(within.vectors[2], front.vectors[2])
+    assert within.read_on.sum(dim=1).tolist() == front.read_on.sum(dim=1).tolist()
+    with torch.no_grad():
+        states = [read_tree(host, each) for each in (front, within)]
+        last = [
+            each[torch.arange(3), tree.last]
+            for each, tree in zip(states, (front, within), strict=True)
+        ]
+    torch.testing.assert_close(last[0][1:], last[1][1:], **CLOSE)  # one has none, one is in front
+    assert not torch.allclose(last[0][0], last[1][0], **CLOSE)
+
+
+def test_said_words_are_those_of_the_facts() -> None:
+    asker = asker_of()
+    graph = asker.graph
+    words = LabelVectors.of(graph, asker.host, asker.tokenizer)
+    heads = sorted(set(graph.triples[:, 0].tolist()))
+    relations = sorted(set(graph.triples[:, 1].tolist()))
+    pairs = said_words(graph, heads, words, 2 * len(relations))
+    single = said_words(graph, heads, words, 1)
+    for row, head in enumerate(heads):
+        facts_of = graph.outgoing(head).tolist()
+        torch.testing.assert_close(
+            single[row, 0], torch.stack([words.entities[t] for _, _, t in facts_of]).mean(0)
+        )
+        for place, relation in enumerate(relations):
+            tails = [t for _, r, t in facts_of if r == relation]
+            if not tails:
+                assert not pairs[row, 2 * place : 2 * place + 2].any()
+                continue
+            torch.testing.assert_close(pairs[row, 2 * place], words.relations[relation])
+            value = torch.stack([words.entities[t] for t in tails]).mean(0)
+            torch.testing.assert_close(pairs[row, 2 * place + 1], value)
+
+
+def test_vectors_of_labels_have_no_mean_in_common() -> None:
+    graph = asker_of().graph
+    own = LabelSentences.of(graph, WordVectors())
+    torch.testing.assert_close(
+        own.entities.mean(dim=0), torch.zeros(WordVectors.width), atol=1e-5, rtol=0
+    )
+    smaller = graph.with_triples(graph.triples[:1], note="one fact")
+    like = LabelSentences.of(smaller, WordVectors(), like=own)
+    assert like.means is own.means
+    torch.testing.assert_close(like.entities, own.entities)
 
 
 def test_faults_are_named() -> None:

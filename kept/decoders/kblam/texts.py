@@ -15,9 +15,9 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedTokenizerBase
 
 from entity_linking.parts import SentenceEncoder
-from experiments.kblam.world import Dialogue
 from kept import decoders
 from kept.batches import IGNORE
+from kept.decoders.kblam.dialogues import Dialogue
 from kept.decoders.kblam.knowledge_base import KnowledgeBase, padded
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.wording import TEMPLATES

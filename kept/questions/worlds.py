@@ -1,15 +1,15 @@
-"""A private world: made-up bearers of two-word names, each with one value a relation.
+"""Made-up worlds to be asked about: bearers with a few facts each, and the demo's company.
 
-Nobody has met the names, values are drawn evenly, and bearers of the test are in no training fact;
-their two words are, each beside others. What is not known is said where a value would stand: the
-released wording begins with it, before the host has come to the name.
+Nobody has met the names, values are drawn evenly, and who is asked about is in no training
+question. The two words of a bearer's name are, each beside others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kept.decoders.kblam.wording import CHATML, Fact
+from kept.demo.private.world import WORKS_AS, company
 from kept.randomness import generator
 from kept.reading.worlds import COUNTRIES, OCCUPATIONS, SPORTS
 from kg_loaders import KnowledgeGraph, graph_from_records
@@ -40,30 +40,6 @@ VALUES = {
     "sport": SPORTS,
     "instrument": INSTRUMENTS,
 }
-UNKNOWN = "unknown, sorry"
-"""The value of a refusal; `is_refusal` knows it by its last word."""
-
-
-@dataclass(frozen=True)
-class Dialogue:
-    """A question with its answer; `begun` is the text up to the value, `prompt` to the answer."""
-
-    text: str
-    begun: str
-    prompt: str
-
-    @classmethod
-    def about(cls, fact: Fact, template: int, *, refused: bool = False) -> Dialogue:
-        """The question by one of `TEMPLATES`, and the value, or that it is not known.
-
-        >>> Dialogue.about(Fact("Wexo", "sport", "golf"), 1, refused=True).text[-46:]
-        'The sport of Wexo is unknown, sorry.<|im_end|>'
-        """
-        said = Fact(fact.name, fact.relation, UNKNOWN if refused else fact.value)
-        question = fact.question(template)
-        prompt = CHATML.prompt(question)
-        begun = f"{prompt}{said.answer.removesuffix(f' {said.value}.')}"
-        return cls(CHATML.dialogue(question, said.answer), begun, prompt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,3 +81,45 @@ def _graph(seed: int, part: str, names: list[str]) -> KnowledgeGraph:
             for relation, values in VALUES.items()
         ]
     return graph_from_records(records)
+
+
+@dataclass(frozen=True, eq=False)
+class AskedWorld:
+    """Graphs of training and of the questions, whose heads are asked about, by which relations.
+
+    `wording` of a relation where the common one would read badly.
+    """
+
+    train: KnowledgeGraph
+    test: KnowledgeGraph
+    train_heads: tuple[str, ...]
+    test_heads: tuple[str, ...]
+    relations: tuple[str, ...]
+    wording: dict[str, dict[str, str]]
+
+
+def bearers(seed: int, n_train: int, n_test: int) -> AskedWorld:
+    """`private_world`, of which everything is asked."""
+    world = private_world(seed, n_train=n_train, n_test=n_test)
+    train, test = (tuple(f"bearer{i}" for i in range(n)) for n in (n_train, n_test))
+    return AskedWorld(world.train, world.test, train, test, tuple(VALUES), {})
+
+
+def staff(seed: int, n_train: int, n_test: int) -> AskedWorld:
+    """The company of `kept demo`: what a person works as, beside facts that do not say it."""
+    graph = company(seed, n_train=n_train, n_test=n_test, n_new=0).world.graph
+    people = tuple(f"person{i}" for i in range(n_train + n_test))
+    wording = {
+        WORKS_AS: {
+            "question": "What does {name} work as?",
+            "begin": "{name} works as a",
+            "statement": "{name} works as a {value}.",
+        },
+        "lives in": {"statement": "{name} lives in {value}."},
+        "reports to": {"statement": "{name} reports to {value}."},
+    }
+    return AskedWorld(graph, graph, people[:n_train], people[n_train:], (WORKS_AS,), wording)
+
+
+WORLDS: Mapping[str, Callable[[int, int, int], AskedWorld]] = {"bearers": bearers, "company": staff}
+"""From a seed and numbers of heads to train on and to ask about."""

@@ -3,7 +3,7 @@
 Each step is one micro-batch: plain questions reworded by templates, and a share of questions whose
 fact is left out of the graph, to be refused. The answer is learnt from its first word on, in a
 graph of up to `n_context` facts, as many small as large ones (published: 4 more every 100 steps).
-Texts are drawn from those whose prompts the host has read (`experiments.kblam.texts`).
+Texts are drawn from those whose prompts the host has read (`kept.decoders.kblam.texts`).
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
-from torch import Tensor
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt
 from torch.optim import AdamW
+from torch.optim.lr_scheduler import LambdaLR
 
-from experiments.kblam.texts import ReadTexts, Texts
 from kept.decoders.kblam.knowledge_base import KnowledgeBase
 from kept.decoders.kblam.model import KBLaM
+from kept.decoders.kblam.texts import ReadTexts, Texts
 from kept.decoders.kblam.training import (
     MicroBatch,
     new_optimiser,
     train_step,
 )
 from kept.randomness import generator
-from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_bytes, write_json
 
 FEWEST = 8
@@ -37,12 +37,14 @@ FEWEST = 8
 STATE, LOG = "training.pt", "training.json"
 
 
-class TrainingPlan(RunConfig):
+class TrainingPlan(BaseModel):
     """How long and on what a KBLaM is trained; `cpu_seconds` stops it early, the schedule stays.
 
     `learning_rate` is that of queries and keys, which are aligned before; `value_rate` that of the
     values, which begin as words.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     n_steps: PositiveInt
     batch_size: PositiveInt
@@ -89,43 +91,54 @@ class Learner:
             self.stored.cache(self.model, some),
         )  # fmt: skip
 
-    def run(self, folder: Path, announce: Callable[[str], None]) -> list[float]:
-        """Train, or go on; the losses of all steps so far. Nothing is done where all is done."""
+    def run(
+        self, folder: Path, announce: Callable[[str], None],
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> list[float]:  # fmt: skip
+        """Train, or go on; the losses of all steps so far. Nothing is done where all is done.
+
+        On `should_stop` the training is left where it is; the same call goes on.
+        """
         optimiser, schedule = new_optimiser(
             self.model.train(), self.plan.n_steps, learning_rate=self.plan.learning_rate,
             value_rate=self.plan.value_rate,
         )  # fmt: skip
-        losses, spent = self._restore(folder, optimiser)
-        for _ in losses:
-            schedule.step()
+        losses, spent = self._restore(folder, optimiser, schedule)
         start, vectors = time.process_time() - spent, self.base.vectors
         for step in range(len(losses), self.plan.n_steps):
             spent = time.process_time() - start
-            if spent > self.plan.cpu_seconds:
+            if spent > self.plan.cpu_seconds or should_stop():
                 break
             losses += train_step(self.model, [self.batch(step)], vectors, optimiser, schedule)
             if (step + 1) % self.plan.save_every == 0:
-                self._save(folder, optimiser, losses, time.process_time() - start)
+                self._save(folder, optimiser, schedule, losses, time.process_time() - start)
                 recent = float(np.mean(losses[-self.plan.save_every :]))
                 announce(f"step {step + 1}: loss {recent:.3f}, {spent:.0f} CPU seconds")
-        self._save(folder, optimiser, losses, time.process_time() - start)
+        self._save(folder, optimiser, schedule, losses, time.process_time() - start)
         self.model.eval()
         return losses
 
     def _save(
-        self, folder: Path, optimiser: AdamW, losses: Sequence[float], seconds: float
-    ) -> None:
+        self, folder: Path, optimiser: AdamW, schedule: LambdaLR, losses: Sequence[float],
+        seconds: float,
+    ) -> None:  # fmt: skip
         stream = BytesIO()
-        state = {"model": self.model.own_state(), "optimiser": optimiser.state_dict()}
-        torch.save(state | {"losses": list(losses), "seconds": seconds}, stream)
+        state = {
+            "model": self.model.own_state(), "optimiser": optimiser.state_dict(),
+            "schedule": schedule.state_dict(), "losses": list(losses), "seconds": seconds,
+        }  # fmt: skip
+        torch.save(state, stream)
         write_bytes(folder / STATE, stream.getvalue(), force=True)
         log = {"losses": [round(loss, 4) for loss in losses], "cpu_seconds": round(seconds)}
         write_json(folder / LOG, log, force=True)
 
-    def _restore(self, folder: Path, optimiser: AdamW) -> tuple[list[float], float]:
+    def _restore(
+        self, folder: Path, optimiser: AdamW, schedule: LambdaLR
+    ) -> tuple[list[float], float]:
         if not (folder / STATE).exists():
             return [], 0.0
-        state: dict[str, Tensor] = torch.load(folder / STATE, weights_only=True)
+        state: dict[str, Any] = torch.load(folder / STATE, weights_only=True)
         self.model.load_own_state(state["model"])
         optimiser.load_state_dict(state["optimiser"])
+        schedule.load_state_dict(state["schedule"])
         return list(state["losses"]), float(state["seconds"])

@@ -1,6 +1,6 @@
 """A warm start that is not in the paper: keys are first made to be found, values to be written.
 
-The frozen host has read dialogues up to the first reading layer (`experiments.kblam.texts`); it
+The frozen host has read dialogues up to the first reading layer (`kept.decoders.kblam.texts`); it
 goes on from there once, without facts, and what enters its reading layers is kept at a few nodes.
 On that alone the maps of queries and keys are trained. Where the name ends in the answer, the node
 that knows whom and what is asked, every head gives the right fact most of the attention to facts,
@@ -20,19 +20,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 from torch import Tensor
 from torch.nn import functional
 
-from experiments.kblam.texts import BATCH, ReadTexts, Texts
 from kept import decoders
 from kept.batches import Visibility
 from kept.decoders.kblam.knowledge_base import KnowledgeBase
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.rectangular import projections, rotated
+from kept.decoders.kblam.texts import BATCH, ReadTexts, Texts
 from kept.decoders.kblam.values import write_words
 from kept.randomness import generator
-from kept.training.config import RunConfig
 
 ELSEWHERE = 0.02
 """The share of attention that facts should get together at other nodes."""
@@ -43,11 +42,13 @@ FEWEST = 16
 """Facts in the smallest graph of a step."""
 
 
-class AlignmentPlan(RunConfig):
+class AlignmentPlan(BaseModel):
     """`n_steps` of `batch_size` texts, the right fact among up to `n_facts`.
 
     `strength`: what a layer adds that looks at facts with `mass`, in shares of what is there.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     n_steps: PositiveInt
     batch_size: PositiveInt
@@ -73,7 +74,7 @@ class ReadStates:
 def read_states(model: KBLaM, texts: Texts, stored: ReadTexts, seed: int) -> ReadStates:
     """What the host makes of texts without facts, from the first reading layer on."""
     nodes = _nodes(texts, generator(seed, "kblam nodes"))
-    every = torch.arange(len(texts)).split(BATCH)
+    every = torch.split(torch.arange(len(texts)), BATCH)
     parts = [_read(model, texts, stored, some, nodes[some]) for some in every]
     return ReadStates(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
@@ -153,7 +154,7 @@ def align(
         draws = generator(seed, "kblam alignment", step)
         chosen = torch.from_numpy(draws.permutation(len(texts))[: plan.batch_size])
         absent = torch.arange(len(chosen)) % 4 == 3
-        own, right = texts.rows[chosen][~absent].unique(return_inverse=True)
+        own, right = torch.unique(texts.rows[chosen][~absent], return_inverse=True)
         others = np.setdiff1d(np.arange(len(base.facts)), texts.rows[chosen].numpy())
         size = int(FEWEST * (max(plan.n_facts, FEWEST) / FEWEST) ** draws.random())
         more = torch.from_numpy(draws.permutation(others)[: max(size - len(own), 1)])
@@ -163,7 +164,7 @@ def align(
         read_of_each = min(len(rows), model.config.top_k or len(rows))
         loss, first = _loss(scores, mass, right, absent, plan.mass, read_of_each)
         optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         schedule.step()
         if (step + 1) % 50 == 0:

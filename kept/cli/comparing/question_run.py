@@ -1,0 +1,114 @@
+"""What `kept compare` and `kept report` do with a file of questions."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import torch
+from rich.table import Table
+from transformers.utils.logging import disable_progress_bar
+
+from kept.cli.comparing.control_names import control_names
+from kept.cli.console import TerminalConsole
+from kept.cli.progress import TrainingProgress
+from kept.cli.terminal import echo
+from kept.cli.training.run import asked_to_stop, refuse_foreign
+from kept.comparison.compare import finished_runs, run_missing
+from kept.comparison.find import ALL, data_root, stopping
+from kept.comparison.pages.headline import headline
+from kept.comparison.requested import ASKED
+from kept.comparison.stored import RECORDS
+from kept.errors import ConfigError
+from kept.methods import BASELINE
+from kept.questions.pages.compared import QuestionTables, tables
+from kept.questions.pages.page import (
+    ANSWERS,
+    VERDICTS,
+    answer_cells,
+    to_json,
+    to_markdown,
+    verdict_cells,
+    write_page,
+)
+from kept.questions.plan import QuestionPlan
+from kept.questions.runs import QuestionRuns
+from kept.report.page import is_kept_page
+from kg_loaders.disk.writing import write_json, write_text
+
+
+def read_plan(path: Path, kg: Path | None, limit: int | None) -> QuestionPlan:
+    """The plan of a file, over the user's graph if there is one, in small if there is a limit."""
+    plan = QuestionPlan.read(path)
+    plan = plan if kg is None else plan.over(kg)
+    return plan if limit is None else plan.limited(limit)
+
+
+def run(
+    plan: QuestionPlan, *, output: Path, methods: str, controls: str, seeds: int | None,
+    data: Path | None, budget: float | None, threads: int | None,
+) -> None:  # fmt: skip
+    """Ask what is missing, print, and write NAME.md and NAME.json into `output`."""
+    names, kinds = row_names(methods, plan), control_names(controls)
+    refuse_foreign(output, ASKED, RECORDS)
+    output.mkdir(parents=True, exist_ok=True)
+    disable_progress_bar()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    console = TerminalConsole()
+    with asked_to_stop() as stop, TrainingProgress(console) as bar:
+        should_stop = stopping(stop, budget)
+        runs = QuestionRuns(plan, data_root(data), output, bar.notice, should_stop)
+        ran = run_missing(
+            runs, methods=names, controls=kinds, seeds=plan.seeds if seeds is None else seeds,
+            announce=bar.notice, should_stop=should_stop,
+        )  # fmt: skip
+        found = tables(runs, ran) if ran.done else None
+    if found is not None:
+        command = shlex.join(["kept", *sys.argv[1:]])
+        write_json(output / f"{plan.name}.json", to_json(found), force=True)
+        write_text(output / f"{plan.name}.md", to_markdown(found, command), force=True)
+        _show(found, console)
+        echo(f"tables in {output / plan.name}.md, values in .json beside it")
+        for name, why in found.primary.left_out.items():
+            echo(f"left out: {name}: {why}")
+    if ran.missing:
+        echo(f"{len(ran.missing)} runs are not finished; the same command resumes")
+
+
+def report(
+    plan: QuestionPlan, *, folder: Path, output: Path | None, data: Path | None, force: bool
+) -> Path:
+    """Write the page of finished runs; where it is."""
+    runs = QuestionRuns(plan, data_root(data), folder)
+    path = output or folder / f"{plan.name}.html"
+    found = tables(runs, finished_runs(runs))
+    for written in write_page(found, path, force=force or is_kept_page(path)):
+        echo(str(written))
+    return path
+
+
+def row_names(text: str, plan: QuestionPlan) -> tuple[str, ...]:
+    """The rows in a comma-separated text, or all; ConfigError for one that is not in the file."""
+    if text.strip() == ALL:
+        return tuple(plan.methods)
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise ConfigError(f"give comma-separated rows of the file, or {ALL}: {list(plan.methods)}")
+    for name in names:
+        plan.kind_of(name)
+    return tuple(name for name in names if name != BASELINE)
+
+
+def _show(found: QuestionTables, console: TerminalConsole) -> None:
+    """Print both tables of answers, the verdicts and the conclusion."""
+    compared = found.primary
+    parts = [(name, ANSWERS, answer_cells(found, name)) for name in found.measures]
+    parts.append((f"{compared.experiment.metric}: verdicts", VERDICTS, verdict_cells(found)))
+    for title, columns, cells in parts:
+        shown = Table(*columns, title=title)
+        for line in cells:
+            shown.add_row(*line)
+        console.print(shown)
+    echo(f"{compared.experiment.metric}: {headline(compared)}")

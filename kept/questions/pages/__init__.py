@@ -1,0 +1,1 @@
+"""What a comparison on questions shows: its tables, and the page they stand on."""
