@@ -57,9 +57,16 @@ def limits(effect: Effect) -> str:
 
     >>> limits(Effect(0.01, of_seeds=0.0001, of_items=0.0001, n_seeds=3, n_items=500))
     'more than ±0.044 is ruled out, effects below 0.060 are not visible with 3 seeds'
+    >>> limits(Effect(0.0, of_seeds=0.0, of_items=0.0, n_seeds=3, n_items=40))
+    'equal in each of 40 groups of items: less than 0.075 is not ruled out'
     """
     if effect.of_seeds is None:
         return "one seed: what another would give is not known"
+    if not (effect.estimate or effect.standard_error):
+        return (
+            f"equal in each of {effect.n_items} groups of items: less than "
+            f"{min(3 / effect.n_items, 1):.3f} is not ruled out"
+        )
     ruled_out = f"more than ±{effect.ruled_out:.3f} is ruled out, "
     return (
         f"{ruled_out if effect.ruled_out < LARGEST else ''}{invisible(effect.visible())} with "

@@ -122,7 +122,9 @@ def effect(counts: Counts, value: Value) -> Effect:
 
     Clusters enter by the jackknife, so that `value` may be any smooth score. The interaction of
     seed and cluster is part of both variances; it is taken out of the latter (two-way random
-    effects: Searle, Casella and McCulloch 1992, section 4.3). Clusters of zeros alone are dropped.
+    effects: Searle, Casella and McCulloch 1992, section 4.3), unless nothing would be left: seeds
+    that are right equally often about different items do not agree. Clusters of zeros alone are
+    dropped.
     Raises EvaluationError for fewer than two clusters.
 
     >>> from kept.evaluation.paired import f1_value
@@ -143,10 +145,12 @@ def effect(counts: Counts, value: Value) -> Effect:
     if n_seeds == 1:
         return Effect(float(scores[0]), None, of_items, 1, n_items)
     own_part = float(((deviations - shared) ** 2).sum() / ((n_seeds - 1) * (n_items - 1)))
+    of_seeds = float(scores.var(ddof=1) / n_seeds)
+    without_own = max(of_items - own_part / (n_seeds * n_items), 0.0)
     return Effect(
         estimate=float(scores.mean()),
-        of_seeds=float(scores.var(ddof=1) / n_seeds),
-        of_items=max(of_items - own_part / (n_seeds * n_items), 0.0),
+        of_seeds=of_seeds,
+        of_items=without_own if of_seeds + without_own else of_items,
         n_seeds=n_seeds,
         n_items=n_items,
     )

@@ -40,8 +40,9 @@ class QuestionPlan(RunConfig):
     begins most probably; verdicts are on it, both are on the page. `controls`: "asked", a row is
     trained with true facts and asked with false ones, which says whether its answers follow what it
     is shown; or "trained", it is trained with false ones, too, as `kept.comparison` does
-    (docs/decisions/0004). `chat`: the marks of a turn, or the tokenizer's "own". At most
-    `max_facts` facts of an entity are shown, at most `n_new` pieces written.
+    (docs/decisions/0004). `chat`: the marks of a turn, or the tokenizer's "own". As words, branches
+    and nodes at most `max_facts` facts of an entity are shown, soft prompts and KBLaM read all; at
+    most `n_new` pieces are written.
     """
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -23,6 +23,7 @@ from kept.graphs.views.words import WordsView
 from kept.questions.items import QuestionSet
 from kept.questions.prompts import Prompting
 from kept.questions.showing import Shown, ShownItem
+from kg_loaders import KnowledgeGraph
 
 BATCH = 8
 MAX_NODES = 4096
@@ -66,6 +67,9 @@ class TreeReader:
     prompting: Prompting
     facts_as: FactsAs
     readers: Readers = "later"
+    _vectors: list[tuple[object, LabelVectors]] = field(
+        default_factory=list, init=False, repr=False
+    )
 
     def batch(
         self, questions: QuestionSet, items: Sequence[ShownItem], values: Sequence[str] = ()
@@ -95,8 +99,16 @@ class TreeReader:
         """What the decoder reads of a batch."""
         vectors = None
         if self.facts_as == "nodes":
-            vectors = LabelVectors.of(questions.graph, self.host, self.prompting.tokenizer)
+            vectors = self._vectors_of(questions.graph)
         return knowledge_tree(self.host, batch, readers=self.readers, vectors=vectors)
+
+    def _vectors_of(self, graph: KnowledgeGraph) -> LabelVectors:
+        """Those of a graph's labels, made once for all graphs that differ in triples alone."""
+        labels = graph.entity_texts
+        if not self._vectors or self._vectors[0][0] is not labels:
+            made = LabelVectors.of(graph, self.host, self.prompting.tokenizer)
+            self._vectors[:] = [(labels, made)]
+        return self._vectors[0][1]
 
     def __call__(
         self, shown: Shown, items: Sequence[ShownItem], n_new: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -130,7 +131,7 @@ def to_markdown(found: QuestionTables, command: str) -> str:
     parts = [f"# {compared.experiment.name}\n\n`{command}`\n"]
     parts += [f"{text}\n" for text in conditions(found)]
     if compared.missing:
-        parts.append(f"**Not finished:** {'; '.join(compared.missing)}.\n")
+        parts.append(f"**Not finished:** {_missing(compared)}.\n")
     parts.append(f"**{compared.experiment.metric}: {headline(compared)}**\n")
     for title, _, columns, rows in _tables(found):
         parts.append(f"## {title}\n\n{markdown(columns, rows)}")
@@ -208,7 +209,7 @@ def write_page(found: QuestionTables, path: Path, *, force: bool = False) -> lis
     compared = found.primary
     notes = [verdict(f"{compared.experiment.metric}: {headline(compared)}")]
     if compared.missing:
-        notes.append(verdict(f"Not finished: {'; '.join(compared.missing)}"))
+        notes.append(verdict(f"Not finished: {_missing(compared)}"))
     first = Section("", (*notes, *picture_of(compared), *map(prose, conditions(found))))
     sections = [
         Section(title, (table(columns, rows, title),), folded=True)
@@ -218,6 +219,12 @@ def write_page(found: QuestionTables, path: Path, *, force: bool = False) -> lis
     for (_, _, columns, rows), place in zip(tables, csvs, strict=True):
         write_text(place, csv_text(columns, rows), force=force)
     return [path, *csvs]
+
+
+def _missing(compared: Compared) -> str:
+    """How many runs of each row are not finished."""
+    counts = Counter(run.partition(", knowledge ")[0] for run in compared.missing)
+    return ", ".join(f"{name} ({n} runs)" for name, n in counts.items())
 
 
 def _said(name: str, value: Any) -> str:

@@ -181,3 +181,18 @@ def test_intervals_cover_and_verdicts_are_seldom_false(
         assert (found.p < 0.05) == (not interval.low <= 0 <= interval.high)
     assert 0.92 <= covered / n <= 1.0
     assert by_items / n <= items_alone_at_most
+
+
+def test_seeds_that_are_right_about_different_items_do_not_agree() -> None:
+    """As often right with every seed, each about another item: nothing says that it is certain."""
+    right = np.zeros((3, 12, 3))
+    right[:, :, 1:] = 1.0
+    for seed in range(3):
+        right[seed, 4 * seed : 4 * seed + 2, 0] = 1.0
+    found = effect(right, f1_value)
+    assert found.of_seeds == 0.0
+    assert found.estimate == pytest.approx(2 / 12)
+    assert found.of_items > 0.0
+    interval = found.interval()
+    assert interval.low < found.estimate < interval.high
+    assert found.p > 0.001

@@ -14,7 +14,7 @@ from tiny_questions import SMALL, plan_of, write_decoder
 
 from kept.comparison.compare import Ran, finished_runs, run_missing
 from kept.comparison.stored import RECORDS, RunKey, read_records
-from kept.decoders.trees import Continuation
+from kept.decoders.trees import Continuation, LabelVectors
 from kept.errors import CheckpointError, ConfigError, NoKnowledgeError
 from kept.finetuning.scoring.answers import ANSWERS, Answer, read_answers
 from kept.questions import rows as table
@@ -223,6 +223,27 @@ def test_controls_show_other_facts(host: Path, tmp_path: Path) -> None:
         text == reader.prompting.text(item, None).text
         for text, item in zip(said["off"], runs.asked.items, strict=True)
     )
+
+
+def test_vectors_of_labels_are_made_once_for_a_graph_and_its_controls(
+    host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = QuestionRuns(plan_of(host), tmp_path, tmp_path / "runs")
+    real, n_made = LabelVectors.of.__func__, list[int]()  # type: ignore[attr-defined]
+
+    def counted(cls: type[LabelVectors], *given: object) -> LabelVectors:
+        n_made.append(1)
+        return real(cls, *given)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(LabelVectors, "of", classmethod(counted))
+    reader = TreeReader(runs.host, runs.prompting, "nodes")
+    for kind in ("true", "shuffled"):
+        each = module.shown(runs.asked, kind, 0)  # type: ignore[arg-type]
+        reader(each, each.items[:2], 1)
+    assert len(n_made) == 1
+    train = module.shown(runs.sets[0], "true", 0)  # labels of its own
+    reader(train, train.items[:2], 1)
+    assert len(n_made) == 2
 
 
 @pytest.mark.parametrize(("controls", "n"), [("asked", 1), ("trained", 3)])
