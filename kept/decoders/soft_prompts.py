@@ -6,9 +6,9 @@ nodes, their mean goes through two layers to vectors of the decoder's width, and
 the text. Network and layers are those of torch-geometric's `GRetriever`; nothing of the decoder is
 trained. Where we differ: a fact is an edge in both directions, the facts are those of the linked
 entities (no Steiner tree is chosen), and they are not repeated as words. A prompt may stand within
-the text, where words would be read: before the first mark of a turn a decoder hardly looks. And it
-may be aligned first with the decoder's own words for the facts (`said_words`), which takes no pass
-of the decoder.
+the text, where words would: in front of the first mark of a turn bare words are read half as often
+(experiments/question_answering). And it may be aligned first with the decoder's own words for the
+facts (`said_words`), which takes no pass of the decoder.
 
 Axis legend: batch, soft (vectors of a prompt), node, width (of the decoder), vector (of a
 sentence).
