@@ -5,12 +5,11 @@
 
 `link`: `kept link` of made texts over a graph of made names with one worker and with two, in turn,
 by the clock, start of the processes included; the files are equal byte by byte. Two workers need
-two free cores, so the load of the machine is printed beside the ratio, and `at_most`: twice the
-processor seconds of one worker by those of two, which is what two free cores could give.
+two free cores, so the load of the machine is printed beside the ratio, and what two free cores
+could give by the processor seconds of the first process and of its workers: `at_most` if all of
+them were shared out evenly, `at_least` if nothing of the first process ran beside the workers.
 
 `read`: the same of `kept kg build` from made N-Triples and from made TSV; the folders are equal.
-What is not shared out (sorting, hashing, writing) bounds the ratio below `at_most`: `bound` is the
-ratio that halving the processor seconds of reading alone would give, starts aside.
 
 `forecast`: what 1, 8 and 64 machines would do, by arithmetic from parts that this run measures on
 one; it is no measurement. A step of `kept pretrain` is: making the batch, which every process does
@@ -25,7 +24,6 @@ import argparse
 import hashlib
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -110,27 +108,41 @@ def in_turn(
     Ends with an error where the two `outputs`, files or folders, are not the same byte by byte.
     """
     times: dict[str, list[float]] = {"1": [], "2": []}
-    spent: dict[str, list[float]] = {"1": [], "2": []}
+    spent: dict[str, list[tuple[float, float]]] = {"1": [], "2": []}
     for _ in range(repeats):
         for n in times:
-            command = [sys.executable, "-m", "kept", *command_of(n), "--workers", n, "--force"]
-            run = lambda command=command: subprocess.run(command, check=True, capture_output=True)  # noqa: E731
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            times[n].append(seconds(run))
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            spent[n].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+            command = [sys.executable, "-c", WATCHED, *command_of(n), "--workers", n, "--force"]
+            begun = time.perf_counter()
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            times[n].append(time.perf_counter() - begun)
+            own, of_workers = json.loads(done.stderr.splitlines()[-1])
+            spent[n].append((own, of_workers))
     if bytes_of(outputs["1"]) != bytes_of(outputs["2"]):
         raise SystemExit(f"two workers made another {outputs['1'].name} than one: {what}")
     ratios = [one / two for one, two in zip(times["1"], times["2"], strict=True)]
-    cpu = {n: statistics.median(each) for n, each in spent.items()}
+    (one, _), (first, workers) = (
+        [statistics.median(each) for each in zip(*spent[n], strict=True)] for n in "12"
+    )
     tell(
         **what, one_s=round(statistics.median(times["1"]), 2),
         two_s=round(statistics.median(times["2"]), 2), ratio=round(statistics.median(ratios), 2),
         ratios=[round(ratio, 2) for ratio in ratios],
-        processor_s=[round(each, 2) for each in cpu.values()],
-        at_most=round(2 * cpu["1"] / cpu["2"], 2),
+        processor_s={"one": round(one, 2), "first": round(first, 2), "workers": round(workers, 2)},
+        at_most=round(2 * one / (first + workers), 2),
+        at_least=round(one / (first + workers / 2), 2),
         cores=os.cpu_count(), load=round(os.getloadavg()[0], 1), equal=True,
     )  # fmt: skip
+
+
+WATCHED = """
+import atexit, resource, runpy, sys
+def tell():
+    each = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print([usage.ru_utime + usage.ru_stime for usage in each], file=sys.stderr)
+atexit.register(tell)
+runpy.run_module("kept", run_name="__main__", alter_sys=True)
+"""
+"""Runs `kept`; its last line says the processor seconds of the first process and of the others."""
 
 
 def bytes_of(path: Path) -> dict[str, bytes]:

@@ -19,9 +19,10 @@ class Texts:
     def __init__(self, column: pa.LargeStringArray) -> None:
         _, offsets, data = column.buffers()
         first, n = column.offset, len(column)
-        self._offsets = np.zeros(1, np.int64)
+        starts = np.zeros(1, np.int64)
         if n:
-            self._offsets = np.frombuffer(offsets, np.int64)[first : first + n + 1]
+            starts = np.frombuffer(offsets, np.int64)[first : first + n + 1]
+        self._offsets = memoryview(starts)  # its numbers are Python's, which few places need
         self._data = memoryview(b"" if data is None else data)
 
     def __len__(self) -> int:
@@ -29,9 +30,6 @@ class Texts:
 
     def take(self, places: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """The strings at these places, none of them negative."""
-        at, data = np.asarray(places, np.int64), self._data
-        ends = self._offsets[at + 1].tolist()
-        return [
-            str(data[start:end], "utf-8")
-            for start, end in zip(self._offsets[at].tolist(), ends, strict=True)
-        ]
+        at = places.tolist() if isinstance(places, np.ndarray) else places
+        offsets, data = self._offsets, self._data
+        return [str(data[offsets[place] : offsets[place + 1]], "utf-8") for place in at]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from rich.progress import (
     BarColumn,
@@ -16,7 +17,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from entity_linking.annotations import to_json
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.names.identifiers import IDENTIFIERS
@@ -25,11 +25,12 @@ from kept.cli.link.inputs import FOLDERS, count_lines, format_of, read_items
 from kept.cli.link.table import print_links
 from kept.cli.terminal import echo
 from kept.linking.linkers import LinkerSettings, linker_key, open_graph
-from kept.linking.stream import Item, PartialOutput, Work, link_stream
+from kept.linking.stream import Item, PartialOutput, Work, line_stream, link_stream
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
 N_SHOWN = 20
+_Linked = TypeVar("_Linked")
 
 
 @dataclass(frozen=True)
@@ -64,25 +65,27 @@ class LinkRun:
         key = linker_key(self.work.settings, self.graph)
         with PartialOutput(target, key, resume=resume, force=force, inputs=inputs) as part:
             n_done, rest = part.rest(items)
-            n_texts = n_done + part.write(self._linked(rest, n_done))
+            steps = line_stream(rest, self.work, self.graph, self.n_workers, self.cluster)
+            n_texts = n_done + part.write(self._shown(steps, n_done))
         echo(f"{n_texts} texts in {target}")
 
     def print_json(self, items: Iterator[Item]) -> None:
-        for step in self._linked(items):
-            for text in step:
-                echo(to_json(text).decode())
+        steps = line_stream(items, self.work, self.graph, self.n_workers, self.cluster)
+        for step in self._shown(steps):
+            for line in step:
+                echo(line[:-1].decode())
 
     def print_table(self, items: Iterator[Item], *, explain: bool) -> None:
-        texts = [text for step in self._linked(items) for text in step]
+        steps = link_stream(items, self.work, self.graph, self.n_workers, self.cluster)
+        texts = [text for step in self._shown(steps) for text in step]
         linker = self.work.linker(self.graph) if explain else None
         n_links = print_links(texts, self.graph, linker)
         echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings, self.graph)}")
 
-    def _linked(self, items: Iterator[Item], n_done: int = 0) -> Iterator[list[LinkedText]]:
-        """Steps of linked texts behind a progress bar."""
+    def _shown(self, steps: Iterator[list[_Linked]], n_done: int = 0) -> Iterator[list[_Linked]]:
+        """The same steps, behind a progress bar."""
         with _progress(TerminalConsole(stderr=True)) as progress:
             task = progress.add_task("linking", total=self.n_expected, completed=n_done)
-            steps = link_stream(items, self.work, self.graph, self.n_workers, self.cluster)
             for step in steps:
                 yield step
                 progress.update(task, advance=len(step))

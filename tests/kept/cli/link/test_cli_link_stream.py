@@ -15,7 +15,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from entity_linking import read_jsonl
-from entity_linking.mentions import LinkedText
 from kept.cli import app
 from kept.linking.linkers import LinkerSettings, linker_key, open_graph
 from kg_loaders import KnowledgeGraph
@@ -139,25 +138,25 @@ def test_a_stopped_run_goes_on(kg: Path, tmp_path: Path, monkeypatch: pytest.Mon
     notes.write_text("\n".join(LINES), encoding="utf-8")
     assert run(notes, "--kg", kg, "-o", whole).exit_code == 0
 
-    stream = link_command.link_stream
+    stream = link_command.line_stream
     n_linked = []
 
-    def breaks(*arguments: Any) -> Iterator[list[LinkedText]]:
+    def breaks(*arguments: Any) -> Iterator[list[bytes]]:
         yield next(stream(*arguments))
         raise KeyboardInterrupt
 
-    def counted(*arguments: Any) -> Iterator[list[LinkedText]]:
+    def counted(*arguments: Any) -> Iterator[list[bytes]]:
         for step in stream(*arguments):
             n_linked.append(len(step))
             yield step
 
-    monkeypatch.setattr(link_command, "link_stream", breaks)
+    monkeypatch.setattr(link_command, "line_stream", breaks)
     assert run(notes, "--kg", kg, "-o", out).exit_code != 0
     part = tmp_path / "out.jsonl.part"
     with part.open("ab") as stream_of_part:
         stream_of_part.write(b'{"id":"257","text":"The Se')
     assert not out.exists()
-    monkeypatch.setattr(link_command, "link_stream", counted)
+    monkeypatch.setattr(link_command, "line_stream", counted)
 
     again = run(notes, "--kg", kg, "-o", out)
     assert again.exit_code == 1
@@ -218,15 +217,15 @@ def test_two_processes_never_write_one_output(
     notes, whole, out = (tmp_path / name for name in ("notes.txt", "whole.jsonl", "out.jsonl"))
     notes.write_text("\n".join(LINES), encoding="utf-8")
     assert run(notes, "--kg", kg, "-o", whole).exit_code == 0
-    stream, second = link_command.link_stream, []
+    stream, second = link_command.line_stream, []
 
-    def meets_another(*arguments: Any) -> Iterator[list[LinkedText]]:
-        monkeypatch.setattr(link_command, "link_stream", stream)
+    def meets_another(*arguments: Any) -> Iterator[list[bytes]]:
+        monkeypatch.setattr(link_command, "line_stream", stream)
         for step in stream(*arguments):
             second.append(run(notes, "--kg", kg, "-o", out, flag))
             yield step
 
-    monkeypatch.setattr(link_command, "link_stream", meets_another)
+    monkeypatch.setattr(link_command, "line_stream", meets_another)
     first = run(notes, "--kg", kg, "-o", out)
     assert first.exit_code == 0, first.output
     assert second
