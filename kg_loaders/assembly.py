@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kg_loaders.disk.keys import distinct_keys, packed, unpacked
+from kg_loaders.disk.arrow import mask_array, numbers_array, numpy_of, string_scalar
+from kg_loaders.disk.keys import distinct_keys, packed, sorted_distinct, unpacked
+from kg_loaders.disk.threads import together
 from kg_loaders.errors import SourceError
 from kg_loaders.reading.blocks import (
     Block,
@@ -36,9 +38,13 @@ _FEW = 1 << 20
 
 
 class Columns:
-    """Records as they come, in flat arrays with provisional ids; `graph` sorts and seals them."""
+    """Records as they come, in flat arrays with provisional ids; `graph` sorts and seals them.
 
-    def __init__(self) -> None:
+    By `n_threads`, which make the same graph.
+    """
+
+    def __init__(self, n_threads: int = 1) -> None:
+        self._n_threads = n_threads
         self._entities, self._relations = _Names(), _Names()
         self._triples = array("i")
         self._ends: list[Ids] = []
@@ -91,7 +97,6 @@ class Columns:
     ) -> KnowledgeGraph:
         """Sort names and rows, drop duplicates, and empty these columns."""
         (entities, entity_ranks), (relations, relation_ranks) = self._sort_names()
-        triples = self._triples_of(entity_ranks, relation_ranks)
         seen = {name for texts in self._texts for name in texts.languages}
         names = [*dict.fromkeys(languages), *sorted(seen.difference(languages))]
         if len(names) > MAX_LANGUAGES:
@@ -99,15 +104,24 @@ class Columns:
                 f"texts in {len(names)} languages, and a graph holds at most {MAX_LANGUAGES}; a "
                 "damaged file may make up names of languages: name those you need (--language)"
             )
+        sizes = len(entities), len(relations)
+        of_entities, triples, of_relations = together(
+            lambda: self._texts[0].seal(entity_ranks, sizes[0], names),
+            lambda: sorted_distinct(self._triples_of(entity_ranks, relation_ranks), *sizes),
+            lambda: self._texts[1].seal(relation_ranks, sizes[1], names),
+            n_threads=self._n_threads,
+        )
         graph = assemble(
             triples=triples,
             entities=entities,
             relations=relations,
-            entity_texts=self._texts[0].seal(entity_ranks, len(entities), names),
-            relation_texts=self._texts[1].seal(relation_ranks, len(relations), names),
+            entity_texts=of_entities,
+            relation_texts=of_relations,
             languages=names,
             sources=sources,
             licence=licence,
+            are_sorted=True,
+            n_threads=self._n_threads,
         )
         graph.manifest = msgspec.structs.replace(graph.manifest, preferred=tuple(languages))
         return graph
@@ -160,7 +174,7 @@ class _Names:
         self._is_settled = False
         self._numbers: list[Ids] = []
         self._parts: list[_Part] = []
-        self._known = pa.array([], pa.large_string())
+        self._known = strings([])
         self._waiting: list[tuple[_Part, pa.LargeStringArray]] = []
         self._n_waiting = 0
 
@@ -180,7 +194,7 @@ class _Names:
             self._settle(start_of(names))
         numbers = numbers_behind(self._start, names)
         part = _Part(ids.astype(np.int32), np.empty(len(names), np.int32), numbers)
-        others = names.filter(pa.array(numbers < 0)).cast(pa.large_string())
+        others = names.filter(mask_array(numbers < 0)).cast(pa.large_string())
         self._parts.append(part)
         self._waiting.append((part, others))
         self._n_waiting += len(others)
@@ -196,7 +210,7 @@ class _Names:
         """Drop repeated names; what is known stays where it is."""
         arrays = [self._known, *(names for _, names in self._waiting)]
         encoded = pa.concat_arrays(arrays).dictionary_encode()
-        places, n = encoded.indices.to_numpy(), len(self._known)
+        places, n = numpy_of(encoded.indices), len(self._known)
         for part, names in self._waiting:
             part.places[part.numbers < 0] = places[n : n + len(names)]
             n += len(names)
@@ -257,7 +271,9 @@ def _is_sparse(top: int, n: int) -> bool:
 
 def _numbered(start: str, numbers: Ids) -> pa.LargeStringArray:
     """The names of numbers behind a start."""
-    names = pc.binary_join_element_wise(start, pa.array(numbers).cast(pa.string()), "")
+    before, nothing = string_scalar(start, pa.string()), string_scalar("", pa.string())
+    written = numbers_array(numbers).cast(pa.string())
+    names = pc.binary_join_element_wise(before, written, nothing)
     return names.cast(pa.large_string())
 
 
@@ -319,7 +335,7 @@ class _TextColumns:
         large = [texts.values.cast(pa.large_string()) for _, texts, _ in blocks]
         values = pa.concat_arrays([strings(self.values), *large]).dictionary_encode()
         distinct, ranks = _sort_strings(values.dictionary)
-        value_ranks = ranks[values.indices.to_numpy()]
+        value_ranks = ranks[numpy_of(values.indices)]
 
         limits = (n_nodes, 1 << 8, len(names), len(distinct))
         rows, counts = _distinct_texts((nodes, kinds, languages, value_ranks), counts, limits)
@@ -328,7 +344,7 @@ class _TextColumns:
             kinds=rows[1].astype(np.uint8),
             languages=rows[2].astype(np.int16),
             counts=counts,
-            values=distinct.take(pa.array(np.ascontiguousarray(rows[3]))),
+            values=distinct.take(numbers_array(rows[3])),
             language_names=names,
         )
 
@@ -357,7 +373,7 @@ def _distinct_texts(
 
 def _sort_strings(values: pa.LargeStringArray) -> tuple[pa.LargeStringArray, Ids]:
     """Distinct strings by code point, and the rank of each."""
-    order = pc.sort_indices(values).to_numpy()
+    order = numpy_of(pc.sort_indices(values))
     ranks = np.empty(len(order), np.int32)
     ranks[order] = np.arange(len(order), dtype=np.int32)
-    return values.take(pa.array(order)), ranks
+    return values.take(numbers_array(order)), ranks

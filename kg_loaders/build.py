@@ -209,7 +209,8 @@ def load(
     is told how many bytes of the files have been read, and of how many. What `onto` holds is in the
     graph, too, as if its sources were read again. With `beyond_memory` the same graph is sorted by
     DuckDB in so many bytes and on the disk beside `out` (`kg_loaders.large`). `n_workers` processes
-    read N-Triples, N-Quads and TSV, to the same bytes; the report notes what one read alone.
+    read N-Triples, N-Quads and TSV, and as many threads sort, hash and write, to the same bytes;
+    the report notes what one read alone.
 
     Raises `DamageError`, `SourceError` (as `BudgetError`), `StoreError`, `WriteError`,
     `MissingPackageError`.
@@ -226,7 +227,7 @@ def load(
             whole = whole_file(aside, force=force, inputs=inputs)
             report.quarantine = stack.enter_context(whole)
             report.quarantine.touch()
-        columns = stack.enter_context(_columns(out, beyond_memory))
+        columns = stack.enter_context(_columns(out, beyond_memory, n_workers))
         workers = stack.enter_context(Workers(n_workers))
         columns.add(() if onto is None else blocks_of(onto))
         n_before, units = columns.n_records, []
@@ -242,18 +243,18 @@ def load(
         _count(report, columns.n_records - n_before, graph, onto)
         _note_load(graph, report, onto)
         if out is not None:
-            graph.save(out, force=force)
+            graph.save(out, force=force, n_threads=n_workers)
     report.quarantine = aside
-    return (graph if out is None else KnowledgeGraph.open(out)), report
+    return (graph if out is None else KnowledgeGraph.open(out, n_threads=n_workers)), report
 
 
 @contextmanager
 def _columns(
-    out: str | Path | None, beyond_memory: int | None
+    out: str | Path | None, beyond_memory: int | None, n_threads: int
 ) -> Iterator[Columns | SpilledColumns]:
     """What takes records in; beyond memory in a folder beside `out`, which goes at the end."""
     if beyond_memory is None:
-        yield Columns()
+        yield Columns(n_threads)
         return
     from kg_loaders.large.spilled import SpilledColumns  # duckdb is optional
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from kg_loaders.disk import folder as disk
 from kg_loaders.disk.folder import FORMAT_VERSION, Manifest
-from kg_loaders.disk.keys import bits_of, distinct_keys, packed, unpacked
+from kg_loaders.disk.keys import order_by_tail, sorted_distinct
+from kg_loaders.disk.threads import together
 from kg_loaders.errors import GraphMismatchError, StoreError
 from kg_loaders.notebook import N_SHOWN, table
 from kg_loaders.records import TextKind
@@ -219,14 +220,15 @@ class KnowledgeGraph:
 
     # ---- disk --------------------------------------------------------------
     @classmethod
-    def open(cls, path: str | Path, *, verify: bool = False) -> KnowledgeGraph:
+    def open(cls, path: str | Path, *, verify: bool = False, n_threads: int = 1) -> KnowledgeGraph:
         """Open a folder written by `save`, memory-mapped; `StoreError` when it cannot be trusted.
 
         The first opening reads and checks every byte, and makes both hashes anew; it is remembered
-        (`kg_loaders.disk.seals`) until a file changes. `verify` does it in any case.
+        (`kg_loaders.disk.seals`) until a file changes. `verify` does it in any case. `n_threads` do
+        it together.
         """
         folder = Path(path).absolute()
-        sealed, manifest, columns = disk.read(folder, verify=verify)
+        sealed, manifest, columns = disk.read(folder, verify=verify, n_threads=n_threads)
         texts = [
             Texts(
                 **{name: columns[f"{kind}/{name}"] for name in _TEXT_COLUMNS},
@@ -244,7 +246,8 @@ class KnowledgeGraph:
             folder=folder,
         )
         if not sealed.is_known:
-            graph.require_ownhashes_of()
+            checks = disk.checks(sealed, manifest, columns)
+            together(*checks, graph.require_ownhashes_of, n_threads=n_threads)
             sealed.remember()
         return graph
 
@@ -268,14 +271,14 @@ class KnowledgeGraph:
                     f"{disk.GRAPH.remedy}"
                 )
 
-    def save(self, path: str | Path, *, force: bool = False) -> None:
+    def save(self, path: str | Path, *, force: bool = False, n_threads: int = 1) -> None:
         """Write the folder, all or nothing; `force` replaces a graph that is there already."""
         columns: dict[str, Any] = {name: getattr(self, name) for name in _ARRAYS}
         columns |= {"entities": self.entities.array, "relations": self.relations.array}
         for kind in ("entity_texts", "relation_texts"):
             texts = getattr(self, kind)
             columns |= {f"{kind}/{name}": getattr(texts, name) for name in _TEXT_COLUMNS}
-        disk.save(Path(path), self.manifest, columns, force=force)
+        disk.save(Path(path), self.manifest, columns, force=force, n_threads=n_threads)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Graphs from a folder travel to other processes as its path, others by value."""
@@ -309,20 +312,33 @@ def assemble(
     languages: Sequence[str],
     sources: Sequence[str],
     licence: str,
+    are_sorted: bool = False,
+    n_threads: int = 1,
 ) -> KnowledgeGraph:
-    """Sort, deduplicate and index `triples [triple 3]` and compute both hashes."""
-    triples = _sorted_distinct(triples, len(entities), len(relations))
+    """Sort, deduplicate and index `triples [triple 3]` and compute both hashes.
+
+    `are_sorted` says that they come from `sorted_distinct`.
+    """
+    sizes = len(entities), len(relations)
+    if not are_sorted:
+        triples = sorted_distinct(triples, *sizes)
     texts = (entity_texts, relation_texts)
-    hashes = hashes_of(triples, entities, relations, texts, languages)
+    in_order, hashes, in_offsets, out_offsets = together(
+        lambda: order_by_tail(triples, *sizes),
+        lambda: hashes_of(triples, entities, relations, texts, languages),
+        lambda: offsets_of(triples[:, 2], len(entities)),
+        lambda: offsets_of(triples[:, 0], len(entities)),
+        n_threads=n_threads,
+    )
     return KnowledgeGraph(
         triples=triples,
         entities=entities,
         relations=relations,
         entity_texts=entity_texts,
         relation_texts=relation_texts,
-        out_offsets=offsets_of(triples[:, 0], len(entities)),
-        in_offsets=offsets_of(triples[:, 2], len(entities)),
-        in_order=_order_by_tail(triples, len(entities), len(relations)),
+        out_offsets=out_offsets,
+        in_offsets=in_offsets,
+        in_order=in_order,
         manifest=Manifest(
             n_entities=len(entities),
             n_relations=len(relations),
@@ -355,38 +371,6 @@ def hashes_of(
     for each in texts:
         each.update(content)
     return {"id_space_hash": id_space.hexdigest(), "content_hash": content.hexdigest()}
-
-
-def _sorted_distinct(
-    triples: NDArray[np.int32], n_entities: int, n_relations: int
-) -> NDArray[np.int32]:
-    if not len(triples):
-        return np.zeros((0, 3), np.int32)
-    limits = (n_entities, n_relations, n_entities)
-    if triples.min() < 0 or (triples.max(axis=0) >= limits).any():
-        raise StoreError(f"triples hold ids outside the vocabularies, whose sizes are {limits}")
-    heads, relations, tails = triples.T
-    keys = packed((heads, relations, tails), limits)
-    if keys is not None:
-        return unpacked(distinct_keys(keys), limits)
-    rows: NDArray[np.int32] = triples[np.lexsort((tails, relations, heads))].astype(np.int32)
-    first = np.ones(len(rows), np.bool_)
-    first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    return rows[first]
-
-
-def _order_by_tail(
-    triples: NDArray[np.int32], n_entities: int, n_relations: int
-) -> NDArray[np.int32]:
-    """The places of sorted `triples [triple 3]` by tail, relation and head, int32 `[triple]`."""
-    _, relations, tails = triples.T
-    places = np.arange(len(triples), dtype=np.int32)
-    keys = packed((tails, relations, places), (n_entities, n_relations, len(triples)))
-    if keys is None:
-        return np.lexsort((places, relations, tails)).astype(np.int32)
-    keys.sort()  # keys that hold their place sort faster than argsort
-    keys &= (1 << bits_of(len(triples))) - 1
-    return keys.astype(np.int32)
 
 
 def offsets_of(nodes: NDArray[np.int32], n_nodes: int) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kg_loaders.disk.arrow import numbers_array, numpy_of, places_of, strings_array
 from kg_loaders.errors import DamageError, NodeIdError, UnknownNodeError
 from kg_loaders.spelling import did_you_mean
 
@@ -87,12 +88,7 @@ class Vocabulary:
         array = names if isinstance(names, pa.Array) else strings(names)
         if is_few:
             return self._search(array)
-        rows: NDArray[np.int32] = (
-            pc.fill_null(pc.index_in(array, self._names), -1)
-            .to_numpy(zero_copy_only=False)
-            .astype(np.int32)
-        )
-        return rows
+        return places_of(pc.index_in(array, self._names))
 
     def _search(self, names: pa.LargeStringArray) -> NDArray[np.int32]:
         """`ids` by binary search for all names in step."""
@@ -100,12 +96,12 @@ class Vocabulary:
         last = len(self) - 1
         for _ in range(len(self).bit_length()):
             middle = (low + high) // 2
-            found = self._names.take(pa.array(np.minimum(middle, last)))
-            is_less = pc.less(found, names).to_numpy(zero_copy_only=False)
+            found = self._names.take(numbers_array(np.minimum(middle, last)))
+            is_less = numpy_of(pc.less(found, names))
             low = np.where(is_less & (low < high), middle + 1, low)
             high = np.where(is_less, high, middle)
-        found = self._names.take(pa.array(np.minimum(low, last)))
-        is_there = (low <= last) & pc.equal(found, names).to_numpy(zero_copy_only=False)
+        found = self._names.take(numbers_array(np.minimum(low, last)))
+        is_there = (low <= last) & numpy_of(pc.equal(found, names))
         return np.where(is_there, low, -1).astype(np.int32)
 
 
@@ -142,9 +138,8 @@ def rows_of_ids(triples: Any) -> NDArray[np.int64]:
 
 def strings(values: Iterable[str]) -> pa.LargeStringArray:
     """One Arrow array; `DamageError` when a value holds half a surrogate pair."""
-    rows = list(values)
     try:
-        return pa.array(rows, pa.large_string())
+        return strings_array(values)
     except UnicodeEncodeError as error:
         raise DamageError(
             f"{error.object[:80]!r} holds half a surrogate pair, which is no text; "

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
 from rapidfuzz.distance import OSA
 from rapidfuzz.process import cdist
 
@@ -40,6 +39,7 @@ from entity_linking.fuzzy.ngrams import (
 from entity_linking.mentions import Candidate, LinkedText
 from entity_linking.parts import Candidates
 from kg_loaders import KnowledgeGraph, TextKind
+from kg_loaders.disk.arrow import numbers_array
 
 NAMES_PER_SEGMENT = 1 << 20
 FORMS_PER_STEP = 1024
@@ -276,8 +276,8 @@ def names_of(graph: KnowledgeGraph, languages: Sequence[str] | None = None) -> I
         weights = np.minimum(counts + np.where(kinds[chunk] == TextKind.LABEL, 10, 1), MAX_WEIGHT)
         yield from map(
             Name,
-            graph.entities.array.take(pa.array(owners[chunk])).to_pylist(),
-            texts.values.take(pa.array(chunk)).to_pylist(),
+            graph.entities.array.take(numbers_array(owners[chunk])).to_pylist(),
+            texts.values.take(numbers_array(chunk)).to_pylist(),
             weights.tolist(),
         )
 

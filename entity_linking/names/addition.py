@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from entity_linking.names.counts import SurfaceCount
 from entity_linking.names.segment import NameRows, Segment, Source, has_key
 from kg_loaders import KnowledgeGraph, TextKind
+from kg_loaders.disk.arrow import mask_array, numbers_array, numpy_of
 from kg_loaders.vocabulary import Vocabulary, strings
 
 
@@ -44,9 +45,9 @@ class Addition:
     ) -> None:
         self._index, self._graph = index, graph
         rows = _text_rows(graph, languages)
-        values = graph.entity_texts.values.take(rows)
+        values = graph.entity_texts.values.take(numbers_array(rows))
         kept = _have_keys(values)
-        rows, values = rows[kept], values.filter(pa.array(kept))
+        rows, values = rows[kept], values.filter(mask_array(kept))
         owners = np.searchsorted(graph.entity_texts.offsets, rows, side="right") - 1
         self.counted = self._of_known_entities(counts)
 
@@ -54,7 +55,7 @@ class Addition:
         numbers = index.numbers(ordered)
         new = numbers < 0
         numbers[new] = index.n_entities + np.arange(int(new.sum()))
-        self.entities = Vocabulary(ordered.filter(pa.array(new)))
+        self.entities = Vocabulary(ordered.filter(mask_array(new)))
         here = Vocabulary(ordered).ids([count.entity for count in self.counted])
         counted = numbers[here].astype(np.int32)
         in_graph = graph.entities.ids(ordered).astype(np.int64)
@@ -65,7 +66,7 @@ class Addition:
 
     def _named(self, owners: NDArray[np.int64]) -> pa.LargeStringArray:
         """The entities that have a name or a count, sorted."""
-        named = self._graph.entities.array.take(pa.array(np.unique(owners)))
+        named = self._graph.entities.array.take(numbers_array(np.unique(owners)))
         if not self.counted:
             return named
         counted = strings(count.entity for count in self.counted)
@@ -94,7 +95,7 @@ class Addition:
         seen = np.array([count.n_links for count in self.counted], np.float32)
         surfaces = strings(count.surface for count in self.counted)
         return NameRows(
-            pa.concat_arrays([values.take(pa.array(fresh)), surfaces]),
+            pa.concat_arrays([values.take(numbers_array(fresh)), surfaces]),
             np.concatenate([entities[fresh], counted]),
             np.concatenate([sources[fresh], np.full(n_counted, Source.COUNTED, np.uint8)]),
             np.concatenate([counts[fresh], seen]),
@@ -123,7 +124,7 @@ class Addition:
             for entity, source, value, count in zip(*columns, strict=True):
                 key = (entity, source, value)
                 highest[key] = max(highest.get(key, 0.0), count)
-        names_here = values.take(pa.array(rows)).to_pylist()
+        names_here = values.take(numbers_array(rows)).to_pylist()
         columns = (*_named(entities, sources, rows), names_here, counts[rows].tolist())
         for place, (entity, source, value, count) in zip(
             places.tolist(), zip(*columns, strict=True), strict=True
@@ -154,10 +155,10 @@ _NO_SPACE = r"[^\t\n\x0b\f\r\x1c-\x1f ]"
 
 def _have_keys(values: pa.LargeStringArray) -> NDArray[np.bool_]:
     """`has_key` of each value: of ASCII all at once."""
-    ascii_ = pc.string_is_ascii(values).to_numpy(zero_copy_only=False)
-    kept = pc.match_substring_regex(values, _NO_SPACE).to_numpy(zero_copy_only=False).copy()
+    ascii_ = numpy_of(pc.string_is_ascii(values))
+    kept = numpy_of(pc.match_substring_regex(values, _NO_SPACE)).copy()
     others = np.flatnonzero(~ascii_)
-    found = map(has_key, values.take(pa.array(others)).to_pylist())
+    found = map(has_key, values.take(numbers_array(others)).to_pylist())
     kept[others] = np.fromiter(found, np.bool_, len(others))
     return np.asarray(kept)
 
@@ -181,7 +182,7 @@ def _distinct(
     """The rows of distinct (entity, source, value), of equal ones that with the highest count."""
     if not len(values):
         return np.zeros(0, np.int64)
-    codes = values.dictionary_encode().indices.to_numpy()
+    codes = numpy_of(values.dictionary_encode().indices)
     order = np.lexsort((-counts, codes, sources, entities))
     columns = np.stack([codes[order], sources[order], entities[order]])
     first = np.ones(len(order), np.bool_)

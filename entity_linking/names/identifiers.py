@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.store import Texts, assemble
+from kg_loaders.vocabulary import strings
 
 IDENTIFIERS = "its identifiers as names"
 """Stands among the sources of a graph that had no names."""
@@ -32,7 +32,7 @@ def by_identifiers(graph: KnowledgeGraph) -> KnowledgeGraph:
         kinds=np.insert(kinds, first, TextKind.LABEL),
         languages=np.insert(texts.languages, first, languages.index("")),
         counts=np.insert(texts.counts, first, 0),
-        values=pa.array(np.insert(values, first, names).tolist(), pa.large_string()),
+        values=strings(np.insert(values, first, names).tolist()),
         language_names=languages,
     )
     return assemble(

@@ -21,6 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kg_loaders.disk.arrow import numpy_of
+
 IS_KEY, GOES_ON = 1, 2
 _FLAGS = np.uint64(IS_KEY | GOES_ON)
 _HASH = ~_FLAGS
@@ -101,7 +103,7 @@ def _runs_of(keys: pa.LargeStringArray) -> NDArray[np.uint64]:
     is_blank = codes == ord(" ")
     begins, stops = (np.flatnonzero(is_blank[:-1] != is_blank[1:]) + 1).reshape(-1, 2).T
     words = token_hashes(codes, begins, stops)
-    ends = np.cumsum(pc.utf8_length(keys).to_numpy().astype(np.int64))
+    ends = np.cumsum(numpy_of(pc.utf8_length(keys)).astype(np.int64))
     last = np.searchsorted(begins, ends)
     return np.concatenate(list(_levels(words, np.concatenate([[0], last[:-1]]), last)))
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from entity_linking.names.rules.variants import LONGEST_ACRONYM_WORDS
 from entity_linking.names.rules.words import ARTICLES, CONNECTORS, LEGAL_SUFFIXES, NUMBERS
+from kg_loaders.disk.arrow import numbers_array, numpy_of, string_scalar, strings_array
 
 
 def _any_of(words: Iterable[str]) -> str:
@@ -42,8 +43,8 @@ def plain_names(names: pa.LargeStringArray) -> NDArray[np.bool_]:
     >>> plain_names(pa.array(["New York", "The Who", "Art of War", "Acme Inc", "Ba'ath"]))
     array([ True, False, False, False, False])
     """
-    plain = pc.match_substring_regex(names, _PLAIN).to_numpy(zero_copy_only=False)
-    odd = pc.match_substring_regex(names, _ODD).to_numpy(zero_copy_only=False)
+    plain = numpy_of(pc.match_substring_regex(names, _PLAIN))
+    odd = numpy_of(pc.match_substring_regex(names, _ODD))
     return np.asarray(plain & ~odd)
 
 
@@ -54,7 +55,7 @@ def plain_keys(names: pa.LargeStringArray) -> pa.LargeStringArray:
     [' new  york ']
     """
     words = pc.replace_substring(pc.ascii_lower(names), " ", "  ")
-    blank, nothing = (pa.scalar(text, pa.large_string()) for text in (" ", ""))
+    blank, nothing = string_scalar(" "), string_scalar("")
     return pc.binary_join_element_wise(blank, words, blank, nothing)
 
 
@@ -66,10 +67,10 @@ def plain_acronyms(
     >>> plain_acronyms(pa.array(["World Health Organization", "Paris"], pa.large_string()))[1]
     array([0])
     """
-    n_blanks = pc.count_substring(names, " ").to_numpy()
-    lower = pc.match_substring_regex(names, _LOWER_WORD).to_numpy(zero_copy_only=False)
+    n_blanks = numpy_of(pc.count_substring(names, " "))
+    lower = numpy_of(pc.match_substring_regex(names, _LOWER_WORD))
     places = np.flatnonzero((n_blanks > 0) & (n_blanks < LONGEST_ACRONYM_WORDS) & ~lower)
-    initials = pc.replace_substring_regex(names.take(pa.array(places)), _AFTER_INITIAL, r"\1")
+    initials = pc.replace_substring_regex(names.take(numbers_array(places)), _AFTER_INITIAL, r"\1")
     return plain_keys(initials), places
 
 
@@ -82,11 +83,11 @@ def plain_words(
     """
     split = pc.split_pattern(pc.ascii_lower(names), " ")
     words = split.flatten().dictionary_encode()
-    owners = np.asarray(pc.list_parent_indices(split), np.int64)
-    codes = np.asarray(words.indices, np.int64)
-    silent = pa.array(sorted(CONNECTORS | LEGAL_SUFFIXES), pa.large_string())
-    is_silent = pc.is_in(words.dictionary, silent).to_numpy(zero_copy_only=False)
+    owners = numpy_of(pc.list_parent_indices(split)).astype(np.int64)
+    codes = numpy_of(words.indices).astype(np.int64)
+    silent = strings_array(sorted(CONNECTORS | LEGAL_SUFFIXES))
+    is_silent = numpy_of(pc.is_in(words.dictionary, silent))
     kept = ~is_silent[codes]
     pairs = np.unique(owners[kept] * max(len(words.dictionary), 1) + codes[kept])
     owners, codes = np.divmod(pairs, max(len(words.dictionary), 1))
-    return words.dictionary.take(pa.array(codes)), owners
+    return words.dictionary.take(numbers_array(codes)), owners

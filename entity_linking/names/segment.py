@@ -33,6 +33,7 @@ from entity_linking.names.keys import key_table
 from entity_linking.names.plain import plain_acronyms, plain_keys, plain_names, plain_words
 from entity_linking.names.rules.variants import Kind, name_variants, name_words
 from entity_linking.surfaces import marked_keys, normalise
+from kg_loaders.disk.arrow import mask_array, numbers_array, numpy_of
 from kg_loaders.disk.columns import STRINGS
 from kg_loaders.vocabulary import Vocabulary, strings
 
@@ -118,7 +119,7 @@ class Segment:
         """These names as they are written."""
         if len(names) <= FEW:  # a call of `take` costs as much as some ten values
             return [str(self.names[name].as_py()) for name in names.tolist()]
-        values: list[str] = self.names.take(pa.array(names)).to_pylist()
+        values: list[str] = self.names.take(numbers_array(names)).to_pylist()
         return values
 
 
@@ -150,7 +151,7 @@ def build_segment(
     keys, entries = _keys(rows, is_plain, variants)
     trie, key_offsets, order, distinct = _group(keys, entries)
     n_words = np.zeros(len(rows.values), np.uint8)
-    words, postings = pa.array([], pa.large_string()), _Entries.of([], [])
+    words, postings = strings([]), _Entries.of([], [])
     if variants:
         words, postings = _words(rows, is_plain)
         n_words += np.bincount(postings.names, minlength=len(n_words)).astype(np.uint8)
@@ -201,18 +202,18 @@ def _joined(parts: Sequence[tuple[pa.LargeStringArray, _Entries]]) -> tuple[Any,
     names = np.concatenate([entries.names for _, entries in parts])
     kinds = np.concatenate([entries.kinds for _, entries in parts])
     order = np.argsort(names, kind="stable")
-    return keys.take(pa.array(order)), _Entries(names[order], kinds[order])
+    return keys.take(numbers_array(order)), _Entries(names[order], kinds[order])
 
 
 def _keys(
     rows: NameRows, is_plain: NDArray[np.bool_], variants: bool
 ) -> tuple[pa.LargeStringArray, _Entries]:
     plain = np.flatnonzero(is_plain)
-    names = rows.values.take(pa.array(plain))
+    names = rows.values.take(numbers_array(plain))
     parts = [(plain_keys(names), _Entries(plain.astype(np.int32), _all(Kind.EXACT, len(plain))))]
     if variants:
         uncounted = np.flatnonzero(rows.sources[plain] != Source.COUNTED)
-        keys, places = plain_acronyms(names.take(pa.array(uncounted)))
+        keys, places = plain_acronyms(names.take(numbers_array(uncounted)))
         owners = plain[uncounted[places]].astype(np.int32)
         parts.append((keys, _Entries(owners, _all(Kind.ACRONYM, len(owners)))))
     others = np.flatnonzero(~is_plain)
@@ -232,7 +233,7 @@ def _keys_one_by_one(
     forms: list[str] = []
     names: list[int] = []
     kinds: list[int] = []
-    values = rows.values.take(pa.array(chosen)).to_pylist()
+    values = rows.values.take(numbers_array(chosen)).to_pylist()
     sources = rows.sources[chosen].tolist()
     for name, value, source in zip(chosen.tolist(), values, sources, strict=True):
         if not variants:
@@ -257,11 +258,11 @@ def _words(rows: NameRows, is_plain: NDArray[np.bool_]) -> tuple[pa.LargeStringA
     """The words that names of several may be looked up by; a name of too many has none."""
     uncounted = rows.sources != Source.COUNTED
     plain = np.flatnonzero(is_plain & uncounted)
-    words, places = plain_words(rows.values.take(pa.array(plain)))
+    words, places = plain_words(rows.values.take(numbers_array(plain)))
     n_each = np.bincount(places, minlength=len(plain))
     kept = (n_each[places] >= 2) & (n_each[places] <= MOST_WORDS)
     owners = plain[places[kept]].astype(np.int32)
-    parts = [(words.filter(pa.array(kept)), _Entries(owners, _all(Kind.EXACT, len(owners))))]
+    parts = [(words.filter(mask_array(kept)), _Entries(owners, _all(Kind.EXACT, len(owners))))]
     others = np.flatnonzero(~is_plain & uncounted)
     for start in range(0, len(others), NAMES_PER_CHUNK):
         chosen = others[start : start + NAMES_PER_CHUNK]
@@ -274,7 +275,7 @@ def _words_one_by_one(
 ) -> tuple[pa.LargeStringArray, _Entries]:
     words: list[str] = []
     names: list[int] = []
-    values = rows.values.take(pa.array(chosen)).to_pylist()
+    values = rows.values.take(numbers_array(chosen)).to_pylist()
     for name, value in zip(chosen.tolist(), values, strict=True):
         own = [] if value.isalnum() else name_words(value)
         if 2 <= len(own) <= MOST_WORDS:
@@ -291,7 +292,7 @@ def _group(
     A NUL, which ends a key in a trie, is written as its picture: such a name is found nowhere.
     """
     encoded = pc.replace_substring(keys, "\x00", "\u2400").dictionary_encode()
-    codes, distinct = np.asarray(encoded.indices, np.int64), encoded.dictionary
+    codes, distinct = numpy_of(encoded.indices).astype(np.int64), encoded.dictionary
     counts = np.bincount(codes, minlength=len(distinct))
     trie = marisa_trie.Trie(_each(distinct), weights=counts.astype(float).tolist())
     numbers = np.fromiter(map(trie.key_id, _each(distinct)), np.int64, len(distinct))

@@ -20,6 +20,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from kg_loaders.disk.seals import (
     seal,
     sha256_of,
 )
+from kg_loaders.disk.threads import together
 from kg_loaders.disk.writing import claim, sync, whole_folder
 
 STRINGS = ".arrow"
@@ -168,14 +170,16 @@ def write(
     columns: ColumnSet,
     *,
     force: bool,
+    n_threads: int = 1,
 ) -> None:
-    """Write a folder of one set of columns; `force` replaces one of the same format.
+    """Write a folder of one set of columns by `n_threads`; `force` replaces one of its format.
 
     Raises what `kg_loaders.disk.writing.whole_folder` does.
     """
 
-    with whole_folder(folder, **replaced(format), force=force) as partial:
-        seal(partial, format, about, (), known=_write_columns(partial, layout, columns))
+    with whole_folder(folder, **replaced(format), force=force) as part:
+        files = _write_columns(part, layout, columns, n_threads)
+        seal(part, format, about, (), known=files)
 
 
 def write_parts(
@@ -188,9 +192,9 @@ def write_parts(
     force: bool,
 ) -> None:
     """Write a folder of `parts`, each as its description and its columns; else as `write`."""
-    with whole_folder(folder, **replaced(format), force=force) as partial:
-        entries, files = _write_new_parts(partial, layout, parts)
-        seal(partial, format, {**about, "parts": entries}, (), known=files)
+    with whole_folder(folder, **replaced(format), force=force) as part:
+        entries, files = _write_new_parts(part, layout, parts)
+        seal(part, format, {**about, "parts": entries}, (), known=files)
 
 
 def add_parts(
@@ -230,39 +234,49 @@ def _write_new_parts(
     entries: list[dict[str, Any]] = []
     files: dict[str, FileSeal] = {}
     for about, columns in parts:
-        partial = folder / f".{os.getpid()}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
+        place = folder / f".{os.getpid()}.partial"
+        shutil.rmtree(place, ignore_errors=True)
         try:
-            sealed = _write_columns(partial, layout, columns)
+            sealed = _write_columns(place, layout, columns)
             content = msgspec.json.encode([about, sealed], order="deterministic")
             name = hashlib.sha256(content).hexdigest()[:16]
             if not (folder / name).is_dir():
-                partial.rename(folder / name)
+                place.rename(folder / name)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(place, ignore_errors=True)
         entries.append({**about, "folder": name})
         files |= {f"{name}/{file}": content for file, content in sealed.items()}
     return entries, files
 
 
-def _write_columns(folder: Path, layout: Layout, columns: ColumnSet) -> dict[str, FileSeal]:
+def _write_columns(
+    folder: Path, layout: Layout, columns: ColumnSet, n_threads: int = 1
+) -> dict[str, FileSeal]:
     """Write every column, wait for the disk, and return the files' seals."""
-    seals = {}
     folder.mkdir(parents=True, exist_ok=True)
-    for name, kind in layout.items():
-        file, column = folder / file_of(name, kind), columns[name]
-        file.parent.mkdir(exist_ok=True)
-        if kind == STRINGS:
-            _save_strings(file, column)
-        elif kind.startswith("."):
-            column(file)
-        else:
-            np.save(file, np.ascontiguousarray(column, kind))
-        sync(file)
-        seals[file_of(name, kind)] = FileSeal(file.stat().st_size, sha256_of(file))
+    for name in layout:
+        (folder / name).parent.mkdir(exist_ok=True)
+    files = [folder / file_of(*item) for item in layout.items()]
+    writes = [
+        partial(_write_column, file, kind, columns[name])
+        for file, (name, kind) in zip(files, layout.items(), strict=True)
+    ]
+    written = together(*writes, n_threads=n_threads)
+    seals = dict(zip((file_of(*item) for item in layout.items()), written, strict=True))
     for place in {folder, *(folder / Path(name).parent for name in layout)}:
         sync(place)
     return seals
+
+
+def _write_column(file: Path, kind: str, column: Any) -> FileSeal:
+    if kind == STRINGS:
+        _save_strings(file, column)
+    elif kind.startswith("."):
+        column(file)
+    else:
+        np.save(file, np.ascontiguousarray(column, kind))
+    sync(file)
+    return FileSeal(file.stat().st_size, sha256_of(file))
 
 
 def _save_strings(path: Path, values: pa.LargeStringArray) -> None:

@@ -12,6 +12,8 @@ relation_texts/     likewise
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,27 +90,42 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     load_faults: dict[str, int] = {}
 
 
-def read(folder: Path, *, verify: bool) -> tuple[Sealed, Manifest, dict[str, Any]]:
-    """Map every column of `folder`; `StoreError` when anything does not fit its manifest.
+def read(
+    folder: Path, *, verify: bool, n_threads: int = 1
+) -> tuple[Sealed, Manifest, dict[str, Any]]:
+    """Map every column of `folder`; `StoreError` when any file or shape does not fit its manifest.
 
-    Both hashes are left to the caller, who is to check them and `remember` unless `is_known`.
+    What the columns hold is left to the caller, who unless `is_known` is to make `checks`, to
+    check both hashes, and to `remember`.
     """
-    sealed = open_sealed(folder, GRAPH, verify=verify)
+    sealed = open_sealed(folder, GRAPH, verify=verify, n_threads=n_threads)
     manifest = sealed.about(Manifest)
     sealed.require_files(part_files(LAYOUT))
     columns = map_columns(sealed, LAYOUT)
     with checking(sealed):
         _check_shapes(manifest, columns)
-        if not sealed.is_known:
-            _check_triples(manifest, columns)
-            for kind in ("entity_texts", "relation_texts"):
-                _check_texts(manifest, columns, kind)
     return sealed, manifest, columns
 
 
-def save(folder: Path, manifest: Manifest, columns: ColumnSet, *, force: bool) -> None:
+def checks(
+    sealed: Sealed, manifest: Manifest, columns: Mapping[str, Any]
+) -> list[Callable[[], None]]:
+    """Checks of all that mapped columns hold, which may run together; each raises `StoreError`."""
+
+    def checked(check: Callable[..., None], *what: str) -> None:
+        with checking(sealed):
+            check(manifest, columns, *what)
+
+    texts = [partial(checked, _check_texts, kind) for kind in ("entity_texts", "relation_texts")]
+    return [partial(checked, _check_triples), *texts]
+
+
+def save(
+    folder: Path, manifest: Manifest, columns: ColumnSet, *, force: bool, n_threads: int = 1
+) -> None:
     """Write a folder, all or nothing; `force` replaces a graph that is already there."""
-    write(folder, GRAPH, LAYOUT, msgspec.to_builtins(manifest), columns, force=force)
+    about = msgspec.to_builtins(manifest)
+    write(folder, GRAPH, LAYOUT, about, columns, force=force, n_threads=n_threads)
 
 
 def _check_shapes(manifest: Manifest, columns: ColumnSet) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kg_loaders.errors import StoreError
+
 _ROWS_AT_ONCE = 1 << 14
 """As many as a processor's cache holds."""
 _MOST_BITS = 62  # below the sign, and so that -1 is below every key
@@ -67,3 +69,39 @@ def unpacked(keys: NDArray[np.int64], limits: Sequence[int]) -> NDArray[np.int32
             rows[start : start + len(some), column] = some & ((1 << bits) - 1)
             some >>= bits
     return rows
+
+
+def sorted_distinct(
+    triples: NDArray[np.int32], n_entities: int, n_relations: int
+) -> NDArray[np.int32]:
+    """Return the different rows of `triples [triple 3]`, sorted by head, relation and tail.
+
+    Raises `StoreError` for ids outside the vocabularies.
+    """
+    if not len(triples):
+        return np.zeros((0, 3), np.int32)
+    limits = (n_entities, n_relations, n_entities)
+    if triples.min() < 0 or (triples.max(axis=0) >= limits).any():
+        raise StoreError(f"triples hold ids outside the vocabularies, whose sizes are {limits}")
+    heads, relations, tails = triples.T
+    keys = packed((heads, relations, tails), limits)
+    if keys is not None:
+        return unpacked(distinct_keys(keys), limits)
+    rows: NDArray[np.int32] = triples[np.lexsort((tails, relations, heads))].astype(np.int32)
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[first]
+
+
+def order_by_tail(
+    triples: NDArray[np.int32], n_entities: int, n_relations: int
+) -> NDArray[np.int32]:
+    """Return the places of sorted `triples [triple 3]` by tail and relation, int32 `[triple]`."""
+    _, relations, tails = triples.T
+    places = np.arange(len(triples), dtype=np.int32)
+    keys = packed((tails, relations, places), (n_entities, n_relations, len(triples)))
+    if keys is None:
+        return np.lexsort((places, relations, tails)).astype(np.int32)
+    keys.sort()  # keys that hold their place sort faster than argsort
+    keys &= (1 << bits_of(len(triples))) - 1
+    return keys.astype(np.int32)

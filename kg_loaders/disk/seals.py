@@ -22,11 +22,13 @@ import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from kg_loaders.disk.threads import together
 from kg_loaders.disk.writing import write_bytes
 
 MANIFEST = "manifest.json"
@@ -123,11 +125,13 @@ def faults(format: FolderFormat, place: Path) -> Iterator[None]:
 
 
 # ---- opening -------------------------------------------------------------------------------------
-def open_sealed(folder: Path, format: FolderFormat, *, verify: bool = False) -> Sealed:
+def open_sealed(
+    folder: Path, format: FolderFormat, *, verify: bool = False, n_threads: int = 1
+) -> Sealed:
     """Open `folder` with every file as its manifest says; raises the format's error.
 
-    `verify` reads every byte, also of a folder that is remembered. The caller checks what the files
-    hold, unless `is_known`, and then calls `remember`.
+    `verify` reads every byte, also of a folder that is remembered; `n_threads` do it together. The
+    caller checks what the files hold, unless `is_known`, and then calls `remember`.
     """
     values = read_manifest(folder, format)
     path = folder / format.manifest
@@ -141,15 +145,19 @@ def open_sealed(folder: Path, format: FolderFormat, *, verify: bool = False) -> 
     entry = _entry(folder, format)
     known = not verify and entry is not None and _recall(entry) == fingerprint
     if not known:
-        for name, file_seal in files.items():
-            with faults(format, folder / name):
-                digest = sha256_of(folder / name)
-            if digest != file_seal.sha256:
-                raise format.error(
-                    f"{folder / name} was altered after it was written (checksum); {format.remedy}"
-                )
+        checks = [
+            partial(_require_digest, folder / name, seal, format) for name, seal in files.items()
+        ]
+        together(*checks, n_threads=n_threads)
     settled = all(_is_settled(status, started) for status in stats.values())
     return Sealed(folder, format, values, files, fingerprint if settled else None, known)
+
+
+def _require_digest(file: Path, file_seal: FileSeal, format: FolderFormat) -> None:
+    with faults(format, file):
+        digest = sha256_of(file)
+    if digest != file_seal.sha256:
+        raise format.error(f"{file} was altered after it was written (checksum); {format.remedy}")
 
 
 def read_manifest(folder: Path, format: FolderFormat) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from kg_loaders.disk.arrow import numbers_array
 from kg_loaders.reading.blocks import TextBlock, strings_between
 from kg_loaders.reading.lines import LineBlock, fault_of
 
@@ -55,10 +55,10 @@ def split_texts(
     chosen, of_line = np.flatnonzero(is_text), np.cumsum(regular) - 1
     pieces = strings_between(data, np.stack([starts, marks], axis=1).ravel())
     texts = TextBlock(  # every second piece is a field, those between are marks
-        pieces.take(pa.array(2 * first[regular])),
+        pieces.take(numbers_array(2 * first[regular])),
         of_line[lines[chosen]].astype(np.int32),
         known[np.minimum(places[chosen] - 1, len(kinds))],
-        pieces.take(pa.array(2 * chosen)),
+        pieces.take(numbers_array(2 * chosen)),
         np.zeros(len(chosen), np.int32),
         (language,),
         is_relation,

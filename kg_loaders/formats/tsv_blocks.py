@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kg_loaders.disk.arrow import numpy_of
 from kg_loaders.reading.blocks import Ids, TripleBlock, numbers_between, strings_between, taken
 from kg_loaders.reading.lines import LineBlock, fault_of
 
@@ -65,7 +66,7 @@ def _triples(
 def _encoded(data: bytes, cuts: NDArray[Any]) -> tuple[Ids, pa.StringArray]:
     """Ids of the pieces that begin at `cuts [line n]`, int32 of that shape, and their names."""
     pieces = strings_between(data, np.append(cuts, cuts[-1, -1])).dictionary_encode()
-    return pieces.indices.to_numpy().reshape(cuts.shape), pieces.dictionary
+    return numpy_of(pieces.indices).reshape(cuts.shape), pieces.dictionary
 
 
 def _q_numbers(

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kg_loaders.damage import DamageReport
+from kg_loaders.disk.arrow import mask_array, numbers_array, numpy_of, string_scalar, strings_array
 from kg_loaders.rdf.line_blocks import Statements
 from kg_loaders.rdf.records import (
     RDF_TYPE,
@@ -76,7 +77,7 @@ class BlockRecords:
     def found(self, statements: Statements) -> FoundRecords:
         """The triples of some statements, what rdf:type says as texts, and texts that wait."""
         codes = distinct_ids(statements.predicates, len(statements.terms))
-        predicates = statements.terms.take(pa.array(codes)).to_pylist()
+        predicates = statements.terms.take(numbers_array(codes)).to_pylist()
         names: dict[int, str] = dict(zip(codes.tolist(), predicates, strict=True))
         is_text = statements.language_ids >= 0
         texts = self._texts_of(statements, np.flatnonzero(is_text), names)
@@ -115,8 +116,8 @@ class BlockRecords:
         for code, count in zip(others.tolist(), counts.tolist(), strict=True):
             self._report.skip(f"literal of {names[code]}", count)
         rows = rows[kinds[predicates] != _NO_KIND]
-        values = statements.terms.take(pa.array(statements.objects[rows]))
-        is_empty = pc.equal(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+        values = statements.terms.take(numbers_array(statements.objects[rows]))
+        is_empty = numpy_of(pc.binary_length(values)) == 0
         languages = [language_fits(tag, self._languages) for tag in statements.languages]
         is_other = ~np.array([*languages, True])[statements.language_ids[rows]] & ~is_empty
         for mask, reason in ((is_empty, "empty text"), (is_other, "text in another language")):
@@ -127,16 +128,16 @@ class BlockRecords:
         nodes, node_ids = taken(statements.terms, statements.subjects[rows])
         by_prefix = np.zeros(len(nodes), np.bool_)
         for start in self._starts or ():
-            by_prefix |= pc.starts_with(nodes, start).to_numpy(zero_copy_only=False)
+            by_prefix |= numpy_of(pc.starts_with(nodes, start))
         texts = TextBlock(
             self._shorten(nodes), node_ids, kinds[statements.predicates[rows]],
-            values.filter(pa.array(good)), statements.language_ids[rows], statements.languages,
+            values.filter(mask_array(good)), statements.language_ids[rows], statements.languages,
         )  # fmt: skip
         return texts, by_prefix
 
     def rest(self) -> Iterator[TextBlock]:
         """All texts that wait, as the last statements are known; texts of entities first."""
-        relations = self._shorten(pa.array(list(self._predicates), pa.string()))
+        relations = self._shorten(strings_array(self._predicates, pa.string()))
         about: list[TextBlock] = []
         for texts, by_prefix in self._waiting:
             is_about = (_are_in(texts.nodes, relations) | by_prefix)[texts.node_ids]
@@ -159,7 +160,7 @@ class BlockRecords:
                 found |= (numbers >= 0) & np.isin(numbers, triples.ends)
             else:
                 places = pc.index_in(triples.entities, names).drop_null()
-                found[places.to_numpy(zero_copy_only=False)] = True
+                found[numpy_of(places)] = True
         return found
 
 
@@ -181,7 +182,7 @@ def statements_of(rows: Iterable[Statement], report: DamageReport) -> Statements
         )
         codes.append((head, relation, tail, language))
     columns = np.array(codes, np.int32).reshape(-1, 4).T
-    names = pa.array(list(terms), pa.string())
+    names = strings_array(terms, pa.string())
     return Statements(names, columns[0], columns[1], columns[2], columns[3], tuple(languages))
 
 
@@ -209,14 +210,14 @@ def _types(
     shorten: Callable[[pa.StringArray], pa.StringArray],
 ) -> TextBlock:
     nodes, node_ids = taken(statements.terms, statements.subjects[rows])
-    values = statements.terms.take(pa.array(statements.objects[rows]))
+    values = statements.terms.take(numbers_array(statements.objects[rows]))
     kinds = np.full(len(rows), TextKind.TYPE, np.uint8)
     languages = np.zeros(len(rows), np.int32)
     return TextBlock(shorten(nodes), node_ids, kinds, shorten(values), languages, ("",))
 
 
 def _are_in(names: pa.StringArray, known: pa.StringArray) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.is_in(names, known).to_numpy(zero_copy_only=False)
+    found: NDArray[np.bool_] = numpy_of(pc.is_in(names, known))
     return found
 
 
@@ -228,7 +229,7 @@ def _rows(texts: TextBlock, chosen: NDArray[np.bool_]) -> TextBlock:
         nodes=nodes,
         node_ids=node_ids,
         kinds=texts.kinds[chosen],
-        values=texts.values.filter(pa.array(chosen)),
+        values=texts.values.filter(mask_array(chosen)),
         language_ids=texts.language_ids[chosen],
     )
 
@@ -238,15 +239,18 @@ def _shortener(prefixes: Mapping[str, str]) -> Callable[[pa.StringArray], pa.Str
     longest_first = sorted(prefixes.items(), key=lambda item: (-len(item[0]), item[0]))
 
     def shorten(iris: pa.StringArray) -> pa.StringArray:
-        left = pa.array(np.ones(len(iris), np.bool_))
+        nothing = string_scalar("", pa.string())
+        left = mask_array(np.ones(len(iris), np.bool_))
         names = iris
         for start, short in longest_first:
             has_start = pc.and_(left, pc.starts_with(iris, start))
             if not pc.any(has_start).as_py():
                 continue
             rest = pc.utf8_slice_codeunits(iris, len(start))
-            shortened = pc.binary_join_element_wise(short, rest, "")
-            is_name = pc.not_equal(shortened, "")
+            shortened = pc.binary_join_element_wise(
+                string_scalar(short, pa.string()), rest, nothing
+            )
+            is_name = pc.not_equal(shortened, nothing)
             names = pc.if_else(pc.and_(has_start, is_name), shortened, names)
             left = pc.and_(left, pc.invert(has_start))
         return names

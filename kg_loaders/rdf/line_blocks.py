@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyoxigraph as ox
 from numpy.typing import NDArray
 
+from kg_loaders.disk.arrow import mask_array, numbers_array, numpy_of
 from kg_loaders.rdf.document_parser import TERM_BYTES
 from kg_loaders.reading.blocks import Ids, distinct_ids, numbers_behind, start_of, strings_between
 from kg_loaders.reading.lines import MAX_LINE_BYTES, LineBlock, fault_of
@@ -71,7 +72,7 @@ class LineSplitter:
             return None, ~regular
         # the last piece lies behind the last ending and is empty
         pieces = strings_between(data, np.append(cuts, cuts[-1, -1])).dictionary_encode()
-        codes = pieces.indices.to_numpy().reshape(-1, _N_CUTS)
+        codes = numpy_of(pieces.indices).reshape(-1, _N_CUTS)
         subjects, predicates, objects, endings = codes.T[[0, 2, 4, 5]]
         language_of = self._judge_endings(pieces.dictionary, endings)
         is_iri = self._judge_iris(pieces.dictionary, (subjects, predicates, objects[~is_text]))
@@ -120,14 +121,14 @@ class LineSplitter:
         for column in columns:
             asked[column] = True
         places = np.flatnonzero(asked)
-        names = terms.take(pa.array(places))
+        names = terms.take(numbers_array(places))
         if self._start is None:
             start = start_of(names)
             is_sound = start is not None and "%" not in start and self._is_iri(f"{start}0")
             self._start = start if is_sound and start else ""
         good = numbers_behind(self._start or None, names) >= 0
-        others = names.filter(pa.array(~good))
-        good[~good] = pc.match_substring_regex(others, _PLAIN_IRI).to_numpy(zero_copy_only=False)
+        others = names.filter(mask_array(~good))
+        good[~good] = numpy_of(pc.match_substring_regex(others, _PLAIN_IRI))
         for i in np.flatnonzero(~good):
             good[i] = self._is_iri(names[int(i)].as_py())
         is_iri = np.zeros(len(terms), np.bool_)

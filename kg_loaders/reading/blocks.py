@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kg_loaders.disk.arrow import numbers_array, numpy_of
 from kg_loaders.records import Text, TextKind, Triple
 
 Ids = NDArray[np.int32]
@@ -159,7 +160,7 @@ def numbers_behind(start: str | None, names: pa.StringArray) -> Ids:
     data = np.frombuffer(names.buffers()[2] or b"", np.uint8)
     behind = offsets[:-1] + len(start.encode())
     numbers = numbers_between(data, np.minimum(behind, offsets[1:]), offsets[1:])
-    has_start = pc.starts_with(names, start).to_numpy(zero_copy_only=False)
+    has_start = numpy_of(pc.starts_with(names, start))
     return np.where(has_start, numbers, np.int32(-1))
 
 
@@ -188,4 +189,4 @@ def taken(names: pa.StringArray, ids: Ids) -> tuple[pa.StringArray, Ids]:
         return names, ids
     places = np.empty(len(names), np.int32)
     places[used] = np.arange(len(used), dtype=np.int32)
-    return names.take(pa.array(used)), places[ids]
+    return names.take(numbers_array(used)), places[ids]

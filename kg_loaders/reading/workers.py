@@ -1,10 +1,11 @@
 """`Workers`: a plain file of lines read in spans by several processes, taken in the file's order.
 
-A reader is a function of a path, a report and a `Span` of the file. Workers run it on spans of
-whole lines, with a report of their own; here what they found and counted is joined in the order of
-the spans, so that all is as one process would have it. A worker counts lines from 1 as it does not
-know those before; numbers are set right here. A span in which a worker meets an error is read again
-here, where its first line is known: so the error is that of one process.
+A reader is a function of a path, a report and a `Span` of the file. It is run on spans of whole
+lines, each with a report of its own, in the processes of a pool and, while these begin or are
+behind, in this one; what was found and counted is joined in the order of the spans, so that all is
+as one process would have it. Lines of a span are counted from 1, as those before may not be known
+yet; numbers are set right when it is joined. A span in which an error is met is read again then,
+when its first line is known: so the error is that of one process.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ SPAN_BYTES = 4 * 1024 * 1024
 LEAST_SPANS = 8
 """A file of fewer is read here: that takes less time than workers take to start."""
 SPANS_AHEAD = 2
-"""Spans in flight for each worker: enough that none waits, few enough to bound the memory."""
+"""Spans in flight for each process of the pool, so that none waits; of those this one has read
+before their turn as many may wait for each: few enough to bound the memory."""
 LOOK_BYTES = 64 * 1024
 
 SpanReader = Callable[[Path, DamageReport, Span], Iterable[Any]]
@@ -40,10 +42,10 @@ SpanReader = Callable[[Path, DamageReport, Span], Iterable[Any]]
 
 
 class Workers:
-    """Processes that start when the first file is large enough, and end with the context.
+    """So many processes that read, this one among them, by turns as each has time.
 
-    With one there are none: files are read by the process itself. `pool` runs the spans in place
-    of processes of this class, and ends with the context, too.
+    The others start when the first file is large enough, and end with the context. `pool` runs
+    spans in their place, and ends with the context, too.
     """
 
     def __init__(self, n_workers: int = 1, *, pool: Executor | None = None) -> None:
@@ -51,6 +53,10 @@ class Workers:
             raise SourceError(f"{n_workers} workers cannot read; give 1 or more")
         self._n_workers = n_workers
         self._pool = pool
+        self._begun: Future[Any] = Future()
+        """Done when the pool takes work."""
+        if pool is not None:
+            self._begun.set_result(None)
 
     def __enter__(self) -> Self:
         return self
@@ -95,12 +101,12 @@ class Workers:
     def _read_spans(
         self, reader: SpanReader, path: Path, report: DamageReport, spans: list[Span]
     ) -> Iterator[Any]:
+        n_others = self._n_workers - 1
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(
-                self._n_workers, get_context("spawn"), initializer=_begin
-            )
+            self._pool = ProcessPoolExecutor(n_others, get_context("spawn"), initializer=_begin)
+            self._begun = self._pool.submit(os.getpid)
         how = (reader, path, report.policy, report.max_kept, report.budget)
-        waiting: deque[tuple[Span, Future[_Found]]] = deque()
+        rest, waiting = deque(spans), deque[tuple[Span, Future[_Found]]]()
         n_before = report.n_lines
 
         def taken() -> Iterator[Any]:
@@ -113,12 +119,19 @@ class Workers:
             found.add_to(report, span)
             yield from found.items
 
-        for span in spans:
-            waiting.append((span, self._pool.submit(_read_span, *how, span)))
-            if len(waiting) >= SPANS_AHEAD * self._n_workers:
+        while rest or waiting:
+            n_done = sum(future.done() for _, future in waiting)
+            n_free = SPANS_AHEAD * n_others - (len(waiting) - n_done)
+            while self._begun.done() and rest and n_free > 0:
+                span, n_free = rest.popleft(), n_free - 1
+                waiting.append((span, self._pool.submit(_read_span, *how, span)))
+            is_next = bool(waiting) and waiting[0][1].done()
+            if not is_next and rest and n_done <= SPANS_AHEAD * n_others:
+                own: Future[_Found] = Future()
+                waiting.append((span := rest.popleft(), own))
+                own.set_result(_read_span(*how, span))
+            else:
                 yield from taken()
-        while waiting:
-            yield from taken()
 
 
 def _is_large(path: Path) -> bool:
@@ -149,7 +162,7 @@ def _line_end(stream: Any, place: int) -> int | None:
     return None
 
 
-# ---- in a worker ---------------------------------------------------------------------------------
+# ---- of a span -----------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Found:
     """What a span holds; without a report it is to be read again, for its error."""

@@ -29,8 +29,8 @@ from kg_loaders import (
     assemble,
     graph_from_records,
 )
+from kg_loaders.disk.keys import sorted_distinct
 from kg_loaders.errors import ExistsError, WriteError
-from kg_loaders.store import _sorted_distinct
 
 FILES = sorted(
     [f"{name}.npy" for name in ("triples", "out_offsets", "in_offsets", "in_order")]
@@ -230,7 +230,7 @@ def test_contains_against_a_set(
 def test_sorting_within_and_beyond_64_bits(size: int, rows: list[tuple[int, int, int]]) -> None:
     """Keys of three ids outgrow 64 bits from 2**21 on; ids are of both ends, and repeated."""
     ids = np.array(rows * 2, np.int64).reshape(-1, 3) % size
-    found = _sorted_distinct(ids.astype(np.int32), size, size)
+    found = sorted_distinct(ids.astype(np.int32), size, size)
     assert [tuple(row) for row in found.tolist()] == sorted(set(map(tuple, ids.tolist())))
     assert found.dtype == np.int32
 
@@ -238,7 +238,7 @@ def test_sorting_within_and_beyond_64_bits(size: int, rows: list[tuple[int, int,
 def test_ids_outside_the_vocabularies() -> None:
     rows = np.random.default_rng(0).integers(0, 3, (50, 3)).astype(np.int32)
     with pytest.raises(StoreError, match="outside"):
-        _sorted_distinct(rows, 2, 3)
+        sorted_distinct(rows, 2, 3)
 
 
 def test_permuting_records_changes_nothing() -> None:

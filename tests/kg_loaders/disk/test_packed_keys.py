@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kg_loaders.disk.keys import packed, unpacked
-from kg_loaders.store import _order_by_tail, _sorted_distinct
+from kg_loaders.disk.keys import order_by_tail, packed, sorted_distinct, unpacked
 
 ROWS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 4)), max_size=30)
 LARGE = 2**31 - 1
@@ -30,6 +29,6 @@ def test_triples_are_sorted_with_keys_and_without(rows: list[tuple[int, int, int
     expected = sorted(map(list, {*rows}))
     by_tail = sorted(range(len(expected)), key=lambda i: expected[i][::-1])
     for n_entities, n_relations in ((5, 3), (LARGE, LARGE)):
-        distinct = _sorted_distinct(triples, n_entities, n_relations)
+        distinct = sorted_distinct(triples, n_entities, n_relations)
         assert distinct.tolist() == expected
-        assert _order_by_tail(distinct, n_entities, n_relations).tolist() == by_tail
+        assert order_by_tail(distinct, n_entities, n_relations).tolist() == by_tail

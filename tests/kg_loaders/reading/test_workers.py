@@ -5,8 +5,11 @@ from __future__ import annotations
 import gzip
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +125,17 @@ def folder_of(path: Path) -> dict[str, bytes]:
     }
 
 
-def test_the_folder_is_the_same_byte_by_byte(tmp_path: Path) -> None:
+def begun(*arguments: Any, **options: Any) -> ProcessPoolExecutor:
+    """A pool that takes work at once, so that these small files are not read before it begins."""
+    pool = ProcessPoolExecutor(*arguments, **options)
+    pool.submit(os.getpid).result()
+    return pool
+
+
+def test_the_folder_is_the_same_byte_by_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "ProcessPoolExecutor", begun)
     bad = facts()
     bad[200], bad[77] = "not this", "nor <this>"
     files: list[Source | Path] = [
@@ -143,8 +156,10 @@ def test_the_folder_is_the_same_byte_by_byte(tmp_path: Path) -> None:
 
 
 def dying(path: Path, report: DamageReport, span: Span) -> Iterator[Triple]:
-    """A reader whose process is killed at the third span."""
-    if span.start > 200:
+    """A reader that is killed, in another process, at the third span."""
+    if parent_process() is None:
+        time.sleep(0.02)
+    elif span.start > 200:
         os.kill(os.getpid(), signal.SIGKILL)
     yield Triple("a", "r", "b")
 
@@ -157,10 +172,51 @@ def test_a_worker_that_is_killed_is_said_and_nothing_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path / "x.nt", facts())
+    monkeypatch.setattr(reading, "ProcessPoolExecutor", begun)
     monkeypatch.setitem(FORMATS, "dies", Format(__name__, in_blocks="read_dying", by_workers=True))
     with pytest.raises(SourceError, match=r"x\.nt: a worker that read it ended before its work"):
         load([Source(path, "dies")], out=tmp_path / "kg", n_workers=2)
     assert not (tmp_path / "kg").exists()
+
+
+class Recording(ThreadPoolExecutor):
+    """A pool that is told apart: `read` are the spans that it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.read: list[Span] = []
+
+    def submit(self, fn: Any, /, *arguments: Any, **options: Any) -> Any:
+        self.read.append(arguments[-1])
+        return super().submit(fn, *arguments, **options)
+
+
+def test_spans_are_read_here_and_by_the_pool_each_once(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.tsv", [f"u:Q{i}\tu:p1\tu:Q{i + 1}" for i in range(200)])
+    seen: list[tuple[Span, int]] = []
+
+    def read(file: Path, report: DamageReport, span: Span) -> Iterator[int]:
+        seen.append((span, threading.get_ident()))
+        yield span.start
+
+    pool = Recording()
+    with Workers(2, pool=pool) as workers:
+        starts = list(workers.read(read, path, DamageReport()))
+    spans = spans_of(path)
+    assert starts == [span.start for span in spans]
+    assert sorted(span.start for span, _ in seen) == starts
+    here = {span for span, thread in seen if thread == threading.get_ident()}
+    assert here
+    assert here == {*spans} - {*pool.read}
+
+
+def test_all_is_read_here_while_the_pool_has_not_begun(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.tsv", [f"u:Q{i}\tu:p1\tu:Q{i + 1}" for i in range(200)])
+    pool = Recording()
+    with Workers(2, pool=pool) as workers:
+        workers._begun = Future()
+        assert outcome(path, workers, "stop") == outcome(path, Workers(), "stop")
+    assert not pool.read
 
 
 def test_an_error_names_the_line_of_the_file(tmp_path: Path) -> None:
