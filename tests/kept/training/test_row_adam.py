@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from kept.errors import ConfigError
-from kept.training.row_adam import RowAdam
+from kept.training.row_adam import RowAdam, write_rows
 
 
 def table(n_rows: int = 6) -> nn.Embedding:
@@ -112,3 +112,28 @@ def test_rows_in_blocks_are_updated_as_all_at_once(
     assert torch.equal(updated[0], updated[2])
     assert torch.equal(updated[1], updated[2])
     assert updated[2].flatten(1).any(1).tolist() == [True, True, True, True, False, True, True]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_rows_are_written_whatever_the_numbers_and_the_layout(
+    dtype: torch.dtype, is_turned: bool
+) -> None:
+    written = torch.arange(24.0).to(dtype).view(4, 6)
+    written = written.T if is_turned else written
+    wanted, rows = written.clone(), torch.tensor([3, 0])
+    values = -torch.ones(2, written.shape[1], dtype=dtype)
+    wanted.index_copy_(0, rows, values)
+    write_rows(written, rows, values)
+    assert torch.equal(written, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_tables_of_other_numbers_follow_adam(dtype: torch.dtype) -> None:
+    ours, theirs = table().to(dtype), table().to(dtype)
+    theirs.sparse = False
+    one, other = RowAdam(ours.parameters()), torch.optim.Adam(theirs.parameters())
+    for _ in range(4):
+        for embedding, optimizer in ((ours, one), (theirs, other)):
+            step(embedding, optimizer, [0, 1, 2, 3, 4, 5])
+    torch.testing.assert_close(ours.weight, theirs.weight)
