@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # as `kept` does
 
 from tests.kg_loaders.formats.wikidata_dump import read_with_json, write
 

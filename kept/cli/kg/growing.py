@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kept.bounds import MAX_THREADS
 from kept.cli.kg.inputs import TextFiles, progress_bar, show_damage, text_option, text_sources
 from kept.cli.kg.summary import AsJson, json_text
 from kept.cli.terminal import echo
@@ -32,6 +33,12 @@ def add(
         str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
     ] = None,
     damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=MAX_THREADS, help="Processes that read .nt, .nq and .tsv; the same graph."
+        ),
+    ] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace the graph at OUT.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +59,9 @@ def add(
     if damage is DamagePolicy.QUARANTINE:
         raise SourceError("kept kg add puts no lines aside; use --damage skip, or mend them")
     with progress_bar() as progress:
-        added = add_to(kg, inputs, out=out, force=force, policy=damage, progress=progress)
+        added = add_to(
+            kg, inputs, out=out, force=force, policy=damage, progress=progress, n_workers=workers
+        )
     if as_json:
         counts = {
             "n_new_entities": added.n_new_entities, "n_new_relations": added.n_new_relations,

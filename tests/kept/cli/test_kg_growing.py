@@ -12,6 +12,7 @@ from kept.cli import app
 from kept.completion.completers.texts.literals import with_literals
 from kept.kge.splits import read_splits
 from kg_loaders import KnowledgeGraph
+from kg_loaders.reading import workers as reading
 
 
 def kept(*words: object) -> str:
@@ -41,6 +42,24 @@ def test_add(kg: Path, tmp_path: Path) -> None:
     found = json.loads(kept("kg", "add", kg, tmp_path / "new.tsv", "--json"))
     assert (found["n_new_entities"], found["content_hash"]) == (1, whole)
     assert KnowledgeGraph.open(kg).content_hash == whole
+
+
+def test_any_number_of_workers_adds_the_same(
+    kg: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "SPAN_BYTES", 100)
+    monkeypatch.setattr(reading, "LEAST_SPANS", 1)
+    rows = [f"Q{i}\tP{i % 3}\tQ{i * 7 % 90}\n" for i in range(200)]
+    (tmp_path / "new.tsv").write_text("".join(rows))
+    for n in "12":
+        kept("kg", "add", kg, tmp_path / "new.tsv", "-o", tmp_path / n, "--workers", n)
+    one, two = (
+        {path.relative_to(tmp_path / n): path.read_bytes()
+         for path in (tmp_path / n).rglob("*") if path.is_file()}
+        for n in "12"
+    )  # fmt: skip
+    assert one == two
+    assert KnowledgeGraph.open(tmp_path / "2").n_triples == 202
 
 
 def test_merge(kg: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,27 @@ def test_places(values: list[int | None], data: st.DataObject) -> None:
 @pytest.mark.parametrize("type", TYPES)
 def test_a_scalar(type: pa.DataType) -> None:
     assert string_scalar("é", type).equals(pa.scalar("é", type))
+
+
+def test_commands_allocate_as_the_system_does_unless_told_otherwise() -> None:
+    code = (
+        "import sys; from kept.cli import main\n"
+        "sys.argv = ['kept', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
+    )
+    told = {"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}
+    for own, wanted in (({}, "system"), (told, "mimalloc")):
+        environment = {k: v for k, v in os.environ.items() if k not in told} | own
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.split()[-1] == wanted
 
 
 def test_building_and_linking_load_no_pandas(tmp_path: Path) -> None:
