@@ -3,8 +3,7 @@
     python benchmarks/commands/startup.py
 
 The best of several runs of each line, beside an interpreter that imports nothing. Modules are
-compiled once, as those of an installed package are. pyarrow imports pandas where it is installed:
-`kept link` is also run as if it were not.
+compiled once, as those of an installed package are.
 """
 
 from __future__ import annotations
@@ -28,17 +27,6 @@ LINES = (
     ["kg", "info", "no-such-folder"],
     ["pretrain", "-o", "new", "--kg", "no-such-folder"],
 )
-
-
-WITHOUT_PANDAS = """
-import runpy, sys
-class NoPandas:
-    def find_spec(self, name, path=None, target=None):
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is left out", name=name)
-sys.meta_path.insert(0, NoPandas())
-runpy.run_module("kept", run_name="__main__", alter_sys=True)
-"""
 
 
 def processor_seconds(command: list[str]) -> float:
@@ -79,10 +67,7 @@ def main() -> None:
         for line in LINES:
             seconds = best([sys.executable, "-m", "kept", *line])
             report(f"kept {' '.join(line)}", seconds, bare, AIM_SECONDS)
-        command = link(Path(name))
-        report("kept link, two sentences", best(command), bare, LINK_SECONDS)
-        alone = [sys.executable, "-c", WITHOUT_PANDAS, *command[3:]]
-        report("kept link, two sentences, no pandas", best(alone), bare, LINK_SECONDS)
+        report("kept link, two sentences", best(link(Path(name))), bare, LINK_SECONDS)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class Texts:
         starts = np.zeros(1, np.int64)
         if n:
             starts = np.frombuffer(offsets, np.int64)[first : first + n + 1]
-        self._offsets = memoryview(starts)  # its numbers are Python's, which few places need
+        self._offsets = starts.data  # its numbers are Python's, which few places need
         self._data = memoryview(b"" if data is None else data)
 
     def __len__(self) -> int:
