@@ -10,12 +10,12 @@ Axis legend: entity, text, triple.
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from entity_linking.errors import LinkingError
 from entity_linking.randomness import generator
 from kg_loaders import KnowledgeGraph, TextKind
+from kg_loaders.disk.arrow import mask_array
 from kg_loaders.store import Texts, assemble, offsets_of
 
 NAMES = (TextKind.LABEL, TextKind.ALIAS)
@@ -55,7 +55,7 @@ def with_bare(graph: KnowledgeGraph, bare: NDArray[np.bool_]) -> KnowledgeGraph:
             kinds=texts.kinds[kept],
             languages=texts.languages[kept],
             counts=texts.counts[kept],
-            values=texts.values.filter(pa.array(kept)),
+            values=texts.values.filter(mask_array(kept)),
             language_names=texts.language_names,
         ),
         relation_texts=graph.relation_texts,
