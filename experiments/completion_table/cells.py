@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from experiments.completion_table.graphs import Asked, TableGraph
 from kept.cli.kgc.evaluation import Remembering
 from kept.cli.kgc.opening import filter_of, open_over
-from kept.cli.kgc.train_options import TrainOptions
+from kept.cli.kgc.train_options import TrainOptions, what_decides
 from kept.cli.kgc.training import train_scorer
-from kept.evaluation.ranking import HasScores, RankingResult, rank
+from kept.evaluation.ranking import Direction, HasScores, RankingResult, rank
 from kept.evaluation.sampled_ranking import rank_among_sampled
 from kept.evaluation.triple_classification import classify_triples, mean_of_directions
 from kept.kge.inductive import DegreeScorer, PageRankScorer
 from kept.kge.splits import STRATA, Seen, Splits, read_negatives, read_splits
-from kept.kge.trained import read_description
+from kept.kge.trained import is_scorer, read_description
 from kept.randomness import generator
 from kg_loaders.disk.writing import whole_file, write_json
 
@@ -33,7 +33,7 @@ CELL, QUESTIONS, MODEL = "cell.json", "questions.npz", "model"
 
 @dataclass(frozen=True)
 class Plan:
-    """A scorer of the table: options of `kept kgc train`; `of` names the scorers of a mix.
+    """A scorer of the table: options of `kept kgc train`; `of`: the scorers of a mix.
 
     `graphs`: those it is run on, all without. `by_graph`: options that one of them has instead.
     `is_fixed`: it has one seed.
@@ -41,7 +41,7 @@ class Plan:
 
     name: str
     train: dict[str, Any]
-    of: tuple[str, ...] = ()
+    of: tuple[Plan, ...] = ()
     graphs: tuple[str, ...] = ()
     by_graph: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -75,33 +75,35 @@ def is_done(place: Path, settings: dict[str, Any]) -> bool:
 
 def settings_of(plan: Plan, graph: TableGraph, seed: int, data: Path) -> dict[str, Any]:
     """All that decides a cell, as JSON values."""
-    texts = sorted({p for part in (graph.source, *(a.folder for a in graph.asked))
-                    for p in part.iterdir() if p.is_file()})  # fmt: skip
-    digest = hashlib.sha256(b"".join(hashlib.sha256(p.read_bytes()).digest() for p in texts))
     weights = plan.train.get("weights")
-    if weights is not None:
-        digest.update((data / weights).read_bytes())
-    return {"train": plan.on(graph.name), "of": list(plan.of), "graph": graph.name, "seed": seed,
-            "data": digest.hexdigest(), "candidates": N_CANDIDATES, "draws": N_DRAWS}  # fmt: skip
+    content = b"" if weights is None else (data / weights).read_bytes()
+    mixed = [{"scorer": part.name, "train": part.on(graph.name)} for part in plan.of]
+    return {"train": plan.on(graph.name), "of": mixed, "graph": graph.name, "seed": seed,
+            "data": hashlib.sha256(graph.digests + content).hexdigest(),
+            "candidates": N_CANDIDATES, "draws": N_DRAWS}  # fmt: skip
 
 
 def run_cell(plan: Plan, graph: TableGraph, seed: int, run: Path, data: Path) -> dict[str, Any]:
-    """Train (or go on with it), ask every part and write the cell; returns what it holds."""
-    place, settings = (
-        place_of(run, graph.name, plan.name, seed),
-        settings_of(plan, graph, seed, data),
-    )
+    """Train (or go on with it), ask every part and write the cell; returns what it holds.
+
+    The scorers of a mix are run first where the folder `run` lacks them.
+    """
+    print(f"{graph.name}, {plan.name}, seed {seed}", flush=True)
+    for one in plan.of:
+        model = place_of(run, graph.name, one.name, seed) / MODEL
+        if not _is_trained(model, graph.source, _options(one, graph, seed, run, data)):
+            run_cell(one, graph, seed, run, data)
+    place = place_of(run, graph.name, plan.name, seed)
+    settings = settings_of(plan, graph, seed, data)
     place.mkdir(parents=True, exist_ok=True)
     cpu, model = time.process_time(), place / MODEL
-    if plan.train and not model.is_dir():
-        told = {**plan.on(graph.name), "seed": seed, "holdout": 0.05}
-        if plan.of:
-            told["of"] = tuple(place_of(run, graph.name, one, seed) / MODEL for one in plan.of)
-        if "weights" in told:
-            told["weights"] = data / told["weights"]
-        train_scorer(graph.source, model, TrainOptions(**told), force=True, every_seconds=60.0)
+    if plan.train:
+        options = _options(plan, graph, seed, run, data)
+        if not _is_trained(model, graph.source, options):
+            train_scorer(graph.source, model, options, force=True, every_seconds=60.0)
     trained = time.process_time() - cpu
-    parts, questions = {}, {}
+    parts: dict[str, Any] = {}
+    questions: dict[str, Any] = {}
     for asked in graph.asked:
         if plan.is_table and asked.folder != graph.source:
             continue
@@ -119,6 +121,23 @@ def run_cell(plan: Plan, graph: TableGraph, seed: int, run: Path, data: Path) ->
     return cell
 
 
+def _options(plan: Plan, graph: TableGraph, seed: int, run: Path, data: Path) -> TrainOptions:
+    told = {**plan.on(graph.name), "seed": seed, "holdout": 0.05}
+    told["of"] = tuple(place_of(run, graph.name, one.name, seed) / MODEL for one in plan.of)
+    if "weights" in told:
+        told["weights"] = data / told["weights"]
+    return TrainOptions(**told)
+
+
+def _is_trained(model: Path, source: Path, options: TrainOptions) -> bool:
+    """Whether the scorer stands and was trained with these options on this graph."""
+    if not is_scorer(model):
+        return False
+    splits = read_splits(source, holdout=options.holdout, seed=options.seed)
+    about = read_description(model)["training"].get("about")
+    return bool(about == what_decides(options, splits))
+
+
 def _asked(
     plan: Plan, asked: Asked, model: Path
 ) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
@@ -130,7 +149,7 @@ def _asked(
     else:
         scorer = _baseline(plan.name, splits)
     known, remembered = filter_of(splits), Remembering(scorer)
-    directions = ("head", "tail")
+    directions: tuple[Direction, ...] = ("head", "tail")
     full = rank(remembered, splits.test, filter=known, ties="realistic",
                 directions=directions, candidates="all")  # fmt: skip
     few = rank_among_sampled(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tarfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from kept.datasets.inductive import GRAIL, VERSIONS, read_codex_unseen
@@ -34,6 +36,13 @@ class TableGraph:
     name: str
     source: Path
     asked: tuple[Asked, ...]
+
+    @cached_property
+    def digests(self) -> bytes:
+        """Of every file that is trained on or asked, one behind the other."""
+        texts = sorted({path for folder in (self.source, *(one.folder for one in self.asked))
+                        for path in folder.iterdir() if path.is_file()})  # fmt: skip
+        return b"".join(hashlib.sha256(path.read_bytes()).digest() for path in texts)
 
 
 def prepare(root: Path, name: str, folder: Path) -> TableGraph:

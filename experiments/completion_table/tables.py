@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from experiments.completion_table.cells import QUESTIONS, Plan, place_of
-from kept.evaluation.statistics import (
-    bootstrap_interval,
-    paired_bootstrap_interval,
-    sign_flip_test,
-    verdict,
-)
-from kept.randomness import generator
+from experiments.completion_table.cells import Plan
+from experiments.completion_table.record import Cell, Cells, Record
 
 COLUMNS = (
     "scorer", "seeds", "MRR [95 %]", "Hits@1", "Hits@10", "MRR of 50", "Hits@10 of 50",
     "by what training saw", "CPU s",
 )  # fmt: skip
 RULE = "|---|---:|---|---:|---:|---:|---:|---|---:|"
-Cells = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
 
 
-def to_markdown(config: Mapping[str, Any], plans: Sequence[Plan], cells: Cells, run: Path) -> str:
+def to_markdown(
+    config: Mapping[str, Any], plans: Sequence[Plan], cells: Cells, record: Record
+) -> str:
     """All graphs; a scorer without a cell is named under its graph."""
     lines = [f"# {config['title']}", ""]
     for graph in config["graphs"]:
-        lines += _graph(graph, plans, cells, run, config["pairs"])
+        lines += _graph(graph, plans, cells, record, config["pairs"])
     lines += ["## Published", "", "| system | metric | value | budget | where |",
               "|---|---|---:|---|---|"]  # fmt: skip
     for one in config["published"]:
@@ -40,8 +33,9 @@ def to_markdown(config: Mapping[str, Any], plans: Sequence[Plan], cells: Cells, 
 
 
 def _graph(
-    graph: str, plans: Sequence[Plan], cells: Cells, run: Path, pairs: Sequence[Sequence[str]]
-) -> list[str]:
+    graph: str, plans: Sequence[Plan], cells: Cells, record: Record,
+    pairs: Sequence[Sequence[str]],
+) -> list[str]:  # fmt: skip
     asked = list(dict.fromkeys(
         part for plan in plans for cell in cells.get((graph, plan.name), ())
         for part in cell["parts"]
@@ -56,17 +50,19 @@ def _graph(
         first = next(iter(rows.values()))[0]["parts"][part]
         size = f"{first['n_triples']} triples, {first['n_entities']} entities"
         lines += [f"## {graph}, {part}: {size}", "", f"| {' | '.join(COLUMNS)} |", RULE]
-        lines += [_row(name, found, part, run) for name, found in rows.items()]
-        lines += ["", *_classified(rows, part), *_pairs(pairs, rows, part, run)]
+        lines += [
+            _row(name, found, part, record.interval(graph, part, name))
+            for name, found in rows.items()
+        ]
+        told = [one for pair in pairs if (one := record.interval(graph, part, *pair))]
+        lines += ["", *_classified(rows, part), *_pairs(told, rows)]
     if missing:
         lines += [f"Not run on {graph}: {', '.join(missing)}.", ""]
     return lines
 
 
-def _row(name: str, cells: Sequence[Mapping[str, Any]], part: str, run: Path) -> str:
+def _row(name: str, cells: Sequence[Cell], part: str, interval: Mapping[str, Any] | None) -> str:
     parts = [cell["parts"][part] for cell in cells]
-    values, triple = (_mean(cells, f"{part}/{field}", run) for field in ("rr", "triple"))
-    interval = bootstrap_interval(values, clusters=triple, generator=generator(0, "table"))
 
     def over(kind: str, metric: str) -> str:
         return f"{np.mean([one[kind][metric] for one in parts]):.3f}"
@@ -75,13 +71,26 @@ def _row(name: str, cells: Sequence[Mapping[str, Any]], part: str, run: Path) ->
     saw = ", ".join(f"{k} {v['mrr']:.3f} ({v['n_questions']})" for k, v in strata.items())
     seconds = np.mean([cell["cpu_seconds"] for cell in cells])
     return (
-        f"| {name} | {len(cells)} | {interval.estimate:.3f} [{interval.low:.3f}, "
-        f"{interval.high:.3f}] | {over('filtered', 'hits@1')} | {over('filtered', 'hits@10')} | "
+        f"| {name} | {len(cells)} | {over('filtered', 'mrr')}{_between(name, cells, interval)} | "
+        f"{over('filtered', 'hits@1')} | {over('filtered', 'hits@10')} | "
         f"{over('sampled', 'mrr')} | {over('sampled', 'hits@10')} | {saw} | {seconds:.0f} |"
     )
 
 
-def _classified(rows: Mapping[str, Sequence[Mapping[str, Any]]], part: str) -> list[str]:
+def _between(name: str, cells: Sequence[Cell], told: Mapping[str, Any] | None) -> str:
+    """The interval, and its seeds where it is not over all; nothing where there is none."""
+    if told is None:
+        return ""
+    low, high = told["interval"]["low"], told["interval"]["high"]
+    return f" [{low:.3f}, {high:.3f}]{_of_seeds(told['seeds'][name], cells)}"
+
+
+def _of_seeds(seeds: Sequence[int], cells: Sequence[Cell]) -> str:
+    shown = ", ".join(str(seed) for seed in seeds)
+    return "" if len(seeds) == len(cells) else f" of seed{'s'[: len(seeds) - 1]} {shown}"
+
+
+def _classified(rows: Mapping[str, Sequence[Cell]], part: str) -> list[str]:
     lines = []
     for name, cells in rows.items():
         told = cells[0]["parts"][part].get("classification")
@@ -94,31 +103,15 @@ def _classified(rows: Mapping[str, Sequence[Mapping[str, Any]]], part: str) -> l
     return [*lines, ""] if lines else []
 
 
-def _pairs(
-    pairs: Sequence[Sequence[str]], rows: Mapping[str, Sequence[Mapping[str, Any]]], part: str,
-    run: Path,
-) -> list[str]:  # fmt: skip
+def _pairs(told: Sequence[Mapping[str, Any]], rows: Mapping[str, Sequence[Cell]]) -> list[str]:
     lines = []
-    for ours, theirs in pairs:
-        if ours not in rows or theirs not in rows:
-            continue
-        triple = _mean(rows[ours], f"{part}/triple", run)
-        one, other = (_mean(rows[name], f"{part}/rr", run) for name in (ours, theirs))
-        interval = paired_bootstrap_interval(
-            one, other, clusters=triple, generator=generator(0, "pair")
+    for one in told:
+        ours, theirs = (
+            f"{name}{_of_seeds(seeds, rows[name])}" for name, seeds in one["seeds"].items()
         )
-        p = sign_flip_test(one, other, clusters=triple, generator=generator(0, "flips"))
-        words = verdict(interval, p, ours=ours, theirs=theirs)
+        over = one["interval"]
         lines.append(
-            f"- {ours} against {theirs}: MRR {interval.estimate:+.3f} [{interval.low:+.3f}, "
-            f"{interval.high:+.3f}], p = {p:.4f}, {words}."
+            f"- {ours} against {theirs}: MRR {over['estimate']:+.3f} [{over['low']:+.3f}, "
+            f"{over['high']:+.3f}], p = {one['p']:.4f}, {one['verdict']}."
         )
     return [*lines, ""] if lines else []
-
-
-def _mean(cells: Sequence[Mapping[str, Any]], field: str, run: Path) -> NDArray[np.float64]:
-    rows = []
-    for cell in cells:
-        place = place_of(run, cell["graph"], cell["scorer"], cell["seed"])
-        rows.append(np.load(place / QUESTIONS)[field])
-    return np.asarray(np.mean(rows, axis=0))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,20 @@ import yaml
 
 from experiments.completion_table import __main__ as command
 from experiments.completion_table import cells as cells_module
-from experiments.completion_table.cells import Plan, is_done, place_of, run_cell, settings_of
+from experiments.completion_table.cells import (
+    MODEL,
+    Plan,
+    is_done,
+    place_of,
+    run_cell,
+    settings_of,
+)
 from experiments.completion_table.graphs import NAMES, Asked, TableGraph, prepare
+from experiments.completion_table.record import Record, judge
 from experiments.completion_table.tables import to_markdown
 from kept.cli.kgc.train_options import TrainOptions, require_options
 from kept.kge.splits import read_splits
+from kept.kge.trained import read_description
 from kg_loaders import SourceError
 
 N = 12
@@ -47,17 +58,18 @@ def test_every_scorer_of_the_plan_is_told_what_it_takes() -> None:
         if plan.train:
             told = {**plan.train, "weights": None} | ({"of": (Path("a"),)} if plan.of else {})
             require_options(TrainOptions(seed=0, holdout=0.05, **told))
-        assert set(plan.of) <= {one.name for one in plans}
+        assert all(one in plans for one in plan.of)
         assert plan.is_table == (plan.graphs == ("codex-s", "codex-s-unseen"))
 
 
 def test_the_table_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, other = chain(tmp_path / "own", "a"), chain(tmp_path / "other", "b")
     graph = TableGraph("small", own, (Asked("seen", own), Asked("unseen", other)))
+    vectors = Plan("ComplEx", {"name": "complex", "width": 8, "epochs": 2})
+    paths = Plan("ULTRA", {"name": "ultra", "width": 8, "epochs": 1})
     plans = [
-        Plan("degree", {}), Plan("ComplEx", {"name": "complex", "width": 8, "epochs": 2}),
-        Plan("ULTRA", {"name": "ultra", "width": 8, "epochs": 1}),
-        Plan("mix", {"name": "mix"}, of=("ComplEx", "ULTRA")), Plan("SimKGC", {"name": "simkgc"}),
+        Plan("degree", {}), vectors, paths, Plan("mix", {"name": "mix"}, of=(vectors, paths)),
+        Plan("SimKGC", {"name": "simkgc"}),
     ]  # fmt: skip
     run, found = tmp_path / "run", {}
     for plan in plans[:3]:
@@ -79,10 +91,102 @@ def test_the_table_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert found["small", "ULTRA"][0]["parts"]["unseen"]["strata"]["unseen"]["n_questions"] == 4
     whole: dict[str, Any] = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     config = whole | {"graphs": ["small"], "pairs": [["mix", "ComplEx"]]}
-    page = to_markdown(config, plans, found, run)
+    record = judge(found, config["pairs"], run, Record())
+    page = to_markdown(config, plans, found, record)
     for words in ("## small, seen: 2 triples, 13 entities", "Not run on small: SimKGC.",
                   "- mix against ComplEx: MRR", "ComplEx tells true from false"):  # fmt: skip
         assert words in page
+
+
+SMALL = {
+    "title": "small", "graphs": ["small"], "seeds": [0, 1], "published": [], "differs": "all.",
+    "scorers": {
+        "degree": {}, "ComplEx": {"train": {"name": "complex", "width": 8, "epochs": 2}},
+        "ULTRA": {"train": {"name": "ultra", "width": 8, "epochs": 1}},
+        "mix": {"train": {"name": "mix"}, "of": ["ComplEx", "ULTRA"]},
+    },
+    "pairs": [["mix", "ComplEx"], ["ComplEx", "degree"]],
+}  # fmt: skip
+
+
+def test_cells_of_an_earlier_run_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = chain(tmp_path / "own", "a")
+    graph = TableGraph("small", own, (Asked("seen", own),))
+    monkeypatch.setattr(command, "prepare", lambda *_: graph)
+    monkeypatch.setenv("KEPT_DATA", str(tmp_path))
+    config = tmp_path / "table.yaml"
+    config.write_text(yaml.safe_dump(SMALL, sort_keys=False))
+
+    def run(name: str, *told: str) -> tuple[list[str], str]:
+        """The cells that were run, and the page."""
+        command.main([str(config), "-o", str(tmp_path / name), *told])
+        began = re.findall("^small, (.*)$", capsys.readouterr().out, re.MULTILINE)
+        return began, (tmp_path / name / "results.md").read_text()
+
+    some = ("--scorers", "degree,ComplEx", "--seeds", "1")
+    began, page = run("first", *some)
+    assert began == ["degree, seed 0", "ComplEx, seed 0"]
+    assert run("first", *some) == ([], page)
+    shutil.copyfile(tmp_path / "first/results.json", tmp_path / "results.json")
+    told = run("second", *some)  # the baseline's questions are of use, the folder has no other
+    assert told == (["degree, seed 0"], page)
+    assert run("anew", *some, "--anew")[0] == began
+    named = ("--earlier", str(tmp_path / "first/results.json"), "--minutes", "0")
+    assert run("named", *some, *named) == ([], page)
+
+    began, page = run("second", "--scorers", "ComplEx")
+    assert began == ["ComplEx, seed 1"]
+    row = next(line for line in page.splitlines() if line.startswith("| ComplEx | 2 |"))
+    assert "] of seed 0 |" in row
+    assert "- ComplEx of seed 0 against degree: MRR" in page
+    began, page = run("second", "--scorers", "mix", "--seeds", "1")
+    assert began == ["mix, seed 0", "ComplEx, seed 0", "ULTRA, seed 0"]
+    assert "of seed" not in page
+    assert "- mix against ComplEx: MRR" in page
+    with pytest.raises(SystemExit):
+        run("second", "--graphs", "large")
+    assert "has no large" in capsys.readouterr().err
+
+
+def test_intervals_of_other_results_are_not_kept(tmp_path: Path) -> None:
+    def cell(seed: int, mrr: float) -> dict[str, Any]:
+        parts = {"seen": {"filtered": {"mrr": mrr}}}
+        return {"graph": "g", "scorer": "A", "seed": seed, "parts": parts}
+
+    def told(*seeds: int) -> dict[str, Any]:
+        return {"graph": "g", "part": "seen", "seeds": {"A": list(seeds)}, "interval": {}}
+
+    first, second = cell(0, 0.5), cell(1, 0.25)
+    earlier = Record([first, second], [told(0), told(0, 1), told(1)])
+    for now, kept in (
+        ([first, second], [told(0, 1)]), ([first, cell(1, 0.125)], [told(0)]),
+        ([cell(0, 0.125), second], [told(1)]), ([cell(0, 0.125)], []),
+    ):  # fmt: skip
+        assert judge({("g", "A"): now}, [], tmp_path, earlier).intervals == kept
+
+
+def test_a_scorer_of_other_options_is_trained_again(tmp_path: Path) -> None:
+    own = chain(tmp_path / "own", "a")
+    graph = TableGraph("small", own, (Asked("seen", own),))
+    for n_epochs in (1, 2):
+        plan = Plan("ComplEx", {"name": "complex", "width": 8, "epochs": n_epochs})
+        run_cell(plan, graph, 0, tmp_path, tmp_path)
+        training = read_description(place_of(tmp_path, "small", "ComplEx", 0) / MODEL)["training"]
+        assert len(training["losses"]) == n_epochs
+
+
+def test_the_committed_page_is_that_of_the_committed_record() -> None:
+    config = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    plans, record = command.read_plans(config), Record.read(TABLE.with_name("results.json"))
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    by_name = {plan.name: plan for plan in plans}
+    for cell in record.cells:
+        cells.setdefault((cell["graph"], cell["scorer"]), []).append(cell)
+        assert cell["settings"]["train"] == by_name[cell["scorer"]].on(cell["graph"])
+    page = to_markdown(config, plans, cells, record)
+    assert page == TABLE.with_name("results.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.data

@@ -1,0 +1,136 @@
+"""What was measured: cells, and intervals over their questions, kept as JSON.
+
+The questions of a cell lie in the folder of the run that made it alone. Their intervals are kept,
+so that the page of a later run can hold the cells of an earlier one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.completion_table.cells import CELL, QUESTIONS, place_of
+from kept.evaluation.statistics import (
+    bootstrap_interval,
+    paired_bootstrap_interval,
+    sign_flip_test,
+    verdict,
+)
+from kept.randomness import generator
+
+Cell = Mapping[str, Any]
+Cells = Mapping[tuple[str, str], Sequence[Cell]]
+"""By graph and scorer: the cells of its seeds."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """`results.json`: an interval is of one scorer's MRR, or of the difference of two.
+
+    It names the graph, the part that was asked, and the seeds of each scorer.
+    """
+
+    cells: list[dict[str, Any]] = field(default_factory=list)
+    intervals: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> Record:
+        """What the `results.json` of a run holds."""
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+    def cell(self, scorer: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The cell of a scorer with these settings."""
+        alike = (c for c in self.cells if c["scorer"] == scorer and c["settings"] == settings)
+        return next(alike, None)
+
+    def interval(self, graph: str, part: str, *scorers: str) -> dict[str, Any] | None:
+        """The interval of a scorer, or of two."""
+        return next((one for one in self.intervals if _is_of(one, graph, part, scorers)), None)
+
+
+def judge(cells: Cells, pairs: Sequence[Sequence[str]], run: Path, earlier: Record) -> Record:
+    """The record of these cells, with intervals over the questions that are in the folder `run`.
+
+    One of `earlier` stays where its cells have the results they had then, and it is over more
+    seeds, or earlier ones.
+    """
+    parts = {(graph, part): None for (graph, _), had in cells.items()
+             for cell in had for part in cell["parts"]}  # fmt: skip
+    asked = list(dict.fromkeys((scorer,) for _, scorer in cells)) + [(a, b) for a, b in pairs]
+    intervals = []
+    for graph, part in parts:
+        for scorers in asked:
+            told = [
+                one for one in earlier.intervals
+                if _is_of(one, graph, part, scorers) and _stands(one, cells, earlier)
+            ]  # fmt: skip
+            at_hand = [
+                [cell for cell in cells.get((graph, scorer), ())
+                 if part in cell["parts"] and _has_questions(cell, run)] for scorer in scorers
+            ]  # fmt: skip
+            if all(at_hand):
+                told.insert(0, _over_questions(at_hand, part, run))
+            intervals += sorted(told, key=_order)[:1]
+    return Record([dict(cell) for had in cells.values() for cell in had], intervals)
+
+
+def _is_of(interval: Mapping[str, Any], graph: str, part: str, scorers: Sequence[str]) -> bool:
+    about = interval["graph"], interval["part"], *interval["seeds"]
+    return about == (graph, part, *scorers)
+
+
+def _stands(interval: Mapping[str, Any], cells: Cells, earlier: Record) -> bool:
+    """Whether every cell of an interval is there, as `earlier` has it."""
+    graph, part = interval["graph"], interval["part"]
+    for scorer, seeds in interval["seeds"].items():
+        now = {cell["seed"]: cell["parts"].get(part) for cell in cells.get((graph, scorer), ())}
+        then = {cell["seed"]: cell["parts"].get(part) for cell in earlier.cells
+                if (cell["graph"], cell["scorer"]) == (graph, scorer)}  # fmt: skip
+        if any(now.get(seed) is None or now[seed] != then.get(seed) for seed in seeds):
+            return False
+    return True
+
+
+def _order(interval: Mapping[str, Any]) -> tuple[int, list[list[int]]]:
+    """Most seeds first, then the first seeds."""
+    seeds = list(interval["seeds"].values())
+    return -sum(len(one) for one in seeds), seeds
+
+
+def _has_questions(cell: Cell, run: Path) -> bool:
+    place = place_of(run, cell["graph"], cell["scorer"], cell["seed"])
+    if not ((place / CELL).is_file() and (place / QUESTIONS).is_file()):
+        return False
+    there = json.loads((place / CELL).read_text(encoding="utf-8"))
+    return bool(there["parts"] == cell["parts"])
+
+
+def _over_questions(cells: Sequence[Sequence[Cell]], part: str, run: Path) -> dict[str, Any]:
+    """The interval of one scorer's cells, or of two scorers', whose questions are in `run`."""
+    seeds = {had[0]["scorer"]: [cell["seed"] for cell in had] for had in cells}
+    about = {"graph": cells[0][0]["graph"], "part": part, "seeds": seeds}
+    triple = _mean(cells[0], f"{part}/triple", run)
+    values = [_mean(had, f"{part}/rr", run) for had in cells]
+    if len(values) == 1:
+        over = bootstrap_interval(values[0], clusters=triple, generator=generator(0, "table"))
+        return about | {"interval": asdict(over)}
+    one, other = values
+    over = paired_bootstrap_interval(one, other, clusters=triple, generator=generator(0, "pair"))
+    p = sign_flip_test(one, other, clusters=triple, generator=generator(0, "flips"))
+    ours, theirs = seeds
+    words = verdict(over, p, ours=ours, theirs=theirs)
+    return about | {"interval": asdict(over), "p": p, "verdict": words}
+
+
+def _mean(cells: Sequence[Cell], field: str, run: Path) -> NDArray[np.float64]:
+    rows = []
+    for cell in cells:
+        place = place_of(run, cell["graph"], cell["scorer"], cell["seed"])
+        rows.append(np.load(place / QUESTIONS)[field])
+    return np.asarray(np.mean(rows, axis=0))
