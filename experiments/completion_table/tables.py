@@ -71,10 +71,18 @@ def _row(name: str, cells: Sequence[Cell], part: str, interval: Mapping[str, Any
     saw = ", ".join(f"{k} {v['mrr']:.3f} ({v['n_questions']})" for k, v in strata.items())
     seconds = np.mean([cell["cpu_seconds"] for cell in cells])
     return (
-        f"| {name} | {len(cells)} | {over('filtered', 'mrr')}{_between(name, cells, interval)} | "
+        f"| {name} | {_seeds(parts)} | {over('filtered', 'mrr')}{_between(name, cells, interval)} | "
         f"{over('filtered', 'hits@1')} | {over('filtered', 'hits@10')} | "
         f"{over('sampled', 'mrr')} | {over('sampled', 'hits@10')} | {saw} | {seconds:.0f} |"
     )
+
+
+def _seeds(parts: Sequence[Mapping[str, Any]]) -> str:
+    """How many, and the lowest and highest MRR of one where there are several."""
+    if len(parts) < 2:
+        return str(len(parts))
+    each = [part["filtered"]["mrr"] for part in parts]
+    return f"{len(parts)}: {min(each):.3f} to {max(each):.3f}"
 
 
 def _between(name: str, cells: Sequence[Cell], told: Mapping[str, Any] | None) -> str:
