@@ -54,8 +54,11 @@ def _graph(
             _row(name, found, part, record.interval(graph, part, name))
             for name, found in rows.items()
         ]
-        told = [one for pair in pairs if (one := record.interval(graph, part, *pair))]
-        lines += ["", *_classified(rows, part), *_pairs(told, rows)]
+        compared = [
+            _compared(ours, theirs, rows, record.interval(graph, part, ours, theirs))
+            for ours, theirs in pairs if ours in rows and theirs in rows
+        ]  # fmt: skip
+        lines += ["", *_classified(rows, part), *compared, *([""] if compared else [])]
     if missing:
         lines += [f"Not run on {graph}: {', '.join(missing)}.", ""]
     return lines
@@ -70,8 +73,9 @@ def _row(name: str, cells: Sequence[Cell], part: str, interval: Mapping[str, Any
     strata = parts[0]["strata"] or {}
     saw = ", ".join(f"{k} {v['mrr']:.3f} ({v['n_questions']})" for k, v in strata.items())
     seconds = np.mean([cell["cpu_seconds"] for cell in cells])
+    mrr = over("filtered", "mrr") + _between(name, cells, interval)
     return (
-        f"| {name} | {_seeds(parts)} | {over('filtered', 'mrr')}{_between(name, cells, interval)} | "
+        f"| {name} | {_seeds(parts)} | {mrr} | "
         f"{over('filtered', 'hits@1')} | {over('filtered', 'hits@10')} | "
         f"{over('sampled', 'mrr')} | {over('sampled', 'hits@10')} | {saw} | {seconds:.0f} |"
     )
@@ -111,15 +115,14 @@ def _classified(rows: Mapping[str, Sequence[Cell]], part: str) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _pairs(told: Sequence[Mapping[str, Any]], rows: Mapping[str, Sequence[Cell]]) -> list[str]:
-    lines = []
-    for one in told:
-        ours, theirs = (
-            f"{name}{_of_seeds(seeds, rows[name])}" for name, seeds in one["seeds"].items()
-        )
-        over = one["interval"]
-        lines.append(
-            f"- {ours} against {theirs}: MRR {over['estimate']:+.3f} [{over['low']:+.3f}, "
-            f"{over['high']:+.3f}], p = {one['p']:.4f}, {one['verdict']}."
-        )
-    return [*lines, ""] if lines else []
+def _compared(
+    ours: str, theirs: str, rows: Mapping[str, Sequence[Cell]], told: Mapping[str, Any] | None
+) -> str:
+    if told is None:
+        return f"- {ours} against {theirs}: not compared, no folder had the answers of both."
+    one, other = (f"{name}{_of_seeds(told['seeds'][name], rows[name])}" for name in (ours, theirs))
+    over = told["interval"]
+    return (
+        f"- {one} against {other}: MRR {over['estimate']:+.3f} [{over['low']:+.3f}, "
+        f"{over['high']:+.3f}], p = {told['p']:.4f}, {told['verdict']}."
+    )

@@ -92,6 +92,8 @@ def test_the_table_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     whole: dict[str, Any] = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     config = whole | {"graphs": ["small"], "pairs": [["mix", "ComplEx"]]}
     record = judge(found, config["pairs"], run, Record())
+    page = to_markdown(config, plans, found, Record())
+    assert "- mix against ComplEx: not compared, no folder had the answers of both.\n" in page
     page = to_markdown(config, plans, found, record)
     for words in ("## small, seen: 2 triples, 13 entities", "Not run on small: SimKGC.",
                   "- mix against ComplEx: MRR", "ComplEx tells true from false"):  # fmt: skip
