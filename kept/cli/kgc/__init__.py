@@ -76,7 +76,7 @@ def train_command(
         typer.Option(
             min=1,
             max=MAX_COUNT,
-            help="Of ultra, nbfnet, kepler, colake: triples asked in an epoch.",
+            help="Of ultra, nbfnet, kepler, colake: triples asked in an epoch; all epochs are run.",
         ),
     ] = None,
     literals: Annotated[

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from kept.cli.kgc.opening import filter_of
-from kept.cli.kgc.shared_parts import calibrated, mrr_over, progress_bar, record_of, sampled, tell
+from kept.cli.kgc.shared_parts import (
+    by_recipe,
+    calibrated,
+    mrr_over,
+    progress_bar,
+    record_of,
+    sampled,
+    tell,
+)
 from kept.cli.kgc.text_training import (
     trained_colake,
     trained_dkrl,
@@ -27,7 +35,6 @@ from kept.evaluation.ranking import HasScores
 from kept.kge.calibration import Calibration
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.splits import Splits
-from kept.kge.training_config import TrainingConfig
 
 Validate = Callable[[HasScores], float]
 Made = tuple[Completer, Any, dict[str, Any]]
@@ -71,14 +78,19 @@ def train_completer(
 def _trained_ultra(
     splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
 ) -> Made:
-    from kept.completion.completers.ultra import WIDTH, open_ultra, train_ultra_completer
+    from kept.completion.completers.ultra import (
+        ULTRA_RECIPE,
+        WIDTH,
+        open_ultra,
+        train_ultra_completer,
+    )
 
     start = None if options.weights is None else open_ultra(options.weights)
     if start is not None and options.width not in (None, start.width):
         raise ConfigError(f"{options.weights} is {start.width} wide, --width says {options.width}")
     if start is not None and options.epochs is None:
         return start, None, {"weights": str(options.weights)}
-    config = _by_paths(options)
+    config = by_recipe(ULTRA_RECIPE, options)
     with progress_bar(config.n_epochs) as on_epoch:
         completer, history = train_ultra_completer(
             splits.graph, splits.train, config=config, width=options.width or WIDTH,
@@ -93,9 +105,9 @@ def _trained_nbfnet(
     splits: Splits, options: TrainOptions, validate: Validate, snapshots: Snapshots
 ) -> Made:
     from kept.completion.completers.nbfnet import train_nbfnet_completer
-    from kept.completion.completers.ultra import WIDTH
+    from kept.completion.completers.ultra import ULTRA_RECIPE, WIDTH
 
-    config = _by_paths(options)
+    config = by_recipe(ULTRA_RECIPE, options)
     with progress_bar(config.n_epochs) as on_epoch:
         completer, history = train_nbfnet_completer(
             splits.graph, splits.train, config=config, width=options.width or WIDTH,
@@ -103,16 +115,6 @@ def _trained_nbfnet(
             on_epoch=on_epoch,
         )  # fmt: skip
     return completer, history, {"config": asdict(config), "asked": options.ask}
-
-
-def _by_paths(options: TrainOptions) -> TrainingConfig:
-    """How ULTRA and NBFNet are trained, with the options that were given."""
-    from kept.completion.completers.ultra import ULTRA_RECIPE
-
-    return replace(
-        ULTRA_RECIPE, n_epochs=options.epochs or ULTRA_RECIPE.n_epochs,
-        batch_size=options.batch_size or ULTRA_RECIPE.batch_size,
-    )  # fmt: skip
 
 
 def _fitted_mix(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from kept.cli.kgc.shared_parts import progress_bar
+from kept.cli.kgc.shared_parts import by_recipe, progress_bar
 from kept.cli.kgc.train_options import TrainOptions
 from kept.completion.completers.base import Completer
 from kept.errors import ConfigError
@@ -83,7 +83,7 @@ def trained_kepler(
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(given))
             raise ConfigError(f"{options.weights} is taken as it was trained: leave out {flags}")
         return open_kepler_run(options.weights), None, {"weights": str(options.weights)}
-    config = _by_texts(KEPLER_RECIPE, options)
+    config = by_recipe(KEPLER_RECIPE, options)
     with progress_bar(config.n_epochs) as on_epoch:
         completer, history = train_kepler_completer(
             splits.graph, splits.train, host=options.host or HOST, config=config,
@@ -102,7 +102,7 @@ def trained_colake(
         train_colake_completer,
     )
 
-    config = _by_texts(COLAKE_RECIPE, options)
+    config = by_recipe(COLAKE_RECIPE, options)
     with progress_bar(config.n_epochs) as on_epoch:
         completer, history = train_colake_completer(
             splits.graph, splits.train, host=options.host or HOST, config=config,
@@ -110,14 +110,6 @@ def trained_colake(
             validate=validate, snapshots=snapshots, on_epoch=on_epoch,
         )  # fmt: skip
     return completer, history, _told(config, options)
-
-
-def _by_texts(recipe: TrainingConfig, options: TrainOptions) -> TrainingConfig:
-    """A recipe with the options that were given."""
-    return replace(
-        recipe, n_epochs=options.epochs or recipe.n_epochs,
-        batch_size=options.batch_size or recipe.batch_size,
-    )  # fmt: skip
 
 
 def _told(config: TrainingConfig, options: TrainOptions) -> dict[str, Any]:

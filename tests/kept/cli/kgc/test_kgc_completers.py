@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ from kgc_toy import done, kept
 from safetensors.torch import load_file, save_file
 
 from kept.cli.kgc.evaluation import Remembering
+from kept.cli.kgc.shared_parts import by_recipe
+from kept.cli.kgc.train_options import TrainOptions
 from kept.completion.completers.folders import open_completer
 from kept.completion.completers.seen import TrainedOn
+from kept.completion.completers.ultra import ULTRA_RECIPE
 from kept.evaluation.ranking import Filter, rank
 from kept.kge.splits import read_splits
 from kept.kge.trained import load_scorer
@@ -109,6 +113,14 @@ def test_weights_of_others_are_taken_as_they_are_or_trained_on(
          "--ask", 4, "-o", further)  # fmt: skip
     made = load_file(further / "model.safetensors")
     assert not all(torch.equal(made[key], weights[key]) for key in weights)
+
+
+def test_a_part_of_an_epoch_does_not_end_the_training() -> None:
+    told = TrainOptions(name="ultra", seed=0, holdout=0.05, epochs=7, batch_size=16)
+    config = by_recipe(ULTRA_RECIPE, told)
+    assert config == replace(ULTRA_RECIPE, n_epochs=7, batch_size=16)
+    assert config.patience == 1
+    assert by_recipe(ULTRA_RECIPE, replace(told, ask=8)) == replace(config, patience=0)
 
 
 class _Code:
