@@ -128,7 +128,7 @@ class Laboratory:
     def cards(self) -> CardOptions:
         return CardOptions(**self.study.dense.cards)
 
-    def encoder(self, pieces: int) -> RememberedEncoder:
+    def encoder(self, pieces: int) -> SentenceEncoder:
         """The sentence encoder, its vectors kept."""
         inner = HostSentenceEncoder(self.study.dense.host, max_length=pieces)
         return RememberedEncoder(inner, self.folder / f"vectors-{pieces}", announce=self.announce)

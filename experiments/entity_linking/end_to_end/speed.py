@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 
+from entity_linking.parts import SentenceEncoder
 from experiments.entity_linking.end_to_end.study import Bench
 from experiments.entity_linking.inputs.texts import drawn
 from experiments.entity_linking.inputs.world import divided
+from experiments.entity_linking.study import Laboratory
+from kept.linking.sentences import HostSentenceEncoder
 
 N_SENTENCES = 400
-"""For each row, of its own: vectors and candidates are remembered by their text."""
+"""For each row, of its own: candidates are remembered by their text."""
 TIMED = (
     "names + prior", "trained, likeliest", "coherence, likeliest", "encoder, likeliest",
     "cross-encoder, likeliest", "trained, tagger, likeliest",
@@ -17,15 +20,24 @@ TIMED = (
 )  # fmt: skip
 
 
+class _Forgetful(Laboratory):
+    """Without the vectors that the run folder keeps."""
+
+    def encoder(self, pieces: int) -> SentenceEncoder:
+        return HostSentenceEncoder(self.study.dense.host, max_length=pieces)
+
+
 def sentences_a_second(bench: Bench) -> dict[str, float]:
     """By row; each reads other sentences of T-REx, after as many that warm up what is remembered.
 
     What is loaded once (indexes, weights) is not counted.
     """
-    counted = divided(bench.laboratory.root, bench.laboratory.study)[2]["counts"]
+    kept = bench.laboratory
+    bench = Bench(_Forgetful(kept.root, kept.study, kept.folder, kept.announce), bench.plan)
+    counted = divided(kept.root, kept.study)[2]["counts"]
     texts = sorted(
         {each.linked.text for each in counted if each.source.startswith("T-REx")},
-        key=lambda text: drawn(bench.laboratory.study.seed, f"speed {text}"),
+        key=lambda text: drawn(kept.study.seed, f"speed {text}"),
     )
     told = {}
     for place, name in enumerate(TIMED):
