@@ -204,7 +204,7 @@ def test_a_scorer_that_cannot_be_added(kg: Path, tmp_path: Path) -> None:
     write_jsonl([LinkedText("Paris", (gold_link(0, 5, "Q90"),))], tmp_path / "gold.jsonl")
     told = run("train", tmp_path / "gold.jsonl", "--kg", kg, "--add", "prior", "-o", tmp_path / "m")
     assert told.exit_code == 1
-    assert "no scorer to add is called 'prior'; add coherence or dense" in told.output
+    assert "no scorer to add is called 'prior'; add one of coherence, dense, cross" in told.output
 
 
 def test_slips_in_given_mentions_are_found(kg: Path, small_graph: KnowledgeGraph) -> None:
