@@ -11,7 +11,6 @@ Axis legend: pair, piece, width.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,8 @@ from entity_linking.errors import LinkIndexError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scores
 from kept.errors import ConfigError
-from kept.hosts import layers, load_host, load_tokenizer, word_table
+from kept.hosts import load_host, load_tokenizer
+from kept.linking.first_layers import cut, embeddings_hash
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
@@ -84,13 +84,7 @@ class CrossNetwork(nn.Module):
 
     def __init__(self, host: PreTrainedModel, *, n_layers: int) -> None:
         super().__init__()
-        if not 1 <= n_layers <= len(layers(host)):
-            raise ConfigError(
-                f"n_layers is {n_layers}; this host has {len(layers(host))}, give 1 or more of them"
-            )
-        del layers(host)[n_layers:]
-        host.config.num_hidden_layers = n_layers
-        host.embeddings.requires_grad_(False)
+        cut(host, n_layers)
         self.host = host
         self.score = nn.Linear(int(host.config.hidden_size), 1)
         nn.init.normal_(self.score.weight, std=0.02)
@@ -179,7 +173,7 @@ class CrossScorer:
             network.load_trained(load((folder / WEIGHTS).read_bytes()))
         except (SafetensorError, RuntimeError, ConfigError) as error:
             raise LinkIndexError(f"{folder} does not hold its cross-encoder: {error}") from error
-        if record.host_hash != embeddings_hash(network):
+        if record.host_hash != embeddings_hash(network.host):
             raise LinkIndexError(
                 f"{folder} was trained over other embeddings than {record.host} has now; "
                 f"{CROSS.remedy}"
@@ -259,12 +253,6 @@ def _filled(read: NDArray[np.float64], n: int) -> Scores:
 def new_network(host: str, n_layers: int) -> CrossNetwork:
     """The untrained network over the first layers of a host."""
     return CrossNetwork(load_host(host), n_layers=n_layers)
-
-
-def embeddings_hash(network: CrossNetwork) -> str:
-    """SHA-256 of the word vectors of the host."""
-    table = word_table(network.host).weight.detach().contiguous()
-    return hashlib.sha256(table.flatten().view(torch.uint8).numpy().data).hexdigest()
 
 
 def is_cross(folder: Path) -> bool:

@@ -21,13 +21,13 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.randomness import generator
 from kept.hosts import load_tokenizer
+from kept.linking.first_layers import embeddings_hash, warmed_up
 from kept.linking.matching.cross import (
     Cards,
     CrossNetwork,
     CrossRecord,
     CrossScorer,
     Pair,
-    embeddings_hash,
     marked,
     new_network,
     tokenized,
@@ -89,7 +89,7 @@ def train_cross(
         torch.manual_seed(settings.seed)
         network = new_network(host, settings.n_layers)
         record = CrossRecord(
-            host=host, host_hash=embeddings_hash(network), n_layers=settings.n_layers,
+            host=host, host_hash=embeddings_hash(network.host), n_layers=settings.n_layers,
             window=settings.window, most=settings.most, most_pieces=settings.most_pieces,
             trained_on=trained_on, n_mentions=len(teaches), n_epochs=0, seed=settings.seed,
             before=_by_prior(held_out, settings.most), after=-1.0,
@@ -204,10 +204,7 @@ def _epochs(
         weight_decay=settings.weight_decay,
     )
     n_steps = settings.epochs * -(-len(examples) // settings.mentions_per_step)
-    warm = max(1, int(settings.warm_up * n_steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: min((step + 1) / warm, (n_steps - step) / max(1, n_steps - warm))
-    )
+    schedule = warmed_up(optimiser, n_steps, settings.warm_up)
     for epoch in range(settings.epochs):
         network.train()
         network.host.eval()  # its own dropout costs a fifth of the time

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from kept.errors import ConfigError
-from kept.hosts import layers, own_position_offset, word_table
+from kept.hosts import own_position_offset, word_table
+from kept.linking.first_layers import cut
 from kept.linking.tagging.pieces import MOST_PIECES, Chunk, Shape
 
 
@@ -30,13 +30,7 @@ class TaggerNetwork(nn.Module):
 
     def __init__(self, host: PreTrainedModel, *, n_layers: int, n_tags: int) -> None:
         super().__init__()
-        if not 1 <= n_layers <= len(layers(host)):
-            raise ConfigError(
-                f"n_layers is {n_layers}; this host has {len(layers(host))}, give 1 or more of them"
-            )
-        del layers(host)[n_layers:]
-        host.config.num_hidden_layers = n_layers
-        host.embeddings.requires_grad_(False)
+        cut(host, n_layers)
         self.host = host
         self.shapes = nn.Embedding(len(Shape), word_table(host).embedding_dim)
         nn.init.zeros_(self.shapes.weight)

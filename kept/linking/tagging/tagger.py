@@ -13,7 +13,6 @@ Axis legend: text, word, tag.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,8 @@ from transformers import PreTrainedTokenizerBase
 from entity_linking.detection import Span
 from entity_linking.errors import LinkIndexError
 from kept.errors import ConfigError
-from kept.hosts import load_host, load_tokenizer, word_table
+from kept.hosts import load_host, load_tokenizer
+from kept.linking.first_layers import embeddings_hash
 from kept.linking.tagging.network import TaggerNetwork, batch_of
 from kept.linking.tagging.pieces import Chunk, chunks_of
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
@@ -174,7 +174,7 @@ class Tagger:
             network.load_trained(load((folder / WEIGHTS).read_bytes()))
         except (SafetensorError, RuntimeError, ConfigError) as error:
             raise LinkIndexError(f"{folder} does not hold its tagger: {error}") from error
-        if record.host_hash != embeddings_hash(network):
+        if record.host_hash != embeddings_hash(network.host):
             raise LinkIndexError(
                 f"{folder} was trained over other embeddings than {record.host} has now; "
                 f"{TAGGER.remedy}"
@@ -186,12 +186,6 @@ class Tagger:
 def new_network(host: str, n_layers: int, kinds: Sequence[str]) -> TaggerNetwork:
     """The untrained network over the first layers of a host."""
     return TaggerNetwork(load_host(host), n_layers=n_layers, n_tags=1 + 2 * len(kinds))
-
-
-def embeddings_hash(network: TaggerNetwork) -> str:
-    """SHA-256 of the word vectors of the host."""
-    table = word_table(network.host).weight.detach().contiguous()
-    return hashlib.sha256(table.flatten().view(torch.uint8).numpy().data).hexdigest()
 
 
 def is_tagger(folder: Path) -> bool:

@@ -18,10 +18,11 @@ from entity_linking.detection import Tagged
 from entity_linking.errors import LinkingError
 from entity_linking.randomness import generator
 from kept.hosts import load_tokenizer
+from kept.linking.first_layers import embeddings_hash, warmed_up
 from kept.linking.tagging.marked import MarkedText
 from kept.linking.tagging.network import TaggerNetwork, batch_of
 from kept.linking.tagging.pieces import Chunk, chunks_of
-from kept.linking.tagging.tagger import Tagger, TaggerRecord, embeddings_hash, new_network
+from kept.linking.tagging.tagger import Tagger, TaggerRecord, new_network
 
 IGNORED = -100
 
@@ -66,7 +67,7 @@ def train_tagger(
         network = new_network(settings.host, settings.n_layers, kinds)
         n_spans = sum(len(each.spans) for each in train)
         record = TaggerRecord(
-            host=settings.host, host_hash=embeddings_hash(network), n_layers=settings.n_layers,
+            host=settings.host, host_hash=embeddings_hash(network.host), n_layers=settings.n_layers,
             kinds=kinds, trained_on=trained_on,
             n_texts=len(train), n_spans=n_spans, n_epochs=0, seed=settings.seed, held_out_f1=-1.0,
         )  # fmt: skip
@@ -138,10 +139,7 @@ def _epochs(
     )
     size = settings.chunks_per_step
     n_steps = settings.epochs * -(-len(examples) // size)
-    warm = max(1, int(settings.warm_up * n_steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: min((step + 1) / warm, (n_steps - step) / max(1, n_steps - warm))
-    )
+    schedule = warmed_up(optimiser, n_steps, settings.warm_up)
     for epoch in range(settings.epochs):
         network.train()
         network.host.eval()  # its own dropout costs a fifth of the time
