@@ -19,6 +19,7 @@ between any two characters.
 from __future__ import annotations
 
 import functools
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -31,6 +32,7 @@ SOFT_HYPHEN, ZERO_WIDTH_JOINER, REPLACEMENT = 0xAD, 0x200D, 0xFFFD
 _SAME = (("\u2018", "'"), ("\u2019", "'"), ("\u2010", "-"), ("\u2011", "-"), ("\u00ad", ""))
 CHARACTERS_PER_BATCH = 2**18
 CHARACTERS_REMEMBERED = 4_096
+_PLAIN = re.compile(r"[\x00-\x7f]+(?![^\x00-\x7f])")  # no character of it is joined to another
 _SPACE, _OTHER, _WORD, _UNSPACED, _EXTEND, _SURROGATE = 1, 2, 3, 4, 5, 6
 _JOINERS = {SOFT_HYPHEN, 0x200C, ZERO_WIDTH_JOINER, 0x2060}
 _ODD = 0xFFFFFFFF  # stands for a character that is folded together with those beside it
@@ -73,6 +75,13 @@ def _normalise_clusters(text: str, fold: bool) -> tuple[str, Origins]:
     ends: list[int] = []
     start = 0
     while start < len(text):
+        if plain := _PLAIN.match(text, start):
+            end = plain.end()
+            parts.append(plain[0].lower() if fold else plain[0])
+            starts.extend(range(start, end))
+            ends.extend(range(start + 1, end + 1))
+            start = end
+            continue
         end = start + 1
         while end < len(text) and _continues(text[end]) and not text[start].isspace():
             end += 1
@@ -146,14 +155,14 @@ def cut_forms(forms: Sequence[str]) -> Stretches:
     >>> cut_forms(["new york", "U.S."]).starts
     array([0, 4, 0, 1, 2, 3])
     """
-    return _cut(_side_by_side(forms), _lengths(forms))
+    return _cut(side_by_side(forms), lengths_of(forms))
 
 
-def _lengths(texts: Sequence[str]) -> NDArray[np.int64]:
+def lengths_of(texts: Sequence[str]) -> NDArray[np.int64]:
     return np.fromiter(map(len, texts), np.int64, len(texts))
 
 
-def _side_by_side(texts: Sequence[str]) -> NDArray[np.uint32]:
+def side_by_side(texts: Sequence[str]) -> NDArray[np.uint32]:
     """The characters of all texts, with one blank before, between and after them."""
     joined = " ".join(["", *texts, ""]) if texts else " "
     return np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
@@ -191,14 +200,19 @@ def cut_texts(texts: Sequence[str]) -> Stretches:
     >>> cut_texts(["ﬁrst Café"]).starts
     array([0, 5])
     """
-    codes, lengths = _side_by_side(texts), _lengths(texts)
+    return cut_codes(texts, side_by_side(texts))
+
+
+def cut_codes(texts: Sequence[str], codes: NDArray[np.uint32]) -> Stretches:
+    """As `cut_texts`, with `codes` the texts `side_by_side`."""
+    lengths = lengths_of(texts)
     folded = _folded(codes)
     limits = np.append(0, np.cumsum(lengths + 1))
     odd = np.unique(np.searchsorted(limits, np.flatnonzero(folded == _ODD)) - 1).tolist()
     forms = {i: normalise(texts[i], fold=True) for i in odd}
     parts, end = [], 0
     for i, (form, _) in forms.items():
-        parts += [folded[end : limits[i] + 1], _side_by_side([form])[1:-1]]
+        parts += [folded[end : limits[i] + 1], side_by_side([form])[1:-1]]
         lengths[i], end = len(form), limits[i + 1]
     cut = _cut(np.concatenate([*parts, folded[end:]]) if parts else folded, lengths)
     for i, (_, origins) in forms.items():

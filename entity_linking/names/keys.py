@@ -7,7 +7,7 @@ high bits. Other cells lie at their place or, where it is taken, as soon after i
 in ascending order; empty ones are 2**64 - 1, and so is the last.
 
 A word's hash is `sum code[i] B**i` over its characters, a run's is that of the run without its last
-word, times `B`, plus that word's, `_mixed`; all modulo 2**64. Runs that share a hash are taken for
+word, times `B`, plus that word's, `mixed`; all modulo 2**64. Runs that share a hash are taken for
 each other, so what is found must be looked up as a string; what is not found is no key.
 """
 
@@ -68,7 +68,7 @@ def _made_powers(base: np.uint64, n: int) -> NDArray[np.uint64]:
     return np.cumprod(powers, out=powers)
 
 
-def _mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Every bit of these hashes made to depend on all; the low two are 0."""
     hashes = hashes ^ (hashes >> _HALF)
     hashes *= _MIXER
@@ -78,7 +78,7 @@ def _mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _longer(runs: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    return _mixed(runs * _BASE + words)
+    return mixed(runs * _BASE + words)
 
 
 # ---- tables --------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def key_table(keys: pa.LargeStringArray) -> NDArray[np.uint64]:
     cells.sort()
     hashes = cells & _HASH
     new = np.append(0, np.flatnonzero(hashes[1:] != hashes[:-1]) + 1)
-    return _spread(np.bitwise_or.reduceat(cells, new) if len(cells) else cells)
+    return spread(np.bitwise_or.reduceat(cells, new) if len(cells) else cells)
 
 
 def _runs_of(keys: pa.LargeStringArray) -> NDArray[np.uint64]:
@@ -112,7 +112,7 @@ def _levels(
     words: NDArray[np.uint64], at: NDArray[np.int64], last: NDArray[np.int64]
 ) -> Iterator[NDArray[np.uint64]]:
     """For 1, 2, … words the runs of the keys that have so many; words of a key are `at:last`."""
-    runs = _mixed(words[at])
+    runs = mixed(words[at])
     while len(at):
         goes_on = at + 1 < last
         yield runs | np.where(goes_on, np.uint64(GOES_ON), np.uint64(IS_KEY))
@@ -120,7 +120,7 @@ def _levels(
         runs = _longer(runs[goes_on], words[at])
 
 
-def _spread(cells: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def spread(cells: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A table with ascending `cells` at their places, at most half full."""
     n_places = max(2 * len(cells), 1)
     order = np.arange(len(cells))
@@ -152,7 +152,7 @@ def find_keys(
     """
     last = np.repeat(limits[1:], np.diff(limits))
     at = np.arange(len(words))
-    runs, stops = _mixed(words), at + 1
+    runs, stops = mixed(words), at + 1
     found = [(at[:0], at[:0])]
     while len(at) and tables:
         flags = reduce(np.bitwise_or, [_look_up(table, runs) for table in tables])
@@ -170,6 +170,16 @@ def find_keys(
 
 def _look_up(table: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """The flags of these runs of words, 0 for those that no key begins with."""
+    _, cells = find_cells(table, hashes)
+    cells ^= hashes
+    cells[cells > _FLAGS] = 0
+    return cells.astype(np.uint8)
+
+
+def find_cells(
+    table: NDArray[np.uint64], hashes: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Where in a table these hashes lie or would lie, and the cells that are there."""
     places = _places(hashes, int(table[0]))
     cells = table.take(places)
     left = np.flatnonzero(cells < hashes)
@@ -179,6 +189,4 @@ def _look_up(table: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[n
         cells_left = table.take(places_left)
         places[left], cells[left] = places_left, cells_left
         left = left[cells_left < hashes_left]
-    flags = cells ^ hashes
-    flags[flags > _FLAGS] = 0
-    return flags.astype(np.uint8)
+    return places, cells

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.candidates import NameCandidates
 from entity_linking.names.index import NameIndex
-from entity_linking.names.keys import find_keys, token_hashes
+from entity_linking.names.known import WORTH, KnownSurfaces
 from entity_linking.names.priors import (
     OTHER,
     WRITTEN,
@@ -25,9 +25,10 @@ from entity_linking.names.priors import (
 from entity_linking.names.rules.capitals import Capitals
 from entity_linking.names.rules.variants import KIND_WEIGHTS, Kind
 from entity_linking.names.rules.words import ARTICLES, STOP_WORDS
+from entity_linking.names.runs import Runs, find_runs
 from entity_linking.names.segment import fold_keys
 from entity_linking.parts import Candidates
-from entity_linking.surfaces import batches, cut_texts, marked_key, normalise
+from entity_linking.surfaces import batches, marked_key, normalise
 
 MOST_CACHED = 200_000
 DETECTED = frozenset({Kind.EXACT, Kind.SPELLING, Kind.DISAMBIGUATOR, Kind.ARTICLE, Kind.LEGAL})
@@ -112,6 +113,8 @@ class NameLinker:
             index, max_candidates=max_candidates, in_document=False, formula=formula
         )
         self._choices: dict[str, Candidates] = {}
+        self._known = KnownSurfaces(self._choices)
+        self._has_parts = gates.name_parts or gates.name_runs
 
     def __repr__(self) -> str:
         return f"NameLinker({self._index!r}, {self._gates!r})"
@@ -146,7 +149,15 @@ class NameLinker:
 
     def spans(self, texts: Sequence[str]) -> list[Spans]:
         """The `(start, end)` of the mentions that `link` finds; cheaper."""
-        return [spans for spans, _ in self._find(texts, [None] * len(texts))]
+        if self._has_parts:
+            return [spans for spans, _ in self._find(texts, [None] * len(texts))]
+        found: list[Spans] = []
+        for batch in batches(texts):
+            own = texts[batch]
+            runs, _ = self._find_keys(own, [None] * len(own))
+            spans = runs.spans()
+            found += [spans[each] for each in runs.by_text(len(own))]
+        return found
 
     def _link(self, texts: Sequence[str], tags: Sequence[Sequence[Tag] | None]) -> list[LinkedText]:
         return [
@@ -159,40 +170,55 @@ class NameLinker:
     ) -> Iterator[tuple[Spans, list[Candidates]]]:
         """For each text its mentions in order, and what each of them may mean."""
         for batch in batches(texts):
-            allowed = [None if own is None else self._allowed(own) for own in tags[batch]]
-            spans = self._find_keys(texts[batch], allowed)
-            if self._gates.name_parts or self._gates.name_runs:
-                spans = map(self._with_parts, texts[batch], allowed, *zip(*spans, strict=True))
-            yield from spans
+            own = texts[batch]
+            allowed = [None if each is None else self._allowed(each) for each in tags[batch]]
+            runs, meant = self._find_keys(own, allowed)
+            spans = runs.spans()
+            for i, each in enumerate(runs.by_text(len(own))):
+                pair = spans[each], meant[each]
+                yield self._with_parts(own[i], allowed[i], *pair) if self._has_parts else pair
 
     def _find_keys(
         self, texts: Sequence[str], allowed: Sequence[Spans | None]
-    ) -> Iterator[tuple[Spans, list[Candidates]]]:
-        cut = cut_texts(texts)
-        tables = [segment.key_table for segment in self._index.segments]
-        words = token_hashes(cut.codes, cut.begins, cut.stops)
-        first, stops = find_keys(tables, words, cut.limits)
-        owners = np.searchsorted(cut.limits, first, "right") - 1
-        columns = (first, stops, owners, cut.starts[first], cut.ends[stops - 1])
-        admits, choices = self._admitting(texts, allowed), self._choices
-        found: Spans = []
-        meant: list[Candidates] = []
-        found_in: list[int] = []
+    ) -> tuple[Runs, list[Candidates]]:
+        """The mentions that are keys of the index, in order, and what each of them may mean.
+
+        Runs of known surfaces that share no word with another are taken as arrays.
+        """
+        tables, known = [segment.key_table for segment in self._index.segments], self._known
+        runs, cut = find_runs(tables, texts, known)
+        admits = self._admitting(texts, allowed)
+        is_kept = runs.surfaces >= 0
+        if admits is not None:
+            is_kept[:] = False
+        elif is_kept.any():
+            is_kept &= runs.alone()
+        places = np.flatnonzero(~is_kept)
+        left = runs.take(places) if len(places) < len(is_kept) else runs
+        columns = (places, *left[:-1])
+        decided: dict[int, Candidates] = {}
         free = 0
-        for at, stop, i, start, end in zip(*(each.tolist() for each in columns), strict=True):
+        for k, at, stop, i, start, end in zip(*(each.tolist() for each in columns), strict=True):
             if at < free:
                 continue
             surface = texts[i][start:end]
-            candidates = choices.get(surface)
+            candidates = self._choices.get(surface)
             if candidates is None:
                 candidates = self._choose(surface, marked_key(cut.words(slice(at, stop))))
             if candidates and (admits is None or admits(i, start, end)):
-                found.append((start, end))
-                meant.append(candidates)
-                found_in.append(i)
+                decided[k] = candidates
                 free = stop
-        limits = np.searchsorted(found_in, np.arange(len(texts) + 1)).tolist()
-        return ((found[a:b], meant[a:b]) for a, b in pairwise(limits))
+        if len(runs.first) >= WORTH and len(self._choices) > known.enough:
+            self._known = KnownSurfaces(self._choices)
+        is_kept[list(decided)] = True
+        places = np.flatnonzero(is_kept)
+        kept = runs.take(places)
+        meant = list(map(known.meanings.__getitem__, kept.surfaces.tolist()))
+        for k, candidates in zip(
+            np.searchsorted(places, list(decided)), decided.values(), strict=True
+        ):
+            meant[k] = candidates
+        return kept, meant
 
     def _admitting(
         self, texts: Sequence[str], allowed: Sequence[Spans | None]
@@ -233,6 +259,7 @@ class NameLinker:
         if cached is None:
             if len(self._choices) >= MOST_CACHED:
                 self._choices.clear()
+                self._known = KnownSurfaces({})
             cached = self._choices[surface] = self._decide(surface, key)
         return cached
 

@@ -55,8 +55,9 @@ GROUPS = (
     _group("kg_loaders", "store", "kg_loaders", "store"),
     _group("kg_loaders/disk", "columns", "kg_loaders", "disk/columns", "store"),
     _group("kg_loaders", "neighbours", "kg_loaders", "neighbours"),
-    _group("entity_linking/names", "addition candidates folder identifiers index keys linker "
-           "priors rules/capitals rules/case segment texts", "entity_linking/names", "name_index",
+    _group("entity_linking/names", "addition candidates folder identifiers index keys known "
+           "linker priors rules/capitals rules/case runs segment texts", "entity_linking/names",
+           "name_index", "known",
            "name_additions", "name_candidates", "name_folder", "name_linker", "name_variants",
            "keys", "capitals"),
     _group("entity_linking/names", "counts rules/document", "entity_linking/names", "name_counts"),
