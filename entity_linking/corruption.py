@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from entity_linking.errors import LinkingError
@@ -170,7 +171,7 @@ def _swapped(link: Link, wrong: str) -> Link:
     reasons = {c.entity: c.reason for c in link.candidates}
     trade = {right: wrong, wrong: right} if wrong in reasons else {right: wrong}
     moved = tuple(
-        replace(
+        structs.replace(
             c, entity=trade[c.entity], reason=reasons.get(trade[c.entity], "swapped on purpose")
         )
         if c.entity in trade

@@ -58,12 +58,7 @@ class Decision:
 
     def confidences(self, scores: Scores, span: float = 1.0) -> Scores:
         """What each of the candidates with these scores would have, were it chosen."""
-        raw: Scores = self._shares(scores)[: len(scores)] * span
-        if not self.curve:
-            return raw
-        points, values = np.array(self.curve).T
-        curved: Scores = np.interp(raw, points, values)
-        return curved
+        return self._calibrated(self._shares(scores)[: len(scores)] * span)
 
     def nil_share(self, scores: Scores, span: float = 1.0) -> float:
         """The confidence of NIL beside candidates with these scores; `span` where there are none.
@@ -81,6 +76,13 @@ class Decision:
     def says(self, link: Link) -> bool:
         """Whether who finds mentions says this one: it is linked, or surely enough NIL."""
         return link.entity is not None or link.confidence >= (self.nil_from or 0.0)
+
+    def _calibrated(self, raw: Scores) -> Scores:
+        if not self.curve:
+            return raw
+        points, values = np.array(self.curve).T
+        curved: Scores = np.interp(raw, points, values)
+        return curved
 
     def _shares(self, scores: Scores) -> Scores:
         """The softmax over candidates, and NIL where it has a score."""
@@ -102,9 +104,12 @@ class Decision:
             return Link(mention, (), None, span)
         order = np.argsort(-scores, kind="stable").tolist()
         values = scores.tolist()
-        ranked = tuple(candidates[i].scored(values[i]) for i in order)
-        sure = self.confidence(scores, span)
-        nil = 1.0 - sure if self.nil_from is None else self.nil_share(scores, span)
+        ranked = tuple([candidates[i].scored(values[i]) for i in order])
+        shares = self._shares(scores) * span
+        sure = float(self._calibrated(shares[order[:1]])[0])
+        nil = 1.0 - sure
+        if self.nil_from is not None:
+            nil = 0.0 if self.nil_score is None else float(shares[-1])
         if sure < self.nil_below or (self.nil_from is not None and self.nil_wins(scores)):
             return Link(mention, ranked, None, nil)
         return Link(mention, ranked, ranked[0].entity, sure)

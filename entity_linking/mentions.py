@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from entity_linking.errors import LinkingError
 from kg_loaders.notebook import marked, table
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Mention:
+class Mention(msgspec.Struct, frozen=True, order=True, gc=False):
     """A stretch of text, `text[start:end]`.
 
     >>> Mention(0, 5)
@@ -32,8 +33,7 @@ class Mention:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """An entity that a mention may mean; `prior` is p(entity | surface), `score` orders.
 
     `reason` says for people how the entity was found, such as "alias 'Big Apple'".

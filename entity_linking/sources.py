@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, LinkedText
 from entity_linking.parts import Candidates, CandidateSource
@@ -86,7 +88,7 @@ class Union:
                 reasons.setdefault(candidate.entity, {})[candidate.reason] = None
         ranked = sorted(best.values(), key=lambda candidate: -candidate.prior)
         return tuple(
-            replace(candidate, reason="; ".join(reasons.get(candidate.entity, ())))
+            structs.replace(candidate, reason="; ".join(reasons.get(candidate.entity, ())))
             for candidate in ranked[: self._max_candidates]
         )
 

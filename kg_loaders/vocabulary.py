@@ -80,7 +80,7 @@ class Vocabulary:
 
     def ids(self, names: Sequence[str] | pa.LargeStringArray) -> NDArray[np.int32]:
         """Ids of many names, int32 `[n]`, -1 where a name is not here."""
-        is_few = len(names) * 40 < len(self)  # a binary search beats one hash table
+        is_few = len(names) * 4 < len(self)  # a binary search beats one hash table
         if is_few and len(names) < 20:
             few = names.to_pylist() if isinstance(names, pa.Array) else names
             ids = (self.find(name) for name in few)

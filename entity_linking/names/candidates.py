@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,11 @@ MOST_INITIALLED = 256
 LONGEST_INITIALS = 3
 MOST_WORDS_INSIDE = 6
 MOST_OVERLAPPING = 1_000
+
+_REMEMBERED: WeakKeyDictionary[
+    NameIndex, dict[tuple[int, bool, PriorFormula], dict[str, Candidates]]
+] = WeakKeyDictionary()
+"""What surfaces may mean, by index and settings: mentions are found and linked by the same."""
 
 Held = tuple[float, tuple[int, Source, float, int]]
 """The share of a name's words, and its entity, source, count and row."""
@@ -70,7 +76,8 @@ class NameCandidates:
             raise LinkingError(f"max_candidates is {max_candidates}; give 1 or more")
         self._index, self._max, self._formula = index, max_candidates, formula
         self._varied, self._in_document = varied, in_document
-        self._cache: dict[str, Candidates] = {}
+        settings = max_candidates, varied, formula
+        self._cache = _REMEMBERED.setdefault(index, {}).setdefault(settings, {})
         self._held: dict[tuple[tuple[str, ...], int | None], list[Held]] = {}
 
     def __repr__(self) -> str:
@@ -85,7 +92,7 @@ class NameCandidates:
                 [text.text[link.mention.start : link.mention.end] for link in text.links]
                 for text in step
             ]
-            self._learn(chain.from_iterable(surfaces))
+            self.learn(chain.from_iterable(surfaces))
             proposals.extend(map(self._of_text, step, surfaces))
         return proposals
 
@@ -93,11 +100,11 @@ class NameCandidates:
         """The candidates of a surface that stands alone."""
         cached = self._cache.get(surface)
         if cached is None:
-            self._learn([surface])
+            self.learn([surface])
             cached = self._cache[surface]
         return cached
 
-    def _learn(self, surfaces: Iterable[str]) -> None:
+    def learn(self, surfaces: Iterable[str]) -> None:
         """Rank what is not remembered; keys are made for all of it at once, as that is cheaper."""
         new = [surface for surface in dict.fromkeys(surfaces) if surface not in self._cache]
         if len(self._cache) + len(new) > MOST_CACHED:

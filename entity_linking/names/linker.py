@@ -154,7 +154,7 @@ class NameLinker:
         found: list[Spans] = []
         for batch in batches(texts):
             own = texts[batch]
-            runs, _ = self._find_keys(own, [None] * len(own))
+            runs, _ = self._find_keys(own, [None] * len(own), self._capitals(own))
             spans = runs.spans()
             found += [spans[each] for each in runs.by_text(len(own))]
         return found
@@ -172,14 +172,24 @@ class NameLinker:
         for batch in batches(texts):
             own = texts[batch]
             allowed = [None if each is None else self._allowed(each) for each in tags[batch]]
-            runs, meant = self._find_keys(own, allowed)
+            capitals = self._capitals(own)
+            runs, meant = self._find_keys(own, allowed, capitals)
             spans = runs.spans()
-            for i, each in enumerate(runs.by_text(len(own))):
-                pair = spans[each], meant[each]
-                yield self._with_parts(own[i], allowed[i], *pair) if self._has_parts else pair
+            named = [(spans[each], meant[each]) for each in runs.by_text(len(own))]
+            yield from self._with_parts(own, allowed, capitals, named) if self._has_parts else named
+
+    def _capitals(self, texts: Sequence[str]) -> list[Capitals]:
+        """The words of each text that are written as names, where a gate asks."""
+        gates = self._gates
+        if not (gates.named_only or gates.whole_names or self._has_parts):
+            return []
+        return [Capitals(text, gates.common_words) for text in texts]
 
     def _find_keys(
-        self, texts: Sequence[str], allowed: Sequence[Spans | None]
+        self,
+        texts: Sequence[str],
+        allowed: Sequence[Spans | None],
+        capitals: Sequence[Capitals],
     ) -> tuple[Runs, list[Candidates]]:
         """The mentions that are keys of the index, in order, and what each of them may mean.
 
@@ -187,7 +197,7 @@ class NameLinker:
         """
         tables, known = [segment.key_table for segment in self._index.segments], self._known
         runs, cut = find_runs(tables, texts, known)
-        admits = self._admitting(texts, allowed)
+        admits = self._admitting(texts, allowed, capitals)
         is_kept = runs.surfaces >= 0
         if admits is not None:
             is_kept[:] = False
@@ -221,14 +231,16 @@ class NameLinker:
         return kept, meant
 
     def _admitting(
-        self, texts: Sequence[str], allowed: Sequence[Spans | None]
+        self,
+        texts: Sequence[str],
+        allowed: Sequence[Spans | None],
+        capitals: Sequence[Capitals],
     ) -> Callable[[int, int, int], bool] | None:
         """Whether gates on tags and capitals let a stretch of the i-th text through; None: all."""
         gates = self._gates
         is_cased = gates.named_only or gates.whole_names
         if not is_cased and not any(spans is not None for spans in allowed):
             return None
-        capitals = [Capitals(text, gates.common_words) for text in texts] if is_cased else []
 
         def admits(i: int, start: int, stop: int) -> bool:
             if not _overlaps(allowed[i], start, stop):
@@ -283,24 +295,42 @@ class NameLinker:
 
     # ---- parts of names ----------------------------------------------------
     def _with_parts(
-        self, text: str, allowed: Spans | None, spans: Spans, meant: list[Candidates]
-    ) -> tuple[Spans, list[Candidates]]:
-        by_span = dict(zip(spans, meant, strict=True))
-        for start, end in self._unnamed(text):
-            if any(a < end and start < b for a, b in by_span):
-                continue
-            surface = text[start:end]
-            if _overlaps(allowed, start, end) and not self._gates.refuses(surface):
-                candidates = self._parts.of_surface(surface)
+        self,
+        texts: Sequence[str],
+        allowed: Sequence[Spans | None],
+        capitals: Sequence[Capitals],
+        named: Sequence[tuple[Spans, list[Candidates]]],
+    ) -> Iterator[tuple[Spans, list[Candidates]]]:
+        """Parts of names beside whole ones, none over another; all are looked up at once."""
+        possible = [
+            [
+                (start, end)
+                for start, end in self._unnamed(text, own)
+                if not any(a < end and start < b for a, b in spans)
+                and _overlaps(where, start, end)
+                and not self._gates.refuses(text[start:end])
+            ]
+            for text, where, own, (spans, _) in zip(texts, allowed, capitals, named, strict=True)
+        ]
+        self._parts.learn(
+            text[start:end]
+            for text, spans in zip(texts, possible, strict=True)
+            for start, end in spans
+        )
+        for text, parts, (spans, meant) in zip(texts, possible, named, strict=True):
+            by_span = dict(zip(spans, meant, strict=True))
+            for start, end in parts:
+                if any(a < end and start < b for a, b in by_span):
+                    continue
+                candidates = self._parts.of_surface(text[start:end])
                 kept = tuple(c for c in candidates if c.prior >= self._gates.min_prior)
                 if kept:
                     by_span[start, end] = kept
-        return sorted(by_span), [by_span[span] for span in sorted(by_span)]
+            yield sorted(by_span), [by_span[span] for span in sorted(by_span)]
 
-    def _unnamed(self, text: str) -> Iterator[tuple[int, int]]:
+    def _unnamed(self, text: str, capitals: Capitals) -> Iterator[tuple[int, int]]:
         """Where parts of names may stand: runs first, as they hide the words in them."""
         gates = self._gates
-        capitals = Capitals(text, gates.common_words)
         if gates.name_runs:
             yield from capitals.runs()
         if gates.name_parts:

@@ -6,7 +6,7 @@ Axis legend: text, mention (the links of all texts in order), candidate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,21 +32,26 @@ class CandidateRows:
     mention_of: Ints
     text_of: Ints
     offsets: Ints
+    _known: dict[int, tuple[KnowledgeGraph, Ints]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, texts: Sequence[LinkedText]) -> CandidateRows:
-        """The candidates that the links of `texts` bear."""
+        """The candidates that the links of `texts` bear; of the `texts` of rows, these rows."""
+        if isinstance(texts, _Batch):
+            return texts.rows
         links = [(i, link) for i, text in enumerate(texts) for link in text.links]
         candidates = [candidate for _, link in links for candidate in link.candidates]
         n_candidates = np.array([len(link.candidates) for _, link in links], np.int64)
-        return cls(
-            texts=tuple(texts),
+        batch = _Batch(texts)
+        batch.rows = cls(
+            texts=batch,
             entities=tuple(candidate.entity for candidate in candidates),
             priors=np.array([candidate.prior for candidate in candidates], np.float64),
             mention_of=np.repeat(np.arange(len(links)), n_candidates),
             text_of=np.array([i for i, _ in links], np.int64),
             offsets=np.concatenate([[0], np.cumsum(n_candidates)]).astype(np.int64),
         )
+        return batch.rows
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -61,10 +66,14 @@ class CandidateRows:
         return np.diff(self.offsets)
 
     def ids(self, graph: KnowledgeGraph) -> Ints:
-        """The id of each candidate in `graph`, -1 where it is not there."""
-        distinct = {entity: i for i, entity in enumerate(dict.fromkeys(self.entities))}
-        ids = graph.entities.ids(list(distinct)).astype(np.int64)
-        return ids[np.array([distinct[entity] for entity in self.entities], np.int64)]
+        """The id of each candidate in `graph`, -1 where it is not there; read-only."""
+        if id(graph) not in self._known:
+            distinct = {entity: i for i, entity in enumerate(dict.fromkeys(self.entities))}
+            ids = graph.entities.ids(list(distinct)).astype(np.int64)
+            found = ids[np.array([distinct[entity] for entity in self.entities], np.int64)]
+            found.flags.writeable = False
+            self._known[id(graph)] = graph, found
+        return self._known[id(graph)][1]
 
     def n_others(self) -> Ints:
         """For each mention the other mentions of its text that have a candidate."""
@@ -105,3 +114,9 @@ class CandidateRows:
         result = np.empty(len(self), np.int64)
         result[order] = place[start]
         return result
+
+
+class _Batch(tuple[LinkedText, ...]):
+    """Texts that know their rows: what several scorers read is made once."""
+
+    rows: CandidateRows

@@ -2,25 +2,21 @@
 
 All are vectorised over the batch, finite, and see one text at a time, so the size of a batch
 changes nothing. A candidate that the graph does not know gets what an entity without names and
-triples would get. `entity_linking.scorers.overlap` holds the lexical context scorer.
+triples would get. `entity_linking.scorers.overlap` holds the lexical context scorer,
+`entity_linking.scorers.likeness` that of names.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
-from entity_linking.names.rules.variants import acronyms, name_words, without_possessive
 from entity_linking.parts import Candidates, Scores
 from entity_linking.scorers.candidate_rows import CandidateRows, Ints
-from entity_linking.surfaces import normalise
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.store import offsets_of
 
@@ -96,98 +92,6 @@ class PopularityScorer:
         """As `Scorer`; none is below 0."""
         rows = CandidateRows.of(texts)
         return rows.split(self._scores[rows.ids(self._graph)])
-
-
-class NameScorer:
-    """How much the mention reads like the best name of the candidate, 0 to 1 (`name_likeness`)."""
-
-    def __init__(self, graph: KnowledgeGraph) -> None:
-        self._graph = graph
-
-    def __repr__(self) -> str:
-        return f"NameScorer({self._graph!r})"
-
-    def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
-        """As `Scorer`; every pair of a surface and an entity is compared once a batch."""
-        rows = CandidateRows.of(texts)
-        ids = rows.ids(self._graph)
-        surfaces = [
-            text.text[link.mention.start : link.mention.end]
-            for text in texts
-            for link in text.links
-        ]
-        names = _names(self._graph, np.unique(ids[ids >= 0]))
-        pairs = [
-            (surfaces[m], i) for m, i in zip(rows.mention_of.tolist(), ids.tolist(), strict=True)
-        ]
-        similarities = {
-            (surface, i): max(
-                (name_likeness(surface, name) for name in names.get(i, ())), default=0
-            )
-            for surface, i in dict.fromkeys(pairs)
-        }
-        return rows.split(np.array([similarities[pair] for pair in pairs], np.float64))
-
-
-def name_likeness(surface: str, name: str) -> float:
-    """1 if equal, 0.95 but for case, 0.92 with the same telling words or letters; else shares.
-
-    Telling words are those without legal forms, connectors, middle initials and possessives, an
-    acronym of three letters has the same letters. Else it is 0.9 times the best of three shares:
-    common words (Dice), common beginning (of the longer one), common character pairs with both
-    ends marked (Dice, which falls with every edit as an edit distance does and is cheaper).
-
-    >>> name_likeness("PARIS", "Paris"), round(name_likeness("Turing", "Alan Turing"), 2)
-    (0.95, 0.66)
-    >>> name_likeness("Samuel Heyman", "Samuel J. Heyman"), name_likeness("AVX Corp", "AVX")
-    (0.92, 0.92)
-    """
-    a, b = _form(surface), _form(name)
-    if a.written == b.written:
-        return 1.0
-    if a.folded == b.folded:
-        return 0.95
-    if (a.telling and a.telling == b.telling) or a.letters in b.acronyms or b.letters in a.acronyms:
-        return 0.92
-    prefix = next(
-        (i for i, (x, y) in enumerate(zip(a.folded, b.folded, strict=False)) if x != y),
-        min(len(a.folded), len(b.folded)),
-    )
-    shares = (
-        prefix / max(len(a.folded), len(b.folded)),
-        _dice(a.pairs, b.pairs),
-        _dice(a.words, b.words),
-    )
-    return 0.9 * max(shares)
-
-
-class _Form(NamedTuple):
-    """What `name_likeness` compares of a name."""
-
-    written: str
-    folded: str
-    telling: tuple[str, ...]
-    letters: str
-    acronyms: frozenset[str]
-    pairs: dict[str, int]
-    words: dict[str, int]
-
-
-@lru_cache(maxsize=MOST_REMEMBERED)
-def _form(name: str) -> _Form:
-    written = normalise(name, fold=False)[0]
-    folded = written.casefold()
-    words = tuple(name_words(without_possessive(written)))
-    letters = written.replace(".", "")
-    return _Form(
-        written,
-        folded,
-        tuple([word for word in words if len(word) > 1] or words),
-        letters if len(letters) > 2 and letters.isupper() else "",
-        frozenset(acronyms(written)) - {""},
-        Counter(x + y for x, y in zip(f" {folded}", f"{folded} ", strict=True)),
-        Counter(folded.split()),
-    )
 
 
 class NeighbourScorer:
@@ -268,18 +172,6 @@ def gather(ids: Ints, offsets: Ints, values: Ints) -> tuple[Ints, Ints]:
     return owner, values[start[owner] + place].astype(np.int64)
 
 
-def _names(graph: KnowledgeGraph, ids: Ints) -> dict[int, list[str]]:
-    """Labels and aliases of entities; they stand first among the texts of a node."""
-    texts = graph.entity_texts
-    owner, rows = gather(ids, texts.offsets, np.arange(len(texts)))
-    is_name = np.asarray(texts.kinds)[rows] <= TextKind.ALIAS
-    owner, rows = owner[is_name], rows[is_name]
-    names: dict[int, list[str]] = {}
-    for i, name in zip(ids[owner].tolist(), texts.values.take(rows).to_pylist(), strict=True):
-        names.setdefault(i, []).append(name)
-    return names
-
-
 def _types(graph: KnowledgeGraph, relations: Sequence[int]) -> tuple[Ints, Ints]:
     """Types of every entity, CSR; numbers of TYPE texts come after the entity ids."""
     texts = graph.entity_texts
@@ -323,14 +215,3 @@ def _agreement(rows: CandidateRows, ids: Ints, offsets: Ints, neighbours: Ints) 
         total += np.bincount(source, weight, minlength=len(rows))
     mean: Scores = total / np.maximum(rows.n_others(), 1)[rows.mention_of]
     return mean
-
-
-def _dice(a: dict[str, int], b: dict[str, int]) -> float:
-    both = sum(a.values()) + sum(b.values())
-    if len(a) > len(b):
-        a, b = b, a
-    common = 0
-    for key, n in a.items():
-        if key in b:
-            common += min(n, b[key])
-    return 2 * common / both if both else 0.0

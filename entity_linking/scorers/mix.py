@@ -12,7 +12,6 @@ from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scorer, Scores
 from entity_linking.scorers.candidate_rows import CandidateRows
 from entity_linking.scorers.features import (
-    NameScorer,
     NeighbourScorer,
     PopularityScorer,
     PriorScorer,
@@ -128,7 +127,8 @@ def scorer_column(rows: CandidateRows, name: str, scorer: Scorer) -> Scores:
 
 def default_scorers(graph: KnowledgeGraph) -> dict[str, Scorer]:
     """The scorers that need nothing but a graph, by the names of `DEFAULT_WEIGHTS`."""
-    from entity_linking.scorers.overlap import OverlapScorer  # scipy is slow to import
+    from entity_linking.scorers.likeness import NameScorer  # scipy is slow to import
+    from entity_linking.scorers.overlap import OverlapScorer
 
     return {
         "prior": PriorScorer(),

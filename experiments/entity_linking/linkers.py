@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from entity_linking.decision import Decision
 from entity_linking.mentions import Link, LinkedText
@@ -33,7 +34,7 @@ class Pool:
 
 def _joined(named: Candidates, near: Candidates) -> Candidates:
     known = {candidate.entity for candidate in named}
-    added = (replace(c, prior=0.0) for c in near if c.entity not in known)
+    added = (structs.replace(c, prior=0.0) for c in near if c.entity not in known)
     return (*named, *added)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from entity_linking.mentions import Link, LinkedText
@@ -125,7 +126,7 @@ class EntityMap:
             link,
             entity=None if link.entity is None else self[link.entity],
             candidates=tuple(
-                dataclasses.replace(candidate, entity=self[candidate.entity])
+                structs.replace(candidate, entity=self[candidate.entity])
                 for candidate in link.candidates
             ),
         )

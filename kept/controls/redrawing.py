@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from entity_linking.mentions import Link, LinkedText
@@ -55,7 +56,7 @@ class RedrawnEntities:
 
     def _moved(self, link: Link, draws: np.random.Generator) -> Link:
         candidates = tuple(
-            dataclasses.replace(candidate, entity=self._other(candidate.entity, draws))
+            structs.replace(candidate, entity=self._other(candidate.entity, draws))
             for candidate in link.candidates
         )
         chosen = {old.entity: new for old, new in zip(link.candidates, candidates, strict=True)}

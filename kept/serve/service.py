@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from msgspec import structs
+
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.pipeline import Pipeline
 from kept.auto import AutoEncoder
@@ -111,7 +113,7 @@ class Service:
             "entity": link.entity,
             "label": None if row is None else self.graph.label(row),
             "confidence": link.confidence,
-            "candidates": [asdict(candidate) for candidate in link.candidates[:12]],
+            "candidates": [structs.asdict(candidate) for candidate in link.candidates[:12]],
         }
 
     def _probe(self, question: Cloze, n: int, model: ClozeModel) -> dict[str, Any]:

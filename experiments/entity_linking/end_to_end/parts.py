@@ -294,7 +294,9 @@ class Parts:
     def detector(self, name: str) -> Detector:
         """What finds a row's mentions."""
         if name not in self._detectors:
-            gates = NameLinker(self.laboratory.names, self.laboratory.gates)
+            gates = NameLinker(
+                self.laboratory.names, self.laboratory.gates, **self.laboratory.study.names
+            )
             inner: Detector = Sure(gates)
             if name != "gates":
                 inner = (SureWithKinds if name == "kinds" else NamesAndTagger)(gates, self.tagger)

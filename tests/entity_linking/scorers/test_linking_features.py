@@ -13,13 +13,12 @@ from entity_linking.parts import Scorer
 from entity_linking.scorers.candidate_rows import CandidateRows
 from entity_linking.scorers.context_words import FUNCTION_WORDS, words_of
 from entity_linking.scorers.features import (
-    NameScorer,
     NeighbourScorer,
     PopularityScorer,
     PriorScorer,
     TypeScorer,
-    name_likeness,
 )
+from entity_linking.scorers.likeness import NameScorer
 from entity_linking.scorers.overlap import OverlapScorer
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
@@ -160,30 +159,6 @@ def test_priors_that_are_remembered_are_those_of_their_candidates(
         expected = [math.log(max(c.prior, 1e-4)) for c in candidates]
         for _ in range(2):
             assert scorer.scores([text])[0][0] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("surface", "name", "expected"),
-    [
-        ("Paris", "Paris", 1.0),
-        ("PARIS", "Paris", 0.95),
-        ("Paris\u00adian", "Parisian", 1.0),
-        ("New York", "York New", 0.9),  # the same words
-        ("Pari", "Parises", 0.9 * 8 / 13),  # pairs: 4 of 5 and 8
-        ("abcd", "abcdxyzw", 0.9 * 8 / 14),
-        ("Rome", "Qux", 0.0),
-    ],
-)
-def test_name_likeness(surface: str, name: str, expected: float) -> None:
-    assert name_likeness(surface, name) == pytest.approx(expected)
-    assert name_likeness(name, surface) == pytest.approx(expected)
-
-
-def test_best_name_counts(small_graph: KnowledgeGraph) -> None:
-    text = linked("City of Light", ("City of Light", [("Q90", 1.0), ("Q830149", 0.1)], None))
-    first, second = NameScorer(small_graph).scores([text])[0][0]
-    assert first == 1.0
-    assert second == pytest.approx(name_likeness("City of Light", "Paris"))
 
 
 def card(graph: KnowledgeGraph, name: str) -> dict[str, float]:
