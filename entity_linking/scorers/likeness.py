@@ -7,6 +7,7 @@ and acronyms, which take rules of many steps, are made only of names that could 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
@@ -27,6 +28,7 @@ from entity_linking.surfaces import normalise
 from kg_loaders import KnowledgeGraph, TextKind
 
 PAIRS_PER_STEP = 1 << 18
+MOST_REMEMBERED = 65_536
 _PLAIN = re.compile("[a-z0-9]{2,}")
 _PARENTHESES = frozenset(")]）")
 
@@ -112,8 +114,6 @@ class _Forms:
         self._words = _counts(keys, sizes, len(vocabulary))
         self._is_short = np.fromiter(map(_is_of_letters, self._written), np.bool_, len(words))
         self._telling, self._is_odd = self._sure_words(list(vocabulary))
-        self._acronym: dict[int, list[str]] = {}
-        self._telling_words: dict[int, tuple[str, ...]] = {}
 
     def compare(self, first: Ints, second: Ints) -> Scores:
         """The likeness of each pair."""
@@ -156,14 +156,8 @@ class _Forms:
         return alike
 
     def _have_same_words(self, first: int, second: int) -> bool:
-        words = self._told(first)
-        return bool(words) and words == self._told(second)
-
-    def _told(self, name: int) -> tuple[str, ...]:
-        if name not in self._telling_words:
-            words = tuple(name_words(without_possessive(self._written[name])))
-            self._telling_words[name] = tuple([word for word in words if len(word) > 1] or words)
-        return self._telling_words[name]
+        words = _telling(self._written[first])
+        return bool(words) and words == _telling(self._written[second])
 
     def _are_short(self, first: int, second: int) -> bool:
         return self._is_short_for(first, second) or self._is_short_for(second, first)
@@ -171,9 +165,7 @@ class _Forms:
     def _is_short_for(self, short: int, name: int) -> bool:
         if not self._is_short[short]:
             return False
-        if name not in self._acronym:
-            self._acronym[name] = acronyms(self._written[name])
-        return self._written[short].replace(".", "") in self._acronym[name]
+        return self._written[short].replace(".", "") in _acronyms(self._written[name])
 
     def _sure_words(self, vocabulary: list[str]) -> tuple[Any, NDArray[np.bool_]]:
         """The words that are surely telling, of each name, and whether it has any that may be.
@@ -196,6 +188,15 @@ class _Forms:
             counts.shape,
         )
         return sure, has_end | (counts @ ~is_plain > 0)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _telling(name: str) -> tuple[str, ...]:
+    words = tuple(name_words(without_possessive(name)))
+    return tuple([word for word in words if len(word) > 1] or words)
+
+
+_acronyms = lru_cache(maxsize=MOST_REMEMBERED)(acronyms)
 
 
 def _character_pairs(folded: Sequence[str]) -> Any:

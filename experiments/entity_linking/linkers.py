@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from msgspec import structs
@@ -47,6 +48,7 @@ class AgeScorer:
         return rows.split(np.array([_age(entity) for entity in rows.entities], np.float64))
 
 
+@cache
 def _age(entity: str) -> float:
     return -math.log(int(entity[1:])) if entity[:1] == "Q" and entity[1:].isdigit() else 0.0
 

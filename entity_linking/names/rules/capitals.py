@@ -145,7 +145,9 @@ class Capitals:
 def _words(text: str) -> Iterator[_Word]:
     before, initial = 0, False
     for match in _WORD.finditer(text):
-        surface = _POSSESSIVE.sub("", match[0])
+        surface = match[0]
+        if "'" in surface or "’" in surface:
+            surface = _POSSESSIVE.sub("", surface)
         if not surface or surface in _BRACKETS:
             continue
         start, end = match.start(), match.start() + len(surface)
@@ -154,7 +156,7 @@ def _words(text: str) -> Iterator[_Word]:
         opens = not before or (bool(marks) and any(c in _OPENS for c in marks))
         if initial and marks == ".":
             opens, marks = False, ""  # the point of an abbreviation
-        capital = any(letter.isupper() for letter in surface)
+        capital = not surface.islower() and any(letter.isupper() for letter in surface)
         yield _Word(start, end, capital, opens, bool(before) and not marks)
         before = end
         initial = capital and (len(surface) == 1 or surface.casefold() in TITLES)

@@ -139,7 +139,12 @@ class Parts:
 
     @cached_property
     def source(self) -> CandidateSource:
-        return OnceSource(NameCandidates(self.laboratory.names, **self.laboratory.study.names))
+        return OnceSource(NameCandidates(self.laboratory.names, **self.names))
+
+    @property
+    def names(self) -> dict[str, int]:
+        """How many candidates names propose."""
+        return self.laboratory.study.names
 
     @cached_property
     def graph_of_training(self) -> KnowledgeGraph:
@@ -294,9 +299,7 @@ class Parts:
     def detector(self, name: str) -> Detector:
         """What finds a row's mentions."""
         if name not in self._detectors:
-            gates = NameLinker(
-                self.laboratory.names, self.laboratory.gates, **self.laboratory.study.names
-            )
+            gates = NameLinker(self.laboratory.names, self.laboratory.gates, **self.names)
             inner: Detector = Sure(gates)
             if name != "gates":
                 inner = (SureWithKinds if name == "kinds" else NamesAndTagger)(gates, self.tagger)
