@@ -81,7 +81,7 @@ class DictionaryLinker(Pipeline):
 
 
 def candidates_of(
-    names: NameCandidates, further: Sequence[CandidateSource], min_prior: float
+    names: CandidateSource, further: Sequence[CandidateSource], min_prior: float
 ) -> CandidateSource:
     """What mentions may mean: by name, else by the first of `further` that knows anything."""
     source: CandidateSource = FirstFound([names, *further])

@@ -7,8 +7,8 @@ and acronyms, which take rules of many steps, are made only of names that could 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 

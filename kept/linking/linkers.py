@@ -31,6 +31,7 @@ from entity_linking.decision import Decision
 from entity_linking.dictionary import candidates_of
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.fuzzy.of_graph import SpeltAlike
+from entity_linking.mentions import Linker
 from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker
 from entity_linking.names.identifiers import by_identifiers
 from entity_linking.names.rules.case import CASES, Case
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from entity_linking.dense.index import DenseIndex
     from entity_linking.detection import EndToEnd
+    from entity_linking.detection.misspelt import Slips
 
 Method = Literal["prior", "overlap", "dense", "coherence", "mix", "trained"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -66,6 +68,7 @@ class LinkerSettings:
     `labels` and `aliases`. `index` is a folder that `kept link index` made, `model` one that
     `kept link train` made, `decision` a file of `entity_linking.calibration.save_decision`.
     `case` None is that of the index, "smart" without one; `languages` belong to the index too.
+    `misspelt` finds names with a slip in a word too.
     `tagger` is a folder that `kept link train-tagger` made, or `spacy:NAME`, a pipeline of spaCy
     with named entities; `pronouns` links "he", "it" and "the town" too and needs one that knows
     persons.
@@ -86,6 +89,7 @@ class LinkerSettings:
     languages: tuple[str, ...] | None = None
     tagger: str | None = None
     pronouns: bool = False
+    misspelt: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -140,7 +144,12 @@ def open_pipeline(settings: LinkerSettings, graph: KnowledgeGraph | None = None)
     if settings.tagger is not None:
         gates = replace(NAMED, min_prior=settings.min_prior, min_length=settings.min_length)
     scorer, decision = _decided_by(settings, graph, parts.scorer())
-    return Pipeline(NameLinker(parts.names, gates), parts.source(), scorer, decision)
+    mentions: Linker = NameLinker(parts.names, gates)
+    if settings.misspelt:
+        from entity_linking.detection.misspelt import WithMisspelt
+
+        mentions = WithMisspelt(NameLinker(parts.names, gates), parts.slips)
+    return Pipeline(mentions, parts.source(), scorer, decision)
 
 
 def open_for_training(
@@ -239,7 +248,19 @@ class _Parts:
             from entity_linking.dense.context import DenseCandidates
 
             further.append(DenseCandidates(*self._dense))
-        return candidates_of(NameCandidates(self.names), further, self._settings.min_prior)
+        by_name: CandidateSource = NameCandidates(self.names)
+        if self._settings.misspelt:
+            from entity_linking.detection.misspelt import Mended
+
+            by_name = Mended(by_name, self.slips)
+        return candidates_of(by_name, further, self._settings.min_prior)
+
+    @cached_property
+    def slips(self) -> Slips:
+        """What words of text are slips of those of names."""
+        from entity_linking.detection.misspelt import Slips  # few need it
+
+        return Slips(self.names)
 
     def scorer(self) -> Scorer:
         """What the method says."""

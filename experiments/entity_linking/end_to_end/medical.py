@@ -31,9 +31,11 @@ from typing import Any, NamedTuple
 from entity_linking import DictionaryLinker, gold_link
 from entity_linking.decision import Decision
 from entity_linking.detection import EndToEnd, NamesAndTagger
+from entity_linking.detection.misspelt import Mended, Slips, WithMisspelt
 from entity_linking.fuzzy.of_graph import SpeltAlike
-from entity_linking.mentions import LinkedText, Mention
+from entity_linking.mentions import LinkedText, Linker, Mention
 from entity_linking.names import NameCandidates, NameIndex, NameLinker, count_links
+from entity_linking.parts import CandidateSource
 from entity_linking.pipeline import Pipeline
 from entity_linking.scorers.mix import default_scorers
 from entity_linking.scorers.reranker import Reranker, split_by_text, with_gold
@@ -51,6 +53,7 @@ ABBREVIATION = "OMO:0003012"
 TAUGHT = 0.3
 """Of the corrected documents that teach the tagger."""
 KINDS = ("label", "label, one letter wrong", "synonym", "abbreviation")
+ELSEWHERE = "nothing is marked there"
 _SYNONYM = re.compile(r'synonym: "((?:[^"\\]|\\.)*)" EXACT(.*)')
 _QUOTED = re.compile(r'def: "((?:[^"\\]|\\.)*)"')
 
@@ -177,19 +180,27 @@ def _misspelt(
     return changed, of_kind
 
 
-def linker(graph: KnowledgeGraph, corrected: Sequence[LinkedText] = ()) -> Pipeline:
+def linker(
+    graph: KnowledgeGraph, corrected: Sequence[LinkedText] = (), *, misspelt: bool = False
+) -> Pipeline:
     """The linker without training, or with what a person corrected: counts and a re-ranker."""
     names = NameIndex.build(graph, counts=count_links(corrected))
-    source = FirstFound([NameCandidates(names), SpeltAlike(graph, None)])
+    by_name: CandidateSource = NameCandidates(names)
     scorers = default_scorers(graph)
-    plain = Pipeline(NameLinker(names), source, scorers["prior"])
+    finder = NameLinker(names)
+    mentions: Linker = finder
+    if misspelt:
+        slips = Slips(names)
+        mentions, by_name = WithMisspelt(finder, slips), Mended(by_name, slips)
+    source = FirstFound([by_name, SpeltAlike(graph, None)])
+    plain = Pipeline(mentions, source, scorers["prior"])
     if not corrected:
         return plain
     train, held_out = split_by_text(
         with_gold(plain.propose(corrected), corrected), share=0.2, seed=0
     )
     model = Reranker.fit(scorers, train, held_out, graph_hash=graph.content_hash)
-    return Pipeline(NameLinker(names), source, model, Decision(nil_score=0.0, nil_below=0.5))
+    return Pipeline(mentions, source, model, Decision(nil_score=0.0, nil_below=0.5))
 
 
 def tagger(corrected: Sequence[LinkedText]) -> Tagger:
@@ -206,11 +217,16 @@ def scores(
     gold: Sequence[LinkedText],
     kinds: dict[tuple[str, Mention], str],
 ) -> dict[str, dict[str, float]]:
-    """By kind of mention what became of it, and how sure links were."""
-    counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
-    sure: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    """By kind of mention what became of it, and how sure links were; and what nobody marked."""
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in (*KINDS, ELSEWHERE)}
+    sure: dict[str, list[float]] = {kind: [] for kind in (*KINDS, ELSEWHERE)}
     for expected, linked in zip(gold, linked_texts, strict=True):
         answers = {link.mention: link for link in linked.links}
+        marked = [link.mention for link in expected.links]
+        for link in linked.links:
+            if link.entity is not None and not any(_overlap(link.mention, m) for m in marked):
+                counts[ELSEWHERE]["wrong"] += 1
+                sure[ELSEWHERE].append(link.confidence)
         for link in expected.links:
             kind = kinds[expected.id, link.mention]
             answer = answers.get(link.mention)
@@ -230,6 +246,10 @@ def scores(
     }
 
 
+def _overlap(one: Mention, other: Mention) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--out", type=Path, required=True)
@@ -243,6 +263,9 @@ def main() -> None:
     told: dict[str, Any] = {
         "before": scores(plain.link(words), others, kinds),
         "before, mentions given": scores(plain.disambiguate(others), others, kinds),
+        "before, misspelt names too": scores(
+            linker(graph, misspelt=True).link(words), others, kinds
+        ),
     }
     for share in (0.1, 1.0):
         some = [t for t in corrected if drawn(0, f"corrected {t.id}") < share]
@@ -252,6 +275,9 @@ def main() -> None:
         n = sum(len(text.links) for text in some)
         name = f"after {n:,} corrections in {len(some):,} documents, learnt in {spent:.0f} s"
         told[name] = scores(trained.link(words), others, kinds)
+    told[f"{name}, misspelt names too"] = scores(
+        linker(graph, some, misspelt=True).link(words), others, kinds
+    )
     some = [t for t in corrected if drawn(0, f"corrected {t.id}") < TAUGHT]
     began = time.process_time()
     finder = tagger(some)

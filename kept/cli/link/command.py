@@ -124,6 +124,9 @@ def link(
         bool,
         typer.Option("--pronouns", help="With --tagger: link he, it, the town to what they mean."),
     ] = False,
+    misspelt: Annotated[
+        bool, typer.Option("--misspelt", help="Find names with a slip in a word too (slower).")
+    ] = False,
     case: Annotated[
         str | None,
         typer.Option(
@@ -189,6 +192,7 @@ def link(
         languages=None if language is None else tuple(language),
         tagger=tagger,
         pronouns=pronouns,
+        misspelt=misspelt,
     )
     named = (source, kg, index, model, decision, *(labels or ()), *(aliases or ()))
     inputs = [path for path in named if path is not None]

@@ -1,0 +1,244 @@
+"""Names with a slip in one of their words: `WithMisspelt` finds them, `Mended` says what they mean.
+
+A slip makes a word that no name has. Such a word is read as the word of the names that is one edit
+away (a letter too much, too few, another, two swapped): names are looked for in the text that is so
+mended, and mean what they mean there. Mentions lie in the text as it was.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import structs
+
+from entity_linking.errors import LinkingError
+from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.names import NameIndex, NameLinker
+from entity_linking.parts import Candidates, CandidateSource
+from entity_linking.surfaces import tokens_of
+
+if TYPE_CHECKING:
+    from entity_linking.fuzzy.index import FuzzyIndex
+
+MOST_REMEMBERED = 65_536
+NAMES_PER_STEP = 65_536
+SHORTEST = 4
+"""Letters of a word that may be a slip of another."""
+
+
+class Slip(NamedTuple):
+    """`text[start:end]` is read as `word`."""
+
+    start: int
+    end: int
+    word: str
+
+
+class Slips:
+    """Which words of a text are slips of words of the names of `index`.
+
+    Words are indexed by their letters when the first text asks.
+    """
+
+    def __init__(self, index: NameIndex) -> None:
+        self._index = index
+        self._meant: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"Slips({self._index!r})"
+
+    def of(self, texts: Sequence[str]) -> list[list[Slip]]:
+        """The slips of each text, in order."""
+        tokens = tokens_of(texts)
+        self._learn(word for word in tokens.values if len(word) >= SHORTEST)
+        slips = []
+        for text, (first, last) in zip(texts, pairwise(tokens.limits.tolist()), strict=True):
+            own = []
+            for place in range(first, last):
+                if meant := self._meant.get(tokens.values[place]):
+                    start, end = int(tokens.starts[place]), int(tokens.ends[place])
+                    own.append(Slip(start, end, _as_written(meant, text[start:end])))
+            slips.append(own)
+        return slips
+
+    def _learn(self, words: Iterable[str]) -> None:
+        """Look up what is not remembered: the word that each is a slip of, "" for none."""
+        distinct = dict.fromkeys(words)
+        new = [word for word in distinct if word not in self._meant]
+        if len(self._meant) + len(new) > MOST_REMEMBERED:
+            self._meant.clear()
+            new = list(distinct)
+        self._meant.update(dict.fromkeys(new, ""))
+        unknown = [word for word in new if word.isalpha() and word not in self._words]
+        if unknown:
+            matches = self._spelling.search(unknown, k=1, min_similarity=0.5)
+            for word, found in zip(unknown, matches, strict=True):
+                for match in found:
+                    edits = (1 - match.similarity) * max(len(word), len(match.surface))
+                    if round(edits) == 1:
+                        self._meant[word] = match.surface
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        """The words of names, as they are told apart in texts."""
+        words: set[str] = set()
+        for segment in self._index.segments:
+            for start in range(0, len(segment.names), NAMES_PER_STEP):
+                names = segment.names.slice(start, NAMES_PER_STEP).to_pylist()
+                words.update(tokens_of(names).values)
+        return frozenset(words)
+
+    @cached_property
+    def _spelling(self) -> FuzzyIndex:
+        from entity_linking.fuzzy.index import FuzzyIndex  # rarely needed
+        from entity_linking.fuzzy.ngrams import Name
+
+        words = sorted(word for word in self._words if len(word) >= SHORTEST)
+        return FuzzyIndex.build(Name(word, word) for word in words)
+
+
+def _as_written(meant: str, surface: str) -> str:
+    """The word in the capitals of what stands there."""
+    if surface.isupper():
+        return meant.upper()
+    return meant.capitalize() if surface[0].isupper() else meant
+
+
+class _Moved:
+    """A text in which slips are mended, and where its places stood before."""
+
+    def __init__(self, text: str, slips: Sequence[Slip]) -> None:
+        parts, end = [], 0
+        self._ends, self._ends_mended, self._shifts = [0], [0], [0]
+        for slip in slips:
+            parts += [text[end : slip.start], slip.word]
+            end = slip.end
+            self._shifts.append(self._shifts[-1] + len(slip.word) - (slip.end - slip.start))
+            self._ends.append(end)
+            self._ends_mended.append(end + self._shifts[-1])
+        self.text = "".join([*parts, text[end:]])
+
+    def there(self, place: int) -> int:
+        """A place of the text in the mended one; no place within a slip."""
+        return place + self._shifts[bisect_right(self._ends, place) - 1]
+
+    def back(self, place: int) -> int:
+        """A place of the mended text in the text as it was."""
+        return place - self._shifts[bisect_right(self._ends_mended, place) - 1]
+
+
+class WithMisspelt:
+    """A `Linker`: the mentions of `names`, which a slip in a word does not hide.
+
+    Words shorter than `min_length` are a letter away from many others: they are mended in names of
+    several words alone, those of three letters and fewer never. Of mentions that overlap the
+    longer one stays.
+
+    >>> from kg_loaders import Text, TextKind, graph_from_records
+    >>> index = NameIndex.build(graph_from_records([Text("D1", TextKind.LABEL, "lung cancer")]))
+    >>> linker = WithMisspelt(NameLinker(index), Slips(index))
+    >>> linker.link(["Deadly lung cnacer."])[0].links[0].mention
+    Mention(start=7, end=18)
+    """
+
+    def __init__(self, names: NameLinker, slips: Slips, *, min_length: int = 6) -> None:
+        if min_length < SHORTEST:
+            raise LinkingError(f"min_length is {min_length}; give {SHORTEST} letters or more")
+        self._names, self._slips, self._min_length = names, slips, min_length
+
+    def __repr__(self) -> str:
+        return f"WithMisspelt({self._names!r}, min_length={self._min_length})"
+
+    def link(self, texts: Sequence[str]) -> list[LinkedText]:
+        """One `LinkedText` a text, in order; mentions do not overlap."""
+        linked, slips = self._names.link(texts), self._slips.of(texts)
+        moved = {i: _Moved(texts[i], own) for i, own in enumerate(slips) if own}
+        again = self._names.link([each.text for each in moved.values()])
+        for (i, text), other in zip(moved.items(), again, strict=True):
+            links = [
+                replace(k, mention=Mention(text.back(k.mention.start), text.back(k.mention.end)))
+                for k in other.links
+            ]
+            told = [link for link in links if self._is_told(link.mention, slips[i])]
+            linked[i] = replace(linked[i], links=_longer(linked[i].links, told))
+        return linked
+
+    def _is_told(self, mention: Mention, slips: Sequence[Slip]) -> bool:
+        """Whether a mention has a slip, in a short word not alone."""
+        own = _within(mention, slips)
+        is_alone = own[:1] and own[0][:2] == (mention.start, mention.end)
+        return bool(own) and not (is_alone and mention.end - mention.start < self._min_length)
+
+
+class Mended:
+    """A `CandidateSource`: what `source` proposes where the slips of mentions are mended.
+
+    Priors of a mention with slips are multiplied by how like it is what it was mended to: by the
+    share of letters that are no slip.
+    """
+
+    def __init__(self, source: CandidateSource, slips: Slips) -> None:
+        self._source, self._slips = source, slips
+
+    def __repr__(self) -> str:
+        return f"Mended({self._source!r})"
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        """For each link of each text its candidates, best prior first."""
+        slips = [
+            [slip for slip in own if any(_within(link.mention, [slip]) for link in text.links)]
+            for text, own in zip(texts, self._slips.of([t.text for t in texts]), strict=True)
+        ]
+        found = self._source.candidates(list(map(_mended, texts, slips)))
+        return [
+            [
+                _less_sure(candidates, link.mention, _within(link.mention, own))
+                for link, candidates in zip(text.links, proposed, strict=True)
+            ]
+            for text, proposed, own in zip(texts, found, slips, strict=True)
+        ]
+
+
+def _mended(text: LinkedText, slips: Sequence[Slip]) -> LinkedText:
+    if not slips:
+        return text
+    moved = _Moved(text.text, slips)
+    links = (
+        replace(k, mention=Mention(moved.there(k.mention.start), moved.there(k.mention.end)))
+        for k in text.links
+    )
+    pair = None if text.pair_start is None else moved.there(text.pair_start)
+    return replace(text, text=moved.text, links=tuple(links), pair_start=pair)
+
+
+def _less_sure(candidates: Candidates, mention: Mention, slips: Sequence[Slip]) -> Candidates:
+    if not slips:
+        return candidates
+    share = 1.0 - min(len(slips) / (mention.end - mention.start), 1.0)
+    words = ", ".join(slip.word for slip in slips)
+    return tuple(
+        structs.replace(
+            c, prior=c.prior * share, score=c.score * share, reason=f"read as {words}: {c.reason}"
+        )
+        for c in candidates
+    )
+
+
+def _within(mention: Mention, slips: Sequence[Slip]) -> list[Slip]:
+    return [slip for slip in slips if mention.start <= slip.start and slip.end <= mention.end]
+
+
+def _longer(links: Sequence[Link], others: Sequence[Link]) -> tuple[Link, ...]:
+    """Both, but of those that overlap the longer one; of equals the first list's."""
+    kept: list[Link] = []
+    ranked = sorted([*links, *others], key=lambda link: link.mention.start - link.mention.end)
+    for link in ranked:
+        here = link.mention
+        if not any(k.mention.start < here.end and here.start < k.mention.end for k in kept):
+            kept.append(link)
+    return tuple(sorted(kept, key=lambda link: link.mention))
