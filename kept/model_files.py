@@ -173,3 +173,9 @@ def require_whole(host: Any, info: Mapping[str, Any], place: str | Path) -> None
                 f"{place} {fault} weights of a {type(host).__name__} as its config.json describes "
                 f"it: {', '.join(names[:N_NAMED])}{more}; fetch or save the host again"
             )
+
+
+def keep_weights(module: nn.Module) -> None:
+    """Keep a model around `module` from initialising it again."""
+    for part in module.modules():
+        part._is_hf_initialized = True  # type: ignore[assignment]

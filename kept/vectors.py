@@ -24,7 +24,6 @@ from transformers import PreTrainedTokenizerBase
 
 from kept.errors import CheckpointError
 from kg_loaders import KnowledgeGraph
-from kg_loaders.lookup import labels
 
 ENTITY_PREFIX = "ENTITY/"
 LABELS_AT_ONCE = 50_000
@@ -53,7 +52,7 @@ class LabelVectors:
         known = torch.zeros(graph.n_entities, dtype=torch.bool, device=self.words.device)
         for start in range(0, graph.n_entities, LABELS_AT_ONCE):
             stop = min(start + LABELS_AT_ONCE, graph.n_entities)
-            names = labels(graph, np.arange(start, stop))
+            names = graph.labels(np.arange(start, stop))
             means = mean_pieces(names, self.words, self.tokenizer)
             vectors[start:stop], known[start:stop] = means
         return EntityVectors(vectors, known)

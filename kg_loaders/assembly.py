@@ -1,4 +1,4 @@
-"""Records and blocks of them, as they come, to a `KnowledgeGraph`."""
+"""Records and blocks of them, as they come, to the fields of a `KnowledgeGraph`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +16,7 @@ from kg_loaders.disk.arrow import mask_array, numbers_array, numpy_of, string_sc
 from kg_loaders.disk.keys import distinct_keys, packed, sorted_distinct, unpacked
 from kg_loaders.disk.threads import together
 from kg_loaders.errors import SourceError
+from kg_loaders.indexing import GraphFields, indexed, offsets_of
 from kg_loaders.reading.blocks import (
     Block,
     Ids,
@@ -27,10 +27,10 @@ from kg_loaders.reading.blocks import (
     start_of,
 )
 from kg_loaders.records import Record, Text, Triple
-from kg_loaders.store import KnowledgeGraph, assemble, offsets_of
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, strings
 
+DEFAULT_LANGUAGES = ("en",)
 MAX_NODES = MAX_TRIPLES = 2**31 - 1
 MAX_LANGUAGES = 2**15 - 1
 _FEW = 1 << 20
@@ -38,7 +38,7 @@ _FEW = 1 << 20
 
 
 class Columns:
-    """Records as they come, in flat arrays with provisional ids; `graph` sorts and seals them.
+    """Records as they come, in flat arrays with provisional ids; `fields` sorts and seals them.
 
     By `n_threads`, which make the same graph.
     """
@@ -92,10 +92,14 @@ class Columns:
         if self._n_triples > MAX_TRIPLES or len(self._entities) > MAX_NODES:
             raise SourceError(f"a graph holds at most {MAX_TRIPLES} triples and as many entities")
 
-    def graph(
-        self, *, languages: Sequence[str], sources: Sequence[str], licence: str
-    ) -> KnowledgeGraph:
-        """Sort names and rows, drop duplicates, and empty these columns."""
+    def fields(
+        self, *, languages: Sequence[str], sources: Sequence[str] = (), licence: str = ""
+    ) -> GraphFields:
+        """Sort names and rows, drop duplicates, and empty these columns.
+
+        `KnowledgeGraph(**fields)` holds the result. `languages` are preferred in that order, others
+        follow sorted.
+        """
         (entities, entity_ranks), (relations, relation_ranks) = self._sort_names()
         seen = {name for texts in self._texts for name in texts.languages}
         names = [*dict.fromkeys(languages), *sorted(seen.difference(languages))]
@@ -111,20 +115,11 @@ class Columns:
             lambda: self._texts[1].seal(relation_ranks, sizes[1], names),
             n_threads=self._n_threads,
         )
-        graph = assemble(
-            triples=triples,
-            entities=entities,
-            relations=relations,
-            entity_texts=of_entities,
-            relation_texts=of_relations,
-            languages=names,
-            sources=sources,
-            licence=licence,
-            are_sorted=True,
+        return indexed(
+            triples, entities, relations, (of_entities, of_relations),
+            languages=names, preferred=languages, sources=sources, licence=licence,
             n_threads=self._n_threads,
-        )
-        graph.manifest = msgspec.structs.replace(graph.manifest, preferred=tuple(languages))
-        return graph
+        )  # fmt: skip
 
     def ids(self) -> tuple[Vocabulary, Vocabulary, NDArray[np.int32]]:
         """Entities, relations, and triples int32 `[triple 3]` of their ids as they came."""

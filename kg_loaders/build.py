@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from kg_loaders.assembly import Columns
+from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.folder import GRAPH
@@ -31,7 +31,6 @@ from kg_loaders.store import KnowledgeGraph
 if TYPE_CHECKING:
     from kg_loaders.large.spilled import SpilledColumns
 
-DEFAULT_LANGUAGES = ("en",)
 CONCEPTNET_VERSIONS = ("-5.7.0", "-5.6.0", "-5.5.5", "-5.5.0")
 """In the names of its files, `conceptnet-assertions-5.7.0.csv.gz`."""
 
@@ -235,11 +234,12 @@ def load(
             report.progress = _telling(progress, inputs, place)
             units.append(_read_source(source, columns, report, languages, workers))
         report.units = " and ".join(dict.fromkeys(units)) or "lines"
-        graph = columns.graph(
+        fields = columns.fields(
             languages=_preferred(languages, onto),
             sources=[*(onto.manifest.sources if onto else ()), *(each.name for each in named)],
             licence=licence or (onto.manifest.licence if onto else ""),
         )
+        graph = KnowledgeGraph(**fields)
         _count(report, columns.n_records - n_before, graph, onto)
         _note_load(graph, report, onto)
         if out is not None:
@@ -333,4 +333,5 @@ def graph_from_records(
     """Build a graph in memory; `languages` are preferred in that order, others follow sorted."""
     columns = Columns()
     columns.add(records)
-    return columns.graph(languages=languages, sources=sources, licence=licence)
+    fields = columns.fields(languages=languages, sources=sources, licence=licence)
+    return KnowledgeGraph(**fields)

@@ -5,25 +5,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
 from kg_loaders.disk import folder as disk
 from kg_loaders.disk.folder import FORMAT_VERSION, Manifest
-from kg_loaders.disk.keys import order_by_tail, sorted_distinct
+from kg_loaders.disk.keys import sorted_distinct
 from kg_loaders.disk.threads import together
-from kg_loaders.errors import GraphMismatchError, StoreError
+from kg_loaders.errors import GraphMismatchError, StoreError, UnknownNodeError
+from kg_loaders.indexing import hashes_of, indexed
 from kg_loaders.notebook import N_SHOWN, table
-from kg_loaders.records import TextKind
+from kg_loaders.records import Text, TextKind, Triple
 from kg_loaders.texts import Texts
-from kg_loaders.vocabulary import Vocabulary, node_id, rows_of_ids, update_with_strings
+from kg_loaders.vocabulary import Vocabulary, node_id, rows_of_ids
 
 __all__ = ["FORMAT_VERSION", "KnowledgeGraph", "Manifest", "Texts", "Vocabulary", "assemble"]
 
@@ -100,36 +101,82 @@ class KnowledgeGraph:
                 f"{self.id_space_hash}; open the graph it was made with, or make it again"
             )
 
-    # ---- by names (kg_loaders.lookup) --------------------------------------
+    # ---- by names ----------------------------------------------------------
     @classmethod
     def from_triples(
         cls, triples: Iterable[tuple[str, str, str]], labels: Mapping[str, str] | None = None
     ) -> KnowledgeGraph:
-        """Return the graph of (head, relation, tail), in memory; `labels` name its parts."""
-        from kg_loaders.lookup import from_triples  # which builds on this module
+        """Return the graph of (head, relation, tail), in memory.
 
-        return from_triples(triples, labels)
+        `labels` name entities and relations; what has none goes by its identifier.
+
+        >>> triples = [("Q90", "P17", "Q142")]
+        >>> graph = KnowledgeGraph.from_triples(triples, {"Q90": "Paris", "P17": "country"})
+        >>> graph.facts("Paris")
+        [('Paris', 'country', 'Q142')]
+        """
+        rows = [Triple(*triple) for triple in triples]
+        relations = {row.relation for row in rows}
+        entities = {end for row in rows for end in (row.head, row.tail)}
+        columns = Columns()
+        columns.add(rows)
+        for node, label in (labels or {}).items():
+            if node not in entities and node not in relations:
+                raise UnknownNodeError(f"the label {label!r} is of {node!r}, which no triple has")
+            for is_relation, nodes in ((False, entities), (True, relations)):
+                if node in nodes:
+                    columns.add([Text(node, TextKind.LABEL, label, is_relation=is_relation)])
+        return cls(**columns.fields(languages=DEFAULT_LANGUAGES))
 
     def named(self, name: str) -> list[int]:
-        """Return the ids of the entities whose identifier, label or alias is `name`, sorted."""
-        from kg_loaders.lookup import named
+        """Return the ids of the entities whose identifier, label or alias is `name`, sorted.
 
-        return named(self, name)
+        >>> from kg_loaders import atlas
+        >>> world = atlas.graph()
+        >>> [world.entities.name(i) for i in world.named("Paris")]
+        ['Q830149', 'Q90']
+        """
+        own = self.entities.find(name)
+        return sorted({*self.entity_texts.named(name), *([] if own is None else [own])})
 
     def facts(self, name: str) -> list[tuple[str, str, str]]:
-        """Return the triples, in words, of the entities called `name`.
+        """Return the triples, in words, whose head or tail is an entity called `name`.
 
         Raises `UnknownNodeError` where there is none.
         """
-        from kg_loaders.lookup import facts
-
-        return facts(self, name)
+        ids = self.named(name)
+        if not ids:
+            raise UnknownNodeError(
+                f"no entity of {self} is called {name!r}; names are compared letter by letter"
+            )
+        rows = [part for i in ids for part in (self.outgoing(i), self.incoming(i))]
+        distinct = np.unique(np.concatenate(rows), axis=0)
+        return [
+            (self.label(head), self.relation_label(relation), self.label(tail))
+            for head, relation, tail in distinct.tolist()
+        ]
 
     # ---- texts -------------------------------------------------------------
     def label(self, entity: int) -> str:
         """Best label, or the identifier itself when there is none."""
         labels = self.entity_texts.of(entity, TextKind.LABEL)
         return labels[0][0] if labels else self.entities.name(entity)
+
+    def labels(self, entities: NDArray[np.integer[Any]]) -> list[str]:
+        """`label` of many entities, at once.
+
+        >>> graph = KnowledgeGraph.from_triples([("Q90", "P17", "Q142")], {"Q90": "Paris"})
+        >>> graph.labels(np.array([1, 0]))
+        ['Paris', 'Q142']
+        """
+        texts, ids = self.entity_texts, np.asarray(entities, np.int64)
+        first, stop = np.asarray(texts.offsets)[ids], np.asarray(texts.offsets)[ids + 1]
+        has_label = first < stop
+        has_label[has_label] = np.asarray(texts.kinds)[first[has_label]] == TextKind.LABEL
+        found = np.empty(len(ids), object)
+        found[has_label] = texts.values.take(pa.array(first[has_label])).to_pylist()
+        found[~has_label] = self.entities.array.take(pa.array(ids[~has_label])).to_pylist()
+        return list(found)
 
     def relation_label(self, relation: int) -> str:
         """Best label of a relation, or its identifier."""
@@ -247,11 +294,11 @@ class KnowledgeGraph:
         )
         if not sealed.is_known:
             checks = disk.checks(sealed, manifest, columns)
-            together(*checks, graph.require_ownhashes_of, n_threads=n_threads)
+            together(*checks, graph.require_own_hashes, n_threads=n_threads)
             sealed.remember()
         return graph
 
-    def require_ownhashes_of(self) -> None:
+    def require_own_hashes(self) -> None:
         """Raise `StoreError` unless both hashes of the manifest are those of what the graph holds.
 
         Models are bound to these hashes: a forged one would pass another graph's ids for its own.
@@ -312,67 +359,12 @@ def assemble(
     languages: Sequence[str],
     sources: Sequence[str],
     licence: str,
-    are_sorted: bool = False,
-    n_threads: int = 1,
 ) -> KnowledgeGraph:
-    """Sort, deduplicate and index `triples [triple 3]` and compute both hashes.
-
-    `are_sorted` says that they come from `sorted_distinct`.
-    """
-    sizes = len(entities), len(relations)
-    if not are_sorted:
-        triples = sorted_distinct(triples, *sizes)
-    texts = (entity_texts, relation_texts)
-    in_order, hashes, in_offsets, out_offsets = together(
-        lambda: order_by_tail(triples, *sizes),
-        lambda: hashes_of(triples, entities, relations, texts, languages),
-        lambda: offsets_of(triples[:, 2], len(entities)),
-        lambda: offsets_of(triples[:, 0], len(entities)),
-        n_threads=n_threads,
-    )
+    """Sort, deduplicate and index `triples [triple 3]` and compute both hashes."""
+    distinct = sorted_distinct(triples, len(entities), len(relations))
     return KnowledgeGraph(
-        triples=triples,
-        entities=entities,
-        relations=relations,
-        entity_texts=entity_texts,
-        relation_texts=relation_texts,
-        out_offsets=out_offsets,
-        in_offsets=in_offsets,
-        in_order=in_order,
-        manifest=Manifest(
-            n_entities=len(entities),
-            n_relations=len(relations),
-            n_triples=len(triples),
-            n_entity_texts=len(entity_texts),
-            n_relation_texts=len(relation_texts),
-            languages=tuple(languages),
-            sources=tuple(sources),
-            licence=licence,
-            content_hash=hashes["content_hash"],
-            id_space_hash=hashes["id_space_hash"],
-        ),
-    )
-
-
-def hashes_of(
-    triples: NDArray[np.int32],
-    entities: Vocabulary,
-    relations: Vocabulary,
-    texts: Sequence[Texts],
-    languages: Sequence[str],
-) -> dict[str, str]:
-    """`id_space_hash` of both vocabularies, `content_hash` of everything that a graph says."""
-    id_space = hashlib.sha256()
-    for vocabulary in (entities, relations):
-        update_with_strings(id_space, vocabulary.array)
-    content = hashlib.sha256(id_space.digest())
-    content.update(np.ascontiguousarray(triples, dtype="<i4").data)
-    content.update(json.dumps(list(languages)).encode())
-    for each in texts:
-        each.update(content)
-    return {"id_space_hash": id_space.hexdigest(), "content_hash": content.hexdigest()}
-
-
-def offsets_of(nodes: NDArray[np.int32], n_nodes: int) -> NDArray[np.int64]:
-    """CSR offsets int64 `[node+1]` of rows that belong to `nodes [row]` once sorted by them."""
-    return np.concatenate([[0], np.cumsum(np.bincount(nodes, minlength=n_nodes))]).astype(np.int64)
+        **indexed(
+            distinct, entities, relations, (entity_texts, relation_texts),
+            languages=languages, sources=sources, licence=licence,
+        )
+    )  # fmt: skip

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kg_loaders.records import TextKind
 from kg_loaders.vocabulary import node_id, update_with_strings
+
+_NAMES = (int(TextKind.LABEL), int(TextKind.ALIAS))
 
 
 class Texts:
@@ -43,12 +46,19 @@ class Texts:
         """
         node = node_id(node, len(self.offsets) - 1)
         start, stop = int(self.offsets[node]), int(self.offsets[node + 1])
+        kinds = self.kinds[start:stop].tolist()  # an array's number beside an enum's is slow
         return [
             (str(self.values[row].as_py()), int(self.counts[row]))
-            for row in range(start, stop)
-            if self.kinds[row] == kind
+            for row, own in enumerate(kinds, start)
+            if own == kind
             and (language is None or self.language_names[self.languages[row]] == language)
         ]
+
+    def named(self, name: str) -> list[int]:
+        """The nodes with `name` for a label or an alias, in their order, once for each text."""
+        is_it = np.asarray(pc.equal(self.values, name).to_numpy(zero_copy_only=False), np.bool_)
+        rows = np.flatnonzero(is_it & np.isin(np.asarray(self.kinds), _NAMES))
+        return list(self.nodes()[rows].tolist())
 
     def nodes(self) -> NDArray[np.int32]:
         """The node of every text, int32 `[text]`."""

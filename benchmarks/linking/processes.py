@@ -67,6 +67,7 @@ from kg_loaders import (
     assembly,
     atlas,
     graph_from_records,
+    indexing,
     store,
 )
 from kg_loaders.disk import columns, seals
@@ -217,12 +218,12 @@ def read_parts(path: Path, out: Path) -> dict[str, float]:
     is_read = time.process_time()
     saved: list[float] = []
     with ExitStack() as stack:
-        for module in (assembly, store, seals, columns):
+        for module in (assembly, indexing, store, seals, columns):
             stack.enter_context(patch.object(module, "together", partial(one_by_one, saved)))
         made = assembly.Columns()
         made.add(blocks)
         is_added = time.process_time()
-        made.graph(languages=("en",), sources=(), licence="").save(out)
+        KnowledgeGraph(**made.fields(languages=("en",))).save(out)
         KnowledgeGraph.open(out)
     reading, adding, rest = is_read - begun, is_added - is_read, time.process_time() - is_added
     shutil.rmtree(out)

@@ -18,7 +18,7 @@ from entity_linking.mentions import LinkedText
 from entity_linking.parts import Candidates, Scores
 from entity_linking.scorers.candidate_rows import CandidateRows, Ints
 from kg_loaders import KnowledgeGraph, TextKind
-from kg_loaders.store import offsets_of
+from kg_loaders.indexing import offsets_of
 
 PAIRS_PER_STEP = 1 << 21
 MOST_REMEMBERED = 16_384

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from kept.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from torch.nn import Module
-
     from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
 
 ENCODERS: dict[str, tuple[str, str]] = {
@@ -42,18 +40,14 @@ def encoder_of(config: KnowledgeConfig, encoder: KnowledgeEncoder | None) -> Kno
 
     `config` and the encoder share the host's configuration from here on.
     """
+    from kept.model_files import keep_weights  # loads torch
+
     if encoder is None:
         encoder = encoder_class(config)(config)
     else:
         keep_weights(encoder)
     config.host = encoder.config.host
     return encoder
-
-
-def keep_weights(module: Module) -> None:
-    """Keep a model around `module` from initialising it again."""
-    for part in module.modules():
-        part._is_hf_initialized = True  # type: ignore[assignment]
 
 
 def read_config(folder: str | Path) -> KnowledgeConfig:

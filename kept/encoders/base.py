@@ -25,11 +25,10 @@ from transformers import (
 from kept import hosts
 from kept.adapters.inside import PLACES, freeze_around, is_inside, put_inside
 from kept.batches import PAD_ROW, KnowledgeBatch
-from kept.encoders import keep_weights
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.layers.rows import RowTable
-from kept.model_files import readable, require_finite, seal_model, verify_model
+from kept.model_files import keep_weights, readable, require_finite, seal_model, verify_model
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError

@@ -28,7 +28,6 @@ from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
 from kept.vectors import LABELS_AT_ONCE, mean_pieces
 from kg_loaders import KnowledgeGraph
-from kg_loaders.lookup import labels
 
 ANCHOR_ROWS = ("own", "masked", "redrawn")
 
@@ -204,7 +203,7 @@ class CoLAKE(KnowledgeEncoder):
                 stop = min(start + LABELS_AT_ONCE, n_rows)
                 names = relation_names[start:stop]
                 if table is self.entity_embeddings:
-                    names = labels(graph, np.arange(start, stop))
+                    names = graph.labels(np.arange(start, stop))
                 means, known = mean_pieces(names, words, tokenizer)
                 rows = known.nonzero().squeeze(1)
                 table.weight[rows + start + N_SPECIAL_ROWS] = means[rows]

@@ -21,7 +21,6 @@ from transformers import PreTrainedTokenizerBase
 from kept.randomness import generator
 from kept.vectors import LABELS_AT_ONCE, mean_pieces
 from kg_loaders import KnowledgeGraph
-from kg_loaders.lookup import labels
 
 MEAN = "mean"
 """The mean of all old rows: what is left where no start is better than nothing."""
@@ -65,7 +64,7 @@ class World:
         """
         vectors, known = [self.words[:0]], [torch.zeros(0, dtype=torch.bool)]
         for ids in entities.split(LABELS_AT_ONCE):
-            texts = labels(self.graph, ids.numpy())
+            texts = self.graph.labels(ids.numpy())
             if described:
                 told = map(self.graph.description, ids.tolist())
                 texts = [f"{a} {b}" if b else "" for a, b in zip(texts, told, strict=True)]

@@ -16,7 +16,8 @@ from entity_linking.errors import LinkingError
 from entity_linking.randomness import generator
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.disk.arrow import mask_array
-from kg_loaders.store import Texts, assemble, offsets_of
+from kg_loaders.indexing import offsets_of
+from kg_loaders.store import Texts, assemble
 
 NAMES = (TextKind.LABEL, TextKind.ALIAS)
 

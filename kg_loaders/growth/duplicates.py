@@ -119,12 +119,12 @@ def merged(graph: KnowledgeGraph, pairs: Iterable[Pair]) -> Merged:
     )
     columns.add(aliases)
     manifest = graph.manifest
-    result = columns.graph(
+    fields = columns.fields(
         languages=manifest.preferred or manifest.languages,
         sources=(*manifest.sources, f"{n_merged} entities merged"),
         licence=manifest.licence,
     )
-    return Merged(result, n_merged, n_loops)
+    return Merged(KnowledgeGraph(**fields), n_merged, n_loops)
 
 
 # ---- pairs ---------------------------------------------------------------------------------------

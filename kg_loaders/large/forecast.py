@@ -152,7 +152,7 @@ def _sampled(source: Source, n_bytes: int) -> _Sample:
         read[0] = size
     reading, n_records = time.process_time() - begun, columns.n_records
     begun = time.process_time()
-    graph = columns.graph(languages=(), sources=(), licence="")
+    graph = KnowledgeGraph(**columns.fields(languages=()))
     n_triples = max(n_records - len(graph.entity_texts) - len(graph.relation_texts), 0)
     return _Sample(
         graph,

@@ -17,11 +17,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kg_loaders.assembly import MAX_LANGUAGES, MAX_NODES, MAX_TRIPLES
+from kg_loaders.disk.folder import Manifest
 from kg_loaders.errors import MissingPackageError, SourceError
+from kg_loaders.indexing import GraphFields, hashes_of
 from kg_loaders.large.files import ArrayFile, StringsFile
 from kg_loaders.reading.blocks import Block, TextBlock, TripleBlock
 from kg_loaders.records import Record, Text, Triple
-from kg_loaders.store import KnowledgeGraph, Manifest, hashes_of
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, strings
 
@@ -102,10 +103,10 @@ class SpilledColumns:
         self._db.unregister("rows_now")
         self.n_records += len(rows)
 
-    def graph(
-        self, *, languages: Sequence[str], sources: Sequence[str], licence: str
-    ) -> KnowledgeGraph:
-        """Sort names and rows, drop duplicates; the graph is mapped from files in the folder."""
+    def fields(
+        self, *, languages: Sequence[str], sources: Sequence[str] = (), licence: str = ""
+    ) -> GraphFields:
+        """Sort names and rows, drop duplicates; what is left is mapped from files in the folder."""
         found = self._rows("SELECT DISTINCT language FROM texts")
         seen = {name for batch in found for name in batch.column(0).to_pylist()}
         names = [*dict.fromkeys(languages), *sorted(seen.difference(languages))]
@@ -127,14 +128,14 @@ class SpilledColumns:
             n_entities=len(entities), n_relations=len(relations), n_triples=len(triples),
             n_entity_texts=len(texts[0]), n_relation_texts=len(texts[1]), languages=tuple(names),
             preferred=tuple(languages), sources=tuple(sources), licence=licence,
-            content_hash=hashes["content_hash"], id_space_hash=hashes["id_space_hash"],
+            **hashes,
         )  # fmt: skip
         self._db.close()
-        return KnowledgeGraph(
-            triples=triples, entities=entities, relations=relations, entity_texts=texts[0],
-            relation_texts=texts[1], out_offsets=out_offsets, in_offsets=in_offsets,
-            in_order=in_order, manifest=manifest,
-        )  # fmt: skip
+        return {
+            "triples": triples, "entities": entities, "relations": relations,
+            "entity_texts": texts[0], "relation_texts": texts[1], "out_offsets": out_offsets,
+            "in_offsets": in_offsets, "in_order": in_order, "manifest": manifest,
+        }  # fmt: skip
 
     def _do(self, sql: str) -> None:
         with self._faults():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kg_loaders import KnowledgeGraph
 from kg_loaders.assembly import Columns
 from kg_loaders.reading.blocks import TripleBlock
 from kg_loaders.records import Triple
@@ -37,7 +38,7 @@ def test_every_name_stands_once(parts: list[tuple[list[tuple[str, str, str]], st
     columns = Columns()
     for rows, kind in parts:
         columns.add(block_of(rows, kind))
-    graph = columns.graph(languages=(), sources=(), licence="")
+    graph = KnowledgeGraph(**columns.fields(languages=()))
     every = {row for rows, _ in parts for row in rows}
     names = [graph.entities.name(i) for i in range(graph.n_entities)]
     assert names == sorted({name for head, _, tail in every for name in (head, tail)})

@@ -16,7 +16,6 @@ from kg_loaders import (
 )
 from kg_loaders.export import export
 from kg_loaders.growth.stored import blocks_of
-from kg_loaders.lookup import labels
 
 
 def test_triples_in_hand_make_a_graph() -> None:
@@ -77,5 +76,5 @@ def test_labels_at_once_are_those_one_by_one(small_graph: KnowledgeGraph) -> Non
         [*blocks_of(small_graph), Text("Z1", TextKind.ALIAS, "zed"), Triple("Z2", "P36", "Q90")]
     )
     ids = np.array([*range(graph.n_entities), 0, 3])[::-1]
-    assert labels(graph, ids) == [graph.label(int(i)) for i in ids]
-    assert labels(graph, ids[:0]) == []
+    assert graph.labels(ids) == [graph.label(int(i)) for i in ids]
+    assert graph.labels(ids[:0]) == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from kept.cli import app
-from kg_loaders import Source, SourceError, Text, TextKind, Triple, load
+from kg_loaders import KnowledgeGraph, Source, SourceError, Text, TextKind, Triple, load
 from kg_loaders.assembly import Columns
 from kg_loaders.build import graph_from_records
 from kg_loaders.disk.seals import files_below
@@ -60,8 +60,8 @@ def test_any_records(
     for columns in (in_memory, spilled):
         columns.add([*records, *blocks])
     assert spilled.n_records == in_memory.n_records
-    in_memory.graph(**how).save(folder / "one")  # type: ignore[arg-type]
-    spilled.graph(**how).save(folder / "other")  # type: ignore[arg-type]
+    KnowledgeGraph(**in_memory.fields(**how)).save(folder / "one")  # type: ignore[arg-type]
+    KnowledgeGraph(**spilled.fields(**how)).save(folder / "other")  # type: ignore[arg-type]
     same_bytes(folder / "one", folder / "other")
 
 
@@ -72,7 +72,7 @@ def test_numbers_behind_a_start(tmp_path: Path) -> None:
     block = TripleBlock(ends, np.array([0, 0, 1], np.int32), "Q", pa.array(["P17", "P36"]))
     spilled = SpilledColumns(tmp_path, MEMORY)
     spilled.add([block])
-    graph = spilled.graph(languages=(), sources=(), licence="")
+    graph = KnowledgeGraph(**spilled.fields(languages=()))
     assert graph.content_hash == graph_from_records([block], languages=()).content_hash
 
 
@@ -114,7 +114,7 @@ def test_faults(files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     spilled.add([Triple("a", "r", "b")])
     spilled._db.execute("DROP TABLE texts")
     with pytest.raises(SourceError, match="DuckDB gave up"):
-        spilled.graph(languages=(), sources=(), licence="")
+        spilled.fields(languages=())
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'kept\[duckdb\]'"):
         load([Source(Path(files[0]))], out=tmp_path / "kg", beyond_memory=MEMORY)

@@ -82,7 +82,7 @@ for name in sys.argv[1:]:
     try:
         format = "tsv" if name.endswith("x.tsv") else None
         columns.add(Source(Path(name), format).read(DamageReport()))
-        columns.graph(languages=("en",), sources=(), licence="")
+        columns.fields(languages=("en",))
     except KgError as error:
         said = str(error)
     # not getrusage, whose peak begins with that of the process which started this one
