@@ -76,7 +76,7 @@ docs: venv
 
 # Every benchmark, the largest at a tenth of its size; benchmarks/README.md tells what they printed.
 bench: venv
-	for file in benchmarks/*/*.py; do \
+	for file in $$(grep -l __main__ benchmarks/*/*.py); do \
 		case $$file in *link_scale*) size="--entities 100000" ;; *) size= ;; esac; \
 		$(BIN)/python $$file $$size || exit 1; \
 	done

@@ -272,7 +272,7 @@ METHODS: dict[str, Method] = {
         objectives={"mlm": {}, "sentiment": {}},
         reads_facts=False,
         injects="nothing",
-        unreleased="its checkpoint is not read yet; tests/parity/test_sentilare.py has the names",
+        unreleased="its checkpoint is not read yet; tests/parity/sentilare has the names",
     ),
     "wklm": Method(
         paper="WKLM (Xiong et al., ICLR 2020)",

@@ -3,6 +3,8 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
+from graphlib import TopologicalSorter
 from importlib.metadata import version
 from pathlib import Path
 
@@ -44,12 +46,13 @@ FLOORS = (
 
 
 def _imports(file: Path) -> set[str]:
+    """Modules, and names in modules, that a file imports, wherever in the file."""
     found = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found.add(node.module.split(".")[0])
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
 
 
@@ -60,21 +63,24 @@ def test_imports_run_one_way(package: str) -> None:
     assert len(files) > 5
     ours = {"kg_loaders", "entity_linking", "kept", "experiments", "tests"}
     for file in files:
-        forbidden = (_imports(file) & ours) - MAY_IMPORT[package]
+        packages = {name.split(".")[0] for name in _imports(file)}
+        forbidden = (packages & ours) - MAY_IMPORT[package]
         assert not forbidden, f"{file} imports {forbidden}"
 
 
-def _rooms(file: Path) -> set[str]:
-    """The rooms of `kept` that a file imports from, wherever in the file."""
-    found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        found |= {name.split(".")[1] for name in names if name.startswith("kept.")}
-    return found
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_modules_do_not_import_each_other_in_a_circle(package: str) -> None:
+    """Neither at the top of a file, nor in a function, nor for its types alone."""
+    top = Path(__import__(package).__file__ or "").parent
+    modules = {}
+    for file in sorted(top.rglob("*.py")):
+        parts = file.relative_to(top.parent).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    imported = {
+        module: {name if name in modules else name.rpartition(".")[0] for name in _imports(file)}
+        for module, file in modules.items()
+    }
+    TopologicalSorter(imported).prepare()  # raises CycleError, which names the circle
 
 
 def test_no_room_imports_from_a_floor_that_is_not_below() -> None:
@@ -84,7 +90,8 @@ def test_no_room_imports_from_a_floor_that_is_not_below() -> None:
     places = {file: file.relative_to(folder).with_suffix("").parts[0] for file in files}
     assert set(places.values()) == floor.keys()
     for file, room in places.items():
-        wrong = {n for n in _rooms(file) - {room} if floor.get(n, -1) >= floor[room]}
+        rooms = {name.split(".")[1] for name in _imports(file) if name.startswith("kept.")}
+        wrong = {name for name in rooms - {room} if floor.get(name, -1) >= floor[room]}
         assert not wrong, f"{file} imports from {sorted(wrong)}"
 
 
@@ -93,6 +100,18 @@ def test_no_folder_holds_more_than_fifteen_files() -> None:
         top = Path(__import__(package).__file__ or "").parent
         for folder in (top, *(path for path in top.rglob("*") if path.is_dir())):
             assert len(list(folder.glob("*.py"))) <= 15, folder
+
+
+def test_no_file_is_longer_than_four_hundred_lines() -> None:
+    packages = [Path(__import__(package).__file__ or "").parent for package in MAY_IMPORT]
+    for top in (*packages, *(ROOT / name for name in ("experiments", "tests", "benchmarks"))):
+        for file in top.rglob("*.py"):
+            assert len(file.read_text(encoding="utf-8").splitlines()) <= 400, file
+
+
+def test_no_two_test_files_share_a_name() -> None:
+    names = Counter(file.name for file in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, n in names.items() if n > 1] == []
 
 
 def test_every_everyday_name_is_there() -> None:

@@ -13,29 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 from tiny_hosts import untaught_encoder
-from tiny_task_files import relation_examples, write_task_file
-from typer.testing import CliRunner
 
-from kept.cli import app
-from kept.cli.comparing.control_names import control_names
 from kept.comparison import compare as experiment_comparison
 from kept.comparison import runs as experiment_runs
 from kept.comparison import stored
 from kept.comparison.compare import compare, finished
 from kept.comparison.experiment import Experiment, RunRecord
-from kept.comparison.find import find_experiment, method_names
 from kept.comparison.pages.tables import to_json, to_markdown
 from kept.comparison.runs import ExperimentRuns
 from kept.comparison.stored import RECORDS, RunKey, planned, read_records
 from kept.errors import (
     CheckpointError,
     ConfigError,
-    EvaluationError,
-    NoControlError,
-    NoKnowledgeError,
 )
-from kept.finetuning.assembly import assemble
-from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.model_costs import size
 from kept.finetuning.scoring.answers import ANSWERS
 from kept.methods import BASELINE, METHODS
@@ -226,100 +216,6 @@ def test_runs_that_were_done_before_are_tidied_and_new_ones_are_not() -> None:
     assert stopped.missing == [str(key) for key in keys[1:]]
 
 
-def test_rows_that_answered_other_items_are_not_paired(
-    experiment: Experiment, experiment_root: Path, tmp_path: Path
-) -> None:
-    short = {"graph": {"max_words": 8}}  # cuts the tail off the longer sentences
-    changed = {"methods": {"kbert": {"view": {"predicate": False}, **short}}}
-    given = {"experiment": experiment.model_copy(update=changed), "root": experiment_root}
-    asked = {"methods": ["none", "kbert"], "controls": [], "seeds": 1}
-    with pytest.raises(EvaluationError, match=r"\(kbert\) answered \d+ items, run \w+ \(none\) 30"):
-        compare(**given, **asked, folder=tmp_path)  # type: ignore[arg-type]
-
-
-def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
-    experiment: Experiment, experiment_root: Path, tmp_path: Path
-) -> None:
-    alone = experiment.model_copy(update={"pretraining": None})
-    trained = ExperimentRuns(experiment, experiment_root, tmp_path).run(RunKey("kepler", "true", 0))
-    assert trained is not None
-    model = tmp_path / "pretrained" / trained.costs["pretraining"]
-    run = ExperimentRuns(alone, experiment_root, tmp_path)
-    config = run.of(RunKey("kepler", "shuffled", 0)).config.model_dump()
-    given = FinetuneConfig.read(None, config | {"model": model, "method": None})
-    with pytest.raises(NoControlError, match="it would be no control"):
-        assemble(given)
-    # what is not trained before has nothing to take away: every kind of knowledge is left out
-    compared = compare(
-        alone,
-        root=experiment_root,
-        folder=tmp_path,
-        methods=["kepler", "kbert"],
-        controls=["shuffled"],
-        seeds=1,
-    )
-    assert list(compared.left_out) == ["kepler, knowledge true", "kepler, knowledge shuffled"]
-    for why in compared.left_out.values():
-        assert "reads the graph in pre-training alone" in why
-    assert {row.method for row in compared.rows} == {"none", "kbert"}
-    assert finished(run).left_out == compared.left_out
-    page = to_markdown(compared, "kept compare")
-    assert "## Left out\n\n- kepler, knowledge true: KEPLER reads the graph in pre-training" in page
-
-
-def test_links_without_facts_and_another_entity_at_every_reading(
-    experiment: Experiment, experiment_root: Path, tmp_path: Path
-) -> None:
-    bare = experiment.model_copy(update={"pretraining": None})
-    controls: list[Any] = ["anchors-only", "redrawn"]
-    given: dict[str, Any] = {"root": experiment_root, "methods": ["none", "kbert", "colake"]}
-    compared = compare(bare, folder=tmp_path, controls=controls, seeds=1, **given)
-    assert not compared.left_out
-    kinds = {(row.method, row.knowledge) for row in compared.rows}
-    assert kinds == {("none", "off")} | {
-        (name, kind) for name in ("kbert", "colake") for kind in ("true", *controls)
-    }
-    same = {(row.method, row.knowledge) for row in compared.rows if "same_as" in row.record.costs}
-    assert same == {("kbert", "anchors-only")}, "branches alone are gone; CoLAKE keeps its anchors"
-    with pytest.raises(ConfigError, match="would still have the true ones"):
-        compare(experiment, folder=tmp_path, controls=["redrawn"], seeds=1, **given)
-
-
-def test_a_first_stage_that_a_control_leaves_as_it_is_is_left_out(
-    experiment: Experiment, experiment_root: Path, tmp_path: Path
-) -> None:
-    """Ends of a relation have one type here, whichever way its objects are shuffled."""
-    compared = compare(
-        experiment.model_copy(update={"methods": {"wklm": {}}}), root=experiment_root,
-        folder=tmp_path, methods=["none", "wklm"], controls=["shuffled", "random-entity"], seeds=1,
-    )  # fmt: skip
-    assert list(compared.left_out) == ["wklm, knowledge shuffled"]
-    assert "rewritten as under the true graph" in compared.left_out["wklm, knowledge shuffled"]
-    kinds = {(row.method, row.knowledge) for row in compared.rows}
-    assert kinds == {("none", "off"), ("wklm", "true"), ("wklm", "random-entity")}
-
-
-def test_rows_that_get_nothing_from_the_graph_are_left_out_and_all_of_them_stop(
-    experiment: Experiment, experiment_root: Path, tmp_path: Path
-) -> None:
-    bare = experiment.task | {"format": "semeval"}  # its texts bring no link
-    for name in ("train", "dev"):
-        write_task_file(tmp_path / f"{name}.txt", "semeval", relation_examples()[:60])
-    bare |= {name: str(tmp_path / f"{name}.txt") for name in ("train", "dev")}
-    bare |= {"keep_repeats": True}
-    given: dict[str, Any] = {
-        "experiment": experiment.model_copy(update={"task": bare}),
-        "root": experiment_root, "folder": tmp_path, "controls": ["off", "shuffled"], "seeds": 1,
-    }  # fmt: skip
-    with pytest.raises(NoKnowledgeError, match=r"no method gets anything .*kbert: nothing of"):
-        compare(**given, methods=["none", "kbert"])
-    compared = compare(**given, methods=["none", "kbert", "kepler"])
-    assert list(compared.left_out) == ["kbert, knowledge true", "kbert, knowledge shuffled"]
-    assert "`link: true`" in compared.left_out["kbert, knowledge true"]
-    told = {(row.method, row.knowledge) for row in compared.rows}
-    assert ("kepler", "true") in told
-
-
 def test_every_table_tells_the_coverage_and_an_old_run_tells_none(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
@@ -388,52 +284,6 @@ def test_a_variant_is_a_row_of_its_own_under_its_own_name(
             Experiment.read(experiment_root / "tiny.yaml", {"methods": faulty})
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"methods": {"other-kg": {"method": "kbert", "kg": "nowhere"}}}, "other-kg.kg: the same"),
-        ({"methods": {"ernie": {"dev": "x", "test": "y"}}}, "ernie.dev: .*; ernie.test: .* task"),
-        ({"methods": {"ernie": {"knowledge": "off"}}}, "ernie.knowledge: .* --controls"),
-        ({"methods": {"ernie": {"training": {"seed": 3}}}}, "ernie.training.seed: .* --seeds"),
-        ({"methods": {"ernie": {"max_asked": 3}}}, "ernie.max_asked: the same for all rows"),
-        ({"task.knowledge": "off", "task.training.seed": 1}, "knowledge: .*; training.seed: "),
-        ({"task.method": "kbert"}, "method: give the rows"),
-        ({"asked": "test"}, "asked: the task has no test set; .*test_share"),
-        ({"asked": "tset"}, "asked: .*'dev' or 'test'"),
-        ({"metric": "macro"}, "metric: .*'accuracy', 'micro', 'official'"),
-        ({"metric": "official"}, "metric: format wiki80 has no official score"),
-    ],
-)
-def test_what_would_be_overwritten_or_fail_late_is_refused_when_read(
-    changes: dict[str, Any], said: str, experiment_root: Path
-) -> None:
-    with pytest.raises(ConfigError, match=said):
-        Experiment.read(experiment_root / "tiny.yaml", changes)
-
-
-def test_the_last_rows_settings_are_read_before_the_first_run(
-    experiment: Experiment, experiment_root: Path, tmp_path: Path
-) -> None:
-    rows: dict[str, Any] = {"none": {}, "late": {"method": "kbert", "view": {"soft": True}}}
-    faulty = experiment.model_copy(update={"methods": rows})
-    given: dict[str, Any] = {
-        "root": experiment_root,
-        "folder": tmp_path,
-        "controls": [],
-        "seeds": 1,
-    }
-    with pytest.raises(ConfigError, match="no option 'soft'"):
-        compare(faulty, methods=["none", "late"], **given)
-    assert read_records(tmp_path) == {}
-
-
-def test_a_row_may_differ_in_how_it_is_trained(experiment_root: Path) -> None:
-    own = {"ernie": {"training": {"steps": 3}, "max_train": 9}, "kbert": {"knowledge": None}}
-    made = Experiment.read(experiment_root / "tiny.yaml", {"methods": own, "task.test_share": 0.2})
-    assert made.methods["ernie"]["max_train"] == 9
-    assert Experiment.read(experiment_root / "tiny.yaml", {"asked": "test", "task.test_share": 0.2})
-
-
 def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(
     experiment: Experiment, tmp_path: Path
 ) -> None:
@@ -447,56 +297,6 @@ def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(
         read_records(tmp_path)
 
 
-def test_the_command_compares_and_writes_tables(
-    experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KEPT_DATA", str(experiment_root))
-    flags = [
-        "--task",
-        str(experiment_root / "tiny.yaml"),
-        "--methods",
-        "kbert",
-        "--controls",
-        "shuffled",
-    ]
-    done = CliRunner().invoke(app, ["compare", *flags, "--seeds", "1", "-o", str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    written = (tmp_path / "tiny.md").read_text()
-    (line,) = [
-        x
-        for x in written.partition("## Shares")[2].partition("## Costs")[0].splitlines()
-        if x.startswith("| none |")
-    ]
-    values = json.loads((tmp_path / "tiny.json").read_text())
-    found = values["rows"][0]["records"][0]["scores"]["dev"]
-    told = [found["accuracy"]["estimate"], found["micro"]["recall"], found["macro"]["f1"]]
-    cells = [cell.strip() for cell in line.split("|")]
-    assert [cells[i] for i in (3, 5, 9)] == [f"{value:.3f}" for value in told]
-    assert json.loads((tmp_path / "tiny.json").read_text())["missing"] == []
-    own = [*flags[:2], "--kg", str(experiment_root / "kg")]
-    again = CliRunner().invoke(
-        app, ["compare", *own, "--methods", "none", "-o", str(tmp_path / "b")]
-    )
-    assert again.exit_code == 0, again.output
-    page_file = tmp_path / "pages" / "tiny.html"
-    shown = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2], "-o", str(page_file)])
-    assert shown.exit_code == 0, shown.output
-    page = page_file.read_text()
-    assert "What K-BERT changed" in page
-    assert "<svg" in page
-    table = page_file.with_name("tiny.scores.csv").read_text().splitlines()
-    assert table[0].startswith("method,knowledge,score")
-    assert len(page_file.with_name("tiny.differences.csv").read_text().splitlines()) > 1
-    ended = CliRunner().invoke(
-        app, ["compare", *flags, "--seeds", "3", "-o", str(tmp_path), "--budget", "0"]
-    )
-    assert ended.exit_code == 0, ended.output
-    assert "6 runs are not finished" in ended.output
-    again = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2], "-o", str(page_file)])
-    assert again.exit_code == 0, again.output
-    assert "Not finished: none, knowledge off, seed 1; " in page_file.read_text()
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_only_methods_that_add_nothing_are_the_baseline(
     experiment: Experiment, experiment_root: Path, tmp_path: Path, name: str,
@@ -507,27 +307,3 @@ def test_only_methods_that_add_nothing_are_the_baseline(
     encoder = untaught_encoder(name, small_graph, tokenizer)
     is_same = own and name != BASELINE and size(encoder) == size(encoder.host)
     assert runs._is_baseline(RunKey(name, "off", 0)) == is_same
-
-
-def test_names_of_methods_are_checked() -> None:
-    assert method_names("all") == tuple(METHODS)
-    with pytest.raises(ConfigError, match="no method 'kbird'"):
-        method_names("ernie,kbird")
-    with pytest.raises(ConfigError, match="comma-separated names"):
-        method_names(",")
-
-
-def test_a_report_without_runs_says_what_to_do(experiment_root: Path, tmp_path: Path) -> None:
-    flags = ["--task", str(experiment_root / "tiny.yaml"), "--data", str(experiment_root)]
-    done = CliRunner().invoke(app, ["report", str(tmp_path), *flags])
-    assert done.exit_code == 1
-    assert "run kept compare" in done.output
-
-
-def test_names_that_are_none_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"that ships with kept: .*wiki80"):
-        find_experiment("nothing")
-    with pytest.raises(ConfigError, match="no control 'of'"):
-        control_names("of")
-    assert control_names("") == ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import test_sentilare as parity
 import torch
 from other_sizes import tensors
 from torch import Tensor
@@ -13,6 +12,7 @@ from torch.nn import functional as F
 
 from kept import hosts
 from kept.heads.model import MULTI, SINGLE, TAGGING
+from tests.parity.sentilare import sentilare_golden as parity
 
 MODEL = {
     "hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 40,

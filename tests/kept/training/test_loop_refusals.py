@@ -1,0 +1,124 @@
+"""What the loop refuses, and what it tells of."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from stream_toy import ToyData
+from training_run import Watcher, run
+from training_toy import ToyModel, toy_config, toy_model, weights_hash
+
+from kept.errors import CheckpointError, ConfigError, TrainingError
+from kept.training.checkpoint import list_checkpoints
+from kept.training.loop import Resume, train
+from kg_loaders.disk.writing import claim
+from kg_loaders.errors import InUseError
+
+
+# ---- what is refused ---------------------------------------------------------------------------
+def test_a_folder_with_checkpoints_is_not_overwritten(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(CheckpointError, match="already holds step-00000012"):
+        run(tmp_path)
+
+
+def test_resuming_nothing_says_so(tmp_path: Path) -> None:
+    watcher = Watcher()
+    train(
+        toy_model(), ToyData(), toy_config(steps=1, warmup_steps=0), tmp_path, reporter=watcher,
+        resume=Resume.LATEST,
+    )  # fmt: skip
+    assert "holds no checkpoint: starting at step 0" in watcher.notices[0]
+
+
+def test_a_damaged_checkpoint_is_passed_over_only_when_asked(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole")
+    run(tmp_path / "cut", stop_at=10)
+    bad = tmp_path / "cut/checkpoints/step-00000010/optimiser.safetensors"
+    raw = bytearray(bad.read_bytes())
+    raw[len(raw) // 2] ^= 4
+    bad.write_bytes(raw)
+    with pytest.raises(CheckpointError, match=r"step-00000010/optimiser\.safetensors was altered"):
+        run(tmp_path / "cut", resume=Resume.LATEST)
+    assert bad.exists()
+    model, watcher = toy_model(), Watcher()
+    result = train(
+        model, ToyData(), toy_config(), tmp_path / "cut", reporter=watcher,
+        resume=Resume.NEWEST_GOOD,
+    )  # fmt: skip
+    assert weights_hash(model) == whole
+    assert watcher.records[0].step == 9
+    assert "optimiser.safetensors was altered" in result.notices[0]
+    assert "step-00000008" in result.notices[1]
+    assert len(list((tmp_path / "cut/checkpoints").glob("step-00000010.damaged-*"))) == 1
+
+
+def test_another_configuration_or_other_data_are_named(tmp_path: Path) -> None:
+    run(tmp_path, stop_at=6)
+    config = toy_config(seed=6, learning_rate=0.5, workers=1)
+    with pytest.raises(CheckpointError) as caught:
+        train(toy_model(), ToyData(fingerprint="other"), config, tmp_path, resume=Resume.LATEST)
+    assert [line.strip() for line in str(caught.value).splitlines()[1:]] == [
+        "seed: 5, now 6", "learning_rate: 0.01, now 0.5", "data: fingerprint toy, now other",
+    ]  # fmt: skip
+
+
+def test_a_constant_schedule_can_be_prolonged_but_not_cut(tmp_path: Path) -> None:
+    run(tmp_path / "short", schedule="constant", steps=6)
+    longer = run(tmp_path / "short", resume=Resume.LATEST, schedule="constant", steps=12)
+    assert longer == run(tmp_path / "long", schedule="constant", steps=12)
+    with pytest.raises(CheckpointError, match="steps: 12 are done, now 3 are asked"):
+        run(tmp_path / "long", resume=Resume.LATEST, schedule="constant", steps=3)
+
+
+def test_two_processes_cannot_share_a_folder(tmp_path: Path) -> None:
+    with (
+        claim(tmp_path / "checkpoints"),
+        pytest.raises(InUseError, match="is being written by another process"),
+    ):
+        run(tmp_path)
+
+
+def test_unknown_objectives_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\['word'\].*\['words', 'size'\]"):
+        run(tmp_path, objective_weights={"word": 1.0})
+
+
+def test_a_loss_that_is_not_finite_stops_with_its_step(tmp_path: Path) -> None:
+    calls = itertools.count()
+
+    class Diverging(ToyModel):
+        def forward(self, batch: Any) -> Any:
+            output = super().forward(batch)
+            if next(calls) == 6:
+                output.losses["words"] = output.losses["words"] * float("nan")
+            return output
+
+    model = Diverging(toy_model().config)
+    with pytest.raises(TrainingError, match=r"loss \{'words': nan\} at step 6"):
+        train(model, ToyData(), toy_config(), tmp_path)
+    assert [p.name for p in list_checkpoints(tmp_path / "checkpoints")] == ["step-00000004"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_missing_device_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="device 'cuda' is not there"):
+        run(tmp_path, device="cuda")
+
+
+def test_another_machine_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path, stop_at=5)
+    watcher, installed = Watcher(), torch.__version__
+    monkeypatch.setattr(torch, "__version__", "9.9.9")
+    train(
+        toy_model(), ToyData(), toy_config(), tmp_path, reporter=watcher, resume=Resume.LATEST,
+    )  # fmt: skip
+    (notice,) = [line for line in watcher.notices if "bitwise" in line]
+    assert notice.startswith("not bitwise the same from here: ")
+    assert "torch" in notice
+    assert installed in notice
+    assert "9.9.9" in notice

@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from simkgc_golden import Golden
+
+
+@pytest.fixture(scope="module")
+def golden(folder: Path) -> Golden:
+    return Golden(folder)
