@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +50,10 @@ def run(
 ) -> None:
     """Compare, print, and write NAME.md and NAME.json into `output`."""
     names, kinds = method_names(methods, tuple(experiment.methods)), control_names(controls)
-    refuse_foreign(output, ASKED, RECORDS)
-    output.mkdir(parents=True, exist_ok=True)
-    disable_progress_bar()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    console = TerminalConsole()
-    with asked_to_stop() as stop, TrainingProgress(console) as bar:
+    with running(output, budget=budget, threads=threads) as (bar, should_stop):
         overrides: dict[str, Any] = {
             "root": data_root(data), "folder": output, "methods": names, "controls": kinds,
-            "announce": bar.notice, "reporter": bar, "should_stop": stopping(stop, budget),
+            "announce": bar.notice, "reporter": bar, "should_stop": should_stop,
         }  # fmt: skip
         n_seeds = experiment.seeds if seeds is None else seeds
         choices = None if experiment.tuning is None else tune(experiment, **overrides)
@@ -67,18 +63,32 @@ def run(
             own = compare(tuned(experiment, choices), seeds=n_seeds, **overrides)
             pages.append(with_rates(own, compared, choices))
     for each in pages:
-        _write(each, output, console)
+        _write(each, output)
     if experiment.tuning is not None and choices is None:
         echo("learning rates are not chosen yet; the same command resumes")
 
 
-def _write(compared: Compared, output: Path, console: TerminalConsole) -> None:
+@contextmanager
+def running(
+    output: Path, *, budget: float | None, threads: int | None
+) -> Iterator[tuple[TrainingProgress, Callable[[], bool]]]:
+    """Yield the progress of runs in `output` to report to, and whether to stop them."""
+    refuse_foreign(output, ASKED, RECORDS)
+    output.mkdir(parents=True, exist_ok=True)
+    disable_progress_bar()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    with asked_to_stop() as stop, TrainingProgress(TerminalConsole()) as bar:
+        yield bar, stopping(stop, budget)
+
+
+def _write(compared: Compared, output: Path) -> None:
     """Write the tables and values of one comparison, and print its summary."""
     name, command = compared.experiment.name, shlex.join(["kept", *sys.argv[1:]])
     if compared.rows:
         write_json(output / f"{name}.json", to_json(compared), force=True)
         write_text(output / f"{name}.md", to_markdown(compared, command), force=True)
-        show(compared, console)
+        show(compared, TerminalConsole())
         echo(f"tables in {output / name}.md, values in .json beside it")
     for caution in compared.cautions:
         echo(f"warning: {caution}")
@@ -90,12 +100,17 @@ def _write(compared: Compared, output: Path, console: TerminalConsole) -> None:
 
 def show(compared: Compared, console: TerminalConsole) -> None:
     """Print scores, verdicts and the conclusion."""
-    for columns, cells in (
-        (SCORES, score_cells(compared)),
-        (VERDICTS, verdict_cells(compared)),
-    ):
-        table = Table(*columns, title=compared.experiment.name)
-        for line in cells:
-            table.add_row(*line)
-        console.print(table)
+    name = compared.experiment.name
+    print_table(console, name, SCORES, score_cells(compared))
+    print_table(console, name, VERDICTS, verdict_cells(compared))
     echo(headline(compared))
+
+
+def print_table(
+    console: TerminalConsole, title: str, columns: Sequence[str], cells: Iterable[Sequence[str]]
+) -> None:
+    """Print `cells` under `columns`."""
+    table = Table(*columns, title=title)
+    for line in cells:
+        table.add_row(*line)
+    console.print(table)

@@ -6,20 +6,13 @@ import shlex
 import sys
 from pathlib import Path
 
-import torch
-from rich.table import Table
-from transformers.utils.logging import disable_progress_bar
-
+from kept.cli.comparing.compare_run import print_table, running
 from kept.cli.comparing.control_names import control_names
 from kept.cli.console import TerminalConsole
-from kept.cli.progress import TrainingProgress
 from kept.cli.terminal import echo
-from kept.cli.training.run import asked_to_stop, refuse_foreign
 from kept.comparison.compare import finished_runs, run_missing
-from kept.comparison.find import ALL, data_root, stopping
+from kept.comparison.find import ALL, data_root
 from kept.comparison.pages.headline import headline
-from kept.comparison.requested import ASKED
-from kept.comparison.stored import RECORDS
 from kept.errors import ConfigError
 from kept.methods import BASELINE
 from kept.questions.pages.compared import QuestionTables, tables
@@ -51,14 +44,7 @@ def run(
 ) -> None:  # fmt: skip
     """Ask what is missing, print, and write NAME.md and NAME.json into `output`."""
     names, kinds = row_names(methods, plan), control_names(controls)
-    refuse_foreign(output, ASKED, RECORDS)
-    output.mkdir(parents=True, exist_ok=True)
-    disable_progress_bar()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    console = TerminalConsole()
-    with asked_to_stop() as stop, TrainingProgress(console) as bar:
-        should_stop = stopping(stop, budget)
+    with running(output, budget=budget, threads=threads) as (bar, should_stop):
         runs = QuestionRuns(plan, data_root(data), output, bar.notice, should_stop)
         ran = run_missing(
             runs, methods=names, controls=kinds, seeds=plan.seeds if seeds is None else seeds,
@@ -69,7 +55,7 @@ def run(
         command = shlex.join(["kept", *sys.argv[1:]])
         write_json(output / f"{plan.name}.json", to_json(found), force=True)
         write_text(output / f"{plan.name}.md", to_markdown(found, command), force=True)
-        _show(found, console)
+        _show(found, TerminalConsole())
         echo(f"tables in {output / plan.name}.md, values in .json beside it")
         for name, why in found.primary.left_out.items():
             echo(f"left out: {name}: {why}")
@@ -104,11 +90,8 @@ def row_names(text: str, plan: QuestionPlan) -> tuple[str, ...]:
 def _show(found: QuestionTables, console: TerminalConsole) -> None:
     """Print both tables of answers, the verdicts and the conclusion."""
     compared = found.primary
-    parts = [(name, ANSWERS, answer_cells(found, name)) for name in found.measures]
-    parts.append((f"{compared.experiment.metric}: verdicts", VERDICTS, verdict_cells(found)))
-    for title, columns, cells in parts:
-        shown = Table(*columns, title=title)
-        for line in cells:
-            shown.add_row(*line)
-        console.print(shown)
-    echo(f"{compared.experiment.metric}: {headline(compared)}")
+    metric = compared.experiment.metric
+    for name in found.measures:
+        print_table(console, name, ANSWERS, answer_cells(found, name))
+    print_table(console, f"{metric}: verdicts", VERDICTS, verdict_cells(found))
+    echo(f"{metric}: {headline(compared)}")
