@@ -15,13 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from entity_linking.mentions import LinkedText
 from kept.errors import ConfigError, MissingExtraError
-from kept.graphs.builder import BuilderConfig, build_many
-from kept.graphs.graph import WordKnowledgeGraph
-from kg_loaders import KnowledgeGraph
+
+if TYPE_CHECKING:  # each worker imports this module, and of those below what its work needs
+    from entity_linking.mentions import LinkedText
+    from kept.graphs.builder import BuilderConfig
+    from kept.graphs.graph import WordKnowledgeGraph
+    from kg_loaders import KnowledgeGraph
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -150,6 +152,9 @@ def build_over_workers(
 def _builder(
     folder: str, tokenizer: Any, seed: int, epoch: int, config: BuilderConfig | None
 ) -> Callable[[list[tuple[int, LinkedText]]], list[WordKnowledgeGraph]]:
+    from kept.graphs.builder import build_many
+    from kg_loaders import KnowledgeGraph
+
     graph = KnowledgeGraph.open(folder)
 
     def built(part: list[tuple[int, LinkedText]]) -> list[WordKnowledgeGraph]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from forked import Forked
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -24,11 +25,10 @@ def checkout() -> None:
 def rows_of(script: str, *flags: str) -> list[dict[str, Any]]:
     """The JSON lines that a benchmark prints."""
     paths = {"PYTHONPATH": os.pathsep.join([str(BENCHMARKS.parent), *sys.path])}
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / script), *flags],
-        check=True, capture_output=True, text=True, env=os.environ | paths, timeout=600,
-    )  # fmt: skip
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    process = Forked([BENCHMARKS / script, *flags], os.environ | paths)
+    said, _ = process.communicate(600)
+    assert process.returncode == 0, said
+    return [json.loads(row) for row in re.findall(r'\{"work".*\}$', said, re.MULTILINE)]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is at hand")

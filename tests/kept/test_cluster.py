@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from killed_part import killed_once
 from typer.testing import CliRunner
 
 from entity_linking.mentions import LinkedText
@@ -27,20 +26,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),  # Ray's own, of this and that
 ]
-
-
-def killed_once(marker: Path) -> Callable[[int], tuple[int, int]]:
-    """A function that dies at part 5, the first time."""
-    return partial(_square, marker)
-
-
-def _square(marker: Path, part: int) -> tuple[int, int]:
-    if part == 5 and not marker.exists():
-        marker.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    if part == 99:
-        raise ValueError("part 99 is bad")
-    return part, part * part
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -28,14 +28,15 @@ def tiny_host(
     seed: int = 0,
     n_words: int = N_WORDS,
     n_positions: int = 32,
+    n_layers: int = 2,
 ) -> PreTrainedModel:
-    """Two layers, 16 wide; ELECTRA's word table is 8 wide, so that it projects."""
+    """16 wide; ELECTRA's word table is 8 wide, so that it projects."""
     torch.manual_seed(seed)
     config = AutoConfig.for_model(
         family,
         vocab_size=n_words,
         hidden_size=16,
-        num_hidden_layers=2,
+        num_hidden_layers=n_layers,
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=n_positions,
@@ -65,9 +66,10 @@ def method_encoder(
     *,
     family: str = "bert",
     attention: str = "sdpa",
+    n_layers: int = 2,
 ) -> KnowledgeEncoder:
     """The method's encoder on a tiny host whose words are the tokenizer's."""
-    host = tiny_host(family, attention, n_words=len(tokenizer), n_positions=128)
+    host = tiny_host(family, attention, n_words=len(tokenizer), n_positions=128, n_layers=n_layers)
     with torch.random.fork_rng():
         torch.manual_seed(1)
         return METHODS[name].encoder.for_graph(host, graph, tokenizer, seed=0).eval()

@@ -24,7 +24,10 @@ ROOM = {
     "link --resume": (2200, 4000), "pretrain": (0, 400, 3000, 20_000),
     "finetune": (0, 400, 3000, 20_000),
 }  # fmt: skip
-"""Bytes that one file may have: the first ones fit, then the system refuses to write on."""
+"""Bytes that one file may have: the first ones fit, then the system refuses to write on.
+
+The least and the most here, all of them in `make kill`.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,7 @@ def test_a_full_disk(name: str, killing: Path, trials_of: Callable[[str], Trials
     """One message, nothing replaced."""
     command, trials = COMMANDS[name], trials_of(name)
     _, before, whole = trials.reference
-    for n_bytes in ROOM[name]:
+    for n_bytes in ROOM[name] if STRIDE == 1 else (ROOM[name][0], ROOM[name][-1]):
         out = trials.fresh()
         places = {"OUT": out, "WORLD": killing}
         stopped = run_child(Invocation(command.arguments, places, n_bytes), out)

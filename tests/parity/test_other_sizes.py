@@ -9,16 +9,18 @@ that has a size of the committed files in it cannot.
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import Forked
 from other_sizes.tensors import COMMITTED
 
 HERE = Path(__file__).parent
 MAKERS = sorted({p.stem for p in (HERE / "other_sizes").glob("*.py")} - {"tensors"})
+IMPORTED = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+"""Plugins of pytest that the process had loaded from which this one is forked."""
 FIXED = ("test_other_sizes.py", "test_golden_coverage.py", "test_ultra_released.py")
 
 
@@ -29,10 +31,9 @@ def test_every_parity_test_takes_other_sizes(tmp_path: Path) -> None:
     for method in MAKERS:
         importlib.import_module(f"other_sizes.{method}").make(tmp_path / method)
     tests = sorted(str(path) for path in HERE.rglob("test_*.py") if path.name not in FIXED)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, "--golden", str(tmp_path), *tests],
-        capture_output=True, text=True, check=False, cwd=HERE.parents[1],
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-6000:]
-    assert "skipped" not in done.stdout
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", IMPORTED]
+    process = Forked([*command, "--golden", tmp_path, *tests], os.environ)
+    said, _ = process.communicate()
+    assert process.returncode == 0, said[-6000:]
+    assert "passed" in said
+    assert "skipped" not in said

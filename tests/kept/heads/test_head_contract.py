@@ -68,6 +68,7 @@ CASES = [
 class Case:
     """A head over a method on a tiny host, with a labelled batch."""
 
+    method: str
     head: str
     kind: str
     model: KnowledgeForTask
@@ -172,7 +173,7 @@ def case(
         )
     samples = [data.sample(i, epoch=0, seed=0) for i in range(len(data))]
     model = task_model(method, head, kind, small_graph, tokenizer)
-    return Case(head, kind, model, samples, small_graph)
+    return Case(method, head, kind, model, samples, small_graph)
 
 
 def test_every_head_is_here() -> None:
@@ -258,6 +259,8 @@ def test_saved_and_loaded_it_says_the_same(case: Case, tmp_path: Path) -> None:
     weights = again.state_dict()
     assert all(torch.equal(weights[name], w) for name, w in case.model.state_dict().items())
     assert again.config.id2label == dict(enumerate(classes_for(case.kind)))
+    if case.head != "pooled" and case.method != "colake":
+        return  # what follows depends on the method, or on the head, and not on the pair
     bare = type(case.model.encoder).from_pretrained(tmp_path).eval()
     states = case.model(case.batch).node_states
     assert torch.equal(bare(case.batch).node_states, states)

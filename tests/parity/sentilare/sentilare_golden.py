@@ -16,6 +16,7 @@ from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.lexical.sentilare import SentiLARE
 from kept.graphs.views.sentilare import PART, POLARITY, RATING
+from kept.heads.model import KnowledgeForTask
 from kept.objectives.described_triples import text_batch
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import graph_from_records
@@ -120,3 +121,37 @@ def batch_of(folder: Path) -> KnowledgeBatch:
 
 def ignored(labels: Tensor) -> Tensor:
     return labels.masked_fill(labels == -1, IGNORE)
+
+
+def task_model(folder: Path, head: str, name: str, n_classes: int, kind: str) -> KnowledgeForTask:
+    """Their body and one of their heads; a dense layer before the classes is our host's pooler."""
+    encoder, state = new_encoder(folder), load(folder, "state_dict")
+    body = {
+        ours(k).removeprefix("encoder."): v for k, v in state.items() if k.startswith("roberta.")
+    }
+    encoder.load_state_dict(body)
+    labels = [str(i) for i in range(n_classes)]
+    model = KnowledgeForTask.of(encoder, head, labels, problem_type=kind).eval()
+    with torch.no_grad():
+        for part in ("weight", "bias"):
+            last = "out_proj." if f"{name}.classifier.out_proj.{part}" in state else ""
+            value = state[f"{name}.classifier.{last}{part}"]
+            getattr(model.head.classes, part).copy_(value)
+            if last:
+                dense = state[f"{name}.classifier.dense.{part}"]
+                getattr(encoder.host.pooler.dense, part).copy_(dense)
+    return model
+
+
+def task_batch(folder: Path) -> KnowledgeBatch:
+    """The features of the first case."""
+    rows = read(folder, "finetune_features")["cases"][0]["features"]
+    columns = {
+        name: torch.tensor([row[name] for row in rows])
+        for name in ("input_ids", "input_mask", "pos_ids", "senti_ids", "polarity_ids")
+    }
+    extras = {
+        PART: columns["pos_ids"], POLARITY: columns["senti_ids"], RATING: columns["polarity_ids"],
+    }  # fmt: skip
+    pad = read(folder, "tokenizer")["pad_token_id"]
+    return with_ids(columns["input_ids"], columns["input_mask"], extras, pad)

@@ -18,18 +18,18 @@ from sentilare_golden import (
     ignored,
     is_pretrained,
     load,
-    new_encoder,
     new_model,
     ours,
     read,
-    with_ids,
+    task_batch,
+    task_model,
 )
 from torch import Tensor
 
 from kept import hosts
-from kept.batches import IGNORE, KnowledgeBatch
-from kept.graphs.views.sentilare import PART, POLARITY, RATING
-from kept.heads.model import MULTI, SINGLE, TAGGING, KnowledgeForTask
+from kept.batches import IGNORE
+from kept.graphs.views.sentilare import RATING
+from kept.heads.model import MULTI, SINGLE, TAGGING
 from kept.objectives.model import KnowledgeForPreTraining
 
 METHOD = "sentilare"
@@ -97,41 +97,6 @@ def test_gradients(folder: Path, compared: Any) -> None:
     assert all(meta["tied_same_tensor"].values())
     for theirs in meta["tied"].values():
         assert ours(theirs) in found
-
-
-# ---- fine-tuning ------------------------------------------------------------------------------
-def task_model(folder: Path, head: str, name: str, n_classes: int, kind: str) -> KnowledgeForTask:
-    """Their body and one of their heads; a dense layer before the classes is our host's pooler."""
-    encoder, state = new_encoder(folder), load(folder, "state_dict")
-    body = {
-        ours(k).removeprefix("encoder."): v for k, v in state.items() if k.startswith("roberta.")
-    }
-    encoder.load_state_dict(body)
-    labels = [str(i) for i in range(n_classes)]
-    model = KnowledgeForTask.of(encoder, head, labels, problem_type=kind).eval()
-    with torch.no_grad():
-        for part in ("weight", "bias"):
-            last = "out_proj." if f"{name}.classifier.out_proj.{part}" in state else ""
-            value = state[f"{name}.classifier.{last}{part}"]
-            getattr(model.head.classes, part).copy_(value)
-            if last:
-                dense = state[f"{name}.classifier.dense.{part}"]
-                getattr(encoder.host.pooler.dense, part).copy_(dense)
-    return model
-
-
-def task_batch(folder: Path) -> KnowledgeBatch:
-    """The features of the first case."""
-    rows = read(folder, "finetune_features")["cases"][0]["features"]
-    columns = {
-        name: torch.tensor([row[name] for row in rows])
-        for name in ("input_ids", "input_mask", "pos_ids", "senti_ids", "polarity_ids")
-    }
-    extras = {
-        PART: columns["pos_ids"], POLARITY: columns["senti_ids"], RATING: columns["polarity_ids"],
-    }  # fmt: skip
-    pad = read(folder, "tokenizer")["pad_token_id"]
-    return with_ids(columns["input_ids"], columns["input_mask"], extras, pad)
 
 
 @torch.no_grad()
