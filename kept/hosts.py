@@ -9,11 +9,11 @@ Axis legend: batch, node, width (of the layers), embedding (of the word table; E
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +33,7 @@ from kept.graphs.graph import NodeKind
 from kept.layers.packing import dense_rows
 from kept.model_files import require_finite, require_whole, verify_model
 from kept.suggestions import is_there, require_local
+from kg_loaders.disk.seals import sha256_of
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
 SAFELY = {"trust_remote_code": False, "use_safetensors": True}
@@ -199,11 +200,17 @@ def _packaged(package: str, name: str, sha256: str, host: str, install: str) -> 
     if len(weights) != 1:
         raise CheckpointError(f"{package} holds {len(weights)} files {name}, expected one; {again}")
     path = Path(str(weights[0].locate()))
-    with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    status = path.stat()
+    digest = _sha256_of(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     if digest != sha256:
         raise CheckpointError(f"{path} has SHA-256 {digest}, expected {sha256}; {again}")
     return path
+
+
+@cache
+def _sha256_of(path: Path, *_status: int) -> str:
+    """The SHA-256 of a file, read once as long as its size and its times stay."""
+    return sha256_of(path)
 
 
 def check_host(host: PreTrainedModel) -> None:

@@ -133,12 +133,12 @@ def usable_examples(
 
 
 def _anchor_nodes(graph: WordKnowledgeGraph, example: RelationExample) -> tuple[int, int] | None:
-    nodes = []
+    nodes, (starts, ends) = [], graph.spans.T
     for mention in (example.head_mention, example.tail_mention):
-        at = (graph.kinds == NodeKind.ENTITY) & (graph.spans == [mention.start, mention.end]).all(1)
+        at = (starts == mention.start) & (ends == mention.end) & (graph.kinds == NodeKind.ENTITY)
         if not at.any():
             return None
-        nodes.append(int(np.flatnonzero(at)[0]))
+        nodes.append(int(at.argmax()))
     return nodes[0], nodes[1]
 
 
@@ -154,11 +154,9 @@ def entity_sampler(examples: Sequence[RelationExample], graph: KnowledgeGraph) -
     """Negatives by how often an entity is linked in `examples`; every graph entity counts once."""
     counts = np.ones(graph.n_entities + N_SPECIAL_ROWS)
     counts[:N_SPECIAL_ROWS] = 0
-    for example in examples:
-        for link in example.linked.links:
-            row = None if link.entity is None else graph.entities.find(link.entity)
-            if row is not None:
-                counts[row + N_SPECIAL_ROWS] += 1
+    links = [link.entity for example in examples for link in example.linked.links]
+    rows = graph.entities.ids([entity for entity in links if entity is not None])
+    np.add.at(counts, rows[rows >= 0] + N_SPECIAL_ROWS, 1)
     return EntitySampler(counts)
 
 

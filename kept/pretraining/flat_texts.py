@@ -27,10 +27,9 @@ def linked_entities(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Entity id of every link (-1: NIL or outside the graph), and offsets `[text+1]`."""
     names = [link.entity for text in texts for link in text.links]
+    distinct = [name for name in dict.fromkeys(names) if name is not None]
     ids: dict[str | None, int] = {None: -1}
-    for name in dict.fromkeys(names):
-        entity = None if name is None else graph.entities.find(name)
-        ids[name] = -1 if entity is None else entity
+    ids |= zip(distinct, graph.entities.ids(distinct).tolist(), strict=True)
     counts = [len(text.links) for text in texts]
     return np.array([ids[name] for name in names], np.int64), _offsets(counts)
 

@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import requires, version
 from pathlib import Path
 
@@ -51,8 +52,6 @@ def write_environment(output: Path, config: BaseModel) -> None:
     command, and the SHA-256 of each file that `config` names (the graph has hashes of its own, in
     `config.json`).
     """
-    needed = [line for line in requires("kept") or () if "extra" not in line]
-    names = sorted(re.split(r"[^\w.-]", line)[0] for line in needed)
     files = sorted({path for path in config.model_dump().values() if isinstance(path, Path)})
     told = {
         "command": shlex.join(["kept", *sys.argv[1:]]),
@@ -60,10 +59,17 @@ def write_environment(output: Path, config: BaseModel) -> None:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "threads": torch.get_num_threads(),
-        "packages": {name: version(name) for name in names},
+        "packages": _packages(),
         "files": {str(path): _sha256(path) for path in files if path.is_file()},
     }
     write_json(output / ENVIRONMENT, told, indent=1, force=True)
+
+
+@cache
+def _packages() -> dict[str, str]:
+    """The version of each package that kept needs."""
+    needed = [line for line in requires("kept") or () if "extra" not in line]
+    return {name: version(name) for name in sorted(re.split(r"[^\w.-]", n)[0] for n in needed)}
 
 
 def _sha256(path: Path) -> str:
