@@ -41,7 +41,7 @@ demo-methods: venv
 test: venv
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-# The property tests alone, with examples of their own each time, and twenty times as many.
+# The property tests alone, with examples of their own each time, and forty times as many.
 test-long: venv
 	$(BIN)/pytest -q -m hypothesis --hypothesis-profile=long
 

@@ -173,7 +173,7 @@ KINDS = {
     "bert-cased": word_kind(lower=False),
 }
 each_kind = pytest.mark.parametrize("name", sorted(KINDS))
-drawn = settings(deadline=None, max_examples=60)
+drawn = settings(deadline=None, max_examples=30)
 
 
 @st.composite

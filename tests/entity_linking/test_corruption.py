@@ -51,7 +51,7 @@ SIZES = st.lists(st.integers(0, 12), min_size=1, max_size=6)
 RATE = st.integers(0, 100).map(lambda i: i / 100)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(SIZES, RATE, RATE, RATE, st.integers(0, 3))
 def test_shares_are_exact_and_nested(
     sizes: list[int], drop: float, swap: float, more: float, seed: int

@@ -56,7 +56,7 @@ def test_a_file_there_is_replaced_with_force_alone(
     assert os.listdir(tmp_path) == [path.name]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(texts(), min_size=1))
 def test_texts_survive_json_lines(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Text]

@@ -60,7 +60,7 @@ def score(graph: KnowledgeGraph, name: str, row: int, entity: int) -> float:
 RELEVANCE = np.random.default_rng(5).random(12).round(1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     seed=st.integers(0, 20),
     entities=st.lists(st.integers(0, 5), max_size=6),

@@ -192,7 +192,7 @@ def test_id_space(small_graph: KnowledgeGraph) -> None:
 ids = st.integers(-2, 6)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.tuples(ids, ids, ids)),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 3))),
@@ -225,7 +225,7 @@ def test_contains_against_a_set(
 
 
 @pytest.mark.parametrize("size", [3, 2**21, 2**21 + 1, 2**22, 2**31 - 1])
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(rows=st.lists(st.tuples(*[st.integers(-2, 2)] * 3), max_size=12))
 def test_sorting_within_and_beyond_64_bits(size: int, rows: list[tuple[int, int, int]]) -> None:
     """Keys of three ids outgrow 64 bits from 2**21 on; ids are of both ends, and repeated."""
@@ -281,7 +281,7 @@ def test_the_content_hash_ignores_how_arrays_were_cut(small_graph: KnowledgeGrap
     assert again.content_hash == small_graph.content_hash
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.text()), st.lists(st.text()))
 def test_vocabulary_ids(names: list[str], asked: list[str]) -> None:
     vocabulary = Vocabulary.of(names)

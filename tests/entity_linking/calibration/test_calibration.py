@@ -111,7 +111,7 @@ CLEAR = st.lists(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(CLEAR, st.integers(2, 6))
 def test_a_curve_never_lowers_the_likelihood_of_its_own_data(
     seen: list[Answer], n_points: int
@@ -142,7 +142,7 @@ def test_a_curve_has_few_points_and_calibrates() -> None:
         assert brier_score(sure, right) < brier_score(*confidences(side, sharp)) - 0.05
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), min_size=1, max_size=20),
     st.sampled_from([0, 1, 5]),

@@ -100,7 +100,7 @@ NAMES = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(NAMES, NAMES, NAMES, st.integers(1, 5))
 def test_adding_is_building_the_union(
     first: dict[str, str], second: dict[str, str], asked: dict[str, str], k: int

@@ -68,7 +68,7 @@ def test_a_table_that_cannot_be_searched_is_refused(table: list[int]) -> None:
     require_key_table(table_of([]))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(WORDS, min_size=1, max_size=5), st.lists(WORDS, min_size=1, max_size=4))
 def test_where_all_hashes_are_one_the_same_mentions_are_found(
     labels: list[list[str]], texts: list[list[str]]

@@ -237,7 +237,7 @@ NAMES = st.dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(NAMES, NAMES)
 def test_adding_is_building_the_union(
     first: dict[str, list[str]], second: dict[str, list[str]]

@@ -60,7 +60,7 @@ TEXT = st.text("abAB ßİıéeǰ\u0301東都.-'\u00ad👩\u200d💻 ", max_size=
 LABELS = st.lists(LABEL.filter(str.strip), min_size=1, max_size=5)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(
     LABELS,
     st.text("abAB ßİıéeǰ\u0301東都.-'\u00ad👩\u200d💻 ", max_size=25),
@@ -111,7 +111,7 @@ NAME_WORDS = ["New", "York", "Café", "東京", "Straße", "of", "İzmir", "O'Ne
 WORDS = st.lists(st.sampled_from(NAME_WORDS))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(WORDS.map(" ".join).filter(str.strip), min_size=1, max_size=6))
 def test_every_label_is_found_in_its_own_text(labels: list[str]) -> None:
     index = NameIndex.build(graph_of(*labels))

@@ -46,7 +46,7 @@ def built(names: list[str], sources: list[Source], *, variants: bool) -> list[ob
     return [longest, keys, words, made.name_words.tolist()]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(
     st.lists(st.one_of(NAMES, NAMES, ANY), min_size=1, max_size=8),
     st.data(),

@@ -75,7 +75,7 @@ def naive_matches(gold: LinkedText, found: LinkedText, match: Match) -> tuple[in
     return len(wanted), len(given), best
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(PAIRS, st.sampled_from(["strong", "weak"]))
 def test_counts_equal_the_best_of_all_pairings(
     pairs: list[tuple[tuple[Link, ...], tuple[Link, ...]]], match: Match
@@ -100,7 +100,7 @@ def test_counts_equal_the_best_of_all_pairings(
     assert [macro.precision, macro.recall, macro.f1] == pytest.approx(means)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(PAIRS)
 def test_span_scores_equal_loops(
     pairs: list[tuple[tuple[Link, ...], tuple[Link, ...]]],
@@ -137,7 +137,7 @@ def test_span_scores_equal_loops(
     )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(PAIRS, st.randoms())
 def test_laws(pairs: list[tuple[tuple[Link, ...], tuple[Link, ...]]], random: object) -> None:
     gold, found = texts([a for a, _ in pairs]), texts([b for _, b in pairs])

@@ -98,7 +98,7 @@ def assert_padding(batch: KnowledgeBatch, word_pad_id: int) -> None:
 
 
 @given(samples, st.integers(0, 3))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 def test_stacking_pads_at_the_end(ones: list[KnowledgeBatch], word_pad_id: int) -> None:
     batch = KnowledgeBatch.stack(ones, word_pad_id=word_pad_id)
     assert len(batch) == len(ones)
@@ -116,7 +116,7 @@ def test_stacking_pads_at_the_end(ones: list[KnowledgeBatch], word_pad_id: int) 
 
 
 @given(samples, st.integers(0, 3))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 def test_grouping_gives_each_kind_a_range(ones: list[KnowledgeBatch], word_pad_id: int) -> None:
     batch = KnowledgeBatch.stack(ones, layout="grouped", word_pad_id=word_pad_id)
     kinds = batch.node_kinds
@@ -136,7 +136,7 @@ def test_grouping_gives_each_kind_a_range(ones: list[KnowledgeBatch], word_pad_i
 
 
 @given(samples, st.integers(9, 20))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 def test_packing_keeps_samples_apart(ones: list[KnowledgeBatch], n_nodes: int) -> None:
     packed = pack(ones, n_nodes)
     batch = packed.batch

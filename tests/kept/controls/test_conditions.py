@@ -46,7 +46,7 @@ def degrees(graph: KnowledgeGraph) -> Any:
 
 
 @given(graphs(), st.integers(0, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_random_entities_are_others_of_the_same_degree(graph: KnowledgeGraph, seed: int) -> None:
     found = random_entities(graph, seed)
     own = np.arange(graph.n_entities)
@@ -62,7 +62,7 @@ def test_random_entities_are_others_of_the_same_degree(graph: KnowledgeGraph, se
 
 
 @given(graphs(), st.integers(0, 3), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_random_facts_keep_every_count(graph: KnowledgeGraph, seed: int, keep_pairs: bool) -> None:
     made = random_facts(graph, np.random.default_rng(seed), keep_pairs=keep_pairs)
     for column in range(3):
@@ -84,7 +84,7 @@ def test_no_true_fact_is_left(world: KnowledgeGraph) -> None:
 
 
 @given(graphs(), st.integers(0, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_random_words_are_others_of_the_same_length(graph: KnowledgeGraph, seed: int) -> None:
     made = controlled_graph(graph, "random-tokens", seed)
     for ours, theirs in (
@@ -101,7 +101,7 @@ def test_random_words_are_others_of_the_same_length(graph: KnowledgeGraph, seed:
 
 
 @given(graphs(), st.integers(0, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_shuffled_tails_are_those_of_their_relation(graph: KnowledgeGraph, seed: int) -> None:
     made = controlled_graph(graph, "shuffled", seed)
     assert made.id_space_hash == graph.id_space_hash

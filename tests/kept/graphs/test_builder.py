@@ -69,7 +69,7 @@ CONFIGS = st.fixed_dictionaries(
 
 
 @given(options=CONFIGS, seed=st.integers(0, 2**20), data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_builder_equals_the_loops(
     tokenizer: Any,
     linked: list[LinkedText],

@@ -57,7 +57,7 @@ def pool(linked: list[LinkedText]) -> list[LinkedText]:
 
 
 @given(options=CONFIGS, seed=st.integers(0, 2**20), data=st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_texts_in_one_pass_are_the_texts_one_by_one(
     tokenizer: Any,
     pool: list[LinkedText],

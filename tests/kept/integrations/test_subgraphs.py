@@ -49,7 +49,7 @@ def walked(
     n_hops=st.integers(1, 3),
     directions=st.sampled_from(["out", "both"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_all_neighbours_are_those_of_loops_and_of_torch_geometric(
     graph: KnowledgeGraph, seeds: list[int], n_hops: int, directions: Any
 ) -> None:
@@ -78,7 +78,7 @@ def test_all_neighbours_are_those_of_loops_and_of_torch_geometric(
     sizes=st.lists(st.integers(0, 3), min_size=1, max_size=3),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_drawn_neighbours_are_few_and_real(
     graph: KnowledgeGraph, seeds: list[int], sizes: list[int], seed: int
 ) -> None:

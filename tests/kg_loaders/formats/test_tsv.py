@@ -23,7 +23,7 @@ from kg_loaders.formats.tsv import ORDERS, read, read_texts, write
 NAMES = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), min_size=1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(NAMES, NAMES, NAMES), min_size=1))
 @example([("\ufeffa", "\ufeff", "\ufeff")])
 @example([("#", " ", "\u2028\x85\x1c")])

@@ -70,7 +70,7 @@ def test_blocks_say_what_lines_say(
     assert outcome(read_in_blocks, path, **options) == outcome(read, path, **options)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.lists(LINES, max_size=4), min_size=1, max_size=4), st.integers(1, 60))
 def test_graphs_of_many_blocks_and_sources(
     tmp_path_factory: pytest.TempPathFactory, files: list[list[str]], size: int

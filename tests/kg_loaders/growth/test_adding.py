@@ -30,7 +30,7 @@ def sources(folder: Path, triples: Any, texts: Any, language: str) -> list[Sourc
     return [Source(folder / "t.tsv"), Source(folder / "a.tsv", "texts", options)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     first=PART,
     second=PART,

@@ -66,7 +66,7 @@ def test_no_bytes_no_lines(tmp_path: Path, suffix: str) -> None:
     assert read(write(tmp_path, b"\xef\xbb\xbf\n", suffix))[0] == [b""]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(data=st.binary().filter(lambda b: b"\0" not in b), limit=st.integers(1, 12))
 def test_against_plain_split(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, limit: int

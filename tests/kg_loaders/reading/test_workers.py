@@ -65,7 +65,7 @@ def outcome(path: Path, workers: Workers, policy: str, **options: Any) -> list[o
             report.rejections, aside.read_bytes()]  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     st.lists(LINES, min_size=1, max_size=40), st.sampled_from([*READERS]),
     st.sampled_from(["stop", "skip", "quarantine"]), st.sampled_from(["\n", "\r\n"]),
