@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kg_loaders.disk.arrow import mask_array, numbers_array, numpy_of, string_scalar
+from kg_loaders.disk.arrow import numbers_array, numpy_of
 from kg_loaders.disk.keys import distinct_keys, packed, sorted_distinct, unpacked
+from kg_loaders.disk.string_order import sorted_strings
 from kg_loaders.disk.threads import together
 from kg_loaders.errors import SourceError
 from kg_loaders.indexing import GraphFields, indexed, offsets_of
@@ -23,9 +22,8 @@ from kg_loaders.reading.blocks import (
     TextBlock,
     TripleBlock,
     distinct_ids,
-    numbers_behind,
-    start_of,
 )
+from kg_loaders.reading.names import Names
 from kg_loaders.records import Record, Text, Triple
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, strings
@@ -33,8 +31,6 @@ from kg_loaders.vocabulary import Vocabulary, strings
 DEFAULT_LANGUAGES = ("en",)
 MAX_NODES = MAX_TRIPLES = 2**31 - 1
 MAX_LANGUAGES = 2**15 - 1
-_FEW = 1 << 20
-"""Names that wait before they are made distinct."""
 
 
 class Columns:
@@ -45,7 +41,7 @@ class Columns:
 
     def __init__(self, n_threads: int = 1) -> None:
         self._n_threads = n_threads
-        self._entities, self._relations = _Names(), _Names()
+        self._entities, self._relations = Names(n_threads), Names(n_threads)
         self._triples = array("i")
         self._ends: list[Ids] = []
         self._relation_ids: list[Ids] = []
@@ -111,7 +107,9 @@ class Columns:
         sizes = len(entities), len(relations)
         of_entities, triples, of_relations = together(
             lambda: self._texts[0].seal(entity_ranks, sizes[0], names),
-            lambda: sorted_distinct(self._triples_of(entity_ranks, relation_ranks), *sizes),
+            lambda: sorted_distinct(
+                self._triples_of(entity_ranks, relation_ranks), *sizes, self._n_threads
+            ),
             lambda: self._texts[1].seal(relation_ranks, sizes[1], names),
             n_threads=self._n_threads,
         )
@@ -141,135 +139,6 @@ class Columns:
             rows[:, 0], rows[:, 2], rows[:, 1] = ends[:, 0], ends[:, 1], relation_ids
             n += len(ends)
         return triples
-
-
-@dataclass(slots=True, eq=False)
-class _Part:
-    """Ids that were placed together, and of the names they are ids of the places among all names.
-
-    `numbers [name]` are those that names have behind the common start, -1 where they have none.
-    """
-
-    ids: Ids
-    places: Ids
-    numbers: Ids
-
-
-class _Names:
-    """Names of entities, or of relations: one by one in `ids`, or many at once by `place`.
-
-    Names that are a number behind the start of the first ones, as `Q90` or `http://…/Q90`, are not
-    hashed: their numbers are looked up. That start, or that there is none, is settled by the first
-    names and holds for all, or else a name could stand in both ways.
-    """
-
-    def __init__(self) -> None:
-        self.ids: dict[str, int] = {}
-        self._start: str | None = None
-        self._is_settled = False
-        self._numbers: list[Ids] = []
-        self._parts: list[_Part] = []
-        self._known = strings([])
-        self._waiting: list[tuple[_Part, pa.LargeStringArray]] = []
-        self._n_waiting = 0
-
-    def __len__(self) -> int:
-        return len(self.ids) + len(self._known)
-
-    def place(self, names: pa.StringArray | str, ids: Ids) -> Ids:
-        """A copy of `ids` into `names`, which `sort` turns into ranks where it stands."""
-        if isinstance(names, str):
-            self._settle(names)
-            if self._start == names:
-                self._numbers.append(ids.astype(np.int32))
-                return self._numbers[-1]
-            used, places = np.unique(ids, return_inverse=True)
-            names, ids = _numbered(names, used), places.reshape(ids.shape).astype(np.int32)
-        if len(names):
-            self._settle(start_of(names))
-        numbers = numbers_behind(self._start, names)
-        part = _Part(ids.astype(np.int32), np.empty(len(names), np.int32), numbers)
-        others = names.filter(mask_array(numbers < 0)).cast(pa.large_string())
-        self._parts.append(part)
-        self._waiting.append((part, others))
-        self._n_waiting += len(others)
-        if self._n_waiting > max(_FEW, len(self._known)):
-            self._merge()
-        return part.ids
-
-    def _settle(self, start: str | None) -> None:
-        if not self._is_settled:
-            self._start, self._is_settled = start, True
-
-    def _merge(self) -> None:
-        """Drop repeated names; what is known stays where it is."""
-        arrays = [self._known, *(names for _, names in self._waiting)]
-        encoded = pa.concat_arrays(arrays).dictionary_encode()
-        places, n = numpy_of(encoded.indices), len(self._known)
-        for part, names in self._waiting:
-            part.places[part.numbers < 0] = places[n : n + len(names)]
-            n += len(names)
-        self._known, self._waiting, self._n_waiting = encoded.dictionary, [], 0
-
-    def sort(self) -> tuple[Vocabulary, Ids]:
-        """All names, sorted, and the ranks of `ids`; what was placed becomes ranks."""
-        one_by_one = self.place(strings(self.ids), np.arange(len(self.ids), dtype=np.int32))
-        self._merge()
-        known = [part.numbers[part.numbers >= 0] for part in self._parts]
-        numbers = _distinct_numbers([*self._numbers, *known])
-        names, n = self._known, len(self._known)
-        if len(numbers):
-            names = pa.concat_arrays([names, _numbered(self._start or "", numbers)])
-        names, ranks = _sort_strings(names)
-        rank_of = _lookup(numbers, ranks[n:], sum(part.size for part in (*self._numbers, *known)))
-        for ids in self._numbers:
-            ids[...] = rank_of(ids)
-        for part, of_part in zip(self._parts, known, strict=True):
-            is_number = part.numbers >= 0
-            part.places[~is_number] = ranks[part.places[~is_number]]
-            part.places[is_number] = rank_of(of_part)
-            part.ids[...] = part.places[part.ids]
-        self._numbers, self._parts = [], []
-        return Vocabulary(names), one_by_one
-
-
-_SPARSE = 16
-"""Numbers are looked up in a table where one in this many is there."""
-
-
-def _distinct_numbers(numbers: Sequence[Ids]) -> Ids:
-    """The different numbers, sorted."""
-    top = max((int(part.max()) for part in numbers if part.size), default=-1)
-    if _is_sparse(top, sum(part.size for part in numbers)):
-        every = np.sort(np.concatenate([part.ravel() for part in numbers]))
-        return every[np.diff(every, prepend=-1) > 0]  # np.unique hashes, which is slower
-    is_there = np.zeros(top + 1, np.bool_)
-    for part in numbers:
-        is_there[part] = True
-    return np.flatnonzero(is_there).astype(np.int32)
-
-
-def _lookup(numbers: Ids, values: Ids, n: int) -> Callable[[Ids], Ids]:
-    """A function that gives for each of sorted `numbers` its value; `n` will be asked for."""
-    top = int(numbers[-1]) if len(numbers) else -1
-    if _is_sparse(top, n):
-        return lambda part: values[np.searchsorted(numbers, part)]
-    table = np.empty(top + 1, np.int32)
-    table[numbers] = values
-    return lambda part: table[part]
-
-
-def _is_sparse(top: int, n: int) -> bool:
-    """Whether a table of the numbers up to `top` is too large for `n` of them."""
-    return top >= _SPARSE * n + _FEW
-
-
-def _numbered(start: str, numbers: Ids) -> pa.LargeStringArray:
-    """The names of numbers behind a start."""
-    before, nothing = string_scalar(start, pa.string()), string_scalar("", pa.string())
-    written = numbers_array(numbers).cast(pa.string())
-    names = pc.binary_join_element_wise(before, written, nothing)
-    return names.cast(pa.large_string())
 
 
 class _TextColumns:
@@ -329,7 +198,7 @@ class _TextColumns:
         )
         large = [texts.values.cast(pa.large_string()) for _, texts, _ in blocks]
         values = pa.concat_arrays([strings(self.values), *large]).dictionary_encode()
-        distinct, ranks = _sort_strings(values.dictionary)
+        distinct, ranks = sorted_strings(values.dictionary)
         value_ranks = ranks[numpy_of(values.indices)]
 
         limits = (n_nodes, 1 << 8, len(names), len(distinct))
@@ -364,11 +233,3 @@ def _distinct_texts(
     nodes, kinds, languages, values = texts[:, kept]
     chosen = kept[np.lexsort((values, -counts[kept], languages, kinds, nodes))]
     return texts[:, chosen], counts[chosen]
-
-
-def _sort_strings(values: pa.LargeStringArray) -> tuple[pa.LargeStringArray, Ids]:
-    """Distinct strings by code point, and the rank of each."""
-    order = numpy_of(pc.sort_indices(values))
-    ranks = np.empty(len(order), np.int32)
-    ranks[order] = np.arange(len(order), dtype=np.int32)
-    return values.take(numbers_array(order)), ranks

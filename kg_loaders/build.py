@@ -207,9 +207,9 @@ def load(
     `quarantine`. `budget` is what each file may cost (default: that of the environment). `progress`
     is told how many bytes of the files have been read, and of how many. What `onto` holds is in the
     graph, too, as if its sources were read again. With `beyond_memory` the same graph is sorted by
-    DuckDB in so many bytes and on the disk beside `out` (`kg_loaders.large`). `n_workers` processes
-    read N-Triples, N-Quads and TSV, and as many threads sort, hash and write, to the same bytes;
-    the report notes what one read alone.
+    DuckDB in so many bytes and on the disk beside `out` (`kg_loaders.large`). `n_workers` read
+    N-Triples, N-Quads and TSV, sort, hash and write, to the same bytes; the report notes what one
+    read alone.
 
     Raises `DamageError`, `SourceError` (as `BudgetError`), `StoreError`, `WriteError`,
     `MissingPackageError`.

@@ -51,7 +51,8 @@ class DamageReport:
     Readers count `n_lines`, `n_blank`, `n_comment`, `n_further` and call `reject` and `skip`; the
     build counts `n_triples`, `n_texts` and `n_duplicates`. What one file may cost says `budget`;
     the policy does not apply to it. `progress` is told how far the file at hand has been read.
-    `notes` say how files were read where that is not as asked.
+    `notes` say how files were read where that is not as asked; `read_singly` are the lines that
+    were read one by one where others are read many at once.
     """
 
     policy: DamagePolicy = DamagePolicy.STOP
@@ -71,6 +72,7 @@ class DamageReport:
     reasons: dict[str, int] = field(default_factory=dict)
     rejections: list[Rejection] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    read_singly: int = field(default=0, compare=False)
     budget: ReaderBudget = field(default_factory=ReaderBudget.from_environment)
     progress: Progress | None = None
 
@@ -118,6 +120,7 @@ class DamageReport:
         """Add the counts, reasons and first rejections of `other`."""
         for name, value in other.counts().items():
             setattr(self, name, getattr(self, name) + value)
+        self.read_singly += other.read_singly
         for ours, theirs in ((self.skipped, other.skipped), (self.reasons, other.reasons)):
             for reason, n in theirs.items():
                 ours[reason] = ours.get(reason, 0) + n

@@ -10,10 +10,10 @@ could give by the processor seconds of the first process and of its workers: `at
 them were shared out evenly, `at_least` if nothing of the first process ran beside the workers.
 
 `read`: the same of `kept kg build` from made N-Triples and from made TSV; the folders are equal.
-The first process reads, too, so `at_least` says little here. `bound` is the ratio, starts aside, by
-the processor seconds of each part in one process, if reading and the adding of what was read (which
-the first does, the other reading on) are shared by two, and threads do the rest (sorting, hashing,
-writing, verifying) in `by_threads_s`.
+There the workers are threads, so `at_most` and `at_least` say nothing. `bound` is the ratio by the
+processor seconds of each part, if reading and the adding of what was read (which the first thread
+does, the other reading on) are shared by two, and threads do the rest (sorting, hashing, writing,
+verifying) in `by_threads_s`; `with_start` counts the start of the command, which two do not share.
 
 `forecast`: what 1, 8 and 64 machines would do, by arithmetic from parts that this run measures on
 one; it is no measurement. A step of `kept pretrain` is: making the batch, which every process does
@@ -36,7 +36,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -70,7 +69,8 @@ from kg_loaders import (
     indexing,
     store,
 )
-from kg_loaders.disk import columns, seals
+from kg_loaders.disk import columns, keys, seals, string_order
+from kg_loaders.reading import names
 
 MACHINES = (1, 8, 64)
 BATCH = 32
@@ -113,10 +113,11 @@ def write_work(folder: Path, n_texts: int, n_names: int) -> None:
 
 def in_turn(
     command_of: Callable[[str], list[str]], outputs: dict[str, Path], repeats: int, **what: Any
-) -> None:
+) -> float:
     """Print the clock of `kept` commands with one worker and with two, run in turn.
 
-    Ends with an error where the two `outputs`, files or folders, are not the same byte by byte.
+    Returns the processor seconds of one. Ends with an error where the two `outputs`, files or
+    folders, are not the same byte by byte.
     """
     times: dict[str, list[float]] = {"1": [], "2": []}
     spent: dict[str, list[tuple[float, float]]] = {"1": [], "2": []}
@@ -143,6 +144,7 @@ def in_turn(
         at_least=round(one / (first + workers / 2), 2),
         cores=os.cpu_count(), load=round(os.getloadavg()[0], 1), equal=True,
     )  # fmt: skip
+    return one
 
 
 WATCHED = """
@@ -202,52 +204,65 @@ def read(folder: Path, n_triples: int, repeats: int) -> None:
     for path in (folder / "facts.nt", folder / "facts.tsv"):
         write_triples(path, n_triples)
         out = {n: folder / f"read{n}" for n in "12"}
-        in_turn(
+        one = in_turn(
             lambda n, path=path, out=out: ["kg", "build", str(path), "-o", str(out[n])],
             out, repeats, work=f"kept kg build {path.name}", triples=n_triples,
             mb=round(path.stat().st_size / 1e6),
         )  # fmt: skip
-        tell(work=f"parts of {path.name} in one process", **read_parts(path, folder / "parts"))
+        tell(work=f"parts of {path.name}", **read_parts(path, folder / "parts", one))
         path.unlink()
 
 
-def read_parts(path: Path, out: Path) -> dict[str, float]:
-    """Processor seconds of reading, of adding what was read, and of the rest; and the bound."""
+def read_parts(path: Path, out: Path, one: float) -> dict[str, float]:
+    """Processor seconds of reading, of adding what was read, and of the rest; and the bound.
+
+    `one` are those of the whole command by one worker.
+    """
+    clock = SharedClock()
     begun = time.process_time()
     blocks = list(Source(path).read_in_blocks(DamageReport()))
     is_read = time.process_time()
-    saved: list[float] = []
     with ExitStack() as stack:
-        for module in (assembly, indexing, store, seals, columns):
-            stack.enter_context(patch.object(module, "together", partial(one_by_one, saved)))
-        made = assembly.Columns()
+        for module in (assembly, indexing, store, seals, columns, keys, names, string_order):
+            stack.enter_context(patch.object(module, "together", clock.together))
+        made = assembly.Columns(n_threads=2)
         made.add(blocks)
-        is_added = time.process_time()
-        KnowledgeGraph(**made.fields(languages=("en",))).save(out)
-        KnowledgeGraph.open(out)
+        is_added, saved = time.process_time(), clock.saved
+        KnowledgeGraph(**made.fields(languages=("en",))).save(out, n_threads=2)
+        KnowledgeGraph.open(out, n_threads=2)
     reading, adding, rest = is_read - begun, is_added - is_read, time.process_time() - is_added
     shutil.rmtree(out)
-    shared = max((reading + adding) / 2, adding) + rest - sum(saved)
+    by_threads = rest - (clock.saved - saved)
+    every, shared = reading + adding + rest, max((reading + adding) / 2, adding - saved)
+    start = max(one - every, 0.0)
     return {
+        "start_s": round(start, 2),
         "reading_s": round(reading, 2),
         "adding_s": round(adding, 2),
         "rest_s": round(rest, 2),
-        "by_threads_s": round(rest - sum(saved), 2),
-        "bound": round((reading + adding + rest) / shared, 2),
+        "by_threads_s": round(by_threads, 2),
+        "bound": round(every / (shared + by_threads), 2),
+        "with_start": round((start + every) / (start + shared + by_threads), 2),
     }
 
 
-def one_by_one(
-    saved: list[float], *calls: Callable[[], Any], n_threads: int, at_once: int = 2
-) -> list[Any]:
-    """As `together`, one call after the other; adds the seconds that threads would have saved."""
-    results, threads = [], [0.0] * at_once
-    for call in calls:
-        begun = time.process_time()
-        results.append(call())
-        threads[threads.index(min(threads))] += time.process_time() - begun
-    saved.append(sum(threads) - max(threads))
-    return results
+class SharedClock:
+    """Stands for `together`: one call after the other; `saved` are the seconds that two threads on
+    cores of their own would have saved, which no call parts further than it does itself."""
+
+    def __init__(self) -> None:
+        self.saved = 0.0
+
+    def together(self, *calls: Callable[[], Any], n_threads: int) -> list[Any]:
+        results: list[Any] = []
+        works, longest, before = 0.0, 0.0, self.saved
+        for call in calls:
+            begun, saved = time.process_time(), self.saved
+            results.append(call())
+            work = time.process_time() - begun
+            works, longest = works + work, max(longest, work - (self.saved - saved))
+        self.saved = before + works - max(longest, works / min(n_threads, 2, len(calls) or 1))
+        return results
 
 
 # ---- forecast ------------------------------------------------------------------------------------

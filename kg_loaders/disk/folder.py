@@ -117,7 +117,8 @@ def checks(
             check(manifest, columns, *what)
 
     texts = [partial(checked, _check_texts, kind) for kind in ("entity_texts", "relation_texts")]
-    return [partial(checked, _check_triples), *texts]
+    of_triples = (_check_ids, _check_order, _check_order_by_tail)
+    return [*(partial(checked, check) for check in of_triples), *texts]
 
 
 def save(
@@ -147,9 +148,9 @@ def _check_shapes(manifest: Manifest, columns: ColumnSet) -> None:
     require_shapes(columns, shapes)
 
 
-def _check_triples(manifest: Manifest, columns: ColumnSet) -> None:
-    """Ids are in their vocabularies, rows in their order, and both indexes lead to their rows."""
-    heads, relations, tails = np.ascontiguousarray(columns["triples"].T)
+def _check_ids(manifest: Manifest, columns: ColumnSet) -> None:
+    """Names are sorted, ids in their vocabularies, and offsets count the triples of entities."""
+    heads, relations, tails = columns["triples"].T
     for name, ids, n in (
         ("heads", heads, manifest.n_entities),
         ("relations of triples", relations, manifest.n_relations),
@@ -163,12 +164,23 @@ def _check_triples(manifest: Manifest, columns: ColumnSet) -> None:
         n_triples = np.bincount(nodes, minlength=manifest.n_entities)
         if not np.array_equal(np.diff(columns[name]), n_triples):
             raise ValueError(f"{name} does not count the triples of every entity")
-    require_ids(columns, "in_order", manifest.n_triples)
-    order = columns["in_order"]
+
+
+def _check_order(manifest: Manifest, columns: ColumnSet) -> None:
+    """Triples rise by head, relation and tail."""
+    heads, relations, tails = columns["triples"].T
     limits = (manifest.n_entities, manifest.n_relations, manifest.n_entities)
     keys = packed((heads, relations, tails), limits)
     if not _is_ascending(*((heads, relations, tails) if keys is None else (keys,))):
         raise ValueError("triples are not sorted and distinct")
+
+
+def _check_order_by_tail(manifest: Manifest, columns: ColumnSet) -> None:
+    """The other index leads to all triples, which rise by tail, relation and head."""
+    heads, relations, tails = columns["triples"].T
+    require_ids(columns, "in_order", manifest.n_triples)
+    order = columns["in_order"]
+    limits = (manifest.n_entities, manifest.n_relations, manifest.n_entities)
     keys = packed((tails, relations, heads), limits)
     by_tail = (tails, relations, heads) if keys is None else (keys,)
     if not _is_ascending(*(column[order] for column in by_tail)):

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kg_loaders.disk.threads import together
 from kg_loaders.errors import StoreError
 
 _ROWS_AT_ONCE = 1 << 14
 """As many as a processor's cache holds."""
+_LEAST = 100_000
+"""Rows that are worth a thread."""
+_LOOKED_AT = 1000
+"""Rows that say where all are parted."""
 _MOST_BITS = 62  # below the sign, and so that -1 is below every key
 
 
@@ -72,7 +79,7 @@ def unpacked(keys: NDArray[np.int64], limits: Sequence[int]) -> NDArray[np.int32
 
 
 def sorted_distinct(
-    triples: NDArray[np.int32], n_entities: int, n_relations: int
+    triples: NDArray[np.int32], n_entities: int, n_relations: int, n_threads: int = 1
 ) -> NDArray[np.int32]:
     """Return the different rows of `triples [triple 3]`, sorted by head, relation and tail.
 
@@ -86,11 +93,28 @@ def sorted_distinct(
     heads, relations, tails = triples.T
     keys = packed((heads, relations, tails), limits)
     if keys is not None:
-        return unpacked(distinct_keys(keys), limits)
+        return _rows_of(keys, limits, n_threads)
     rows: NDArray[np.int32] = triples[np.lexsort((tails, relations, heads))].astype(np.int32)
     first = np.ones(len(rows), np.bool_)
     first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
     return rows[first]
+
+
+def _rows_of(
+    keys: NDArray[np.int64], limits: tuple[int, int, int], n_threads: int
+) -> NDArray[np.int32]:
+    """The rows of the different keys, sorted; each thread takes those of a range."""
+    n = min(n_threads, 1 + len(keys) // _LEAST)
+    if n == 1:
+        return unpacked(distinct_keys(keys), limits)
+    some = np.sort(keys[:: max(len(keys) // _LOOKED_AT, 1)])
+    bounds = [0, *(some[len(some) * i // n] for i in range(1, n)), 1 << _MOST_BITS]
+
+    def rows(low: int, high: int) -> NDArray[np.int32]:
+        return unpacked(distinct_keys(keys[(keys >= low) & (keys < high)]), limits)
+
+    parts = together(*(partial(rows, *pair) for pair in pairwise(bounds)), n_threads=n_threads)
+    return np.concatenate(parts)
 
 
 def order_by_tail(

@@ -162,7 +162,8 @@ def _cut(data: bytes, longest: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_
     Returns which lines look regular `[line]`, of those whether the object is a text `[regular]`,
     and their cuts int64 `[regular 7]`: the ends of `_N_CUTS` pieces, the first from `start + 1`.
     """
-    array = np.frombuffer(data + bytes(4), np.uint8)  # room behind the last line
+    array = np.zeros(len(data) + 4, np.uint8)  # room behind the last line
+    array[:-4] = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(array == _LF)
     starts = np.concatenate([[0], ends[:-1] + 1])
     closed = _places(array, _GREATER, len(data))

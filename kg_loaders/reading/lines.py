@@ -127,6 +127,8 @@ def checked_lines(
     nul_is_text: bool = False,
 ) -> Iterator[tuple[int, int, bytes]]:
     """The lines of a block as `read_lines` yields them; with `chosen [line]` only those."""
+    if chosen is not None:
+        report.read_singly += int(np.count_nonzero(chosen))
     suspect = bool(fault_of(block.data, nul_is_text))
     crlf = b"\r" in block.data and b"\r\n" in block.data  # one byte is sought far faster than two
     lines, n_bytes = block.lines(), len(block.data)

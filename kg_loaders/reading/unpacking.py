@@ -22,6 +22,8 @@ from kg_loaders.errors import SourceError
 from kg_loaders.reading.budget import FREE_BYTES, ReaderBudget
 
 BLOCK_BYTES = 256 * 1024
+SPAN_BLOCK_BYTES = 8 * 1024 * 1024
+"""Of a span of a plain file, which is then cut up at once: nothing of it is copied."""
 
 Blocks = Iterator[bytes]
 Progress = Callable[[int], None]
@@ -79,7 +81,7 @@ def unpacked(
 ) -> Blocks:
     """Yield the unpacked bytes of a file, `BLOCK_BYTES` or fewer at once.
 
-    Of a plain file alone those from `start` on and before `end`.
+    Of a plain file alone those from `start` on and before `end`, then `SPAN_BLOCK_BYTES` at once.
 
     Raises `SourceError` for what cannot be read, `StreamDamageError` for what cannot be unpacked.
     """
@@ -93,7 +95,8 @@ def unpacked(
             if codec is None:
                 stream.seek(start)
                 left = sys.maxsize if end is None else end - start
-                while block := stream.read(min(BLOCK_BYTES, left)):
+                at_once = BLOCK_BYTES if end is None else SPAN_BLOCK_BYTES
+                while block := stream.read(min(at_once, left)):
                     left -= len(block)
                     yield block
                     if progress:

@@ -1,11 +1,15 @@
-"""`Workers`: a plain file of lines read in spans by several processes, taken in the file's order.
+"""`Workers`: a plain file of lines read in spans by several workers, taken in the file's order.
 
 A reader is a function of a path, a report and a `Span` of the file. It is run on spans of whole
-lines, each with a report of its own, in the processes of a pool and, while these begin or are
-behind, in this one; what was found and counted is joined in the order of the spans, so that all is
-as one process would have it. Lines of a span are counted from 1, as those before may not be known
-yet; numbers are set right when it is joined. A span in which an error is met is read again then,
-when its first line is known: so the error is that of one process.
+lines, each with a report of its own, by the workers of a pool and, while these are behind, here;
+what was found and counted is joined in the order of the spans, so that all is as one worker would
+have it. Lines of a span are counted from 1, as those before may not be known yet; numbers are set
+right when it is joined. A span in which an error is met is read again then, when its first line is
+known: so the error is that of one worker.
+
+Workers are threads, as readers of whole blocks of lines let go of Python's lock almost always:
+threads take no time to start and hand on what they find as it is. Lines that are read one by one
+hold the lock; where they are many, processes start and take over from the threads.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
@@ -30,11 +34,13 @@ from kg_loaders.reading.lines import WHOLE, Span
 from kg_loaders.reading.unpacking import COMPRESSED
 
 SPAN_BYTES = 4 * 1024 * 1024
-LEAST_SPANS = 8
-"""A file of fewer is read here: that takes less time than workers take to start."""
-SPANS_AHEAD = 2
-"""Spans in flight for each process of the pool, so that none waits; of those this one has read
-before their turn as many may wait for each: few enough to bound the memory."""
+LEAST_SPANS = 2
+"""A file of fewer is read here."""
+SPANS_AHEAD = 3
+"""Spans in flight for each worker of the pool, so that none waits; of those that were read before
+their turn as many may wait for each: few enough to bound the memory."""
+ODD_SHARE = 0.1
+"""Of lines that are read one by one; from there on processes are faster than threads."""
 LOOK_BYTES = 64 * 1024
 
 SpanReader = Callable[[Path, DamageReport, Span], Iterable[Any]]
@@ -42,7 +48,7 @@ SpanReader = Callable[[Path, DamageReport, Span], Iterable[Any]]
 
 
 class Workers:
-    """So many processes that read, this one among them, by turns as each has time.
+    """So many workers that read, this thread among them, by turns as each has time.
 
     The others start when the first file is large enough, and end with the context. `pool` runs
     spans in their place, and ends with the context, too.
@@ -52,19 +58,19 @@ class Workers:
         if n_workers < 1:
             raise SourceError(f"{n_workers} workers cannot read; give 1 or more")
         self._n_workers = n_workers
-        self._pool = pool
+        self._pool, self._is_given = pool, pool is not None
+        self._processes: ProcessPoolExecutor | None = None
         self._begun: Future[Any] = Future()
-        """Done when the pool takes work."""
-        if pool is not None:
-            self._begun.set_result(None)
+        """Done when the processes take work."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+        for pool in (self._pool, self._processes):
+            if pool is not None:
+                pool.shutdown(cancel_futures=True)
+        self._pool = self._processes = None
 
     def read(self, reader: SpanReader, path: Path, report: DamageReport) -> Iterator[Any]:
         """Yield what `reader` yields of all spans of a file, in order, as if there were one span.
@@ -79,7 +85,7 @@ class Workers:
         try:
             yield from self._read_spans(reader, path, report, spans)
         except BrokenProcessPool as error:
-            self._pool = None  # it is of no further use
+            self._processes = None  # they are of no further use
             raise SourceError(
                 f"{path}: a worker that read it ended before its work (killed, or for want of "
                 "memory), so nothing was made of the file; repeat with fewer --workers"
@@ -102,12 +108,10 @@ class Workers:
         self, reader: SpanReader, path: Path, report: DamageReport, spans: list[Span]
     ) -> Iterator[Any]:
         n_others = self._n_workers - 1
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(n_others, get_context("spawn"), initializer=_begin)
-            self._begun = self._pool.submit(os.getpid)
+        pool = self._pool = self._pool or ThreadPoolExecutor(n_others)
         how = (reader, path, report.policy, report.max_kept, report.budget)
         rest, waiting = deque(spans), deque[tuple[Span, Future[_Found]]]()
-        n_before = report.n_lines
+        n_before, n_odd_before = report.n_lines, report.read_singly
 
         def taken() -> Iterator[Any]:
             span, future = waiting.popleft()
@@ -120,11 +124,14 @@ class Workers:
             yield from found.items
 
         while rest or waiting:
+            n_lines, n_odd = report.n_lines - n_before, report.read_singly - n_odd_before
+            if not self._is_given and n_odd >= ODD_SHARE * max(n_lines, 1):
+                pool = self._faster(n_others) or pool
             n_done = sum(future.done() for _, future in waiting)
             n_free = SPANS_AHEAD * n_others - (len(waiting) - n_done)
-            while self._begun.done() and rest and n_free > 0:
+            while rest and n_free > 0 and n_done <= SPANS_AHEAD * n_others:
                 span, n_free = rest.popleft(), n_free - 1
-                waiting.append((span, self._pool.submit(_read_span, *how, span)))
+                waiting.append((span, pool.submit(_read_span, *how, span)))
             is_next = bool(waiting) and waiting[0][1].done()
             if not is_next and rest and n_done <= SPANS_AHEAD * n_others:
                 own: Future[_Found] = Future()
@@ -132,6 +139,13 @@ class Workers:
                 own.set_result(_read_span(*how, span))
             else:
                 yield from taken()
+
+    def _faster(self, n: int) -> Executor | None:
+        """So many processes, which start when they are first asked for; None until they have."""
+        if self._processes is None:
+            self._processes = ProcessPoolExecutor(n, get_context("spawn"), initializer=_begin)
+            self._begun = self._processes.submit(os.getpid)
+        return self._processes if self._begun.done() else None
 
 
 def _is_large(path: Path) -> bool:

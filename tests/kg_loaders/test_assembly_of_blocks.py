@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kg_loaders import KnowledgeGraph
 from kg_loaders.assembly import Columns
+from kg_loaders.disk import keys, string_order
+from kg_loaders.reading import names
 from kg_loaders.reading.blocks import TripleBlock
 from kg_loaders.records import Triple
 
@@ -27,20 +29,35 @@ def block_of(rows: list[tuple[str, str, str]], kind: str) -> list[Triple] | list
     if kind == "numbers" and all(name.startswith("Q") for name in ends):
         ids = np.array([int(name[1:]) for name in ends], np.int32).reshape(-1, 2)
         return [TripleBlock(ids, relation_ids, "Q", relations)]
-    names = sorted(set(ends))
-    ids = np.array([names.index(name) for name in ends], np.int32).reshape(-1, 2)
-    return [TripleBlock(ids, relation_ids, pa.array(names), relations)]
+    every = sorted(set(ends))
+    ids = np.array([every.index(name) for name in ends], np.int32).reshape(-1, 2)
+    return [TripleBlock(ids, relation_ids, pa.array(every), relations)]
+
+
+@pytest.fixture(autouse=True)
+def _few_for_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(string_order, "_LEAST", 2)
+    monkeypatch.setattr(keys, "_LEAST", 2)
+    monkeypatch.setattr(names, "_FEW", 3)
 
 
 @pytest.mark.hypothesis
-@given(st.lists(st.tuples(st.lists(ROW, min_size=1, max_size=5), KIND), min_size=1, max_size=5))
-def test_every_name_stands_once(parts: list[tuple[list[tuple[str, str, str]], str]]) -> None:
-    columns = Columns()
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.lists(ROW, min_size=1, max_size=5), KIND), min_size=1, max_size=5),
+    st.integers(1, 3),
+)
+def test_every_name_stands_once(
+    parts: list[tuple[list[tuple[str, str, str]], str]], n_threads: int
+) -> None:
+    columns = Columns(n_threads)
     for rows, kind in parts:
         columns.add(block_of(rows, kind))
     graph = KnowledgeGraph(**columns.fields(languages=()))
     every = {row for rows, _ in parts for row in rows}
-    names = [graph.entities.name(i) for i in range(graph.n_entities)]
-    assert names == sorted({name for head, _, tail in every for name in (head, tail)})
-    found = {(names[h], graph.relations.name(r), names[t]) for h, r, t in graph.triples.tolist()}
+    entities = [graph.entities.name(i) for i in range(graph.n_entities)]
+    assert entities == sorted({name for head, _, tail in every for name in (head, tail)})
+    found = {
+        (entities[h], graph.relations.name(r), entities[t]) for h, r, t in graph.triples.tolist()
+    }
     assert found == every

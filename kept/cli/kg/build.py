@@ -105,7 +105,7 @@ def build(
     workers: Annotated[
         int,
         typer.Option(
-            min=1, max=MAX_THREADS, help="Processes that read .nt, .nq and .tsv; the same graph."
+            min=1, max=MAX_THREADS, help="Workers that read .nt, .nq and .tsv; the same graph."
         ),
     ] = 1,
     force: Annotated[bool, typer.Option(help="Replace the graph at OUT.")] = False,

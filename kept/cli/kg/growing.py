@@ -36,7 +36,7 @@ def add(
     workers: Annotated[
         int,
         typer.Option(
-            min=1, max=MAX_THREADS, help="Processes that read .nt, .nq and .tsv; the same graph."
+            min=1, max=MAX_THREADS, help="Workers that read .nt, .nq and .tsv; the same graph."
         ),
     ] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace the graph at OUT.")] = False,

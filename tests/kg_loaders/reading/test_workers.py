@@ -1,4 +1,4 @@
-"""A file read by several processes: as by one, whatever stands where it is parted."""
+"""A file read by several threads or processes: as by one, whatever stands where it is parted."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -132,10 +132,18 @@ def begun(*arguments: Any, **options: Any) -> ProcessPoolExecutor:
     return pool
 
 
-def test_the_folder_is_the_same_byte_by_byte(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def by_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no thread read."""
     monkeypatch.setattr(reading, "ProcessPoolExecutor", begun)
+    monkeypatch.setattr(reading, "ODD_SHARE", -1.0)
+
+
+@pytest.mark.parametrize("are_processes", [False, True])
+def test_the_folder_is_the_same_byte_by_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, are_processes: bool
+) -> None:
+    if are_processes:
+        by_processes(monkeypatch)
     bad = facts()
     bad[200], bad[77] = "not this", "nor <this>"
     files: list[Source | Path] = [
@@ -172,7 +180,7 @@ def test_a_worker_that_is_killed_is_said_and_nothing_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path / "x.nt", facts())
-    monkeypatch.setattr(reading, "ProcessPoolExecutor", begun)
+    by_processes(monkeypatch)
     monkeypatch.setitem(FORMATS, "dies", Format(__name__, in_blocks="read_dying", by_workers=True))
     with pytest.raises(SourceError, match=r"x\.nt: a worker that read it ended before its work"):
         load([Source(path, "dies")], out=tmp_path / "kg", n_workers=2)
@@ -210,13 +218,42 @@ def test_spans_are_read_here_and_by_the_pool_each_once(tmp_path: Path) -> None:
     assert here == {*spans} - {*pool.read}
 
 
-def test_all_is_read_here_while_the_pool_has_not_begun(tmp_path: Path) -> None:
-    path = written(tmp_path / "x.tsv", [f"u:Q{i}\tu:p1\tu:Q{i + 1}" for i in range(200)])
-    pool = Recording()
-    with Workers(2, pool=pool) as workers:
-        workers._begun = Future()
+class Counted(ThreadPoolExecutor):
+    """Stands for a pool of processes: `read` are the spans that it was given."""
+
+    read: ClassVar[list[Span]] = []
+
+    def __init__(self, n: int, *_: Any, **__: Any) -> None:
+        super().__init__(n)
+
+    def submit(self, fn: Any, /, *arguments: Any, **options: Any) -> Any:
+        self.read += [each for each in arguments if isinstance(each, Span)]
+        return super().submit(fn, *arguments, **options)
+
+
+@pytest.mark.parametrize(("line", "are_asked"), [("u:Q{}\tu:p1\tu:Q1", False), ("#{}", True)])
+def test_processes_start_where_many_lines_are_read_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, are_asked: bool
+) -> None:
+    monkeypatch.setattr(reading, "ProcessPoolExecutor", Counted)
+    monkeypatch.setattr(Counted, "read", [])
+    path = written(tmp_path / "x.tsv", ["u:Q0\tu:p1\tu:Q1", *map(line.format, range(900))])
+    with Workers(2) as workers:
         assert outcome(path, workers, "stop") == outcome(path, Workers(), "stop")
-    assert not pool.read
+        assert (workers._processes is not None) == are_asked
+    assert not Counted.read or are_asked
+
+
+def test_threads_read_while_processes_have_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "ODD_SHARE", -1.0)
+    path = written(tmp_path / "x.tsv", [f"u:Q{i}\tu:p1\tu:Q{i + 1}" for i in range(200)])
+    with Workers(2) as workers:
+        workers._processes = processes = Counted(1)  # type: ignore[assignment]
+        monkeypatch.setattr(Counted, "read", [])
+        assert outcome(path, workers, "stop") == outcome(path, Workers(), "stop")
+    assert not processes.read
 
 
 def test_an_error_names_the_line_of_the_file(tmp_path: Path) -> None:
