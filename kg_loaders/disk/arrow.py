@@ -102,3 +102,16 @@ def places_of(array: pa.Array) -> NDArray[np.int32]:
     first = 4 * array.offset
     places = np.frombuffer(array.buffers()[1], np.int32, len(array), first)
     return np.where(is_there, places, np.int32(-1))
+
+
+REUSED_BYTES = 16 * 1024 * 1024
+
+
+def reuse_freed_memory() -> None:
+    """Let the C library keep freed pieces of up to 16 MiB for the next block of a file.
+
+    glibc raises M_MMAP_THRESHOLD to the size of a piece that is freed, and this one is never
+    touched. Without it the pages of every block are fetched from the system anew: 6 % of the time
+    of a dump.
+    """
+    pa.allocate_buffer(REUSED_BYTES, memory_pool=pa.system_memory_pool())

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.disk.arrow import reuse_freed_memory
 from kg_loaders.errors import SourceError
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.unpacking import Blocks, StreamDamageError, unpacked
@@ -159,6 +160,7 @@ def read_blocks(
 
     Counts and rejects only what is in no block: lines much too long, and damage of the stream.
     """
+    reuse_freed_memory()
     file, line_no, offset = str(path), span.first_line, span.start
     blocks = unpacked(Path(path), report.budget, report.progress, start=span.start, end=span.end)
     parts = _parts(blocks, max_line_bytes)
@@ -251,7 +253,8 @@ def _parts(blocks: Blocks, limit: int) -> Iterator[_Part]:
                 block, in_long = block[end:], False
             end = block.rfind(b"\n") + 1
             if end:
-                yield _Kind.LINES, b"".join([*pending, block[:end]]), ""
+                whole = block if end == len(block) else memoryview(block)[:end]  # copied once
+                yield _Kind.LINES, b"".join([*pending, whole]), ""
                 pending, n_pending, block = [], 0, block[end:]
             if block:
                 pending.append(block)

@@ -179,15 +179,15 @@ def _lines(
     file: str, block: LineBlock, report: DamageReport, longest: int
 ) -> Iterator[tuple[int, int, Any]]:
     """As `checked_lines`; those of a sound block are not copied."""
-    data = block.data
-    if fault_of(data) or b"\r" in data or len(data) > longest:
+    data, n_bytes = block.data, len(block.data)
+    if fault_of(data) or b"\r" in data or n_bytes > longest:
         yield from checked_lines(file, block, report, max_line_bytes=longest)
         return
-    view, start, line_no = memoryview(data), 0, block.first_line
-    while start < len(data):
-        end = data.find(b"\n", start)
+    view, start, line_no, find = memoryview(data), 0, block.first_line, data.find
+    while start < n_bytes:
+        end = find(b"\n", start)
         if end < 0:
-            end = len(data)
+            end = n_bytes
         report.n_lines += 1
         yield line_no, block.offset + start, view[start:end]
         start, line_no = end + 1, line_no + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,7 +28,11 @@ _OF_TYPE = {
     name: f"value of type {name}"
     for name in ("string", "time", "quantity", "monolingualtext", "globecoordinate", "bad")
 }
+_LABEL, _ALIAS, _DESCRIPTION, _TYPE = (int(kind) for kind in TextKind)
+_UNKNOWN_TYPE = "value of type unknown"
 _ITEM = "wikibase-entityid"
+_N_ROWS = 5
+"""Of the lists of `EntityColumns`, those that stand for what a dump says, one each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,23 +150,33 @@ class EntityColumns:
         self._properties = selection.properties and frozenset(selection.properties)
         self._sitelinks = selection.sitelinks and frozenset(selection.sitelinks)
         self._truthy = selection.ranks == "truthy"
-        self._skipped: dict[str, int] = {}
         self._start()
 
     def _start(self) -> None:
-        self._triples, self._qualified = _Triples(), _Triples()
-        self._notes = _Triples()
+        self._triples, self._qualified, self._notes = _Triples(), _Triples(), _Triples()
         self._texts = (_TextRows(False), _TextRows(True))
+        self._skipped: list[str] = []
+        """A reason for each that was passed over; they are counted when blocks are asked for."""
+        self._n_entities = 0
+        self._lists: tuple[list[Any], ...] = (
+            self._triples.tails, self._qualified.tails, *(rows.nodes for rows in self._texts),
+            self._skipped, self._notes.tails, self._triples.nodes, self._qualified.nodes,
+        )  # fmt: skip
+        self._whole = [0] * len(self._lists)
+        """How many of each of `_lists` are of whole entities."""
 
     @property
     def n_rows(self) -> int:
-        """Triples and texts that wait for `blocks`."""
-        return sum(self._lengths()[:4])
+        """Triples, texts and what was passed over that wait for `blocks`."""
+        return sum(self._whole[:_N_ROWS])
 
     def blocks(self) -> tuple[list[Block], list[TripleBlock]]:
         """What has been added since the last call, and notes: (item, P31 or P279, class) of all
         items if classes are asked for, (item, `CHOSEN`, item) of those that may be members.
         """
+        for reason, n in Counter(self._skipped).items():
+            self._report.skip(reason, n)
+        self._report.n_further += self.n_rows - self._n_entities
         notes = self._notes
         blocks: list[Block] = [one.block() for one in (self._triples, self._qualified) if one.tails]
         blocks += [rows.block() for rows in self._texts if rows.nodes]
@@ -170,37 +185,27 @@ class EntityColumns:
 
     def add(self, entity: Any) -> None:
         """Take all of an entity, or nothing of it: `msgspec.ValidationError` for a wrong value."""
-        before = self._lengths()
-        self._skipped = {}
         try:
             self._add(entity)
         except msgspec.ValidationError:
-            self._cut(before)
+            self._cut(self._whole)
             raise
-        n_rows = sum(self._lengths()[:4]) - sum(before[:4])
-        if not n_rows and not self._skipped:
-            self._skip("entity of which nothing is asked for")
-        for reason, n in self._skipped.items():
-            self._report.skip(reason, n)
-            n_rows += n
-        self._report.n_further += n_rows - 1
+        whole = [*map(len, self._lists)]
+        if whole[:_N_ROWS] == self._whole[:_N_ROWS]:
+            self._skipped.append("entity of which nothing is asked for")
+            whole[_N_ROWS - 1] += 1
+        self._whole = whole
+        self._n_entities += 1
 
-    def _lengths(self) -> tuple[int, ...]:
-        """How many triples, texts and notes wait, then nodes of triples."""
-        triples, qualified, (texts, about) = self._triples, self._qualified, self._texts
-        return (
-            len(triples.tails), len(qualified.tails), len(texts.nodes), len(about.nodes),
-            len(self._notes.tails), len(triples.nodes), len(qualified.nodes),
-        )  # fmt: skip
-
-    def _cut(self, lengths: tuple[int, ...]) -> None:
-        """Forget what came after `_lengths` were these."""
-        n, n_qualified, n_texts, n_about, n_notes, n_nodes, n_statements = lengths
+    def _cut(self, lengths: Sequence[int]) -> None:
+        """Forget what came after `_lists` were so long."""
+        n, n_qualified, n_texts, n_about, n_skipped, n_notes, n_nodes, n_statements = lengths
         self._triples.cut(n_nodes, n)
         self._qualified.cut(n_statements, n_qualified)
         self._notes.cut(n_notes, n_notes)
         self._texts[0].cut(n_texts)
         self._texts[1].cut(n_about)
+        del self._skipped[n_skipped:]
 
     def _add(self, entity: Any) -> None:
         id: str = entity.id
@@ -236,17 +241,15 @@ class EntityColumns:
     def _add_texts(self, entity: Any, rows: _TextRows) -> None:
         node, languages = entity.id, self._languages
         for kind, terms in (
-            (TextKind.LABEL, entity.labels),
-            (TextKind.ALIAS, entity.aliases),
-            (TextKind.DESCRIPTION, entity.descriptions),
-        ):
+            (_LABEL, entity.labels), (_ALIAS, entity.aliases), (_DESCRIPTION, entity.descriptions),
+        ):  # fmt: skip
             if not terms:
                 continue
             for language, field in languages or zip(terms, terms, strict=True):
                 found = getattr(terms, field) if languages else terms[field]
                 if found is None:
                     continue
-                for term in found if type(found) is list else (found,):
+                for term in found if kind == _ALIAS else (found,):
                     if term.value:
                         rows.nodes.append(node)
                         rows.kinds.append(kind)
@@ -258,7 +261,7 @@ class EntityColumns:
     def _add_facts(self, id: str, claims: dict[str, list[Any]]) -> None:
         selection, triples = self._selection, self._triples
         wanted, types, qualifiers = self._properties, selection.types, selection.qualifiers
-        head = len(triples.nodes)
+        head, skip = len(triples.nodes), self._skipped.append
         triples.nodes.append(id)
         add_head, add_relation, add_tail = (
             triples.heads.append, triples.relations.append, triples.tails.append,
@@ -274,12 +277,15 @@ class EntityColumns:
                 if (  # what `_item` says, most often
                     snak is not None
                     and (found := snak.datavalue) is not None
-                    and found.type == _ITEM
                     and snak.snaktype == "value"
-                    and type(value := found.value) is EntityId
-                    and value.id[:1] == "Q"
                 ):
-                    tail = value.id
+                    if found.type != _ITEM:
+                        skip(_OF_TYPE.get(found.type, _UNKNOWN_TYPE))
+                        continue
+                    if type(value := found.value) is EntityId and value.id[:1] == "Q":
+                        tail = value.id
+                    elif not (tail := self._item(snak)):
+                        continue
                 elif not (tail := self._item(snak)):
                     continue
                 if as_text:
@@ -295,7 +301,7 @@ class EntityColumns:
     def _add_type(self, id: str, tail: str) -> None:
         rows = self._texts[0]
         rows.nodes.append(id)
-        rows.kinds.append(TextKind.TYPE)
+        rows.kinds.append(_TYPE)
         rows.languages.append("")
         rows.values.append(tail)
 
@@ -319,14 +325,15 @@ class EntityColumns:
 
     def _of_rank(self, statements: list[Any]) -> list[Any]:
         """The statements of the ranks that are asked for."""
-        best = "normal"
-        if self._truthy and any(each.rank == "preferred" for each in statements):
-            best = "preferred"
+        ranks = [statement.rank for statement in statements]
+        if ranks.count("normal") == len(ranks):
+            return statements
+        best = "preferred" if "preferred" in ranks else "normal"
         found = []
-        for statement in statements:
-            if statement.rank == "deprecated" and self._selection.ranks != "deprecated":
+        for statement, rank in zip(statements, ranks, strict=True):
+            if rank == "deprecated" and self._selection.ranks != "deprecated":
                 self._skip("deprecated statement")
-            elif self._truthy and statement.rank != best:
+            elif self._truthy and rank != best:
                 self._skip("statement below the best rank")
             else:
                 found.append(statement)
@@ -334,15 +341,14 @@ class EntityColumns:
 
     def _item(self, snak: Any, what: str = "") -> str:
         """The item that is a snak's value; "" when it is something else, which is counted."""
-        if snak is None or snak.snaktype != "value" or snak.datavalue is None:
+        if snak is None or snak.snaktype != "value" or (found := snak.datavalue) is None:
             known = snak is not None and snak.snaktype in ("somevalue", "novalue")
             self._skip(what + (snak.snaktype if known else "statement without a value"))
             return ""
-        if snak.datavalue.type != _ITEM:
-            reason = _OF_TYPE.get(snak.datavalue.type, "value of type unknown")
-            self._skip(what + reason)
+        if found.type != _ITEM:
+            self._skip(what + _OF_TYPE.get(found.type, _UNKNOWN_TYPE))
             return ""
-        value = snak.datavalue.value
+        value = found.value
         if type(value) is not EntityId:
             raise msgspec.ValidationError(f"Expected an entity as value, got {value!r:.60}")
         id: str = value.id
@@ -368,5 +374,4 @@ class EntityColumns:
             self._notes.add(item, relation, other)
 
     def _skip(self, reason: str, n: int = 1) -> None:
-        if n:
-            self._skipped[reason] = self._skipped.get(reason, 0) + n
+        self._skipped += [reason] * n
