@@ -68,10 +68,9 @@ class LineSplitter:
         if fault_of(data):
             return None, np.ones(block.n_lines, np.bool_)
         regular, is_text, cuts = _cut(data, self._longest)
-        if not len(cuts):
+        if not len(is_text):
             return None, ~regular
-        # the last piece lies behind the last ending and is empty
-        pieces = strings_between(data, np.append(cuts, cuts[-1, -1])).dictionary_encode()
+        pieces = strings_between(data, cuts).dictionary_encode()
         codes = numpy_of(pieces.indices).reshape(-1, _N_CUTS)
         subjects, predicates, objects, endings = codes.T[[0, 2, 4, 5]]
         language_of = self._judge_endings(pieces.dictionary, endings)
@@ -160,30 +159,36 @@ def _cut(data: bytes, longest: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_
     """Where regular lines are cut.
 
     Returns which lines look regular `[line]`, of those whether the object is a text `[regular]`,
-    and their cuts int64 `[regular 7]`: the ends of `_N_CUTS` pieces, the first from `start + 1`.
+    and their cuts int32: `_N_CUTS` each, the ends of pieces, the first from `start + 1`; and one
+    more, so that the last piece, which lies behind the last ending, is empty.
     """
-    array = np.zeros(len(data) + 4, np.uint8)  # room behind the last line
-    array[:-4] = np.frombuffer(data, np.uint8)
+    array = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(array == _LF)
     starts = np.concatenate([[0], ends[:-1] + 1])
     closed = _places(array, _GREATER, len(data))
     first = np.searchsorted(closed, starts)
     subject, predicate = closed[first], closed[first + 1]
-    opening = array[predicate + 2]
+    opening = array.take(predicate + 2, mode="clip")  # beyond the end stands its LF
     is_text = opening == _QUOTE
     last = closed[first + 2]
     if is_text.any():
         quotes = _places(array, _QUOTE, len(data))
         last[is_text] = quotes[np.searchsorted(quotes, predicate[is_text] + 3)]
     regular = (array[starts] == _LESS) & (last < ends) & (is_text | (opening == _LESS))
-    regular &= (array[subject + 1] == _SPACE) & (array[subject + 2] == _LESS)
-    regular &= (array[predicate + 1] == _SPACE) & (ends - starts <= longest)
+    regular &= array.take(subject + 1, mode="clip") == _SPACE
+    regular &= array.take(subject + 2, mode="clip") == _LESS
+    regular &= array.take(predicate + 1, mode="clip") == _SPACE
+    regular &= ends - starts <= longest
     for byte in b"\\\r":
         if byte in data:
             regular[np.searchsorted(ends, np.flatnonzero(array == byte))] = False
     columns = (starts + 1, subject, subject + 3, predicate, predicate + 3, last, ends + 1)
-    cuts = np.stack([column[regular] for column in columns], axis=1)
-    return regular, is_text[regular], cuts
+    is_text = is_text[regular]
+    cuts = np.zeros(len(is_text) * _N_CUTS + 1, np.int32)
+    for place, column in enumerate(columns):
+        cuts[place:-1:_N_CUTS] = column[regular]
+    cuts[-1] = cuts[-2] if len(is_text) else 0
+    return regular, is_text, cuts
 
 
 def _places(array: NDArray[np.uint8], byte: int, n: int) -> NDArray[np.int64]:

@@ -32,7 +32,7 @@ from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.unpacking import Blocks, StreamDamageError, unpacked
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-LINE_BLOCK_BYTES = 4 * 1024 * 1024
+LINE_BLOCK_BYTES = 3 * 1024 * 1024
 """What is split at once by readers that split many lines at once."""
 BOM = b"\xef\xbb\xbf"
 JSON_FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -156,7 +156,7 @@ def read_blocks(
     block_bytes: int | None = None,
     span: Span = WHOLE,
 ) -> Iterator[LineBlock]:
-    """Yield all lines of a file, or of a `span`, in blocks of about `block_bytes` (default: 4 MiB).
+    """Yield all lines of a file, or of a `span`, in blocks of about `block_bytes` (default: 3 MiB).
 
     Counts and rejects only what is in no block: lines much too long, and damage of the stream.
     """
@@ -231,8 +231,9 @@ def _gathered(parts: Iterator[_Part], block_bytes: int) -> Iterator[_Part]:
             lines.append(part[1])
             n_bytes += len(part[1])
         if lines and (part[0] is not _Kind.LINES or n_bytes >= block_bytes):
-            yield _Kind.LINES, b"".join(lines), ""
-            lines, n_bytes = [], 0
+            joined = b"".join(lines)
+            lines, n_bytes = [], 0  # let go of before the block is worked on
+            yield _Kind.LINES, joined, ""
         if part[0] is not _Kind.LINES:
             yield part
     if lines:
