@@ -179,50 +179,65 @@ def _drawn(
     if directions == "both":
         in_starts = graph.in_offsets[entity_ids]
         n_all = n_out + graph.in_offsets[entity_ids + 1] - in_starts
-    places = _draw_places(n_all, n, generator)
+    n_each = np.minimum(n_all, n)
+    is_there = np.tri(n + 1, n, -1, np.bool_).take(n_each, axis=0)
+    places = _draw_places(n_all, is_there, generator)
     rows = places + starts[:, None]
     if directions == "both":
-        into = (places >= n_out[:, None]) & (np.arange(n) < n_all[:, None])
+        into = (places >= n_out[:, None]) & is_there
         rows[into] = graph.in_order[((in_starts - n_out)[:, None] + places)[into]]
-    n_each = np.minimum(n_all, n)
     if directions == "both" and graph.has_loop[entity_ids].any():
         for i in np.flatnonzero(graph.has_loop[entity_ids]):  # a loop stands in both directions
             whole, _ = _candidates(graph, entity_ids[i : i + 1], directions)
             n_each[i] = min(n, len(whole))
+            is_there[i] = np.arange(n) < n_each[i]
             rows[i, : n_each[i]] = generator.permutation(whole)[:n]
-    offsets = np.concatenate([[0], np.cumsum(n_each)]).astype(np.int64)
-    return rows[np.arange(n) < n_each[:, None]], offsets
+    offsets = np.zeros(len(n_each) + 1, np.int64)
+    np.cumsum(n_each, out=offsets[1:])
+    return rows[is_there], offsets
 
 
-def _draw_places(n_all: Rows, n: int, generator: np.random.Generator) -> Rows:
+def _draw_places(n_all: Rows, is_there: NDArray[np.bool_], generator: np.random.Generator) -> Rows:
     """Different places below each of `n_all`, in random order, int64 `[entity n]`.
 
-    Where there are fewer than `n`, what follows them means nothing. Floyd's algorithm (Bentley and
-    Floyd, Communications of the ACM 30, 1987), for all entities at once: the cost of an entity
-    depends on `n` alone.
+    Where `is_there [entity n]` is False they mean nothing. An entity costs what n asks for.
     """
+    n = is_there.shape[1]
     if n > _MOST_COMPARED:
-        places = np.zeros((len(n_all), n), np.int64)
+        places = np.zeros(is_there.shape, np.int64)
         for i, n_places in enumerate(n_all.tolist()):
             size = min(n, n_places)
             places[i, :size] = generator.choice(n_places, size, replace=False)
         return places
-    steps = np.arange(n, dtype=np.int32)[:, None]
-    last = np.maximum(n_all - n, 0).astype(np.int32) + steps
-    drawn = (generator.random(last.shape) * (last + 1)).astype(np.int32)
-    for i in range(1, n):
-        is_taken = (drawn[:i] == drawn[i]).any(axis=0)
-        np.copyto(drawn[i], last[i], where=is_taken)
-    np.copyto(drawn, steps, where=n_all <= n)
-    # the order, by 32 random bits above each place
-    keys = generator.integers(0, 2**64, (len(n_all), n), np.uint64) & _HIGH
-    keys |= drawn.T.view(np.uint32)
-    keys[np.arange(n) >= n_all[:, None]] = _HIGH
+    # an order by 26 random bits above each number, and behind all what is not there
+    numbers = np.where(np.tri(n + 1, n, -1, np.bool_), np.arange(n, dtype=np.uint32), _LAST)
+    keys = generator.integers(0, 2**32, is_there.shape, np.uint32)
+    keys &= ~_NUMBER
+    keys |= numbers.take(np.minimum(n_all, n), axis=0)
     keys.sort(axis=1)
-    return (keys & _LOW).view(np.int64)
+    keys &= _NUMBER
+    places = keys.astype(np.int64)
+    more = np.flatnonzero(n_all > n)
+    if len(more):
+        some = _some_places(n_all[more], n, generator)
+        places[more] = some[places[more], np.arange(len(more))[:, None]]
+    return places
 
 
-_LOW, _HIGH = np.uint64(2**32 - 1), np.uint64(2**64 - 2**32)
+_NUMBER, _LAST = np.uint32(_MOST_COMPARED - 1), np.uint32(2**32 - 1)
+
+
+def _some_places(n_all: Rows, n: int, generator: np.random.Generator) -> Ids:
+    """`n` different places below each of `n_all`, which are more, int32 `[n entity]`.
+
+    Floyd's algorithm (Bentley and Floyd, Communications of the ACM 30, 1987), for all at once.
+    """
+    last = (n_all - n).astype(np.int32) + np.arange(n, dtype=np.int32)[:, None]
+    places = (generator.random(last.shape) * (last + 1)).astype(np.int32)
+    for i in range(1, n):
+        is_taken = (places[:i] == places[i]).any(axis=0)
+        np.copyto(places[i], last[i], where=is_taken)
+    return places
 
 
 def _spread(offsets: Rows, ids: Ids) -> tuple[Rows, Rows]:
