@@ -211,7 +211,8 @@ def _draw_places(n_all: Rows, is_there: NDArray[np.bool_], generator: np.random.
         return places
     # an order by 26 random bits above each number, and behind all what is not there
     numbers = np.where(np.tri(n + 1, n, -1, np.bool_), np.arange(n, dtype=np.uint32), _LAST)
-    keys = generator.integers(0, 2**32, is_there.shape, np.uint32)
+    bits = generator.integers(0, 2**64, (is_there.size + 1) // 2, np.uint64)
+    keys = bits.view(np.uint32)[: is_there.size].reshape(is_there.shape)
     keys &= ~_NUMBER
     keys |= numbers.take(np.minimum(n_all, n), axis=0)
     keys.sort(axis=1)
@@ -220,20 +221,21 @@ def _draw_places(n_all: Rows, is_there: NDArray[np.bool_], generator: np.random.
     more = np.flatnonzero(n_all > n)
     if len(more):
         some = _some_places(n_all[more], n, generator)
-        places[more] = some[places[more], np.arange(len(more))[:, None]]
+        places[more] = some.ravel().take(places[more] * len(more) + np.arange(len(more))[:, None])
     return places
 
 
 _NUMBER, _LAST = np.uint32(_MOST_COMPARED - 1), np.uint32(2**32 - 1)
 
 
-def _some_places(n_all: Rows, n: int, generator: np.random.Generator) -> Ids:
-    """`n` different places below each of `n_all`, which are more, int32 `[n entity]`.
+def _some_places(n_all: Rows, n: int, generator: np.random.Generator) -> NDArray[Any]:
+    """`n` different places below each of `n_all`, which are more, `[n entity]`.
 
     Floyd's algorithm (Bentley and Floyd, Communications of the ACM 30, 1987), for all at once.
     """
-    last = (n_all - n).astype(np.int32) + np.arange(n, dtype=np.int32)[:, None]
-    places = (generator.random(last.shape) * (last + 1)).astype(np.int32)
+    kind: Any = np.int16 if n_all.max() < 2**15 else np.int32  # the narrower, the faster compared
+    last = (n_all - n).astype(kind) + np.arange(n, dtype=kind)[:, None]
+    places: NDArray[Any] = (generator.random(last.shape) * (last + np.float64(1))).astype(kind)
     for i in range(1, n):
         is_taken = (places[:i] == places[i]).any(axis=0)
         np.copyto(places[i], last[i], where=is_taken)
