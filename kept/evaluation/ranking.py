@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ NOT_A_CANDIDATE = "the answer is not among the candidates"
 _MAX_ROWS = 256  # more questions at once make no matrix product faster, only larger
 _COUNT_NUMBERS = 1 << 17  # compare in pieces whose result stays in the cache
 _EXACT_IN_FLOAT32 = 1 << 24
+_LONG_ROW = 4096  # from here on a call a row costs less than a number in place of a byte
 
 
 class ScoresFunction(Protocol):
@@ -218,6 +219,9 @@ def rank_scores(scores: Tensor, gold: Tensor, mask: Tensor | None) -> RankCounts
     if bool(torch.isnan(scores.max() if scores.numel() else scores.sum())):
         raise EvaluationError("a score is NaN; check the model's weights and its training loss")
     gold_scores = scores.gather(1, gold[:, None])
+    is_plain = scores.device.type == "cpu" and scores.dtype in (torch.float32, torch.float64)
+    if mask is None and is_plain and scores.shape[1] >= _LONG_ROW:
+        return _counted_by_row(scores.detach().numpy(), gold_scores.detach().numpy())
     n_greater, n_equal = [], []
     step = max(1, _COUNT_NUMBERS // max(1, scores.shape[1]))
     for start in range(0, len(scores), step):
@@ -227,6 +231,16 @@ def rank_scores(scores: Tensor, gold: Tensor, mask: Tensor | None) -> RankCounts
         n_greater.append(greater)
         n_equal.append(_count(torch.ge, scores[rows], gold_scores[rows], competes) - greater - 1)
     return RankCounts(_cat(n_greater), _cat(n_equal))
+
+
+def _counted_by_row(scores: NDArray[Any], gold_scores: NDArray[Any]) -> RankCounts:
+    """As `rank_scores` where all compete: one byte a score, and a row stays in the cache."""
+    found = np.empty(scores.shape[1], bool)
+    counts = np.zeros((2, len(scores)), np.int64)
+    for i, (row, gold_score) in enumerate(zip(scores, gold_scores, strict=True)):
+        counts[0, i] = np.count_nonzero(np.greater(row, gold_score, out=found))
+        counts[1, i] = np.count_nonzero(np.equal(row, gold_score, out=found)) - 1
+    return RankCounts(*counts)
 
 
 def _count(
@@ -336,13 +350,15 @@ def _rank_block(
     counts = rank_scores(scores, gold_columns, None)
     there = [torch.from_numpy(array).to(scores.device) for array in (known_rows, known)]
     known_scores = scores[there[0], there[1]]
-    gold_scores = scores.gather(1, gold_columns[:, None])[:, 0][there[0]]
-    n = len(block)
-    beaten = known_rows[(known_scores > gold_scores).cpu().numpy()]
-    tied = known_rows[(known_scores == gold_scores).cpu().numpy()]
+    gold_scores = scores.gather(1, gold_columns[:, None])[:, 0].index_select(0, there[0])
+
+    def rows_where(holds: Tensor) -> NDArray[np.int64]:
+        chosen = known_rows.take(np.flatnonzero(holds.cpu().numpy()))
+        return np.bincount(chosen, minlength=len(block))
+
     return RankCounts(
-        counts.n_greater - np.bincount(beaten, minlength=n),
-        counts.n_equal - np.bincount(tied, minlength=n),
+        counts.n_greater - rows_where(known_scores > gold_scores),
+        counts.n_equal - rows_where(known_scores == gold_scores),
     )
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kept.errors import EvaluationError
+from kept.evaluation import ranking
 from kept.evaluation.ranking import SLOTS, Filter, rank, rank_scores
 
 N_ENTITIES, N_RELATIONS = 9, 4
@@ -109,6 +110,30 @@ def test_one_direction_of_a_result():
     tails = rank(Table(cube), tested, directions=("tail",), **common)
     np.testing.assert_array_equal(both.of("tail").ranks, tails.ranks)
     assert both.of("tail").n_asked == len(tested)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), dtype=st.sampled_from([torch.float32, torch.float64]),
+    shape=st.tuples(st.integers(0, 5), st.integers(1, 9)),
+)  # fmt: skip
+def test_long_rows_are_counted_as_short_ones(seed: int, dtype: torch.dtype, shape: Any):
+    generator = np.random.default_rng(seed)
+    values = generator.choice([-np.inf, -1.0, 0.0, -0.0, 2.0, np.inf], shape)
+    scores = torch.tensor(values, dtype=dtype, requires_grad=True)
+    gold = torch.tensor(generator.integers(0, shape[1], shape[0]))
+    expected = rank_scores(scores, gold, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "_LONG_ROW", 0)
+        found = rank_scores(scores, gold, None)
+        if scores.numel():
+            with pytest.raises(EvaluationError, match="NaN"):
+                rank_scores(scores + torch.nan, gold, None)
+    assert found.n_greater.tolist() == expected.n_greater.tolist()
+    assert found.n_equal.tolist() == expected.n_equal.tolist()
+    assert np.all(values[np.arange(shape[0]), gold] == values.max(1, initial=-np.inf)) == (
+        not found.n_greater.any()
+    )
 
 
 def test_metrics_of_known_ranks():
