@@ -9,7 +9,7 @@ to. A mention that is neither linked nor surely enough NIL (`Decision.nil_from`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -94,8 +94,13 @@ class EndToEnd:
 
 def apart(links: Sequence[Link]) -> list[Link]:
     """The most confident links that do not overlap, the longer of equals, in order."""
+    return first_apart(sorted(links, key=_rank))
+
+
+def first_apart(ranked: Iterable[Link]) -> list[Link]:
+    """The first links that do not overlap one before them, in order of the text."""
     kept: list[Link] = []
-    for link in sorted(links, key=_rank):
+    for link in ranked:
         place = link.mention
         if not any(k.mention.start < place.end and place.start < k.mention.end for k in kept):
             kept.append(link)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
+from entity_linking.detection.end_to_end import first_apart
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names import NameIndex, NameLinker
@@ -235,10 +236,5 @@ def _within(mention: Mention, slips: Sequence[Slip]) -> list[Slip]:
 
 def _longer(links: Sequence[Link], others: Sequence[Link]) -> tuple[Link, ...]:
     """Both, but of those that overlap the longer one; of equals the first list's."""
-    kept: list[Link] = []
     ranked = sorted([*links, *others], key=lambda link: link.mention.start - link.mention.end)
-    for link in ranked:
-        here = link.mention
-        if not any(k.mention.start < here.end and here.start < k.mention.end for k in kept):
-            kept.append(link)
-    return tuple(sorted(kept, key=lambda link: link.mention))
+    return tuple(first_apart(ranked))
